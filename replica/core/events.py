@@ -1,0 +1,78 @@
+"""Everything that can happen to a replica, one frozen class each.
+
+The drivers (gRPC server, simulator) make these values and hand them to ``Replica.step``; nothing else gets in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica.core.messages import PeerResponse, Request
+from replica.ids import CallId, CorrelationId, Offset, ReplicaId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The driver is ready to perform effects. Always the first event, exactly once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticked:
+    """Nothing but time has passed; ``deadline_ms`` was reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestReceived:
+    """A client or a peer asks; the core owes exactly one Reply or ReplyWithRecords for ``call_id``."""
+
+    call_id: CallId
+    request: Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseReceived:
+    """A peer has answered the request that the core sent as ``correlation_id``."""
+
+    correlation_id: CorrelationId
+    replica_id: ReplicaId
+    response: PeerResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendFailed:
+    """No answer came for ``correlation_id``: refused, cut or out of time. Whether the peer acted is unknown."""
+
+    correlation_id: CorrelationId
+    replica_id: ReplicaId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flushed:
+    """Everything below ``end_offset`` of this log is on stable storage."""
+
+    topic_partition: TopicPartition
+    end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageFailed:
+    """Reading, writing or flushing failed. After that nothing on this disk is trusted: the replica halts."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResignRequested:
+    """The operator stops this replica gracefully: lead no more, and hand over to the best follower."""
+
+
+Event = (
+    Started
+    | Ticked
+    | RequestReceived
+    | ResponseReceived
+    | SendFailed
+    | Flushed
+    | StorageFailed
+    | ResignRequested
+)

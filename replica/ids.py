@@ -1,0 +1,52 @@
+"""The small identifiers that every part of a replica speaks in.
+
+Owns the ``NewType``\\ s and the tiny values made of them. Knows nothing of logs, networks or disks.
+Words are Kafka's: *end* offsets are exclusive, ``last_*`` are inclusive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType
+
+Epoch = NewType("Epoch", int)
+"""A leader epoch: 0 or more. It grows with every election and never falls."""
+
+Offset = NewType("Offset", int)
+"""A position in a log: 0 for the first record."""
+
+ReplicaId = NewType("ReplicaId", int)
+"""The number of a replica process, unique in its cluster: 0 or more."""
+
+CallId = NewType("CallId", int)
+"""One RPC that a driver has received and that waits for its reply."""
+
+CorrelationId = NewType("CorrelationId", int)
+"""One RPC that the core has sent and whose answer it waits for."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """The name of one log: a topic and a partition number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EpochEntry:
+    """One line of a leader-epoch cache: ``epoch`` begins at ``start_offset``."""
+
+    epoch: Epoch
+    start_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EpochEndOffset:
+    """The answer to "where does this epoch end?": the largest epoch not above the asked one, and its end (exclusive)."""
+
+    epoch: Epoch
+    end_offset: Offset
