@@ -1,0 +1,60 @@
+"""What a run leaves on disk for its judges: the history, the replicas' final logs, and what the replicas reported.
+
+The way of the data: ``events`` (the values that are recorded) -> ``schemas`` (their Arrow columns) -> ``writer``
+(Parquet shards, written while the run goes on) -> ``reader`` (the shards again, and what is wrong with them) ->
+``json_lines`` (the same for people and other tools). Judging starts where this package ends: it needs the folder, never
+the cluster.
+"""
+
+from __future__ import annotations
+
+from nemesis.history.events import (
+    APPEND,
+    FINAL_READ,
+    NEMESIS_PROCESS,
+    POLL,
+    EventType,
+    HistoryEvent,
+    PolledRecord,
+    ReplicaEvent,
+    ReplicaLogBatch,
+    RunEvent,
+)
+from nemesis.history.json_lines import export_jsonl
+from nemesis.history.reader import (
+    HistoryError,
+    ShardListing,
+    is_complete,
+    list_shards,
+    read_history,
+    read_replica_events,
+    read_replica_logs,
+)
+from nemesis.history.schemas import HISTORY_SCHEMA, REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA, Kind
+from nemesis.history.writer import HistoryWriter
+
+__all__ = [
+    "APPEND",
+    "FINAL_READ",
+    "HISTORY_SCHEMA",
+    "NEMESIS_PROCESS",
+    "POLL",
+    "REPLICA_EVENT_SCHEMA",
+    "REPLICA_LOG_SCHEMA",
+    "EventType",
+    "HistoryError",
+    "HistoryEvent",
+    "HistoryWriter",
+    "Kind",
+    "PolledRecord",
+    "ReplicaEvent",
+    "ReplicaLogBatch",
+    "RunEvent",
+    "ShardListing",
+    "export_jsonl",
+    "is_complete",
+    "list_shards",
+    "read_history",
+    "read_replica_events",
+    "read_replica_logs",
+]

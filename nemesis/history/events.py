@@ -1,0 +1,116 @@
+"""The values that a run records, one frozen class for each of its three tables.
+
+Owns what each column means. Knows nothing of files. The words of operations are Jepsen's (``jepsen.history``): a
+process invokes an operation and completes it as *ok* (it happened), *fail* (it definitely did not) or *info* (nobody
+knows).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+NEMESIS_PROCESS = -1
+"""The process number of whoever injects the faults; clients are 0 or more."""
+
+APPEND = "append"
+"""Append one value, unique in its topic-partition."""
+POLL = "poll"
+"""Read on from a position."""
+FINAL_READ = "final-read"
+"""Read after everything has healed, as one poll or several; the last of them is not ``limited``: it saw the end."""
+
+
+class EventType(StrEnum):
+    """What an event says of its operation."""
+
+    INVOKE = "invoke"
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolledRecord:
+    """One record that a poll returned. Control records are never returned, so offsets may have gaps."""
+
+    offset: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEvent:
+    """One line of the history: an operation begins or ends.
+
+    ``index`` counts from 0 without gaps over the whole run and is the order in which things happened; ``time_ns`` is
+    monotonic since the run began. ``value`` is what an append writes. ``offset`` is, in the ok of an append, where the
+    value stands; in the invocation of a poll, the position it asks from. ``records`` belong to the ok of a poll, with
+    the ``high_watermark`` that came with them. ``leader_epoch`` is that of the leader that answered. ``node`` is the
+    replica that the client talked to. ``detail`` is JSON; for the nemesis it says what was really done.
+
+    Of polls: ``limited`` (in the ok) says that the poll stopped at its own limit, so that it tells nothing of where the
+    log ends. ``strict`` (in the invocation) says that the reader was promised everything acknowledged before it asked.
+    ``seek`` (in the invocation) says that the process chose this position; else it reads on from its last ok poll.
+    """
+
+    index: int
+    time_ns: int
+    process: int
+    type: EventType
+    f: str
+    topic_partition: str | None = None
+    value: int | None = None
+    offset: int | None = None
+    records: tuple[PolledRecord, ...] | None = None
+    high_watermark: int | None = None
+    leader_epoch: int | None = None
+    error: str | None = None
+    node: int | None = None
+    limited: bool | None = None
+    strict: bool | None = None
+    seek: bool | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLogBatch:
+    """One batch of one replica's log, as it was found when the run had ended.
+
+    ``crc`` is the batch's own checksum. ``values`` has one entry for each offset of the batch, or is absent where the
+    records are not values (control batches) or could not be decoded. The high watermark and the end offset are the
+    replica's own, the same in each of its rows; ``complete`` says that its dump reached the end offset. A replica whose
+    log is empty has one row without a batch (``base_offset`` and what belongs to it absent), else it could not be told
+    from a replica that was not read.
+    """
+
+    replica_id: int
+    topic_partition: str
+    base_offset: int | None
+    last_offset: int | None
+    leader_epoch: int | None
+    crc: int | None
+    is_control: bool
+    high_watermark: int | None
+    log_end_offset: int
+    complete: bool
+    values: tuple[int, ...] | None = None
+    log_start_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaEvent:
+    """Something that a replica reported of itself: became-leader, became-follower, truncated, and so on.
+
+    ``time_ns`` is on the clock of the history. ``offset`` of a truncation is the new log end offset.
+    """
+
+    time_ns: int
+    replica_id: int
+    event: str
+    epoch: int | None = None
+    offset: int | None = None
+    topic_partition: str | None = None
+    detail: str | None = None
+
+
+RunEvent = HistoryEvent | ReplicaLogBatch | ReplicaEvent

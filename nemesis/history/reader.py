@@ -1,0 +1,97 @@
+"""Find and read the shards of a run folder, and say what is wrong with them.
+
+Owns the rule of what counts of a damaged folder: the shards up to the first that is missing or unreadable. What comes
+after a gap would be judged without its past, and could be convicted wrongly. Does not know what the rows mean.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nemesis.history.schemas import COMPLETE_MARKER, SCHEMAS, Kind
+
+_SHARD_NAME = re.compile(r"part-(\d{5,})\.parquet")
+
+
+class HistoryError(Exception):
+    """The folder is not a run folder, or its tables are not what their schema declares."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardListing:
+    """The usable shards of one table in order, and one sentence for each thing that is wrong with the others."""
+
+    kind: Kind
+    paths: tuple[Path, ...]
+    problems: tuple[str, ...]
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether the history was closed: without its end a run is *unknown* at best."""
+    return (folder / Kind.HISTORY / COMPLETE_MARKER).is_file()
+
+
+def list_shards(folder: Path, kind: Kind) -> ShardListing:
+    """The shards of one table up to the first that is missing or unreadable.
+
+    Raises ``HistoryError`` when there is no such run folder, or when a readable shard has not the declared columns.
+    """
+    if not (folder / Kind.HISTORY).is_dir():
+        raise HistoryError(f"{folder} is not a run folder: it has no {Kind.HISTORY}/ with the recorded operations")
+    numbered = sorted((int(match[1]), path) for path, match in _shard_matches(folder / kind))
+    paths: list[Path] = []
+    for number, path in numbered:
+        problem = _gap(kind, len(paths), path) if number != len(paths) else _damage(kind, path)
+        if problem is not None:
+            return ShardListing(kind=kind, paths=tuple(paths), problems=(problem,))
+        paths.append(path)
+    return ShardListing(kind=kind, paths=tuple(paths), problems=())
+
+
+def _shard_matches(folder: Path) -> list[tuple[Path, re.Match[str]]]:
+    if not folder.is_dir():
+        return []
+    matches = ((path, _SHARD_NAME.fullmatch(path.name)) for path in folder.iterdir())
+    return [(path, match) for path, match in matches if match is not None]
+
+
+def _gap(kind: Kind, expected: int, found: Path) -> str:
+    return f"{kind}/part-{expected:05d}.parquet is missing: {found.name} and what follows it is not judged"
+
+
+def _damage(kind: Kind, path: Path) -> str | None:
+    try:
+        found = pq.read_schema(path)
+    except (OSError, pa.ArrowException) as error:
+        return f"{kind}/{path.name} cannot be read ({error}): it and what follows it is not judged"
+    declared = SCHEMAS[kind]
+    if found.names != declared.names or found.types != declared.types:
+        raise HistoryError(f"{path} has columns {found.names}, declared are {declared.names} with their types")
+    return None
+
+
+def read_table(listing: ShardListing) -> pa.Table:
+    """All rows of the usable shards in order; an empty table with the declared columns when there are none."""
+    schema = SCHEMAS[listing.kind]
+    tables = [pq.read_table(path, schema=schema) for path in listing.paths]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def read_history(folder: Path) -> pa.Table:
+    """The recorded operations (``HISTORY_SCHEMA``), in order of their index."""
+    return read_table(list_shards(folder, Kind.HISTORY))
+
+
+def read_replica_logs(folder: Path) -> pa.Table:
+    """The replicas' final logs (``REPLICA_LOG_SCHEMA``), in the order in which they were dumped."""
+    return read_table(list_shards(folder, Kind.LOGS))
+
+
+def read_replica_events(folder: Path) -> pa.Table:
+    """What the replicas reported of themselves (``REPLICA_EVENT_SCHEMA``)."""
+    return read_table(list_shards(folder, Kind.EVENTS))

@@ -1,0 +1,184 @@
+"""A recorded run is found again as it was written, and a damaged folder says what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from nemesis.history import (
+    APPEND,
+    HISTORY_SCHEMA,
+    NEMESIS_PROCESS,
+    POLL,
+    REPLICA_EVENT_SCHEMA,
+    REPLICA_LOG_SCHEMA,
+    EventType,
+    HistoryError,
+    HistoryEvent,
+    HistoryWriter,
+    Kind,
+    PolledRecord,
+    ReplicaEvent,
+    ReplicaLogBatch,
+    export_jsonl,
+    is_complete,
+    list_shards,
+    read_history,
+    read_replica_events,
+    read_replica_logs,
+)
+
+
+def event(index: int, **fields: object) -> HistoryEvent:
+    """One event of the history; by default the invocation of an append."""
+    known: dict[str, object] = {"process": 0, "type": EventType.INVOKE, "f": APPEND} | fields
+    return HistoryEvent(index=index, time_ns=index * 10, **known)  # type: ignore[arg-type]
+
+
+def batch(base_offset: int | None) -> ReplicaLogBatch:
+    """A batch of one value."""
+    return ReplicaLogBatch(
+        replica_id=1,
+        topic_partition="log-0",
+        base_offset=base_offset,
+        last_offset=base_offset,
+        leader_epoch=1,
+        crc=7,
+        is_control=False,
+        values=(5,),
+        high_watermark=3,
+        log_end_offset=3,
+        complete=True,
+    )
+
+
+def test_rows_come_back_as_written(tmp_path: Path) -> None:
+    """All three tables hold what was written, in order, with the declared columns."""
+    with HistoryWriter(tmp_path) as writer:
+        writer.write(event(0, value=4, topic_partition="log-0"))
+        writer.write(event(1, type=EventType.OK, f=POLL, records=(PolledRecord(offset=3, value=4),), limited=True))
+        writer.write(event(2, process=NEMESIS_PROCESS, f="kill", detail="{}"))
+        writer.write(batch(2))
+        writer.write(ReplicaEvent(time_ns=5, replica_id=1, event="truncated", epoch=2, offset=9))
+    history = read_history(tmp_path)
+    assert history.schema == HISTORY_SCHEMA
+    assert history.column("index").to_pylist() == [0, 1, 2]
+    assert history.column("type").to_pylist() == ["invoke", "ok", "invoke"]
+    assert history.column("records").to_pylist() == [None, [{"offset": 3, "value": 4}], None]
+    logs, events = read_replica_logs(tmp_path), read_replica_events(tmp_path)
+    assert (logs.schema, events.schema) == (REPLICA_LOG_SCHEMA, REPLICA_EVENT_SCHEMA)
+    assert logs.column("values").to_pylist() == [[5]]
+    assert events.column("offset").to_pylist() == [9]
+    assert is_complete(tmp_path)
+
+
+def test_full_shards_are_on_disk_before_the_end(tmp_path: Path) -> None:
+    """A full shard can be read while the run goes on, and the rest follows at a flush."""
+    writer = HistoryWriter(tmp_path, shard_rows=2)
+    for index in range(5):
+        writer.write(event(index))
+    assert read_history(tmp_path).num_rows == 4
+    writer.flush()
+    assert read_history(tmp_path).num_rows == 5
+    assert not is_complete(tmp_path)
+
+
+def test_a_run_that_raises_is_not_complete(tmp_path: Path) -> None:
+    """An exception keeps what was recorded and leaves out the marker."""
+    writer = HistoryWriter(tmp_path)
+    with pytest.raises(ValueError, match="event 7"), writer:
+        writer.write(event(7))
+    writer = HistoryWriter(tmp_path / "other")
+    writer.write(event(0))
+    writer.abandon()
+    assert read_history(tmp_path / "other").num_rows == 1
+    assert not is_complete(tmp_path)
+    assert not is_complete(tmp_path / "other")
+
+
+def test_indexes_have_no_gaps(tmp_path: Path) -> None:
+    """An index that is not the next one is refused, and the next one is still accepted."""
+    writer = HistoryWriter(tmp_path)
+    writer.write(event(0))
+    with pytest.raises(ValueError, match="event 2 follows 0"):
+        writer.write(event(2))
+    writer.write(event(writer.next_index))
+
+
+def test_nothing_after_the_end(tmp_path: Path) -> None:
+    """A closed history takes nothing more, and closing it again is harmless."""
+    writer = HistoryWriter(tmp_path)
+    writer.close()
+    writer.close()
+    with pytest.raises(ValueError, match="closed"):
+        writer.write(event(0))
+
+
+def test_a_recorded_run_is_not_overwritten(tmp_path: Path) -> None:
+    """A folder that holds a history is refused for a new run."""
+    with HistoryWriter(tmp_path) as writer:
+        writer.write(event(0))
+    with pytest.raises(FileExistsError, match="already holds"):
+        HistoryWriter(tmp_path)
+
+
+@pytest.mark.parametrize("shard_rows", [0, -1, 10_000_001])
+def test_shard_rows_are_bounded(tmp_path: Path, shard_rows: int) -> None:
+    """A shard size outside its bounds is refused."""
+    with pytest.raises(ValueError, match="shard_rows"):
+        HistoryWriter(tmp_path, shard_rows=shard_rows)
+
+
+def write_shards(folder: Path) -> None:
+    """A complete history of four shards with one event each."""
+    with HistoryWriter(folder, shard_rows=1) as writer:
+        for index in range(4):
+            writer.write(event(index))
+
+
+def test_a_gap_ends_the_history(tmp_path: Path) -> None:
+    """Shards after a missing one are left out, and the missing one is named."""
+    write_shards(tmp_path)
+    (tmp_path / "history/part-00001.parquet").unlink()
+    listing = list_shards(tmp_path, Kind.HISTORY)
+    assert [path.name for path in listing.paths] == ["part-00000.parquet"]
+    assert "part-00001.parquet is missing" in listing.problems[0]
+
+
+def test_a_torn_shard_ends_the_history(tmp_path: Path) -> None:
+    """A shard cut short is named, and the shards before it are kept; unfinished ones are not looked at."""
+    write_shards(tmp_path)
+    torn = tmp_path / "history/part-00002.parquet"
+    torn.write_bytes(torn.read_bytes()[:-20])
+    (tmp_path / "history/.part-00004.parquet.unfinished").write_bytes(b"PAR1")
+    listing = list_shards(tmp_path, Kind.HISTORY)
+    assert len(listing.paths) == 2
+    assert "part-00002.parquet cannot be read" in listing.problems[0]
+    assert read_history(tmp_path).num_rows == 2
+
+
+def test_foreign_columns_are_refused(tmp_path: Path) -> None:
+    """A shard without the declared columns is an error that names it."""
+    write_shards(tmp_path)
+    path = tmp_path / "history/part-00000.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["process"]), path)
+    with pytest.raises(HistoryError, match=r"part-00000.parquet has columns"):
+        read_history(tmp_path)
+
+
+def test_a_folder_without_history_is_refused(tmp_path: Path) -> None:
+    """A folder that is no run folder is an error that names it."""
+    with pytest.raises(HistoryError, match="is not a run folder"):
+        read_history(tmp_path)
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    """The export has one object a row and leaves out what is absent."""
+    write_shards(tmp_path)
+    target = tmp_path / "history.jsonl"
+    assert export_jsonl(tmp_path, target) == 4
+    lines = [json.loads(line) for line in target.read_text().splitlines()]
+    assert lines[3] == {"index": 3, "time_ns": 30, "process": 0, "type": "invoke", "f": "append"}
