@@ -1,0 +1,20 @@
+"""What every test lives under: reproducible random examples, and one worker for what must not run side by side."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("default", deadline=None, derandomize=True, database=None, max_examples=100)
+settings.register_profile("thorough", deadline=None, database=None, max_examples=2_000, print_blob=True)
+settings.load_profile("default")
+
+_ONE_WORKER_MARKERS = ("spark", "cluster")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep all Spark tests on one xdist worker, for their one session, and all tests with processes on another."""
+    for item in items:
+        for name in _ONE_WORKER_MARKERS:
+            if item.get_closest_marker(name) is not None:
+                item.add_marker(pytest.mark.xdist_group(name))

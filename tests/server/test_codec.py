@@ -1,0 +1,285 @@
+"""The codec: what goes in comes out, absent stays absent, and nothing malformed gets through."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import types
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+from google.protobuf import descriptor_pool
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replica.core import messages
+from replica.core.messages import (
+    BeginQuorumEpochResponse,
+    DescribeReplicaResponse,
+    FetchRequest,
+    FetchResponse,
+    ProduceRequest,
+    ProduceResponse,
+    VoteRequest,
+)
+from replica.errors import DEFINITELY_NOT_WRITTEN, ErrorCode
+from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
+from replica.server import codec
+from replica.server.codec import METHODS, SERVICES, MalformedMessageError, method_of
+from replica.server.codec_shapes import ContractMismatchError, Shape
+from replica.v1 import common_pb2, data_pb2, quorum_pb2
+
+LOG = TopicPartition("log", 0)
+INT32_MAX, INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
+_WIDE = {"Offset", "last_fetch_ms_ago", "last_caught_up_ms_ago", "last_offset"}
+
+
+def _values(name: str, hint: Any) -> st.SearchStrategy[Any]:
+    """Generate what a field of this annotation may hold, to the bounds of its number on the wire."""
+    if isinstance(hint, types.UnionType) or type(None) in get_args(hint):
+        return st.one_of(*(_values(name, argument) for argument in get_args(hint)))
+    if hint is type(None):
+        return st.none()
+    if get_origin(hint) is tuple:
+        return st.lists(_values(name, get_args(hint)[0]), max_size=4).map(tuple)
+    if get_origin(hint) is Mapping:
+        return st.dictionaries(st.integers(0, INT32_MAX), st.text(max_size=9), max_size=4)
+    if hint is TopicPartition:
+        return st.builds(TopicPartition, st.text(min_size=1, max_size=9), st.integers(0, INT32_MAX))
+    if dataclasses.is_dataclass(hint):
+        return _instances(hint)
+    return _scalars(name, hint)
+
+
+def _scalars(name: str, hint: Any) -> st.SearchStrategy[Any]:
+    if name == "acks":
+        return st.sampled_from([-1, 0, 1, 2])
+    plain = getattr(hint, "__supertype__", hint)
+    if plain is int:
+        return st.integers(0, INT64_MAX if _WIDE & {name, getattr(hint, "__name__", "")} else INT32_MAX)
+    return st.from_type(plain)
+
+
+def _instances(value_type: Any) -> st.SearchStrategy[Any]:
+    hints = get_type_hints(value_type)
+    return st.builds(value_type, **{name: _values(name, hint) for name, hint in hints.items()})
+
+
+def _message_types(suffix: str) -> set[Any]:
+    return {value for name, value in vars(messages).items() if name.endswith(suffix) and isinstance(value, type)}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
+@given(data=st.data())
+def test_every_request_survives_the_wire(method: codec.Method[Any, Any], data: st.DataObject) -> None:
+    """Decoding an encoded request gives an equal value, absent fields and bounds of the numbers included."""
+    request = data.draw(_instances(method.request_type))
+
+    assert method.decode_request(method.encode_request(request)) == request
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
+@given(data=st.data())
+def test_every_response_survives_the_wire(method: codec.Method[Any, Any], data: st.DataObject) -> None:
+    """Decoding an encoded response gives an equal value, absent fields and bounds of the numbers included."""
+    response = data.draw(_instances(method.response_type))
+
+    assert method.decode_response(method.encode_response(response)) == response
+
+
+def test_every_message_of_the_core_has_its_rpc() -> None:
+    """No request or response class is left without a method that carries it."""
+    assert {method.request_type for method in METHODS.values()} == _message_types("Request")
+    assert {method.response_type for method in METHODS.values()} == _message_types("Response")
+
+
+def test_the_table_holds_every_rpc_of_the_services_and_no_other() -> None:
+    """The methods are those that the registered descriptors name, under the paths that gRPC derives from them."""
+    pool = descriptor_pool.Default()
+    described = {f"/{service}/{rpc}" for service in SERVICES for rpc in pool.FindServiceByName(service).methods_by_name}
+
+    assert set(METHODS) == described
+    assert all(name == method.full_name for name, method in METHODS.items())
+
+
+def test_a_request_finds_its_method() -> None:
+    """The lookup by value leads to the RPC that carries it."""
+    request = VoteRequest(
+        topic_partition=LOG,
+        candidate_id=ReplicaId(1),
+        candidate_epoch=Epoch(3),
+        last_offset_epoch=0,
+        last_offset=0,
+        pre_vote=True,
+    )
+
+    assert method_of(request) is codec.VOTE
+    assert method_of(request).full_name == "/replica.v1.QuorumService/Vote"
+
+
+def test_absent_is_not_zero() -> None:
+    """An absent number arrives absent and a 0 arrives as 0: offset 0, epoch 0 and replica 0 exist."""
+    absent = FetchRequest(topic_partition=LOG, fetch_offset=Offset(0))
+    zero = dataclasses.replace(
+        absent,
+        replica_id=ReplicaId(0),
+        current_leader_epoch=Epoch(0),
+        last_fetched_epoch=Epoch(0),
+        high_watermark=Offset(0),
+        cluster_id="",
+    )
+
+    assert codec.FETCH.encode_request(absent) != codec.FETCH.encode_request(zero)
+    assert codec.FETCH.decode_request(codec.FETCH.encode_request(absent)).high_watermark is None
+    assert codec.FETCH.decode_request(codec.FETCH.encode_request(zero)) == zero
+
+
+def test_an_absent_message_is_not_an_empty_one() -> None:
+    """A divergence at epoch 0, offset 0 (truncate everything) is not mistaken for no divergence."""
+    diverging = FetchResponse(error=ErrorCode.NONE, diverging_epoch=EpochEndOffset(Epoch(0), Offset(0)))
+
+    assert codec.FETCH.decode_response(codec.FETCH.encode_response(diverging)) == diverging
+
+
+def test_addresses_arrive_by_replica() -> None:
+    """The address table of a replica arrives as a mapping from replica ids."""
+    response = DescribeReplicaResponse(
+        error=ErrorCode.NONE, addresses={ReplicaId(0): "127.0.0.1:1", ReplicaId(2): "127.0.0.1:3"}
+    )
+
+    decoded = codec.DESCRIBE_REPLICA.decode_response(codec.DESCRIBE_REPLICA.encode_response(response))
+
+    assert decoded.addresses == {0: "127.0.0.1:1", 2: "127.0.0.1:3"}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
+def test_an_unspecified_error_code_is_refused(method: codec.Method[Any, Any]) -> None:
+    """A response that leaves its outcome out is a protocol error, never a success: also the empty response."""
+    with pytest.raises(MalformedMessageError, match="error_code is 0: unspecified"):
+        method.decode_response(b"")
+
+
+def test_an_error_code_of_the_future_is_refused() -> None:
+    """A number that names no error known here is refused instead of guessed."""
+    data = quorum_pb2.VoteResponse()
+    data.error_code = 999  # type: ignore[assignment]
+
+    with pytest.raises(MalformedMessageError, match=r"replica\.v1\.VoteResponse: error_code is 999: unknown"):
+        codec.VOTE.decode_response(data.SerializeToString())
+
+
+@pytest.mark.parametrize("garbage", [b"\xff", b"\x08", b"not a message at all", b"\x0a\x02\xff\xfe", b"\x00" * 64])
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
+def test_garbage_is_refused(method: codec.Method[Any, Any], garbage: bytes) -> None:
+    """Bytes that are no such message (cut, wrong tags, no UTF-8) are refused by name, as request and as response."""
+    with pytest.raises(MalformedMessageError, match=r"replica\.v1\."):
+        method.decode_request(garbage)
+    with pytest.raises(MalformedMessageError, match=r"replica\.v1\."):
+        method.decode_response(garbage)
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
+@given(data=st.binary(max_size=200))
+def test_no_bytes_raise_anything_else(method: codec.Method[Any, Any], data: bytes) -> None:
+    """Whatever arrives, decoding ends with a value of the right class or with the one typed error."""
+    for decode, expected in (
+        (method.decode_request, method.request_type),
+        (method.decode_response, method.response_type),
+    ):
+        with contextlib.suppress(MalformedMessageError):
+            assert isinstance(decode(data), expected)
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"topic": "", "fetch_offset": 1}, "topic is empty"),
+        ({"topic": "log", "fetch_offset": -1}, "fetch_offset is -1; it must be 0 or more"),
+        ({"topic": "log", "replica_id": -1}, "replica_id is -1; it must be 0 or more"),
+        ({"topic": "log", "last_fetched_epoch": -1}, "last_fetched_epoch is -1; it must be 0 or more"),
+        ({"topic": "log", "high_watermark": -1}, "high_watermark is -1; it must be 0 or more"),
+    ],
+)
+def test_what_no_honest_sender_says_is_refused(fields: dict[str, Any], complaint: str) -> None:
+    """Negative identifiers, where Kafka would mean "absent", and a nameless topic are refused by name."""
+    data = data_pb2.FetchRequest(**fields).SerializeToString()
+
+    with pytest.raises(MalformedMessageError, match=complaint):
+        codec.FETCH.decode_request(data)
+
+
+def test_what_the_core_has_an_error_code_for_reaches_it() -> None:
+    """Negative plain numbers pass: INVALID_REQUEST and INVALID_REQUIRED_ACKS are the core's to say."""
+    vote = quorum_pb2.VoteRequest(topic="log", last_offset=-1, last_offset_epoch=-1)
+    produce = data_pb2.ProduceRequest(topic="log", partition=-1, acks=-7, timeout_ms=-1)
+
+    assert codec.VOTE.decode_request(vote.SerializeToString()).last_offset == -1
+    decoded = codec.PRODUCE.decode_request(produce.SerializeToString())
+    assert (decoded.acks, decoded.timeout_ms, decoded.topic_partition) == (-7, -1, TopicPartition("log", -1))
+
+
+def test_a_fault_in_a_nested_message_names_both() -> None:
+    """The error of an inner message says which message it was in."""
+    data = data_pb2.ProduceResponse(
+        error_code=common_pb2.ERROR_CODE_NONE, current_leader=common_pb2.CurrentLeader(leader_id=-5)
+    )
+
+    with pytest.raises(MalformedMessageError, match=r"ProduceResponse: replica\.v1\.CurrentLeader: leader_id is -5"):
+        codec.PRODUCE.decode_response(data.SerializeToString())
+
+
+def test_fields_of_the_future_are_skipped() -> None:
+    """A field that a newer sender adds does not make a message unreadable."""
+    response = ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(7))
+    unknown_field_1000 = b"\xc0\x3e\x01"
+
+    assert codec.PRODUCE.decode_response(codec.PRODUCE.encode_response(response) + unknown_field_1000) == response
+
+
+def test_a_value_of_another_class_is_not_encoded() -> None:
+    """A request handed to the wrong method is our own mistake and raises at once."""
+    request: Any = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=1, records=b"")
+
+    with pytest.raises(TypeError, match=r"replica\.v1\.FetchRequest carries FetchRequest, not ProduceRequest"):
+        codec.FETCH.encode_request(request)
+
+
+def test_every_error_has_its_code_on_the_wire() -> None:
+    """The enum on the wire is ErrorCode with Kafka's names behind the prefix, and UNSPECIFIED at 0."""
+    on_the_wire = dict(common_pb2.ErrorCode.items())
+
+    assert on_the_wire.pop("ERROR_CODE_UNSPECIFIED") == 0
+    assert set(on_the_wire) == {f"ERROR_CODE_{code.name}" for code in ErrorCode}
+    assert on_the_wire["ERROR_CODE_NONE"] == 1
+
+
+def test_the_proto_documents_each_error_as_the_client_judges_it(pytestconfig: pytest.Config) -> None:
+    """The comment of each error code says *Definite* for exactly those that are definite for a write."""
+    source = (pytestconfig.rootpath / "proto/replica/v1/common.proto").read_text(encoding="utf-8").splitlines()
+    definite = {
+        following.split(" = ")[0].strip().removeprefix("ERROR_CODE_")
+        for line, following in itertools.pairwise(source)
+        if line.strip().startswith("//") and line.endswith("Definite.")
+    }
+
+    assert definite == {code.name for code in DEFINITELY_NOT_WRITTEN}
+
+
+def test_a_field_on_one_side_only_stops_the_import() -> None:
+    """A value class and a message with different fields are refused with the difference named."""
+    with pytest.raises(ContractMismatchError, match="differ in vote_granted"):
+        Shape(BeginQuorumEpochResponse, codec.VOTE.response.descriptor)
+
+
+def test_absence_on_one_side_only_stops_the_import() -> None:
+    """A field that may be absent in the value but not on the wire would arrive as 0, and is refused."""
+    with pytest.raises(ContractMismatchError, match="vote_granted must be optional"):
+        Shape(_VoteResponseWithOptionalVote, codec.VOTE.response.descriptor)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _VoteResponseWithOptionalVote:
+    error: ErrorCode
+    vote_granted: bool | None = None
