@@ -1,0 +1,42 @@
+"""Kafka's record batch, format v2, byte for byte: pure functions from bytes to values and back.
+
+The way of the data, file by file: ``batch`` is one encoded batch with its header parsed once, the unit that a server
+moves; ``scanning`` finds the batches in a row of bytes and checks that they follow one another; ``record`` encodes and
+decodes what is inside, for clients and tools; ``control`` is the one kind of batch that a leader writes by itself.
+Below them: ``varint``, ``checksum`` and ``errors``. Nothing here knows a clock, a file or a network.
+"""
+
+from __future__ import annotations
+
+from replica.records.batch import (
+    HEADER_BYTES,
+    LENGTH_PREFIX_BYTES,
+    NO_LEADER_EPOCH,
+    RecordBatch,
+    batch_size_at,
+)
+from replica.records.control import LeaderChange, decode_leader_change, leader_change_batch
+from replica.records.errors import CorruptRecordError
+from replica.records.record import NO_TIMESTAMP, Header, Record, decode_records, encode_batch
+from replica.records.scanning import check_continues, check_crc, parse_batches, scan_batches
+
+__all__ = [
+    "HEADER_BYTES",
+    "LENGTH_PREFIX_BYTES",
+    "NO_LEADER_EPOCH",
+    "NO_TIMESTAMP",
+    "CorruptRecordError",
+    "Header",
+    "LeaderChange",
+    "Record",
+    "RecordBatch",
+    "batch_size_at",
+    "check_continues",
+    "check_crc",
+    "decode_leader_change",
+    "decode_records",
+    "encode_batch",
+    "leader_change_batch",
+    "parse_batches",
+    "scan_batches",
+]

@@ -1,0 +1,201 @@
+"""The records inside a batch: what producers put in and consumers take out.
+
+Owns the encoding of records. Used by clients and tools; a server never looks inside a batch. Source: Kafka's
+``DefaultRecord``, KIP-98 and KIP-82 (headers).
+
+    length varint | attributes i8 | timestampDelta varlong | offsetDelta varint
+    keyLength varint, key | valueLength varint, value | headersCount varint, (keyLength, key, valueLength, value)*
+
+Lengths count bytes; -1 is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replica.ids import Offset
+from replica.records.batch import (
+    ATTRIBUTES_AT,
+    CONTROL_BIT,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_PREFIX_BYTES,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    TIMESTAMP_TYPE_BIT,
+    RecordBatch,
+    parse_batch,
+)
+from replica.records.checksum import checksum
+from replica.records.errors import CorruptRecordError
+from replica.records.varint import read_varint, read_varlong, write_zigzag
+
+NO_TIMESTAMP = -1
+_TIMESTAMP_LIMIT = 1 << 63
+_SIZE_MAX = (1 << 31) - 1
+
+Header = tuple[str, bytes | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record. ``timestamp_ms`` counts from 1970, -1 for none; ``key`` and ``value`` may each be null."""
+
+    offset: Offset
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+def encode_batch(
+    records: Sequence[Record | bytes],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    timestamp_ms: int = NO_TIMESTAMP,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    is_control: bool = False,
+) -> RecordBatch:
+    """Encode records as one batch.
+
+    Plain ``bytes`` are values without key or headers, at ``timestamp_ms``. The offsets of ``Record``\\ s count up from
+    ``base_offset``. Until a leader stamps the batch, base offset 0 and epoch -1 are right. Raises ``ValueError`` for
+    an empty batch, other offsets, a timestamp outside 64 bits or a batch of 2 GiB.
+    """
+    if not records:
+        raise ValueError("a batch holds at least one record; none were given")
+    whole = [_as_record(record, base_offset + delta, timestamp_ms) for delta, record in enumerate(records)]
+    base_timestamp = whole[0].timestamp_ms
+    body = bytearray()
+    for delta, record in enumerate(whole):
+        _write_record(body, record, delta, record.timestamp_ms - base_timestamp)
+    if len(body) > _SIZE_MAX - HEADER_BYTES:
+        raise ValueError(f"{len(body)} bytes of records do not fit one batch; split them")
+    header = bytearray(
+        HEADER.pack(
+            base_offset, HEADER_BYTES - LENGTH_PREFIX_BYTES + len(body), leader_epoch, MAGIC, 0,
+            CONTROL_BIT if is_control else 0, len(whole) - 1, base_timestamp,
+            max(record.timestamp_ms for record in whole), producer_id, producer_epoch, base_sequence, len(whole),
+        )
+    )  # fmt: skip
+    data = header + body
+    data[17:21] = checksum(memoryview(data)[ATTRIBUTES_AT:]).to_bytes(4, "big")
+    return parse_batch(bytes(data), 0, verify=False)
+
+
+def decode_records(batch: RecordBatch) -> tuple[Record, ...]:
+    """Decode all records of ``batch``, with absolute offsets and timestamps.
+
+    Raises ``CorruptRecordError`` where they are malformed; the position counts from the start of the batch.
+    """
+    log_append_time = batch.data[ATTRIBUTES_AT + 1] & TIMESTAMP_TYPE_BIT
+    data, end = batch.data, batch.size_bytes
+    records = []
+    position = HEADER_BYTES
+    for delta in range(batch.record_count):
+        length, start = read_varint(data, position, end)
+        if not 0 <= length <= end - start:
+            raise CorruptRecordError(position, f"record length {length} with {end - start} bytes left in the batch")
+        record = _read_record(data, start, start + length, delta, batch)
+        if log_append_time:
+            record = _at_time(record, batch.max_timestamp_ms)
+        records.append(record)
+        position = start + length
+    if position != end:
+        raise CorruptRecordError(position, f"{end - position} trailing bytes behind the last record")
+    return tuple(records)
+
+
+def _as_record(record: Record | bytes, offset: int, timestamp_ms: int) -> Record:
+    if isinstance(record, bytes):
+        record = Record(offset=Offset(offset), timestamp_ms=timestamp_ms, key=None, value=record)
+    if record.offset != offset:
+        raise ValueError(f"a record has offset {record.offset} where the batch has {offset}; offsets count up by one")
+    if not -_TIMESTAMP_LIMIT <= record.timestamp_ms < _TIMESTAMP_LIMIT:
+        raise ValueError(f"timestamp {record.timestamp_ms} of the record at offset {offset} does not fit in 64 bits")
+    return record
+
+
+def _at_time(record: Record, timestamp_ms: int) -> Record:
+    return Record(
+        offset=record.offset, timestamp_ms=timestamp_ms, key=record.key, value=record.value, headers=record.headers
+    )
+
+
+def _write_record(out: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
+    body = bytearray(1)  # attributes: no bit is in use
+    write_zigzag(body, timestamp_delta)
+    write_zigzag(body, offset_delta)
+    _write_bytes(body, record.key)
+    _write_bytes(body, record.value)
+    write_zigzag(body, len(record.headers))
+    for name, value in record.headers:
+        _write_bytes(body, name.encode())
+        _write_bytes(body, value)
+    write_zigzag(out, len(body))
+    out += body
+
+
+def _write_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        write_zigzag(out, -1)
+        return
+    write_zigzag(out, len(value))
+    out += value
+
+
+def _read_record(data: bytes, start: int, end: int, delta: int, batch: RecordBatch) -> Record:
+    if start == end:
+        raise CorruptRecordError(start, "an empty record")
+    # The attributes byte is skipped, as Kafka does: no bit of it is in use.
+    timestamp_delta, at_offset = read_varlong(data, start + 1, end)
+    offset_delta, position = read_varint(data, at_offset, end)
+    if offset_delta != delta:
+        raise CorruptRecordError(at_offset, f"offset delta {offset_delta} where {delta} is due")
+    timestamp_ms = batch.base_timestamp_ms + timestamp_delta
+    if not -_TIMESTAMP_LIMIT <= timestamp_ms < _TIMESTAMP_LIMIT:
+        raise CorruptRecordError(start + 1, f"timestamp delta {timestamp_delta} leads out of 64 bits")
+    key, position = _read_bytes(data, position, end, "key")
+    value, position = _read_bytes(data, position, end, "value")
+    headers, position = _read_headers(data, position, end)
+    if position != end:
+        raise CorruptRecordError(position, f"{end - position} trailing bytes inside a record")
+    return Record(
+        offset=Offset(batch.base_offset + delta), timestamp_ms=timestamp_ms, key=key, value=value, headers=headers
+    )
+
+
+def _read_bytes(data: bytes, position: int, end: int, what: str) -> tuple[bytes | None, int]:
+    length, start = read_varint(data, position, end)
+    if length == -1:
+        return None, start
+    if not 0 <= length <= end - start:
+        raise CorruptRecordError(position, f"{what} length {length} with {end - start} bytes left in the record")
+    return data[start : start + length], start + length
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+    count, cursor = read_varint(data, position, end)
+    if not 0 <= count <= end - cursor:  # each header takes two bytes or more; the loop below finds the exact fault
+        raise CorruptRecordError(position, f"{count} headers with {end - cursor} bytes left in the record")
+    headers = []
+    for _ in range(count):
+        name_at = cursor
+        name, cursor = _read_bytes(data, cursor, end, "header name")
+        if name is None:
+            raise CorruptRecordError(name_at, "a header without a name")
+        value, cursor = _read_bytes(data, cursor, end, "header value")
+        headers.append((_decode_name(name, name_at), value))
+    return tuple(headers), cursor
+
+
+def _decode_name(name: bytes, position: int) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptRecordError(position, f"a header name is not UTF-8: {name!r}") from error
+
