@@ -46,7 +46,7 @@ class EpochEntry:
 
 @dataclass(frozen=True, slots=True, order=True)
 class EpochEndOffset:
-    """The answer to "where does this epoch end?": the largest epoch not above the asked one, and its end (exclusive)."""
+    """The answer to "where does this epoch end?": the largest epoch not above it, and where that ends (exclusive)."""
 
     epoch: Epoch
     end_offset: Offset

@@ -45,8 +45,8 @@ class QuorumConfig:
                 raise InvalidConfigError(f"{name} is {value}; it must be above 0")
         if self.fetch_max_wait_ms >= self.fetch_timeout_ms:
             raise InvalidConfigError(
-                f"fetch_max_wait_ms ({self.fetch_max_wait_ms}) must be below fetch_timeout_ms ({self.fetch_timeout_ms}), "
-                "or an idle leader looks dead"
+                f"fetch_max_wait_ms ({self.fetch_max_wait_ms}) must be below "
+                f"fetch_timeout_ms ({self.fetch_timeout_ms}), or an idle leader looks dead"
             )
 
     @property

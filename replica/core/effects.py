@@ -2,8 +2,8 @@
 
 A driver performs the effects of one step in order. Effects that store something (``StoreQuorumState``, ``StoreEpochs``,
 ``Truncate``) are durable before the next effect is performed; that is how "persisted before the reply" holds by
-construction. ``Append`` reaches the file but not yet the platter: ``Flush`` asks for that, and ``Flushed`` comes back as
-an event, later and possibly for several flushes at once. A crash may come after any prefix of the list.
+construction. ``Append`` reaches the file but not yet the platter: ``Flush`` asks for that, and ``Flushed`` comes back
+as an event, later and possibly for several flushes at once. A crash may come after any prefix of the list.
 """
 
 from __future__ import annotations
@@ -109,6 +109,4 @@ class Halt:
     reason: str
 
 
-Effect = (
-    StoreQuorumState | StoreEpochs | Append | Flush | Truncate | Send | Reply | ReplyWithRecords | Halt
-)
+Effect = StoreQuorumState | StoreEpochs | Append | Flush | Truncate | Send | Reply | ReplyWithRecords | Halt

@@ -66,13 +66,4 @@ class ResignRequested:
     """The operator stops this replica gracefully: lead no more, and hand over to the best follower."""
 
 
-Event = (
-    Started
-    | Ticked
-    | RequestReceived
-    | ResponseReceived
-    | SendFailed
-    | Flushed
-    | StorageFailed
-    | ResignRequested
-)
+Event = Started | Ticked | RequestReceived | ResponseReceived | SendFailed | Flushed | StorageFailed | ResignRequested

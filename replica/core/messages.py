@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from replica.errors import ErrorCode
-from replica.ids import EpochEndOffset, EpochEntry, Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,30 +273,14 @@ class DumpLogResponse:
     log_end_offset: Offset | None = None
 
 
-ClientRequest = (
-    ProduceRequest
-    | ListOffsetsRequest
-    | DescribeQuorumRequest
-    | DescribeReplicaRequest
-    | DumpLogRequest
-)
-PeerRequest = (
-    FetchRequest
-    | OffsetForLeaderEpochRequest
-    | VoteRequest
-    | BeginQuorumEpochRequest
-    | EndQuorumEpochRequest
-)
+ClientRequest = ProduceRequest | ListOffsetsRequest | DescribeQuorumRequest | DescribeReplicaRequest | DumpLogRequest
+PeerRequest = FetchRequest | OffsetForLeaderEpochRequest | VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
 """What one replica sends to another (clients use Fetch and OffsetForLeaderEpoch as well)."""
 
 Request = ClientRequest | PeerRequest
 
 PeerResponse = (
-    FetchResponse
-    | OffsetForLeaderEpochResponse
-    | VoteResponse
-    | BeginQuorumEpochResponse
-    | EndQuorumEpochResponse
+    FetchResponse | OffsetForLeaderEpochResponse | VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse
 )
 Response = (
     PeerResponse

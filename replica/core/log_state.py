@@ -1,0 +1,115 @@
+"""What the core knows of one log without reading it: its ends, its epochs, and the sizes of its youngest batches.
+
+Owns log start, log end, flushed end and high watermark and keeps their order:
+``log_start_offset <= high_watermark <= log_end_offset`` and ``flushed_end_offset <= log_end_offset``. The bytes are
+with the storage; changes here are matched one to one by Append, Flush, Truncate and StoreEpochs effects.
+
+Source: Kafka ``UnifiedLog`` / ``ReplicatedLog`` (quorum form of ``endOffsetForEpoch`` and ``validateOffsetAndEpoch``).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.recovered import RecoveredLog
+from replica.ids import Epoch, EpochEndOffset, Offset
+from replica.records import RecordBatch
+
+TAIL_BATCHES_MAX = 1024
+"""How many of the youngest batches have their sizes remembered, to count the bytes a fetch could return."""
+
+
+class LogState:
+    """The ends and the epochs of one log, kept in step with what storage is told."""
+
+    def __init__(self, recovered: RecoveredLog) -> None:
+        self.log_start_offset = recovered.log_start_offset
+        self.log_end_offset = recovered.log_end_offset
+        self.flushed_end_offset = recovered.log_end_offset
+        self.high_watermark: Offset | None = None
+        """Everything below is committed; absent since the start until a leader has said so. It never falls."""
+        self.epochs = LeaderEpochCache(recovered.epochs)
+        self._tail: deque[tuple[Offset, int]] = deque(maxlen=TAIL_BATCHES_MAX)
+
+    @property
+    def last_epoch(self) -> Epoch | None:
+        """The epoch of the last record; absent for an empty log."""
+        return self.epochs.epoch_for_offset(Offset(self.log_end_offset - 1))
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether every record of the log is on stable storage."""
+        return self.flushed_end_offset == self.log_end_offset
+
+    def append(self, batches: Sequence[RecordBatch]) -> bool:
+        """Move the end past ``batches``; tell whether a new epoch began with one of them."""
+        epochs_changed = False
+        for batch in batches:
+            assert batch.base_offset == self.log_end_offset, (batch.base_offset, self.log_end_offset)
+            epochs_changed |= self.epochs.assign(batch.leader_epoch, batch.base_offset)
+            self.log_end_offset = batch.end_offset
+            self._tail.append((batch.base_offset, batch.size_bytes))
+        return epochs_changed
+
+    def flushed(self, end_offset: Offset) -> None:
+        """Note that everything below ``end_offset`` is on stable storage."""
+        assert end_offset <= self.log_end_offset, (end_offset, self.log_end_offset)
+        self.flushed_end_offset = max(self.flushed_end_offset, end_offset)
+
+    def truncate_to(self, end_offset: Offset) -> None:
+        """Drop what is at and above ``end_offset``. Only a log that is wholly flushed is ever truncated.
+
+        (A flush in flight could otherwise report an end that meanwhile belongs to other records.)
+        """
+        assert self.is_flushed, (self.flushed_end_offset, self.log_end_offset)
+        assert self.log_start_offset <= end_offset <= self.log_end_offset, (end_offset, self.log_end_offset)
+        self.epochs.truncate_from_end(end_offset)
+        self.log_end_offset = self.flushed_end_offset = end_offset
+        while self._tail and self._tail[-1][0] >= end_offset:
+            self._tail.pop()
+
+    def advance_high_watermark(self, offset: Offset) -> None:
+        """Raise the high watermark to ``offset``; a lower one leaves it where it is."""
+        assert offset <= self.log_end_offset, (offset, self.log_end_offset)
+        if self.high_watermark is None or offset > self.high_watermark:
+            self.high_watermark = offset
+
+    def has_bytes(self, start_offset: Offset, end_offset: Offset, wanted: int) -> bool:
+        """Tell whether ``[start_offset, end_offset)`` holds at least ``wanted`` bytes (one record is at least one)."""
+        if start_offset >= end_offset:
+            return False
+        if wanted <= 1 or not self._tail or start_offset < self._tail[0][0]:
+            return True
+        return sum(size for base, size in self._tail if start_offset <= base < end_offset) >= wanted
+
+    def end_offset_for_epoch(self, epoch: Epoch) -> EpochEndOffset:
+        """Answer as a quorum log does: always with an epoch that this log has, or with its very beginning.
+
+        An epoch above all known ones ends at the log end, in the last known epoch; one below all of them ends at the
+        log start, in epoch 0.
+        """
+        latest = self.epochs.latest
+        if latest is None:
+            return EpochEndOffset(Epoch(0), self.log_start_offset)
+        if epoch >= latest.epoch:
+            return EpochEndOffset(latest.epoch, self.log_end_offset)
+        if epoch < self.epochs.entries[0].epoch:
+            return EpochEndOffset(Epoch(0), self.log_start_offset)
+        answer = self.epochs.end_offset_for(epoch, self.log_end_offset)
+        assert answer is not None, (epoch, self.epochs.entries)
+        return answer
+
+    def diverging_epoch(self, fetch_offset: Offset, last_fetched_epoch: Epoch) -> EpochEndOffset | None:
+        """Tell where a reader that holds ``fetch_offset`` records, the last of ``last_fetched_epoch``, left this log.
+
+        Absent when its log is a prefix of this one. ``end_offset < fetch_offset`` is strict: a reader that stands
+        exactly where its epoch ends here has not diverged.
+        """
+        if fetch_offset == self.log_start_offset == 0:
+            return None
+        answer = self.end_offset_for_epoch(last_fetched_epoch)
+        if answer.epoch != last_fetched_epoch or answer.end_offset < fetch_offset:
+            return answer
+        return None

@@ -1,0 +1,13 @@
+"""One log kept by a quorum: pull-based Raft, as Kafka's KRaft has it (KIP-595, KIP-650, KIP-996).
+
+Read in this order: ``roles`` (what a replica can be), ``state`` (all that one log knows), ``transitions`` (how a role
+ends and the next begins), ``elections`` (votes), ``leading`` and ``producing`` and ``serving`` (a leader's work),
+``following`` (a follower's), ``fencing`` (who is turned away), ``inspecting`` (questions that change nothing),
+``invariants`` (what must hold after every step), ``quorum_log`` (events in, effects out).
+"""
+
+from __future__ import annotations
+
+from replica.core.quorum.quorum_log import QuorumLog
+
+__all__ = ["QuorumLog"]

@@ -1,0 +1,198 @@
+"""Votes: who gets one, how they are asked for, and what a majority of them means.
+
+A voter gives at most one vote in an epoch, and none in an epoch whose leader it knows. A pre-vote costs nothing and
+changes nothing: it asks "would you vote for me?", so that a replica that was cut off does not come back with a high
+epoch and topple a healthy leader (KIP-996).
+
+Source: Raft sections 5.2, 5.4 and 9.6; Kafka ``KafkaRaftClient.handleVoteRequest``, ``EpochState.canGrantVote``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from replica.core.messages import VoteRequest, VoteResponse
+from replica.core.quorum.fencing import cluster_error
+from replica.core.quorum.roles import Campaign, Candidate, Follower, Leader, Prospective
+from replica.core.quorum.state import QuorumLogState
+from replica.core.quorum.transitions import (
+    become_candidate,
+    become_follower,
+    become_leader,
+    become_prospective,
+    become_unattached,
+    grant_vote,
+    observe_leader,
+)
+from replica.errors import ErrorCode
+from replica.ids import CallId, CorrelationId, Epoch, ReplicaId
+
+
+def on_vote_request(q: QuorumLogState, call_id: CallId, request: VoteRequest, now_ms: int) -> None:
+    """Answer a request for a vote or a pre-vote. One that makes no sense changes nothing, not even the epoch."""
+    error = cluster_error(q, request.cluster_id) or _malformed(q, request)
+    if error is None and request.candidate_epoch < q.epoch:
+        error = ErrorCode.FENCED_LEADER_EPOCH
+    if error is None:
+        if request.candidate_epoch > q.epoch:
+            become_unattached(q, request.candidate_epoch, now_ms)
+        error = _wrong_voter(q, request)
+    granted = error is None and (_would_vote(q, request) if request.pre_vote else _maybe_vote(q, request, now_ms))
+    q.reply(
+        call_id,
+        VoteResponse(error=error or ErrorCode.NONE, vote_granted=granted, current_leader=q.current_leader),
+    )
+
+
+def _malformed(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:
+    """A candidate's last record is older than the epoch it campaigns in; a pre-vote may be from that very epoch."""
+    newest_epoch = request.candidate_epoch if request.pre_vote else request.candidate_epoch - 1
+    believable = (
+        request.candidate_id != q.replica_id
+        and request.last_offset >= 0
+        and 0 <= request.last_offset_epoch <= newest_epoch
+    )
+    return None if believable else ErrorCode.INVALID_REQUEST
+
+
+def _wrong_voter(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:
+    """Refuse a vote that was meant for another replica, or for the disk that this replica had before."""
+    another = request.voter_id is not None and request.voter_id != q.replica_id
+    other_disk = request.voter_directory_id is not None and request.voter_directory_id != q.config.directory_id
+    return ErrorCode.INVALID_VOTER_KEY if another or other_disk else None
+
+
+def _log_is_up_to_date(q: QuorumLogState, request: VoteRequest) -> bool:
+    return q.rules.candidate_log_is_up_to_date(
+        candidate_epoch=request.last_offset_epoch,
+        candidate_end=request.last_offset,
+        own_epoch=q.log.last_epoch or 0,
+        own_end=q.log.log_end_offset,
+    )
+
+
+def _would_vote(q: QuorumLogState, request: VoteRequest) -> bool:
+    """A leader would not; a follower that hears from its leader would not; anyone else looks at the log."""
+    if isinstance(q.role, Leader) or (isinstance(q.role, Follower) and q.role.has_fetched):
+        return False
+    return q.is_voter and _log_is_up_to_date(q, request)
+
+
+def _maybe_vote(q: QuorumLogState, request: VoteRequest, now_ms: int) -> bool:
+    """Give the epoch's only vote if it is still there to give; repeat a vote already given to this very candidate."""
+    given_to = (q.quorum_state.voted_id, q.quorum_state.voted_directory_id)
+    if given_to == (request.candidate_id, request.candidate_directory_id):
+        return True
+    if q.quorum_state.voted_id is not None or q.quorum_state.leader_id is not None or not q.is_voter:
+        return False
+    if not _log_is_up_to_date(q, request):
+        return False
+    grant_vote(q, request.candidate_id, request.candidate_directory_id, now_ms)
+    return True
+
+
+# --- campaigning ----------------------------------------------------------------------------------------------------
+
+
+def pump_prospective(q: QuorumLogState, role: Prospective, now_ms: int) -> None:
+    """Go on to the real election, give up, or ask those who are due."""
+    if len(role.campaign.granted) >= q.majority:
+        become_candidate(q, now_ms)
+    elif _is_lost(q, role.campaign) or now_ms >= role.election_deadline_ms:
+        _return_to_known_leader(q, now_ms)
+    else:
+        q.role = replace(role, campaign=_ask_for_votes(q, role.campaign, now_ms, pre_vote=True))
+
+
+def _return_to_known_leader(q: QuorumLogState, now_ms: int) -> None:
+    """The others hear from a leader or have better logs: fetch from the recorded leader again, or wait for a new one."""
+    leader_id = q.quorum_state.leader_id
+    if leader_id is None or leader_id == q.replica_id:
+        become_unattached(q, q.epoch, now_ms)
+    else:
+        become_follower(q, q.epoch, leader_id, now_ms)
+
+
+def pump_candidate(q: QuorumLogState, role: Candidate, now_ms: int) -> None:
+    """Lead, or start over after a lost election's pause or an indecisive one's time, or ask those who are due."""
+    if len(role.campaign.granted) >= q.majority:
+        become_leader(q, now_ms)
+    elif now_ms >= role.election_deadline_ms or (
+        role.back_off_until_ms is not None and now_ms >= role.back_off_until_ms
+    ):
+        become_prospective(q, now_ms, retries=role.retries)
+    elif role.back_off_until_ms is None and _is_lost(q, role.campaign):
+        q.role = replace(role, back_off_until_ms=now_ms + q.election_back_off_ms(role.retries))
+    elif role.back_off_until_ms is None:
+        q.role = replace(role, campaign=_ask_for_votes(q, role.campaign, now_ms, pre_vote=False))
+
+
+def campaign_deadline_ms(role: Prospective | Candidate) -> int:
+    """Name when this campaign has something to do again."""
+    if isinstance(role, Candidate) and role.back_off_until_ms is not None:
+        return min(role.back_off_until_ms, role.election_deadline_ms)
+    return min([role.election_deadline_ms, *role.campaign.ask_at_ms.values()])
+
+
+def _is_lost(q: QuorumLogState, campaign: Campaign) -> bool:
+    return len(q.config.voters) - len(campaign.rejected) < q.majority
+
+
+def _ask_for_votes(q: QuorumLogState, campaign: Campaign, now_ms: int, *, pre_vote: bool) -> Campaign:
+    """Send a request to every voter whose time has come; an unanswered one is repeated after its timeout."""
+    pending = dict(campaign.pending)
+    ask_at_ms = dict(campaign.ask_at_ms)
+    for voter, due_ms in campaign.ask_at_ms.items():
+        if due_ms <= now_ms:
+            pending[q.send(voter, _vote_request(q, voter, pre_vote=pre_vote))] = voter
+            ask_at_ms[voter] = now_ms + q.quorum.request_timeout_ms + q.quorum.retry_backoff_ms
+    return replace(campaign, pending=pending, ask_at_ms=ask_at_ms)
+
+
+def _vote_request(q: QuorumLogState, voter: ReplicaId, *, pre_vote: bool) -> VoteRequest:
+    return VoteRequest(
+        topic_partition=q.topic_partition,
+        cluster_id=q.config.cluster_id,
+        candidate_id=q.replica_id,
+        candidate_directory_id=q.config.directory_id,
+        candidate_epoch=q.epoch,
+        last_offset_epoch=q.log.last_epoch or Epoch(0),
+        last_offset=q.log.log_end_offset,
+        pre_vote=pre_vote,
+        voter_id=voter,
+    )
+
+
+def on_vote_response(q: QuorumLogState, correlation_id: CorrelationId, response: VoteResponse, now_ms: int) -> None:
+    """Count an answer to the present campaign; one to an earlier campaign or role is ignored."""
+    observe_leader(q, response.current_leader, now_ms)
+    role = q.role
+    if isinstance(role, Prospective | Candidate) and correlation_id in role.campaign.pending:
+        q.role = replace(role, campaign=_counted(role.campaign, correlation_id, response))
+
+
+def _counted(campaign: Campaign, correlation_id: CorrelationId, response: VoteResponse) -> Campaign:
+    voter = campaign.pending[correlation_id]
+    pending = _without(campaign.pending, correlation_id)
+    ask_at_ms = {other: due_ms for other, due_ms in campaign.ask_at_ms.items() if other != voter}
+    if response.vote_granted:
+        return replace(campaign, pending=pending, ask_at_ms=ask_at_ms, granted=campaign.granted | {voter})
+    return replace(campaign, pending=pending, ask_at_ms=ask_at_ms, rejected=campaign.rejected | {voter})
+
+
+def on_vote_send_failed(q: QuorumLogState, correlation_id: CorrelationId, now_ms: int) -> None:
+    """Ask the voter again after a pause."""
+    role = q.role
+    if isinstance(role, Prospective | Candidate) and correlation_id in role.campaign.pending:
+        voter = role.campaign.pending[correlation_id]
+        campaign = replace(
+            role.campaign,
+            pending=_without(role.campaign.pending, correlation_id),
+            ask_at_ms={**role.campaign.ask_at_ms, voter: now_ms + q.quorum.retry_backoff_ms},
+        )
+        q.role = replace(role, campaign=campaign)
+
+
+def _without(pending: Mapping[CorrelationId, ReplicaId], gone: CorrelationId) -> Mapping[CorrelationId, ReplicaId]:
+    return {correlation_id: voter for correlation_id, voter in pending.items() if correlation_id != gone}

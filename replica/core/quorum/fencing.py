@@ -1,0 +1,37 @@
+"""Who is turned away before anything else is looked at.
+
+The order is fixed and the same for every request: another cluster, then an epoch that is not the present one, and only
+then "not the leader". Epoch before leadership, because a sender with a wrong epoch must learn that its view of the
+world is wrong, whoever it asked (KIP-320; Kafka ``Partition.checkCurrentLeaderEpoch``).
+"""
+
+from __future__ import annotations
+
+from replica.core.quorum.roles import Leader
+from replica.core.quorum.state import QuorumLogState
+from replica.errors import ErrorCode
+from replica.ids import Epoch
+
+
+def cluster_error(q: QuorumLogState, cluster_id: str | None) -> ErrorCode | None:
+    """Refuse a request meant for another cluster; one that names none is taken."""
+    if cluster_id is not None and cluster_id != q.config.cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    return None
+
+
+def epoch_error(q: QuorumLogState, current_leader_epoch: Epoch | None) -> ErrorCode | None:
+    """Refuse a request from an older or a newer epoch than this replica's; one that names none is taken."""
+    if current_leader_epoch is None or current_leader_epoch == q.epoch:
+        return None
+    return ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < q.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def leader_request_error(
+    q: QuorumLogState, *, cluster_id: str | None, current_leader_epoch: Epoch | None
+) -> ErrorCode | None:
+    """Refuse a request that only the leader of exactly the sender's epoch may answer."""
+    error = cluster_error(q, cluster_id) or epoch_error(q, current_leader_epoch)
+    if error is None and not isinstance(q.role, Leader):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return error

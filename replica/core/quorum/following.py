@@ -1,0 +1,202 @@
+"""A follower's work: fetch, reconcile, append, flush, and fetch again.
+
+One request at a time, and none before everything appended is flushed: the next fetch offset tells the leader what this
+replica will still have after a crash. When the leader finds that the logs part, the follower cuts its own back and asks
+again; below its high watermark it never cuts, it halts instead, because then something committed is about to be lost.
+
+Source: Kafka ``KafkaRaftClient.handleFetchResponse``, ``AbstractFetcherThread.getOffsetTruncationState``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replica.core.effects import StoreEpochs, Truncate
+from replica.core.messages import (
+    FetchRequest,
+    FetchResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from replica.core.quorum.roles import Follower, Unattached
+from replica.core.quorum.state import QuorumLogState
+from replica.core.quorum.transitions import become_prospective, become_unattached, observe_leader
+from replica.errors import ErrorCode
+from replica.ids import CorrelationId, EpochEndOffset, Offset, ReplicaId
+from replica.records import CorruptRecordError, RecordBatch, check_continues, parse_batches
+
+
+def pump_follower(q: QuorumLogState, role: Follower, now_ms: int) -> None:
+    """Give the leader up after a fetch timeout; otherwise keep one request out."""
+    if now_ms >= role.fetch_deadline_ms:
+        if q.is_voter:
+            become_prospective(q, now_ms)
+        else:
+            become_unattached(q, q.epoch, now_ms)
+    elif role.pending is None and now_ms >= role.retry_at_ms and q.log.is_flushed:
+        ask = _send_fetch if role.reconciled or q.log.last_epoch is None else _send_offset_for_leader_epoch
+        q.role = replace(role, pending=ask(q, role.leader_id))
+
+
+def follower_deadline_ms(q: QuorumLogState, role: Follower) -> int:
+    """Name when the follower has something to do again; while it flushes it waits for that."""
+    if role.pending is None and q.log.is_flushed:
+        return min(role.fetch_deadline_ms, role.retry_at_ms)
+    return role.fetch_deadline_ms
+
+
+def pump_unattached(q: QuorumLogState, role: Unattached, now_ms: int) -> None:
+    """A voter campaigns after its election timeout. An observer asks one voter after another who leads."""
+    if q.is_voter:
+        if now_ms >= role.election_deadline_ms:
+            become_prospective(q, now_ms)
+    elif role.pending is None and now_ms >= role.retry_at_ms:
+        voter = q.config.voters[role.questions % len(q.config.voters)]
+        q.role = replace(role, pending=_send_fetch(q, voter), questions=role.questions + 1)
+
+
+def unattached_deadline_ms(q: QuorumLogState, role: Unattached) -> int | None:
+    """Name when an unattached replica has something to do again; an observer with a question out waits for that."""
+    if q.is_voter:
+        return role.election_deadline_ms
+    return role.retry_at_ms if role.pending is None else None
+
+
+def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
+    return q.send(
+        replica_id,
+        FetchRequest(
+            topic_partition=q.topic_partition,
+            cluster_id=q.config.cluster_id,
+            replica_id=q.replica_id,
+            replica_directory_id=q.config.directory_id,
+            current_leader_epoch=q.epoch,
+            fetch_offset=q.log.log_end_offset,
+            last_fetched_epoch=q.rules.last_fetched_epoch(last_epoch=q.log.last_epoch, leader_epoch=q.epoch),
+            high_watermark=q.log.high_watermark or Offset(0),
+            max_wait_ms=q.quorum.fetch_max_wait_ms,
+            max_bytes=q.quorum.fetch_max_bytes,
+        ),
+    )
+
+
+def _send_offset_for_leader_epoch(q: QuorumLogState, leader_id: ReplicaId) -> CorrelationId:
+    assert q.log.last_epoch is not None, q.log.log_end_offset
+    return q.send(
+        leader_id,
+        OffsetForLeaderEpochRequest(
+            topic_partition=q.topic_partition,
+            cluster_id=q.config.cluster_id,
+            replica_id=q.replica_id,
+            current_leader_epoch=q.epoch,
+            leader_epoch=q.log.last_epoch,
+        ),
+    )
+
+
+# --- answers --------------------------------------------------------------------------------------------------------
+
+
+def on_follow_response(
+    q: QuorumLogState,
+    correlation_id: CorrelationId,
+    response: FetchResponse | OffsetForLeaderEpochResponse,
+    now_ms: int,
+) -> None:
+    """Take the answer to the one outstanding request; an answer to any other came too late to mean anything."""
+    asked_as = q.role
+    observe_leader(q, response.current_leader, now_ms)
+    if q.role is not asked_as or not isinstance(asked_as, Follower | Unattached) or asked_as.pending != correlation_id:
+        return
+    if isinstance(asked_as, Unattached) or response.error is not ErrorCode.NONE:
+        _on_refused(q, asked_as, response.error, now_ms)
+        return
+    q.role = replace(asked_as, pending=None, has_fetched=True, fetch_deadline_ms=now_ms + q.quorum.fetch_timeout_ms)
+    match response:
+        case OffsetForLeaderEpochResponse():
+            _on_epoch_end(q, response, now_ms)
+        case FetchResponse(diverging_epoch=None):
+            _on_records(q, response, now_ms)
+        case FetchResponse():
+            assert response.diverging_epoch is not None, response
+            _reconcile(q, response.diverging_epoch, now_ms)
+
+
+def _on_refused(q: QuorumLogState, role: Follower | Unattached, error: ErrorCode, now_ms: int) -> None:
+    """Back off and ask again; but a leader that says it leads no more in this epoch is followed no more."""
+    if isinstance(role, Follower) and error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        become_unattached(q, q.epoch, now_ms)
+    else:
+        q.role = replace(role, pending=None, retry_at_ms=now_ms + q.quorum.retry_backoff_ms)
+
+
+def on_follow_send_failed(q: QuorumLogState, correlation_id: CorrelationId, now_ms: int) -> None:
+    """Ask again after a pause. Whether the leader saw the request does not matter: fetching changes nothing there."""
+    if isinstance(q.role, Follower | Unattached) and q.role.pending == correlation_id:
+        q.role = replace(q.role, pending=None, retry_at_ms=now_ms + q.quorum.retry_backoff_ms)
+
+
+def _on_records(q: QuorumLogState, response: FetchResponse, now_ms: int) -> None:
+    try:
+        batches = parse_batches(response.records)
+        _check_continuity(q, batches)
+    except CorruptRecordError:
+        # Damaged on the way: nothing was appended, so fetching the same offset again is safe.
+        _back_off(q, now_ms)
+        return
+    if batches:
+        q.append(*batches)
+    if response.high_watermark is not None:
+        _follow_high_watermark(q, response.high_watermark)
+
+
+def _check_continuity(q: QuorumLogState, batches: tuple[RecordBatch, ...]) -> None:
+    end_offset, last_epoch = q.log.log_end_offset, q.log.last_epoch
+    for batch in batches:
+        check_continues(batch, log_end_offset=end_offset, last_epoch=last_epoch, leader_epoch=q.epoch)
+        end_offset, last_epoch = batch.end_offset, batch.leader_epoch
+
+
+def _follow_high_watermark(q: QuorumLogState, leader_high_watermark: Offset) -> None:
+    """Take the leader's high watermark as far as this log reaches. In a quorum log it never goes back."""
+    high_watermark = min(leader_high_watermark, q.log.log_end_offset)
+    if q.log.high_watermark is not None and high_watermark < q.log.high_watermark:
+        q.halt(
+            f"the leader's high watermark {leader_high_watermark} is below {q.log.high_watermark}, which is committed"
+        )
+        return
+    q.log.advance_high_watermark(high_watermark)
+
+
+def _on_epoch_end(q: QuorumLogState, response: OffsetForLeaderEpochResponse, now_ms: int) -> None:
+    """The second way to reconcile: asked before the first fetch. Without an answer nothing is cut."""
+    if response.answer is None:
+        _back_off(q, now_ms)
+        return
+    _reconcile(q, response.answer, now_ms)
+
+
+def _reconcile(q: QuorumLogState, leader_end: EpochEndOffset, now_ms: int) -> None:
+    """Cut the log back to where it can agree with the leader's."""
+    assert isinstance(q.role, Follower), q.role
+    truncation = q.rules.truncation(epochs=q.log.epochs, log_end_offset=q.log.log_end_offset, leader=leader_end)
+    end_offset = max(truncation.end_offset, q.log.log_start_offset)
+    if q.log.high_watermark is not None and end_offset < q.log.high_watermark:
+        q.halt(
+            f"leader {q.leader_id} in epoch {q.epoch} asks to truncate to {end_offset}, "
+            f"below the high watermark {q.log.high_watermark}: committed records would be lost"
+        )
+        return
+    if end_offset < q.log.log_end_offset:
+        q.log.truncate_to(end_offset)
+        q.emit(Truncate(topic_partition=q.topic_partition, end_offset=end_offset))
+        q.emit(StoreEpochs(topic_partition=q.topic_partition, entries=q.log.epochs.entries))
+    elif q.role.reconciled:
+        _back_off(q, now_ms)  # An answer that changes nothing must not be asked for again at full speed.
+    if truncation.done:
+        q.role = replace(q.role, reconciled=True)
+
+
+def _back_off(q: QuorumLogState, now_ms: int) -> None:
+    assert isinstance(q.role, Follower), q.role
+    q.role = replace(q.role, retry_at_ms=now_ms + q.quorum.retry_backoff_ms)

@@ -1,0 +1,140 @@
+"""Questions that change nothing: where epochs end, how far the log reaches, how the quorum stands, what is in it.
+
+Source: Kafka's OffsetForLeaderEpoch, ListOffsets and DescribeQuorum handlers; DescribeReplica and DumpLog are ours: any
+replica answers them for itself, so that a convergence check can read what a replica holds and not what a leader says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replica.core.effects import ReplyWithRecords
+from replica.core.messages import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeReplicaRequest,
+    DescribeReplicaResponse,
+    DumpLogRequest,
+    DumpLogResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    QuorumReplicaState,
+)
+from replica.core.quorum.fencing import leader_request_error
+from replica.core.quorum.roles import Leader, ReplicaProgress
+from replica.core.quorum.state import QuorumLogState
+from replica.errors import ErrorCode
+from replica.ids import CallId, ReplicaId
+
+
+def on_offset_for_leader_epoch(q: QuorumLogState, call_id: CallId, request: OffsetForLeaderEpochRequest) -> None:
+    """Tell where an epoch ends in the leader's log; absent, without an error, where that is undefined."""
+    error = leader_request_error(q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
+    answer = None if error else q.log.epochs.end_offset_for(request.leader_epoch, q.log.log_end_offset)
+    q.reply(
+        call_id,
+        OffsetForLeaderEpochResponse(error=error or ErrorCode.NONE, answer=answer, current_leader=q.current_leader),
+    )
+
+
+def on_list_offsets(q: QuorumLogState, call_id: CallId, request: ListOffsetsRequest) -> None:
+    """Tell the log's first offset, or the end of what the asker may read."""
+    error = leader_request_error(q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
+    offset = q.log.log_start_offset
+    if error is None and request.latest:
+        if request.replica_id is not None:
+            offset = q.log.log_end_offset
+        elif q.high_watermark is None:
+            error = ErrorCode.OFFSET_NOT_AVAILABLE
+        else:
+            offset = q.high_watermark
+    if error is not None:
+        q.reply(call_id, ListOffsetsResponse(error=error, current_leader=q.current_leader))
+        return
+    q.reply(
+        call_id,
+        ListOffsetsResponse(error=ErrorCode.NONE, offset=offset, leader_epoch=q.epoch, current_leader=q.current_leader),
+    )
+
+
+def on_describe_quorum(q: QuorumLogState, call_id: CallId, request: DescribeQuorumRequest, now_ms: int) -> None:
+    """Tell how far each voter and observer is, as the leader sees it."""
+    error = leader_request_error(q, cluster_id=request.cluster_id, current_leader_epoch=None)
+    role = q.role
+    if error is not None or not isinstance(role, Leader):
+        q.reply(
+            call_id,
+            DescribeQuorumResponse(error=error or ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=q.current_leader),
+        )
+        return
+    own = QuorumReplicaState(replica_id=q.replica_id, log_end_offset=q.log.log_end_offset)
+    voters = (*_described(role.voters, now_ms), own)
+    q.reply(
+        call_id,
+        DescribeQuorumResponse(
+            error=ErrorCode.NONE,
+            current_leader=q.current_leader,
+            high_watermark=role.high_watermark,
+            current_voters=tuple(sorted(voters, key=lambda voter: voter.replica_id)),
+            observers=_described(role.observers, now_ms),
+        ),
+    )
+
+
+def _described(group: Mapping[ReplicaId, ReplicaProgress], now_ms: int) -> tuple[QuorumReplicaState, ...]:
+    return tuple(
+        QuorumReplicaState(
+            replica_id=replica_id,
+            log_end_offset=progress.log_end_offset,
+            last_fetch_ms_ago=now_ms - progress.last_fetch_ms if progress.has_fetched else None,
+            last_caught_up_ms_ago=(None if progress.last_caught_up_ms is None else now_ms - progress.last_caught_up_ms),
+        )
+        for replica_id, progress in sorted(group.items())
+    )
+
+
+def on_describe_replica(q: QuorumLogState, call_id: CallId, request: DescribeReplicaRequest) -> None:
+    """Tell this replica's own state of the log, whatever its role."""
+    assert request.topic_partition == q.topic_partition, request
+    q.reply(
+        call_id,
+        DescribeReplicaResponse(
+            error=ErrorCode.NONE,
+            replica_id=q.replica_id,
+            directory_id=q.config.directory_id,
+            cluster_id=q.config.cluster_id,
+            role=q.role.name,
+            leader=q.current_leader,
+            log_start_offset=q.log.log_start_offset,
+            high_watermark=q.high_watermark,
+            flushed_end_offset=q.log.flushed_end_offset,
+            log_end_offset=q.log.log_end_offset,
+            epochs=q.log.epochs.entries,
+        ),
+    )
+
+
+def on_dump_log(q: QuorumLogState, call_id: CallId, request: DumpLogRequest) -> None:
+    """Hand out this replica's own records, committed or not."""
+    response = DumpLogResponse(
+        error=ErrorCode.NONE, high_watermark=q.high_watermark, log_end_offset=q.log.log_end_offset
+    )
+    if request.max_bytes <= 0:
+        q.reply(call_id, DumpLogResponse(error=ErrorCode.INVALID_REQUEST))
+    elif not q.log.log_start_offset <= request.offset <= q.log.log_end_offset:
+        q.reply(call_id, DumpLogResponse(error=ErrorCode.OFFSET_OUT_OF_RANGE))
+    elif request.offset == q.log.log_end_offset:
+        q.reply(call_id, response)
+    else:
+        q.emit(
+            ReplyWithRecords(
+                call_id=call_id,
+                response=response,
+                topic_partition=q.topic_partition,
+                start_offset=request.offset,
+                end_offset=q.log.log_end_offset,
+                max_bytes=min(request.max_bytes, q.quorum.dump_max_bytes),
+            )
+        )

@@ -1,0 +1,125 @@
+"""What must hold of one quorum log after every step, clause by clause.
+
+Two kinds: clauses about one state, and clauses about a step (the state before and after). They are checked after every
+step in the simulator and in debug builds (``python -O`` leaves them out). A clause that fails is our own mistake, hence
+an
+``AssertionError`` with the values. Source: Kafka ``RaftEventSimulationTest``, ``QuorumState``; LogCabin's idea of
+clauses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from replica.core.effects import QuorumState
+from replica.core.quorum.roles import Candidate, Follower, Leader, Resigned, Role
+from replica.core.quorum.state import QuorumLogState
+from replica.ids import Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What a step is compared by: values only, taken before it."""
+
+    quorum_state: QuorumState
+    role: Role
+    high_watermark: Offset | None
+    log_start_offset: Offset
+
+
+def observe(q: QuorumLogState) -> Observation:
+    """Note what the clauses about steps look at."""
+    return Observation(
+        quorum_state=q.quorum_state,
+        role=q.role,
+        high_watermark=q.log.high_watermark,
+        log_start_offset=q.log.log_start_offset,
+    )
+
+
+def check_state(q: QuorumLogState) -> None:
+    """Raise AssertionError unless every clause about one state holds."""
+    _offsets_are_ordered(q)
+    _epochs_increase(q)
+    _stored_epoch_covers_the_log(q)
+    _role_agrees_with_what_is_stored(q)
+    _only_a_leader_has_parked_calls(q)
+
+
+def check_step(before: Observation, q: QuorumLogState) -> None:
+    """Raise AssertionError unless every clause about the step from ``before`` to now holds."""
+    _epoch_never_falls(before, q)
+    _one_vote_and_one_leader_an_epoch(before, q)
+    _high_watermark_never_falls(before, q)
+    _leader_never_follows_in_its_epoch(before, q)
+
+
+# --- one state ------------------------------------------------------------------------------------------------------
+
+
+def _offsets_are_ordered(q: QuorumLogState) -> None:
+    log = q.log
+    high_watermark = log.log_start_offset if log.high_watermark is None else log.high_watermark
+    ends = (log.log_start_offset, high_watermark, log.log_end_offset)
+    assert ends[0] <= ends[1] <= ends[2], ends
+    assert log.flushed_end_offset <= log.log_end_offset, (log.flushed_end_offset, log.log_end_offset)
+
+
+def _epochs_increase(q: QuorumLogState) -> None:
+    entries = q.log.epochs.entries
+    for earlier, later in pairwise(entries):
+        assert earlier.epoch < later.epoch, entries
+        assert earlier.start_offset < later.start_offset, entries
+    assert not entries or entries[-1].start_offset <= q.log.log_end_offset, (entries, q.log.log_end_offset)
+
+
+def _stored_epoch_covers_the_log(q: QuorumLogState) -> None:
+    last_epoch = q.log.last_epoch
+    assert last_epoch is None or last_epoch <= q.epoch, (last_epoch, q.epoch)
+
+
+def _role_agrees_with_what_is_stored(q: QuorumLogState) -> None:
+    stored = q.quorum_state
+    match q.role:
+        case Leader() | Resigned():
+            assert stored.leader_id == q.replica_id, stored
+        case Follower(leader_id=leader_id):
+            assert stored.leader_id == leader_id != q.replica_id, (stored, leader_id)
+        case Candidate():
+            assert (stored.leader_id, stored.voted_id) == (None, q.replica_id), stored
+        case _:
+            pass
+
+
+def _only_a_leader_has_parked_calls(q: QuorumLogState) -> None:
+    if not isinstance(q.role, Leader):
+        assert len(q.produces) == len(q.fetches) == 0, (q.role.name, len(q.produces), len(q.fetches))
+
+
+# --- a step ---------------------------------------------------------------------------------------------------------
+
+
+def _epoch_never_falls(before: Observation, q: QuorumLogState) -> None:
+    assert before.quorum_state.leader_epoch <= q.epoch, (before.quorum_state, q.quorum_state)
+
+
+def _one_vote_and_one_leader_an_epoch(before: Observation, q: QuorumLogState) -> None:
+    earlier, later = before.quorum_state, q.quorum_state
+    if earlier.leader_epoch == later.leader_epoch:
+        assert earlier.voted_id in (None, later.voted_id), (earlier, later)
+        assert earlier.leader_id in (None, later.leader_id), (earlier, later)
+
+
+def _high_watermark_never_falls(before: Observation, q: QuorumLogState) -> None:
+    if before.high_watermark is not None:
+        assert q.log.high_watermark is not None, before
+        assert before.high_watermark <= q.log.high_watermark, (before.high_watermark, q.log.high_watermark)
+    if isinstance(before.role, Leader) and isinstance(q.role, Leader) and before.role.high_watermark is not None:
+        assert q.role.high_watermark is not None, before
+        assert before.role.high_watermark <= q.role.high_watermark, (before.role, q.role)
+
+
+def _leader_never_follows_in_its_epoch(before: Observation, q: QuorumLogState) -> None:
+    if isinstance(before.role, Leader) and before.quorum_state.leader_epoch == q.epoch:
+        assert isinstance(q.role, Leader | Resigned), q.role

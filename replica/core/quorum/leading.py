@@ -1,0 +1,192 @@
+"""A leader's standing work: make itself known, and step down when it has lost the majority.
+
+A leader from which no majority fetches any more cannot commit anything and may have been
+replaced: it resigns (check-quorum, KAFKA-15489).
+
+Source: Kafka ``LeaderState``, ``KafkaRaftClient.pollLeader``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replica.core.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    CurrentLeader,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    ProduceResponse,
+)
+from replica.core.quorum.fencing import cluster_error
+from replica.core.quorum.roles import Follower, Leader, ReplicaProgress, Resigned
+from replica.core.quorum.serving import expire_fetches
+from replica.core.quorum.state import QuorumLogState
+from replica.core.quorum.transitions import become_prospective, become_resigned, become_unattached, observe_leader
+from replica.core.quorum.watermark import maybe_advance_high_watermark
+from replica.errors import ErrorCode
+from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
+
+
+def pump_leader(q: QuorumLogState, role: Leader, now_ms: int) -> None:
+    """Do what is due: resign, announce, move the high watermark, answer calls whose time is up."""
+    if now_ms >= check_quorum_deadline_ms(q, role):
+        resign(q, now_ms)
+        return
+    _announce(q, role, now_ms)
+    maybe_advance_high_watermark(q)
+    for produce in q.produces.take_expired(now_ms):
+        q.reply(
+            produce.call_id,
+            ProduceResponse(error=ErrorCode.REQUEST_TIMED_OUT, current_leader=q.current_leader),
+        )
+    expire_fetches(q, now_ms)
+
+
+def leader_deadline_ms(q: QuorumLogState, role: Leader) -> int:
+    """Name when the leader has something to do again."""
+    parked = [deadline for deadline in (q.produces.deadline_ms, q.fetches.deadline_ms) if deadline is not None]
+    announcements = [progress.announce_at_ms for progress in role.voters.values()]
+    return min([check_quorum_deadline_ms(q, role), *announcements, *parked])
+
+
+def check_quorum_deadline_ms(q: QuorumLogState, role: Leader) -> int:
+    """Name when a majority, the leader included, will not have fetched for too long. A lone voter never runs out."""
+    needed = q.majority - 1
+    latest_first = sorted((progress.last_fetch_ms for progress in role.voters.values()), reverse=True)
+    if needed == 0:
+        return 1 << 62
+    return latest_first[needed - 1] + q.quorum.check_quorum_timeout_ms
+
+
+def _announce(q: QuorumLogState, role: Leader, now_ms: int) -> None:
+    """Send BeginQuorumEpoch to every voter that has not fetched for a while; fetches are its acknowledgement."""
+    voters: dict[ReplicaId, ReplicaProgress] = {}
+    for voter, progress in role.voters.items():
+        voters[voter] = progress
+        if progress.announce_at_ms <= now_ms:
+            voters[voter] = replace(progress, announce_at_ms=now_ms + q.quorum.begin_quorum_epoch_interval_ms)
+            q.send(
+                voter,
+                BeginQuorumEpochRequest(
+                    topic_partition=q.topic_partition,
+                    cluster_id=q.config.cluster_id,
+                    leader_id=q.replica_id,
+                    leader_epoch=q.epoch,
+                    voter_id=voter,
+                ),
+                timeout_ms=q.quorum.begin_quorum_epoch_interval_ms,
+            )
+    q.role = replace(role, voters=voters)
+
+
+# --- resigning ------------------------------------------------------------------------------------------------------
+
+
+def resign(q: QuorumLogState, now_ms: int) -> None:
+    """Stop leading, and name the voters with the longest logs as the ones who should try first."""
+    role = q.role
+    if not isinstance(role, Leader):
+        return
+    by_log_end = sorted(role.voters, key=lambda voter: (-(role.voters[voter].log_end_offset or Offset(0)), voter))
+    become_resigned(q, now_ms, preferred_candidates=tuple(by_log_end))
+
+
+def pump_resigned(q: QuorumLogState, role: Resigned, now_ms: int) -> None:
+    """Tell the voters until they know or somebody else leads; after an election timeout, campaign like anyone."""
+    if now_ms >= role.election_deadline_ms:
+        become_prospective(q, now_ms)
+        return
+    pending = dict(role.pending)
+    tell_at_ms = dict(role.tell_at_ms)
+    for voter, due_ms in role.tell_at_ms.items():
+        if due_ms <= now_ms:
+            request = EndQuorumEpochRequest(
+                topic_partition=q.topic_partition,
+                cluster_id=q.config.cluster_id,
+                leader_id=q.replica_id,
+                leader_epoch=q.epoch,
+                preferred_candidates=role.preferred_candidates,
+            )
+            pending[q.send(voter, request)] = voter
+            tell_at_ms[voter] = now_ms + q.quorum.request_timeout_ms + q.quorum.retry_backoff_ms
+    q.role = replace(role, pending=pending, tell_at_ms=tell_at_ms)
+
+
+def resigned_deadline_ms(role: Resigned) -> int:
+    """Name when a resigned leader has something to do again."""
+    return min([role.election_deadline_ms, *role.tell_at_ms.values()])
+
+
+def on_end_quorum_epoch_response(
+    q: QuorumLogState, correlation_id: CorrelationId, response: EndQuorumEpochResponse, now_ms: int
+) -> None:
+    """Note that a voter knows; or learn that the world has moved on."""
+    observe_leader(q, response.current_leader, now_ms)
+    role = q.role
+    if isinstance(role, Resigned) and correlation_id in role.pending:
+        told = role.pending[correlation_id]
+        q.role = replace(
+            role,
+            pending={other: voter for other, voter in role.pending.items() if other != correlation_id},
+            tell_at_ms={voter: due_ms for voter, due_ms in role.tell_at_ms.items() if voter != told},
+        )
+
+
+def on_end_quorum_epoch_send_failed(q: QuorumLogState, correlation_id: CorrelationId, now_ms: int) -> None:
+    """Tell the voter again after a pause."""
+    role = q.role
+    if isinstance(role, Resigned) and correlation_id in role.pending:
+        untold = role.pending[correlation_id]
+        q.role = replace(
+            role,
+            pending={other: voter for other, voter in role.pending.items() if other != correlation_id},
+            tell_at_ms={**role.tell_at_ms, untold: now_ms + q.quorum.retry_backoff_ms},
+        )
+
+
+# --- being told -----------------------------------------------------------------------------------------------------
+
+
+def on_begin_quorum_epoch_request(
+    q: QuorumLogState, call_id: CallId, request: BeginQuorumEpochRequest, now_ms: int
+) -> None:
+    """Follow the leader that makes itself known, unless its epoch is over."""
+    error = cluster_error(q, request.cluster_id)
+    if error is None and (request.leader_id == q.replica_id or request.leader_epoch < 0):
+        error = ErrorCode.INVALID_REQUEST
+    if error is None and request.leader_epoch < q.epoch:
+        error = ErrorCode.FENCED_LEADER_EPOCH
+    if error is None:
+        _hear_of_leader(q, request.leader_epoch, request.leader_id, now_ms)
+        wrong_id = request.voter_id not in (None, q.replica_id)
+        wrong_disk = request.voter_directory_id not in (None, q.config.directory_id)
+        error = ErrorCode.INVALID_VOTER_KEY if wrong_id or wrong_disk else None
+    q.reply(call_id, BeginQuorumEpochResponse(error=error or ErrorCode.NONE, current_leader=q.current_leader))
+
+
+def _hear_of_leader(q: QuorumLogState, epoch: Epoch, leader_id: ReplicaId, now_ms: int) -> None:
+    observe_leader(q, CurrentLeader(leader_id=leader_id, leader_epoch=epoch), now_ms)
+
+
+def on_end_quorum_epoch_request(
+    q: QuorumLogState, call_id: CallId, request: EndQuorumEpochRequest, now_ms: int
+) -> None:
+    """Stop following a leader that resigns. The first it prefers campaigns at once, the others wait their turn."""
+    error = cluster_error(q, request.cluster_id)
+    if error is None and request.leader_epoch < q.epoch:
+        error = ErrorCode.FENCED_LEADER_EPOCH
+    if error is None:
+        if request.leader_epoch > q.epoch:
+            become_unattached(q, request.leader_epoch, now_ms)
+        if isinstance(q.role, Follower) and q.role.leader_id == request.leader_id:
+            _succeed(q, request.preferred_candidates, now_ms)
+    q.reply(call_id, EndQuorumEpochResponse(error=error or ErrorCode.NONE, current_leader=q.current_leader))
+
+
+def _succeed(q: QuorumLogState, preferred_candidates: tuple[ReplicaId, ...], now_ms: int) -> None:
+    if not q.is_voter or q.replica_id not in preferred_candidates:
+        become_unattached(q, q.epoch, now_ms)
+        return
+    position = preferred_candidates.index(q.replica_id)
+    become_unattached(q, q.epoch, now_ms, election_timeout_ms=q.election_back_off_ms(position) if position else 0)

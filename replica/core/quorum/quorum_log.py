@@ -1,0 +1,160 @@
+"""One quorum log as a machine: an event and the time in, effects out.
+
+Owns the dispatch and nothing else. A step first lets the event change what it concerns, then lets the present role do
+what is due (*pump*), until the role has nothing more to do at this instant; what remains is a deadline.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from replica.core import messages as m
+from replica.core.effects import Effect
+from replica.core.events import (
+    Event,
+    Flushed,
+    RequestReceived,
+    ResignRequested,
+    ResponseReceived,
+    SendFailed,
+    Started,
+    StorageFailed,
+    Ticked,
+)
+from replica.core.quorum import elections, following, inspecting, invariants, leading
+from replica.core.quorum.fetching import on_fetch
+from replica.core.quorum.producing import on_produce
+from replica.core.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from replica.core.quorum.state import QuorumLogState
+from replica.core.quorum.transitions import observe_leader, restore
+from replica.ids import CallId, CorrelationId
+
+ROLE_CHANGES_MAX = 8
+"""More changes of role in one instant than any path through the roles has: beyond that the core is going in circles."""
+
+
+class QuorumLog(QuorumLogState):
+    """One log kept by a quorum. Not reentrant; between two steps it is at rest."""
+
+    def step(self, event: Event, now_ms: int) -> tuple[Effect, ...]:
+        """Take one event at ``now_ms`` (monotonic milliseconds) and return what the driver must do, in order.
+
+        After a Halt every further event is met with silence.
+        """
+        if self.halted is not None:
+            return ()
+        before = invariants.observe(self)
+        self._handle(event, now_ms)
+        self._pump(now_ms)
+        if __debug__ and self.halted is None:
+            invariants.check_state(self)
+            invariants.check_step(before, self)
+        return self.take_outbox()
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``step(Ticked())`` is wanted at the latest; absent while only an event can change anything."""
+        if self.halted is not None:
+            return None
+        match self.role:
+            case Unattached():
+                return following.unattached_deadline_ms(self, self.role)
+            case Prospective() | Candidate():
+                return elections.campaign_deadline_ms(self.role)
+            case Leader():
+                return leading.leader_deadline_ms(self, self.role)
+            case Follower():
+                return following.follower_deadline_ms(self, self.role)
+            case Resigned():
+                return leading.resigned_deadline_ms(self.role)
+            case _:
+                assert_never(self.role)
+
+    def _handle(self, event: Event, now_ms: int) -> None:
+        match event:
+            case Started():
+                restore(self, now_ms)
+            case Ticked():
+                pass
+            case RequestReceived(call_id=call_id, request=request):
+                self._on_request(call_id, request, now_ms)
+            case ResponseReceived(correlation_id=correlation_id, response=response):
+                self._on_response(correlation_id, response, now_ms)
+            case SendFailed(correlation_id=correlation_id):
+                elections.on_vote_send_failed(self, correlation_id, now_ms)
+                following.on_follow_send_failed(self, correlation_id, now_ms)
+                leading.on_end_quorum_epoch_send_failed(self, correlation_id, now_ms)
+            case Flushed(end_offset=end_offset):
+                self.log.flushed(end_offset)
+            case StorageFailed(reason=reason):
+                self.halt(reason)
+            case ResignRequested():
+                leading.resign(self, now_ms)
+            case _:
+                assert_never(event)
+
+    def _on_request(self, call_id: CallId, request: m.Request, now_ms: int) -> None:
+        match request:
+            case m.ProduceRequest():
+                on_produce(self, call_id, request, now_ms)
+            case m.FetchRequest():
+                on_fetch(self, call_id, request, now_ms)
+            case m.OffsetForLeaderEpochRequest():
+                inspecting.on_offset_for_leader_epoch(self, call_id, request)
+            case m.ListOffsetsRequest():
+                inspecting.on_list_offsets(self, call_id, request)
+            case m.VoteRequest():
+                elections.on_vote_request(self, call_id, request, now_ms)
+            case m.BeginQuorumEpochRequest():
+                leading.on_begin_quorum_epoch_request(self, call_id, request, now_ms)
+            case m.EndQuorumEpochRequest():
+                leading.on_end_quorum_epoch_request(self, call_id, request, now_ms)
+            case m.DescribeQuorumRequest():
+                inspecting.on_describe_quorum(self, call_id, request, now_ms)
+            case m.DescribeReplicaRequest():
+                inspecting.on_describe_replica(self, call_id, request)
+            case m.DumpLogRequest():
+                inspecting.on_dump_log(self, call_id, request)
+            case _:
+                assert_never(request)
+
+    def _on_response(self, correlation_id: CorrelationId, response: m.PeerResponse, now_ms: int) -> None:
+        match response:
+            case m.VoteResponse():
+                elections.on_vote_response(self, correlation_id, response, now_ms)
+            case m.FetchResponse() | m.OffsetForLeaderEpochResponse():
+                following.on_follow_response(self, correlation_id, response, now_ms)
+            case m.BeginQuorumEpochResponse():
+                observe_leader(self, response.current_leader, now_ms)
+            case m.EndQuorumEpochResponse():
+                leading.on_end_quorum_epoch_response(self, correlation_id, response, now_ms)
+            case _:
+                assert_never(response)
+
+    def _pump(self, now_ms: int) -> None:
+        """Let the role do what is due; a new role gets its turn at once."""
+        for _ in range(ROLE_CHANGES_MAX):
+            if self.halted is not None:
+                return
+            role_type, epoch = type(self.role), self.epoch
+            self._pump_role(now_ms)
+            if (type(self.role), self.epoch) == (role_type, epoch):
+                return
+        raise AssertionError(f"more than {ROLE_CHANGES_MAX} changes of role at {now_ms}: now {self.role}")
+
+    def _pump_role(self, now_ms: int) -> None:
+        match self.role:
+            case Unattached():
+                following.pump_unattached(self, self.role, now_ms)
+            case Prospective():
+                elections.pump_prospective(self, self.role, now_ms)
+            case Candidate():
+                elections.pump_candidate(self, self.role, now_ms)
+            case Leader():
+                leading.pump_leader(self, self.role, now_ms)
+            case Follower():
+                following.pump_follower(self, self.role, now_ms)
+            case Resigned():
+                leading.pump_resigned(self, self.role, now_ms)
+            case _:
+                assert_never(self.role)

@@ -1,0 +1,130 @@
+"""The roles of a replica in a quorum, one frozen class each with only its own fields.
+
+::
+
+    Unattached --election timeout--> Prospective --majority would vote--> Candidate --majority votes--> Leader
+        ^                              |    ^                                |                            |
+        |                              |    +-----lost, or out of time-------+                            |
+        +-----nobody leads here--------+                                                                  |
+    Follower <----a leader of this or a later epoch is heard of (from every role but Leader)              |
+    Follower --no answer to fetches--> Prospective                                                        |
+    Resigned <---no majority fetches, or a graceful stop, or a restart of the recorded leader-------------+
+    Resigned --election timeout--> Prospective
+
+The epoch, the vote and the recorded leader are not here: they are persistent (``QuorumState``) and outlive roles.
+All times are absolute milliseconds of the driver's clock. Source: Kafka ``QuorumState`` and its ``EpochState`` classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from replica.ids import CorrelationId, Offset, ReplicaId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unattached:
+    """Knows of no leader that can be followed; may have voted. Waits to hear of one, or to campaign.
+
+    An observer never campaigns: it asks one voter after another who leads (``questions`` so far), one at a time.
+    """
+
+    name: ClassVar[str] = "unattached"
+    election_deadline_ms: int
+    questions: int = 0
+    pending: CorrelationId | None = None
+    retry_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign:
+    """The votes of one round: who said yes, who said no, which requests are out and when to ask whom again."""
+
+    granted: frozenset[ReplicaId]
+    rejected: frozenset[ReplicaId] = frozenset()
+    pending: Mapping[CorrelationId, ReplicaId]
+    ask_at_ms: Mapping[ReplicaId, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospective:
+    """Asks whether an election could be won before it disturbs anybody with a new epoch (KIP-996)."""
+
+    name: ClassVar[str] = "prospective"
+    election_deadline_ms: int
+    campaign: Campaign
+    retries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Has voted for itself in a new epoch and asks for the others' votes; ``back_off_until_ms`` once it has lost."""
+
+    name: ClassVar[str] = "candidate"
+    election_deadline_ms: int
+    campaign: Campaign
+    retries: int
+    back_off_until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaProgress:
+    """What the leader knows of one other replica: how far it has fetched, and when.
+
+    ``log_end_offset`` is the offset of its last fetch, hence flushed there; absent until it has fetched in this epoch.
+    ``announce_at_ms`` is when to repeat BeginQuorumEpoch to it.
+    """
+
+    log_end_offset: Offset | None = None
+    last_fetch_ms: int
+    last_caught_up_ms: int | None = None
+    announce_at_ms: int
+    has_fetched: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """Appends, answers fetches and counts how far the majority is. ``high_watermark`` is absent until it is known."""
+
+    name: ClassVar[str] = "leader"
+    epoch_start_offset: Offset
+    voters: Mapping[ReplicaId, ReplicaProgress]
+    observers: Mapping[ReplicaId, ReplicaProgress]
+    high_watermark: Offset | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """Fetches from ``leader_id``. At most one request is out (``pending``); the next goes out at ``retry_at_ms``.
+
+    ``reconciled`` is false while the follower has yet to ask OffsetForLeaderEpoch where its log parts from the
+    leader's.
+    """
+
+    name: ClassVar[str] = "follower"
+    leader_id: ReplicaId
+    fetch_deadline_ms: int
+    has_fetched: bool = False
+    reconciled: bool
+    pending: CorrelationId | None = None
+    retry_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resigned:
+    """Led this epoch and leads it no more: appends nothing, votes for nobody in it, and tells the voters so.
+
+    A leader that restarts comes back like this: it could have lost an unflushed tail, and leading on in the same epoch
+    could put different records under the same offset and epoch.
+    """
+
+    name: ClassVar[str] = "resigned"
+    election_deadline_ms: int
+    preferred_candidates: tuple[ReplicaId, ...]
+    pending: Mapping[CorrelationId, ReplicaId]
+    tell_at_ms: Mapping[ReplicaId, int]
+
+
+Role = Unattached | Prospective | Candidate | Leader | Follower | Resigned

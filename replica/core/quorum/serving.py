@@ -1,0 +1,68 @@
+"""Answering a Fetch that has passed all checks: what its sender may read, and whether it is worth answering yet.
+
+A fetch that would come back empty is parked until there is something to send or the sender's high watermark is behind
+(KIP-1166). Source: Kafka ``DelayedFetch``, ``KafkaRaftClient.tryCompleteFetchRequest``.
+"""
+
+from __future__ import annotations
+
+from replica.core.effects import ReplyWithRecords
+from replica.core.messages import FetchRequest, FetchResponse
+from replica.core.quorum.state import QuorumLogState
+from replica.errors import ErrorCode
+from replica.ids import CallId, Offset
+
+
+def _bound(q: QuorumLogState, request: FetchRequest) -> Offset | None:
+    """Name the offset up to which this reader may read: a replica to the log's end, a consumer as the rules say."""
+    if request.replica_id is not None:
+        return q.log.log_end_offset
+    return q.rules.consumer_read_bound(high_watermark=q.high_watermark, log_end_offset=q.log.log_end_offset)
+
+
+def is_answerable(q: QuorumLogState, request: FetchRequest) -> bool:
+    """Tell whether there are records for this fetch, or a high watermark that its sender does not know."""
+    bound = _bound(q, request)
+    if bound is not None and q.log.has_bytes(request.fetch_offset, bound, request.min_bytes):
+        return True
+    known = request.high_watermark
+    return known is not None and q.high_watermark is not None and q.high_watermark > known
+
+
+def reply_to_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest) -> None:
+    """Answer with the records that the sender may read now, possibly none."""
+    response = FetchResponse(
+        error=ErrorCode.NONE,
+        high_watermark=q.high_watermark,
+        log_start_offset=q.log.log_start_offset,
+        current_leader=q.current_leader,
+    )
+    bound = _bound(q, request)
+    if bound is None or request.fetch_offset >= bound:
+        q.reply(call_id, response)
+        return
+    q.emit(
+        ReplyWithRecords(
+            call_id=call_id,
+            response=response,
+            topic_partition=q.topic_partition,
+            start_offset=request.fetch_offset,
+            end_offset=bound,
+            max_bytes=min(request.max_bytes, q.quorum.fetch_max_bytes),
+        )
+    )
+
+
+def complete_fetches(q: QuorumLogState) -> None:
+    """Answer the parked fetches that have something to wait for no more: after an append or a new high watermark.
+
+    Their senders' progress was noted when they came; it is not noted again.
+    """
+    for parked in q.fetches.take_if(lambda parked: is_answerable(q, parked.request)):
+        reply_to_fetch(q, parked.call_id, parked.request)
+
+
+def expire_fetches(q: QuorumLogState, now_ms: int) -> None:
+    """Answer the parked fetches whose time is up, with what there is."""
+    for parked in q.fetches.take_expired(now_ms):
+        reply_to_fetch(q, parked.call_id, parked.request)

@@ -1,0 +1,173 @@
+"""All that one quorum log knows, and the outbox into which a step puts its effects.
+
+Owns the data; decides nothing. The modules beside it read and change it during a step; between steps it is at rest and
+its outbox is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from replica.core.config import QuorumConfig, ReplicaConfig
+from replica.core.effects import Append, Effect, Flush, Halt, QuorumState, Reply, Send, StoreEpochs
+from replica.core.log_state import LogState
+from replica.core.messages import CurrentLeader, FetchRequest, PeerRequest, Response
+from replica.core.purgatory import Purgatory
+from replica.core.quorum.roles import Follower, Leader, Role, Unattached
+from replica.core.recovered import RecoveredLog
+from replica.core.rules import Rules
+from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, TopicPartition
+from replica.records import RecordBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedProduce:
+    """An ``acks=all`` append that waits until everything below ``end_offset`` is committed."""
+
+    call_id: CallId
+    deadline_ms: int
+    base_offset: Offset
+    end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedFetch:
+    """A fetch that waits for records, or for a high watermark above the one that its sender knows."""
+
+    call_id: CallId
+    deadline_ms: int
+    request: FetchRequest
+
+
+class QuorumLogState:
+    """One log of a quorum as its replica sees it."""
+
+    def __init__(
+        self,
+        *,
+        topic_partition: TopicPartition,
+        config: ReplicaConfig,
+        recovered: RecoveredLog,
+        rules: Rules,
+        random: Random,
+        next_correlation_id: Callable[[], CorrelationId],
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.config = config
+        self.rules = rules
+        self.log = LogState(recovered)
+        self.quorum_state = recovered.quorum_state or QuorumState(leader_epoch=self.log.last_epoch or Epoch(0))
+        self.role: Role = Unattached(election_deadline_ms=0)
+        self.produces: Purgatory[ParkedProduce] = Purgatory(self.quorum.parked_produces_max)
+        self.fetches: Purgatory[ParkedFetch] = Purgatory(self.quorum.parked_fetches_max)
+        self.halted: str | None = None
+        self._random = random
+        self._next_correlation_id = next_correlation_id
+        self._outbox: list[Effect] = []
+
+    # --- who and where ----------------------------------------------------------------------------------------------
+
+    @property
+    def quorum(self) -> QuorumConfig:
+        """Timing and limits."""
+        return self.config.quorum
+
+    @property
+    def replica_id(self) -> ReplicaId:
+        """Who this is."""
+        return self.config.replica_id
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this replica has a vote; one that has none is an observer."""
+        return self.replica_id in self.config.voters
+
+    @property
+    def other_voters(self) -> tuple[ReplicaId, ...]:
+        """Every voter but this replica."""
+        return tuple(voter for voter in self.config.voters if voter != self.replica_id)
+
+    @property
+    def majority(self) -> int:
+        """How many voters are more than half of them."""
+        return len(self.config.voters) // 2 + 1
+
+    @property
+    def epoch(self) -> Epoch:
+        """The leader epoch that this replica has reached."""
+        return self.quorum_state.leader_epoch
+
+    @property
+    def leader_id(self) -> ReplicaId | None:
+        """Who leads now as far as this replica knows: itself, or the one it follows."""
+        match self.role:
+            case Leader():
+                return self.replica_id
+            case Follower(leader_id=leader_id):
+                return leader_id
+            case _:
+                return None
+
+    @property
+    def current_leader(self) -> CurrentLeader:
+        """What this replica tells others about the leadership."""
+        return CurrentLeader(leader_id=self.leader_id, leader_epoch=self.epoch)
+
+    @property
+    def high_watermark(self) -> Offset | None:
+        """What this replica tells others about the high watermark; a leader that does not know its own says nothing."""
+        if isinstance(self.role, Leader):
+            return self.role.high_watermark
+        return self.log.high_watermark
+
+    def election_timeout_ms(self) -> int:
+        """Draw an election timeout, uniform in [T, 2T), so that two replicas rarely campaign at once."""
+        return self._random.randrange(self.quorum.election_timeout_ms, 2 * self.quorum.election_timeout_ms)
+
+    def election_back_off_ms(self, retries: int) -> int:
+        """Draw the pause after a lost election: binary exponential, capped."""
+        ceiling = self.quorum.election_backoff_max_ms
+        return self._random.randrange(1, 1 + min(ceiling, 50 << min(retries, 10)))
+
+    # --- effects ----------------------------------------------------------------------------------------------------
+
+    def emit(self, effect: Effect) -> None:
+        """Add ``effect`` to what this step asks of the driver."""
+        self._outbox.append(effect)
+
+    def take_outbox(self) -> tuple[Effect, ...]:
+        """Hand over the effects of this step; after a Halt nothing follows."""
+        effects, self._outbox = tuple(self._outbox), []
+        halts = [index for index, effect in enumerate(effects) if isinstance(effect, Halt)]
+        return effects[: halts[0] + 1] if halts else effects
+
+    def send(self, replica_id: ReplicaId, request: PeerRequest, *, timeout_ms: int | None = None) -> CorrelationId:
+        """Send ``request`` to a peer and return the id under which its answer will come."""
+        correlation_id = self._next_correlation_id()
+        self.emit(
+            Send(
+                replica_id=replica_id,
+                correlation_id=correlation_id,
+                request=request,
+                timeout_ms=timeout_ms or self.quorum.request_timeout_ms,
+            )
+        )
+        return correlation_id
+
+    def reply(self, call_id: CallId, response: Response) -> None:
+        """Answer a call."""
+        self.emit(Reply(call_id=call_id, response=response))
+
+    def halt(self, reason: str) -> None:
+        """Stop for good: what was just seen cannot happen in a sound cluster, and going on could lose records."""
+        self.halted = reason
+        self.emit(Halt(reason=reason))
+
+    def append(self, *batches: RecordBatch) -> None:
+        """Append stamped batches to the log, its epochs stored first, and have them flushed."""
+        if self.log.append(batches):
+            self.emit(StoreEpochs(topic_partition=self.topic_partition, entries=self.log.epochs.entries))
+        self.emit(Append(topic_partition=self.topic_partition, batches=batches))
+        self.emit(Flush(topic_partition=self.topic_partition, end_offset=self.log.log_end_offset))

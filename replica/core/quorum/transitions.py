@@ -1,0 +1,206 @@
+"""How a role ends and the next one begins: the one place that changes ``role`` and the persistent ``QuorumState``.
+
+Each ``become_*`` checks that the change is legal, stores what must survive a crash (before anything that reveals it is
+sent: effects are performed in order), settles what the old role had promised, and sets the new role. Epochs never go
+down; a leader never follows in its own epoch; no epoch sees two votes or two leaders.
+
+Source: Kafka ``QuorumState`` (``transitionTo*``), ``KafkaRaftClient``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replica.core.effects import QuorumState, StoreQuorumState
+from replica.core.messages import CurrentLeader, FetchResponse, ProduceResponse
+from replica.core.quorum.roles import (
+    Campaign,
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    ReplicaProgress,
+    Resigned,
+    Role,
+    Unattached,
+)
+from replica.core.quorum.state import QuorumLogState
+from replica.errors import ErrorCode
+from replica.ids import Epoch, ReplicaId
+from replica.records import leader_change_batch
+
+
+def restore(q: QuorumLogState, now_ms: int) -> None:
+    """Choose the first role after a start from what the disk remembers."""
+    stored = q.quorum_state
+    last_epoch = q.log.last_epoch or Epoch(0)
+    if stored.leader_epoch < last_epoch:
+        become_unattached(q, last_epoch, now_ms)
+    elif not q.is_voter:
+        become_unattached(q, stored.leader_epoch, now_ms)
+    elif stored.leader_id == q.replica_id:
+        become_resigned(q, now_ms, preferred_candidates=())
+    elif stored.leader_id is not None:
+        become_follower(q, stored.leader_epoch, stored.leader_id, now_ms)
+    elif stored.voted_id == q.replica_id and stored.voted_directory_id == q.config.directory_id:
+        # The vote for itself is already on disk: the same epoch's campaign goes on.
+        q.role = Candidate(
+            election_deadline_ms=now_ms + q.election_timeout_ms(), campaign=_new_campaign(q, now_ms), retries=1
+        )
+    else:
+        become_unattached(q, stored.leader_epoch, now_ms)
+
+
+def become_unattached(q: QuorumLogState, epoch: Epoch, now_ms: int, *, election_timeout_ms: int | None = None) -> None:
+    """Follow nobody, in ``epoch``: a later one, or the present one when its leader is gone."""
+    timeout_ms = q.election_timeout_ms() if election_timeout_ms is None else election_timeout_ms
+    if epoch > q.epoch:
+        _store(q, QuorumState(leader_epoch=epoch))
+    assert epoch == q.epoch, (epoch, q.epoch)
+    _change_role(q, Unattached(election_deadline_ms=now_ms + timeout_ms))
+
+
+def grant_vote(q: QuorumLogState, candidate_id: ReplicaId, directory_id: str | None, now_ms: int) -> None:
+    """Vote for a candidate of the present epoch, durably, and give it time to win."""
+    assert q.quorum_state.voted_id is None, q.quorum_state
+    assert q.quorum_state.leader_id is None, q.quorum_state
+    _store(q, replace(q.quorum_state, voted_id=candidate_id, voted_directory_id=directory_id))
+    _change_role(q, Unattached(election_deadline_ms=now_ms + q.election_timeout_ms()))
+
+
+def become_prospective(q: QuorumLogState, now_ms: int, *, retries: int = 0) -> None:
+    """Ask the voters whether an election could be won. The epoch stays; nothing is stored."""
+    assert q.is_voter, q.replica_id
+    _change_role(
+        q,
+        Prospective(
+            election_deadline_ms=now_ms + q.election_timeout_ms(), campaign=_new_campaign(q, now_ms), retries=retries
+        ),
+    )
+
+
+def become_candidate(q: QuorumLogState, now_ms: int) -> None:
+    """Begin a new epoch and vote for oneself in it, durably, before anybody is asked."""
+    assert isinstance(q.role, Prospective), q.role
+    retries = q.role.retries
+    _store(
+        q,
+        QuorumState(leader_epoch=Epoch(q.epoch + 1), voted_id=q.replica_id, voted_directory_id=q.config.directory_id),
+    )
+    _change_role(
+        q,
+        Candidate(
+            election_deadline_ms=now_ms + q.election_timeout_ms(),
+            campaign=_new_campaign(q, now_ms),
+            retries=retries + 1,
+        ),
+    )
+
+
+def become_leader(q: QuorumLogState, now_ms: int) -> None:
+    """Lead the epoch that was won: record that, begin the epoch at the log's end, and write its first record.
+
+    That record, LeaderChange, is what lets the high watermark become known without waiting for a client.
+    """
+    assert isinstance(q.role, Candidate), q.role
+    granted = q.role.campaign.granted
+    assert len(granted) >= q.majority, granted
+    _store(q, replace(q.quorum_state, leader_id=q.replica_id))
+    progress = ReplicaProgress(last_fetch_ms=now_ms, announce_at_ms=now_ms)
+    _change_role(
+        q,
+        Leader(
+            epoch_start_offset=q.log.log_end_offset,
+            voters=dict.fromkeys(q.other_voters, progress),
+            observers={},
+        ),
+    )
+    q.append(
+        leader_change_batch(
+            leader_id=q.replica_id,
+            voters=q.config.voters,
+            granting_voters=tuple(sorted(granted)),
+            base_offset=q.log.log_end_offset,
+            leader_epoch=q.epoch,
+        )
+    )
+
+
+def become_follower(q: QuorumLogState, epoch: Epoch, leader_id: ReplicaId, now_ms: int) -> None:
+    """Follow ``leader_id``, the leader of ``epoch``, durably remembered."""
+    assert leader_id != q.replica_id, leader_id
+    assert epoch >= q.epoch, (epoch, q.epoch)
+    assert epoch > q.epoch or not isinstance(q.role, Leader), (epoch, q.role)
+    if epoch > q.epoch:
+        _store(q, QuorumState(leader_epoch=epoch, leader_id=leader_id))
+    elif q.quorum_state.leader_id != leader_id:
+        assert q.quorum_state.leader_id is None, (q.quorum_state, leader_id)
+        _store(q, replace(q.quorum_state, leader_id=leader_id))
+    _change_role(
+        q,
+        Follower(
+            leader_id=leader_id,
+            fetch_deadline_ms=now_ms + q.quorum.fetch_timeout_ms,
+            reconciled=q.quorum.truncate_on_fetch,
+        ),
+    )
+
+
+def become_resigned(q: QuorumLogState, now_ms: int, *, preferred_candidates: tuple[ReplicaId, ...]) -> None:
+    """Give up the leadership of the present epoch and let the voters know, best successor first."""
+    assert q.quorum_state.leader_id == q.replica_id, q.quorum_state
+    _change_role(
+        q,
+        Resigned(
+            election_deadline_ms=now_ms + q.election_timeout_ms(),
+            preferred_candidates=preferred_candidates,
+            pending={},
+            tell_at_ms=dict.fromkeys(q.other_voters, now_ms),
+        ),
+    )
+
+
+def observe_leader(q: QuorumLogState, leader: CurrentLeader | None, now_ms: int) -> None:
+    """Learn from any message who leads which epoch, and follow if that is news."""
+    if leader is None or leader.leader_epoch < q.epoch:
+        return
+    if leader.leader_id is None or leader.leader_id == q.replica_id:
+        if leader.leader_epoch > q.epoch:
+            become_unattached(q, leader.leader_epoch, now_ms)
+    elif leader.leader_epoch > q.epoch or q.quorum_state.leader_id is None:
+        become_follower(q, leader.leader_epoch, leader.leader_id, now_ms)
+    elif q.quorum_state.leader_id != leader.leader_id:
+        q.halt(f"two leaders in epoch {q.epoch}: {q.quorum_state.leader_id} is recorded, {leader.leader_id} claims it")
+    elif isinstance(q.role, Unattached | Prospective):
+        become_follower(q, leader.leader_epoch, leader.leader_id, now_ms)
+
+
+def _store(q: QuorumLogState, state: QuorumState) -> None:
+    assert state.leader_epoch >= q.epoch, (state, q.quorum_state)
+    q.quorum_state = state
+    q.emit(StoreQuorumState(topic_partition=q.topic_partition, state=state))
+
+
+def _new_campaign(q: QuorumLogState, now_ms: int) -> Campaign:
+    return Campaign(granted=frozenset({q.replica_id}), pending={}, ask_at_ms=dict.fromkeys(q.other_voters, now_ms))
+
+
+def _change_role(q: QuorumLogState, role: Role) -> None:
+    was_leader = isinstance(q.role, Leader)
+    q.role = role
+    if was_leader:
+        _release_parked(q)
+
+
+def _release_parked(q: QuorumLogState) -> None:
+    """Answer everything that waited for the lost leadership: the fate of appended records is now unknown."""
+    for produce in q.produces.take_all():
+        q.reply(
+            produce.call_id,
+            ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=q.current_leader),
+        )
+    for fetch in q.fetches.take_all():
+        q.reply(
+            fetch.call_id,
+            FetchResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=q.current_leader),
+        )

@@ -1,0 +1,57 @@
+"""How far the quorum is: each replica's progress, and the high watermark computed from it.
+
+The high watermark is arithmetic over flushed ends: the offset of a voter's last fetch (it flushes before it fetches)
+and the leader's own flushed end. Source: Kafka ``LeaderState.updateReplicaState``, ``maybeUpdateHighWatermark``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from replica.core.quorum.producing import acknowledge_committed
+from replica.core.quorum.roles import Leader, ReplicaProgress
+from replica.core.quorum.serving import complete_fetches
+from replica.core.quorum.state import QuorumLogState
+from replica.ids import Offset, ReplicaId
+
+
+def maybe_advance_high_watermark(q: QuorumLogState) -> bool:
+    """Recompute the high watermark; if it moved, answer whoever waited for that. Tell whether it did."""
+    role = q.role
+    assert isinstance(role, Leader), role
+    ends = [progress.log_end_offset or Offset(0) for progress in role.voters.values()]
+    if q.is_voter:
+        ends.append(q.log.flushed_end_offset)
+    high_watermark = q.rules.quorum_high_watermark(
+        voter_end_offsets=ends, epoch_start_offset=role.epoch_start_offset, current=role.high_watermark
+    )
+    if high_watermark is None or high_watermark == role.high_watermark:
+        return False
+    q.role = replace(role, high_watermark=high_watermark)
+    q.log.advance_high_watermark(high_watermark)
+    acknowledge_committed(q)
+    complete_fetches(q)
+    return True
+
+
+def note_fetch(q: QuorumLogState, replica_id: ReplicaId, fetch_offset: Offset, now_ms: int) -> None:
+    """Take a valid fetch for what it is: the sender's acknowledgement of everything below its offset."""
+    role = q.role
+    assert isinstance(role, Leader), role
+    group: Mapping[ReplicaId, ReplicaProgress] = role.voters if replica_id in role.voters else role.observers
+    before = group.get(replica_id)
+    caught_up_ms = None if before is None else before.last_caught_up_ms
+    if fetch_offset >= q.log.log_end_offset:
+        caught_up_ms = now_ms
+    progress = ReplicaProgress(
+        log_end_offset=fetch_offset,
+        last_fetch_ms=now_ms,
+        last_caught_up_ms=caught_up_ms,
+        announce_at_ms=now_ms + q.quorum.fetch_timeout_ms,
+        has_fetched=True,
+    )
+    if group is role.voters:
+        q.role = replace(role, voters={**role.voters, replica_id: progress})
+    else:
+        q.role = replace(role, observers={**role.observers, replica_id: progress})
