@@ -1,0 +1,62 @@
+# `make demo`, `make test` and `make lint` each set up what they need: a virtual environment in .venv, with the packages
+# of pyproject.toml in it and the modules generated from proto/.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+GENERATED := replica/v1/__init__.py
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint proto clean python java
+
+help:
+	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
+	@echo "make test   run all tests (needs Java 17+); PYTEST_ARGS='-k name' is passed on"
+	@echo "make lint   check style, types and the wire protocol"
+	@echo "make proto  generate replica/v1 from proto/"
+	@echo "make clean  remove everything that make has made; recorded runs in store/ stay"
+
+demo: java $(INSTALLED) $(GENERATED)
+	$(BIN)/nemesis demo
+
+# Tests that start replica processes come last and one at a time: beside a Spark session on a small machine they would
+# measure who gets the processor.
+test: java $(INSTALLED) $(GENERATED)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m cluster $(PYTEST_ARGS)
+
+lint: $(INSTALLED) $(GENERATED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/buf lint proto
+
+proto: $(INSTALLED)
+	$(BIN)/python hatch_build.py
+
+clean:
+	rm -rf $(VENV) replica/v1 build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db
+	find replica nemesis tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(GENERATED): $(INSTALLED) hatch_build.py $(wildcard proto/replica/v1/*.proto)
+	$(BIN)/python hatch_build.py
+
+$(INSTALLED): pyproject.toml hatch_build.py | python
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,spark,report]'
+	touch $@
+
+python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Python 3.11 or newer is needed, and '$(PYTHON)' is not: install it, or name it with make PYTHON=python3.11." >&2; \
+		exit 1; }
+
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version="$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1)"; \
+	found="Java $$version"; test -n "$$version" || found="not there"; \
+	test "$${version:-0}" -ge 17 || { \
+		echo "Java 17 or newer is needed for Spark, and '$$java' is $${found}: install it (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17), or set JAVA_HOME." >&2; \
+		exit 1; }
