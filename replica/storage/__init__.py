@@ -1,0 +1,50 @@
+"""The disk of a replica: everything that must outlive the process, and the only place where fsync is called.
+
+The way of the data, file by file:
+
+1. ``files`` is the seam to the operating system, and knows how to replace a small file atomically.
+2. ``directory`` formats, locks and opens a data directory; ``meta_properties`` says whose it is.
+3. ``checkpoints`` and ``quorum_state_file`` are the small state files, in Kafka's formats.
+4. ``recovery`` opens a log: a clean stop is believed, an unclean one searched; flushed data is never cut.
+5. ``log`` is the open log that a driver appends to, flushes, truncates and reads, under the limits of ``config``.
+6. ``segment`` and ``offset_index`` are its files, ``batch_reader`` walks them, ``tail`` spares readers the disk.
+7. ``dump`` prints any segment file, sound or not; ``errors`` names what can be wrong.
+"""
+
+from __future__ import annotations
+
+from replica.storage.config import LogConfig
+from replica.storage.directory import DataDirectory, format_directory, open_directory
+from replica.storage.errors import (
+    AlreadyFormattedError,
+    CorruptCheckpointError,
+    CorruptLogError,
+    DirectoryLockedError,
+    ForeignDirectoryError,
+    NotFormattedError,
+    OffsetOutOfRangeError,
+    StorageError,
+)
+from replica.storage.files import OS_FILES, Files, OsFiles
+from replica.storage.log import LogStore
+from replica.storage.meta_properties import MetaProperties
+
+__all__ = [
+    "OS_FILES",
+    "AlreadyFormattedError",
+    "CorruptCheckpointError",
+    "CorruptLogError",
+    "DataDirectory",
+    "DirectoryLockedError",
+    "Files",
+    "ForeignDirectoryError",
+    "LogConfig",
+    "LogStore",
+    "MetaProperties",
+    "NotFormattedError",
+    "OffsetOutOfRangeError",
+    "OsFiles",
+    "StorageError",
+    "format_directory",
+    "open_directory",
+]

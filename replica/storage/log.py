@@ -1,0 +1,340 @@
+"""One log on disk, as its driver uses it: append, flush, truncate, read, and the two files beside the segments.
+
+Owns the open segments, what of them is flushed, the recovery point, and the rule that after a failed write or fsync
+nothing more is done: the kernel may have dropped the dirty pages of a failed fsync, so that a second one would lie.
+Knows nothing of epochs' meaning, votes or the network. All of it blocks.
+
+Threads: ``flush`` and ``checkpoint_recovery_point`` run in a worker thread while the driver's loop appends and reads.
+``_sync_lock`` lets one of flush, truncate, checkpoint and close happen at a time and is held during fsync;
+``_state_lock`` protects the fields and is never held during one, so that an append does not wait for the platter.
+Order: ``_sync_lock`` before ``_state_lock``.
+Source: Kafka's ``UnifiedLog``, ``LocalLog``; KAFKA-5413 and its kin for the limits of a segment.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from replica.core.effects import QuorumState
+from replica.core.recovered import RecoveredLog
+from replica.ids import EpochEntry, Offset, TopicPartition
+from replica.records import RecordBatch
+from replica.storage.batch_reader import DamagedBatchError, check_next
+from replica.storage.checkpoints import write_epochs
+from replica.storage.config import LogConfig
+from replica.storage.directory import DataDirectory
+from replica.storage.errors import OffsetOutOfRangeError, StorageError
+from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
+from replica.storage.recovery import EPOCH_FILE, QUORUM_STATE_FILE, LoadedLog, load_log
+from replica.storage.segment import Segment
+from replica.storage.tail import Tail
+
+
+class LogStore:
+    """One open log. Every method may raise StorageError, after which all but ``close`` raise it again.
+
+    The one exception is OffsetOutOfRangeError, which says nothing about the disk.
+    """
+
+    def __init__(
+        self, directory: DataDirectory, topic_partition: TopicPartition, config: LogConfig, loaded: LoadedLog
+    ) -> None:
+        self._directory = directory
+        self._files = directory.files
+        self._topic_partition = topic_partition
+        self._config = config
+        self._path = directory.log_path(topic_partition)
+        self._segments = list(loaded.segments)
+        self._base_offsets = [segment.base_offset for segment in self._segments]
+        self._log_start_offset = loaded.log_start_offset
+        self._log_end_offset = loaded.log_end_offset
+        self._flushed_end_offset = loaded.log_end_offset
+        self._unflushed: list[Segment] = []
+        self._names_unflushed = False
+        self._tail = Tail(config.tail_bytes_max)
+        self._failure: str | None = None
+        self._closed = False
+        self._sync_lock = threading.Lock()
+        self._state_lock = threading.RLock()
+
+    @classmethod
+    def open(
+        cls, directory: DataDirectory, topic_partition: TopicPartition, *, config: LogConfig | None = None
+    ) -> tuple[LogStore, RecoveredLog]:
+        """Open and recover one log, creating it if the directory has never had it.
+
+        CorruptLogError where flushed data is damaged or missing (nothing is modified then), CorruptCheckpointError
+        for a malformed state file, StorageError if the disk refuses.
+        """
+        config = LogConfig() if config is None else config
+        path = directory.log_path(topic_partition)
+        try:
+            quorum_state = read_quorum_state(directory.files, path / QUORUM_STATE_FILE)
+            loaded = load_log(directory, topic_partition, config)
+        except OSError as error:
+            raise StorageError(f"cannot open log {path}: {error}") from error
+        recovered = RecoveredLog(
+            log_start_offset=loaded.log_start_offset,
+            log_end_offset=loaded.log_end_offset,
+            epochs=loaded.epochs,
+            quorum_state=quorum_state,
+        )
+        return cls(directory, topic_partition, config, loaded), recovered
+
+    @property
+    def log_start_offset(self) -> Offset:
+        return self._log_start_offset
+
+    @property
+    def log_end_offset(self) -> Offset:
+        """Where the next batch goes."""
+        return self._log_end_offset
+
+    @property
+    def flushed_end_offset(self) -> Offset:
+        """Everything below is on stable storage *now*.
+
+        A driver that reports a finished flush must report the smaller of this and what ``flush`` returned: between
+        the two, the log may have been truncated and filled with other batches that no flush has seen.
+        """
+        return self._flushed_end_offset
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[RecordBatch]) -> None:
+        """Write batches at the end, into the page cache. They must continue the log, from ``log_end_offset`` on."""
+        with self._state_lock, self._guard("append to"):
+            self._check_continues(batches)
+            pending: list[RecordBatch] = []
+            pending_bytes = 0
+            for batch in batches:
+                if not self._segments[-1].has_room(batch, pending_bytes):
+                    self._append_to_last(pending)
+                    self._roll(batch.base_offset)
+                    pending, pending_bytes = [], 0
+                pending.append(batch)
+                pending_bytes += batch.size_bytes
+            self._append_to_last(pending)
+
+    def _check_continues(self, batches: Sequence[RecordBatch]) -> None:
+        expected = self._log_end_offset
+        for batch in batches:
+            if batch.base_offset != expected or batch.size_bytes > self._config.batch_bytes_max:
+                raise StorageError(
+                    f"a batch of {batch.size_bytes} bytes at offset {batch.base_offset} cannot be appended to "
+                    f"{self._path} at offset {expected} (at most {self._config.batch_bytes_max} bytes)"
+                )
+            expected = batch.end_offset
+
+    def _append_to_last(self, batches: list[RecordBatch]) -> None:
+        if not batches:
+            return
+        segment = self._segments[-1]
+        if segment not in self._unflushed:
+            self._unflushed.append(segment)
+        segment.append(batches)
+        for batch in batches:
+            self._tail.append(batch)
+        self._log_end_offset = batches[-1].end_offset
+
+    def _roll(self, base_offset: Offset) -> None:
+        # The finished segment stays in _unflushed if it is dirty, so the next flush covers it and the new name.
+        self._segments.append(Segment.create(self._files, self._path, base_offset, self._config))
+        self._base_offsets.append(base_offset)
+        self._names_unflushed = True
+
+    def flush(self) -> Offset:
+        """Bring everything appended so far to stable storage; return the end of that, taken as this began.
+
+        Appends may go on meanwhile. See ``flushed_end_offset`` for what to report.
+        """
+        with self._sync_lock, self._guard("flush"):
+            return self._flush()
+
+    def _flush(self) -> Offset:
+        with self._state_lock:
+            end_offset, last = self._log_end_offset, self._segments[-1]
+            unflushed, self._unflushed = self._unflushed, []
+            names_unflushed, self._names_unflushed = self._names_unflushed, False
+        for segment in unflushed:
+            segment.fsync()
+        if names_unflushed:
+            self._files.fsync_directory(self._path)
+        with self._state_lock:
+            self._flushed_end_offset = end_offset
+        if names_unflushed:
+            self._finish_segments(end_offset, [segment for segment in unflushed if segment is not last])
+        return end_offset
+
+    def _finish_segments(self, end_offset: Offset, finished: list[Segment]) -> None:
+        # The recovery point moves at every roll as well as every minute: no crash tears a finished, flushed segment,
+        # so damage in one must never be mistaken for a torn tail. Once per segment it costs nothing.
+        for segment in finished:
+            segment.store_index()
+        self._directory.recovery_points.put(self._topic_partition, end_offset)
+
+    def truncate(self, end_offset: Offset) -> None:
+        """Drop everything at and above ``end_offset``, durable on return. Nothing happens at or beyond the log's end.
+
+        StorageError if ``end_offset`` lies inside a batch, OffsetOutOfRangeError below the log's start.
+        """
+        with self._sync_lock, self._state_lock, self._guard("truncate"):
+            if end_offset >= self._log_end_offset:
+                return
+            if end_offset < self._log_start_offset:
+                raise self._out_of_range("truncate", end_offset)
+            keep = bisect_right(self._base_offsets, end_offset)
+            size = self._position_of(self._segments[keep - 1], end_offset)
+            # First the recovery point: with the log cut and the old recovery point still on the platter, the next
+            # start would take the truncation for lost data.
+            recovery_point = self._directory.recovery_points.get(self._topic_partition)
+            if recovery_point is not None and recovery_point > end_offset:
+                self._directory.recovery_points.put(self._topic_partition, end_offset)
+            self._drop_segments(keep)
+            self._segments[-1].truncate(size)
+            for segment in {*self._unflushed, self._segments[-1]}:
+                segment.fsync()
+            self._files.fsync_directory(self._path)
+            self._unflushed, self._names_unflushed = [], False
+            self._tail.truncate(end_offset)
+            self._log_end_offset = self._flushed_end_offset = end_offset
+
+    def _position_of(self, segment: Segment, end_offset: Offset) -> int:
+        if end_offset == segment.base_offset:
+            return 0
+        with self._naming_damage(segment):
+            for position, batch in segment.batches_from(end_offset):
+                if batch.base_offset == end_offset:
+                    return position
+                break
+            else:
+                # All batches of the segment lie below: it ends exactly there.
+                return segment.size
+        raise StorageError(f"cannot truncate {self._path} to offset {end_offset}, which is inside a batch")
+
+    def _drop_segments(self, keep: int) -> None:
+        # From the end, so that a crash in between leaves no hole.
+        while len(self._segments) > keep:
+            segment = self._segments.pop()
+            self._base_offsets.pop()
+            if segment in self._unflushed:
+                self._unflushed.remove(segment)
+            segment.delete()
+
+    def store_epochs(self, entries: Sequence[EpochEntry]) -> None:
+        """Replace ``leader-epoch-checkpoint``, durable on return."""
+        with self._guard("store the epochs of"):
+            write_epochs(self._files, self._path / EPOCH_FILE, entries)
+
+    def store_quorum_state(self, state: QuorumState) -> None:
+        """Replace ``quorum-state``, durable on return."""
+        with self._guard("store the quorum state of"):
+            write_quorum_state(self._files, self._path / QUORUM_STATE_FILE, state)
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def read(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
+        """Whole batches, back to back, from the one that holds ``start_offset``.
+
+        At least one, further ones while the sum stays within ``max_bytes``, none that ends above ``end_offset``;
+        nothing if ``start_offset`` is the log's end. What comes from the disk is verified: damage is a StorageError
+        that names file and position, and is never served. OffsetOutOfRangeError outside the log.
+        """
+        with self._state_lock, self._guard("read"):
+            if not self._log_start_offset <= start_offset <= self._log_end_offset:
+                raise self._out_of_range("read", start_offset)
+            bound = min(end_offset, self._log_end_offset)
+            if start_offset >= bound:
+                return b""
+            found = self._tail.batches(start_offset, bound, max_bytes)
+            if found is None:
+                found = self._read_from_disk(start_offset, bound, max_bytes)
+            return b"".join(batch.data for batch in found)
+
+    def _read_from_disk(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> list[RecordBatch]:
+        found: list[RecordBatch] = []
+        total = 0
+        for batch in self._batches_from(start_offset):
+            total += batch.size_bytes
+            if batch.end_offset > end_offset or (found and total > max_bytes):
+                break
+            found.append(batch)
+        return found
+
+    def _batches_from(self, start_offset: Offset) -> Iterator[RecordBatch]:
+        """Verified batches from the one that holds ``start_offset`` to the end of the log."""
+        expected = start_offset
+        for segment in self._segments[bisect_right(self._base_offsets, start_offset) - 1 :]:
+            with self._naming_damage(segment):
+                for position, batch in segment.batches_from(expected):
+                    if expected == start_offset and batch.base_offset < start_offset:
+                        expected = batch.base_offset
+                    check_next(position, batch, expected_offset=expected, last_epoch=None)
+                    yield batch
+                    expected = batch.end_offset
+
+    # --- recovery point and end -------------------------------------------------------------------------------------
+
+    def checkpoint_recovery_point(self) -> None:
+        """Store durably that everything below ``flushed_end_offset`` is flushed, so that recovery never cuts it."""
+        with self._sync_lock, self._guard("checkpoint the recovery point of"):
+            self._directory.recovery_points.put(self._topic_partition, self._flushed_end_offset)
+
+    def close(self, *, clean: bool) -> None:
+        """Give the files back; with ``clean``, flush first and make the directory's clean-shutdown marker true.
+
+        Closing twice does nothing. With ``clean``, StorageError if the store has failed or fails now; without it,
+        never. The files are given back in every case.
+        """
+        with self._sync_lock, self._state_lock:
+            if self._closed:
+                return
+            try:
+                if clean:
+                    with self._guard("close"):
+                        self._close_cleanly()
+            finally:
+                self._closed = True
+                for segment in self._segments:
+                    segment.close()
+
+    def _close_cleanly(self) -> None:
+        end_offset = self._flush()
+        self._directory.recovery_points.put(self._topic_partition, end_offset)
+        for segment in self._segments:
+            segment.store_index()
+        self._directory.log_closed_cleanly(self._topic_partition)
+
+    # --- failure ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _guard(self, action: str) -> Iterator[None]:
+        """Refuse to begin after a failure or a close; turn what fails inside into the failure of the whole store."""
+        if self._failure is not None:
+            raise StorageError(self._failure)
+        if self._closed:
+            raise StorageError(f"cannot {action} log {self._path}: it is closed")
+        try:
+            yield
+        except OSError as error:
+            self._failure = f"cannot {action} log {self._path}: {error}"
+            raise StorageError(self._failure) from error
+        except OffsetOutOfRangeError:
+            raise
+        except StorageError as error:
+            self._failure = str(error)
+            raise
+
+    @contextmanager
+    def _naming_damage(self, segment: Segment) -> Iterator[None]:
+        try:
+            yield
+        except DamagedBatchError as error:
+            raise StorageError(f"{segment.path} at byte {error.position} {error.reason}") from error
+
+    def _out_of_range(self, action: str, offset: Offset) -> OffsetOutOfRangeError:
+        held = f"[{self._log_start_offset}, {self._log_end_offset}]"
+        return OffsetOutOfRangeError(f"cannot {action} {self._path} at offset {offset}: it holds {held}")

@@ -1,0 +1,91 @@
+"""The sparse offset index of one segment: where to begin reading for an offset.
+
+Owns the entries (one about every ``index_interval_bytes`` of log) and the ``.index`` file. The index is derived data:
+it may be lost or rebuilt at any time, so it is written when its segment is finished or closed, not while it grows.
+File: 8 bytes an entry, big-endian, offset relative to the segment's base (u32), position in the segment (u32).
+Source: Kafka's ``OffsetIndex``.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_right
+from itertools import pairwise
+from pathlib import Path
+
+from replica.ids import Offset
+from replica.storage.files import Files, atomic_write, read_file
+
+ENTRY_BYTES = 8
+RELATIVE_OFFSET_MAX = 0xFFFF_FFFF
+POSITION_MAX = 0xFFFF_FFFF
+
+_U32 = "I"
+
+
+class OffsetIndex:
+    """Entries in order of offset: each a batch's base offset and its position. Lookups are O(log n)."""
+
+    def __init__(self, base_offset: Offset, interval_bytes: int) -> None:
+        self._base_offset = base_offset
+        self._interval_bytes = interval_bytes
+        self._relative_offsets = array(_U32)
+        self._positions = array(_U32)
+        self._is_stored = False
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def maybe_add(self, base_offset: Offset, position: int) -> None:
+        """Note a batch at ``position``, if it lies an interval or more behind the last one noted (position 0 never)."""
+        last_position = self._positions[-1] if self._positions else 0
+        if position - last_position >= self._interval_bytes:
+            self._relative_offsets.append(base_offset - self._base_offset)
+            self._positions.append(position)
+            self._is_stored = False
+
+    def position_before(self, offset: Offset) -> int:
+        """The position of the last noted batch that begins at or below ``offset``; 0 if none is noted."""
+        count = bisect_right(self._relative_offsets, min(max(offset - self._base_offset, 0), RELATIVE_OFFSET_MAX))
+        return self._positions[count - 1] if count else 0
+
+    def truncate(self, size: int) -> None:
+        """Forget batches at or behind ``size`` bytes of the segment."""
+        count = bisect_right(self._positions, size - 1) if size > 0 else 0
+        if count < len(self._positions):
+            del self._relative_offsets[count:]
+            del self._positions[count:]
+            self._is_stored = False
+
+    def store(self, files: Files, path: Path) -> None:
+        """Replace the index file, durably, unless it holds just these entries already. May raise OSError."""
+        if self._is_stored:
+            return
+        interleaved = array(_U32, bytes(ENTRY_BYTES * len(self)))
+        interleaved[::2], interleaved[1::2] = self._relative_offsets, self._positions
+        if sys.byteorder == "little":
+            interleaved.byteswap()
+        atomic_write(files, path, interleaved.tobytes())
+        self._is_stored = True
+
+    def load(self, files: Files, path: Path, *, segment_bytes: int) -> bool:
+        """Take the entries from the file; False and none taken if it is missing or cannot be the segment's."""
+        if not files.exists(path):
+            return False
+        content = read_file(files, path)
+        if len(content) % ENTRY_BYTES:
+            return False
+        interleaved = array(_U32, content)
+        if sys.byteorder == "little":
+            interleaved.byteswap()
+        relative_offsets, positions = interleaved[::2], interleaved[1::2]
+        if not _grows(relative_offsets) or not _grows(positions) or (positions and positions[-1] >= segment_bytes):
+            return False
+        self._relative_offsets, self._positions = relative_offsets, positions
+        self._is_stored = True
+        return True
+
+
+def _grows(values: array[int]) -> bool:
+    return all(before < after for before, after in pairwise(values))
