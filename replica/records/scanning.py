@@ -82,7 +82,7 @@ def _batch_at(data: bytes | memoryview, position: int, *, verify: bool) -> Recor
 def _check_follows(batch: RecordBatch, previous: RecordBatch, position: int) -> None:
     if batch.base_offset < previous.end_offset:
         raise CorruptRecordError(
-            position, f"base offset {batch.base_offset} lies before the end of the previous batch, {previous.end_offset}"
+            position, f"base offset {batch.base_offset} lies below the previous batch's end, {previous.end_offset}"
         )
     if batch.leader_epoch < previous.leader_epoch:
         raise CorruptRecordError(
