@@ -1,0 +1,14 @@
+"""The report: one page that says what ran, what was promised, and whether every promise was kept.
+
+Reads a run folder and nothing else, so a stored run can be reported again years later, without a cluster. The way of
+the data, file by file: ``folder`` (the run folder's tables and documents, and what is missing) -> ``operations``
+(invocations paired with completions, counted and binned), ``timeline`` (faults, leaderships, marks), ``final_logs``,
+``evidence``, ``judgement`` (verdict, promises, anomalies) -> ``data`` (all of it as one frozen ``RunView`` of ``values``)
+-> ``figures`` and ``legend`` (plotly) -> ``page`` (HTML through a template with autoescape).
+"""
+
+from __future__ import annotations
+
+from nemesis.report.page import write_report
+
+__all__ = ["write_report"]

@@ -1,0 +1,132 @@
+"""From a run folder to the one value that the page shows.
+
+Owns putting the parts together, the facts of the run and the sentences on what is bounded or missing. Draws nothing and
+writes nothing: the same folder gives the same ``RunView``.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nemesis.report.evidence import worded
+from nemesis.report.final_logs import replica_logs
+from nemesis.report.folder import RunFiles, read_run_files
+from nemesis.report.judgement import ANOMALIES_PER_KIND_MAX, read_judgement
+from nemesis.report.operations import (
+    NS_PER_SECOND,
+    Operations,
+    count_errors,
+    count_operations,
+    latency,
+    pair_operations,
+    throughput,
+)
+from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX, read_timeline
+from nemesis.report.values import Judgement, Latency, RunView, Timeline
+
+FACT_OPTIONS = ("nodes", "nemesis", "time_limit", "concurrency", "rate", "final_time_limit")
+"""Options of ``test.json`` that the header names, in this order; all of them stand in the command."""
+
+
+def read_run(folder: Path) -> RunView:
+    """Everything the page shows of the run in ``folder``, whatever of it is there.
+
+    Raises ``NotADirectoryError`` when there is no such folder.
+    """
+    files = read_run_files(folder)
+    origin_ns, end_ns = _extent_ns(files.history, files.events)
+    duration_s = (end_ns - origin_ns) / NS_PER_SECOND
+    operations = pair_operations(files.history, origin_ns)
+    timeline = read_timeline(files.history, files.events, origin_ns)
+    drawn = latency(operations, duration_s)
+    logs = replica_logs(files.logs)
+    judgement = read_judgement(files, operations, logs)
+    return RunView(
+        name=folder.resolve().name,
+        command=_command(files.test),
+        facts=_facts(files.test, duration_s, judgement.engine),
+        duration_s=duration_s,
+        judgement=judgement,
+        timeline=timeline,
+        throughput=throughput(operations, duration_s),
+        latency=drawn,
+        counts=count_operations(operations),
+        errors=count_errors(operations, files.history),
+        logs=logs,
+        log_files=tuple(str(path.relative_to(files.folder)) for path in files.log_files),
+        missing=files.missing + _gaps(operations, files),
+        notes=_notes(drawn, timeline, judgement),
+    )
+
+
+def _extent_ns(history: pa.Table, events: pa.Table) -> tuple[int, int]:
+    """First and last moment of which anything is known; both 0 when nothing is."""
+    extents = [pc.min_max(table.column("time_ns")).as_py() for table in (history, events) if table.num_rows]
+    return min((extent["min"] for extent in extents), default=0), max((extent["max"] for extent in extents), default=0)
+
+
+def _gaps(operations: Operations, files: RunFiles) -> tuple[str, ...]:
+    if files.history.num_rows and not len(operations.invoke_row):
+        return ("The history has no client operation at all.",)
+    return ()
+
+
+def _command(test: Mapping[str, Any]) -> str:
+    """The command that repeats the run: as it was given, with the seed that was drawn when none was given."""
+    argv = test.get("argv")
+    if not isinstance(argv, list) or not argv:
+        return ""
+    words = ["nemesis", *(str(word) for word in argv[1:])]
+    seed = test.get("seed")
+    if seed is not None and not any(word == "--seed" or word.startswith("--seed=") for word in words):
+        words += ["--seed", str(seed)]
+    return shlex.join(words)
+
+
+def _facts(test: Mapping[str, Any], duration_s: float, engine: str) -> tuple[tuple[str, str], ...]:
+    options = test.get("options")
+    options = options if isinstance(options, dict) else {}
+    facts = [(name, test.get(name, options.get(name))) for name in ("workload", "variant", "seed", "started_at")]
+    facts += [(name, options.get(name)) for name in FACT_OPTIONS]
+    facts.append(("duration", f"{duration_s:.1f} s"))
+    facts.append(("judged by", engine or None))
+    facts.append(("versions", test.get("versions")))
+    return tuple((name.replace("_", " "), _fact(value)) for name, value in facts if value not in (None, "", [], {}))
+
+
+def _fact(value: Any) -> str:
+    match value:
+        case dict():
+            return ", ".join(f"{key} {worded(part)}" for key, part in value.items())
+        case list():
+            return ", ".join(worded(part) for part in value)
+        case _:
+            return worded(value)
+
+
+def _notes(drawn: Latency, timeline: Timeline, judgement: Judgement) -> tuple[str, ...]:
+    """What the page leaves out, in full sentences."""
+    notes = []
+    if drawn.shown < drawn.total:
+        notes.append(
+            f"The latency plots draw {drawn.shown:,} of {drawn.total:,} operations: the slowest of each kind, and the "
+            f"others evenly over time. Their quantile lines are computed from all of them."
+        )
+    notes += _beyond("faults", timeline.faults, FAULTS_MAX)
+    notes += _beyond("elections and truncations", timeline.marks, MARKS_MAX)
+    if judgement.anomaly_count > len(judgement.anomalies):
+        notes.append(
+            f"{len(judgement.anomalies)} of {judgement.anomaly_count:,} anomalies are shown in full, at most "
+            f"{ANOMALIES_PER_KIND_MAX} of each kind; results.json has them all."
+        )
+    return tuple(notes)
+
+
+def _beyond(what: str, entries: Sequence[object], limit: int) -> list[str]:
+    return [f"The plots draw the first {limit} of {len(entries):,} {what}."] if len(entries) > limit else []

@@ -1,0 +1,195 @@
+"""The verdict, each promise and whether it was kept, and each anomaly with its evidence.
+
+Owns the words in which a judgement is told. It never judges by itself and never says more than ``results.json`` does: a
+run without results is unknown, and a promise is called kept only under the verdict that says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.report.evidence import operation_rows, shortened, worded
+from nemesis.report.final_logs import held_at
+from nemesis.report.folder import RunFiles
+from nemesis.report.operations import Operations
+from nemesis.report.timeline import parsed
+from nemesis.report.values import AnomalyView, Judgement, Kept, OperationRow, Promise, ReplicaLog, Verdict
+
+ANOMALIES_PER_KIND_MAX = 8
+OPERATIONS_PER_ANOMALY_MAX = 12
+PROMISES: Mapping[AnomalyName, str] = {
+    AnomalyName.LOST_WRITE: "A write that was acknowledged stays in the log.",
+    AnomalyName.DUPLICATE: "A value that was written once stands in the log once.",
+    AnomalyName.INCONSISTENT_OFFSETS: "One offset holds one value, whoever reads it and whenever.",
+    AnomalyName.PHANTOM_READ: "Nobody reads a value that nobody wrote.",
+    AnomalyName.ABORTED_READ: "Nobody reads a value whose write definitely failed.",
+    AnomalyName.UNCOMMITTED_READ: "Nobody reads at or above the high watermark.",
+    AnomalyName.NONMONOTONIC_POLL: "A consumer that polls on never goes back.",
+    AnomalyName.POLL_SKIP: "A consumer that polls on skips no value.",
+    AnomalyName.REALTIME_REORDER: "A write that begins after another was acknowledged stands behind it.",
+    AnomalyName.STALE_READ: "A read that promises recency shows all that was known before it began.",
+    AnomalyName.HOLE: "Every offset below the end of the log was filled by a write.",
+    AnomalyName.UNSEEN: "Every acknowledged write is seen by the end.",
+    AnomalyName.DIVERGED_LOG: "Below the high watermark all replicas hold the same batches.",
+    AnomalyName.EPOCH_REGRESSION: "Along a log the leader epoch never falls.",
+    AnomalyName.TWO_LEADERS: "One epoch has one leader.",
+    AnomalyName.MALFORMED_OPERATION: "Every operation was recorded with all that its kind needs.",
+    AnomalyName.CHECK_CRASHED: "Every check ran to its end.",
+}
+"""What holds as long as the anomaly does not occur; the last two are promises of the harness, not of the log."""
+
+
+def read_judgement(files: RunFiles, operations: Operations, logs: Sequence[ReplicaLog]) -> Judgement:
+    """Put ``results.json`` into words; without it the verdict is unknown, and that is the reason."""
+    results = files.results
+    if results is None:
+        return Judgement(
+            verdict=Verdict.UNKNOWN,
+            reasons=("The run has not been judged: there is no readable results.json.",),
+            promises=_promises((), Verdict.UNKNOWN, ()),
+        )
+    verdict = _verdict(results.get("verdict"))
+    rows = [row for row in _list(results.get("anomalies")) if isinstance(row, dict)]
+    shown = _bounded(rows)
+    found = operation_rows(operations, files.history, [index for row in shown for index in _ints(row, "op_indexes")])
+    return Judgement(
+        verdict=verdict,
+        reasons=_texts(results.get("reasons")),
+        warnings=_texts(results.get("warnings")),
+        promises=_promises(rows, verdict, _texts(results.get("judged"))),
+        anomalies=tuple(_anomaly(number, row, found, files.logs, logs) for number, row in enumerate(shown, 1)),
+        anomaly_count=sum(_found(row) for row in rows),
+        stats=_stats(results.get("stats")),
+        engine=_words(results.get("engine")),
+    )
+
+
+def _verdict(text: Any) -> Verdict:
+    return Verdict(text) if text in tuple(Verdict) else Verdict.UNKNOWN
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    return str(row.get("anomaly", "unnamed"))
+
+
+def _is_violation(row: Mapping[str, Any]) -> bool:
+    return bool(row.get("severity", Severity.VIOLATION) == Severity.VIOLATION)
+
+
+def _found(row: Mapping[str, Any]) -> int:
+    """How many anomalies a row stands for: one, or as many as it says when it only counts those left out."""
+    evidence = parsed(row.get("evidence"))
+    more = evidence.get("more") if isinstance(evidence, dict) else None
+    return more if isinstance(more, int) else 1
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _ints(row: Mapping[str, Any], key: str) -> tuple[int, ...]:
+    return tuple(entry for entry in _list(row.get(key)) if isinstance(entry, int))
+
+
+def _words(value: Any) -> str:
+    return "" if value is None else worded(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(worded(entry) for entry in _list(value))
+
+
+# --- promises ---------------------------------------------------------------------------------------------------------
+
+
+def _promises(rows: Sequence[Mapping[str, Any]], verdict: Verdict, judged: Sequence[str]) -> tuple[Promise, ...]:
+    counted: Counter[str] = Counter()
+    violated = {_kind(row) for row in rows if _is_violation(row)}
+    for row in rows:
+        counted[_kind(row)] += _found(row)
+    kinds = [*(name.value for name in PROMISES), *sorted(set(counted) - set(PROMISES))]
+    sentences = {name.value: sentence for name, sentence in PROMISES.items()}
+    return tuple(
+        Promise(
+            anomaly=kind,
+            sentence=sentences.get(kind, "This anomaly does not occur."),
+            count=counted[kind],
+            kept=_kept(counted[kind], kind in violated, verdict, not judged or kind in judged),
+        )
+        for kind in kinds
+    )
+
+
+def _kept(count: int, is_violated: bool, verdict: Verdict, is_judged: bool) -> Kept:
+    if is_violated:
+        return Kept.VIOLATED
+    if count:
+        return Kept.UNDECIDED
+    return Kept.KEPT if is_judged and verdict is not Verdict.UNKNOWN else Kept.NOT_JUDGED
+
+
+# --- anomalies --------------------------------------------------------------------------------------------------------
+
+
+def _bounded(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The first ``ANOMALIES_PER_KIND_MAX`` of each kind, violations before the rest."""
+    seen: Counter[str] = Counter()
+    shown = []
+    for row in sorted(rows, key=lambda row: not _is_violation(row)):
+        seen[_kind(row)] += 1
+        if seen[_kind(row)] <= ANOMALIES_PER_KIND_MAX:
+            shown.append(row)
+    return shown
+
+
+def _anomaly(
+    number: int,
+    row: Mapping[str, Any],
+    found: Mapping[int, OperationRow],
+    logs: pa.Table,
+    known: Sequence[ReplicaLog],
+) -> AnomalyView:
+    named = {found[index].index: found[index] for index in _ints(row, "op_indexes") if index in found}
+    operations = sorted(named.values(), key=lambda operation: operation.index)
+    offsets, topic_partition = _ints(row, "offsets"), str(row.get("topic_partition") or "")
+    return AnomalyView(
+        number=number,
+        anomaly=_kind(row),
+        severity=_words(row.get("severity")),
+        topic_partition=topic_partition,
+        offsets=offsets,
+        replicas=_ints(row, "replicas"),
+        sentence=worded(row.get("detail") or "No detail was recorded."),
+        facts=_facts(parsed(row.get("evidence"))),
+        operations=tuple(operations[:OPERATIONS_PER_ANOMALY_MAX]),
+        operations_left_out=max(len(operations) - OPERATIONS_PER_ANOMALY_MAX, 0),
+        held=held_at(logs, known, topic_partition, offsets),
+    )
+
+
+def _facts(evidence: Any) -> tuple[tuple[str, str], ...]:
+    """Evidence of any shape as pairs of a name and a text."""
+    match evidence:
+        case None | "":
+            return ()
+        case dict():
+            return tuple((key.replace("_", " "), shortened(worded(value))) for key, value in evidence.items())
+        case list():
+            return tuple((str(number), shortened(worded(value))) for number, value in enumerate(evidence, 1))
+        case _:
+            return (("evidence", shortened(worded(evidence))),)
+
+
+def _stats(stats: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(stats, dict):
+        return ()
+    return tuple((key.replace("_", " "), _figure(value)) for key, value in stats.items())
+
+
+def _figure(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else shortened(worded(value))

@@ -1,0 +1,58 @@
+"""The legend of the drawing, as entries that the page draws beside it.
+
+Owns which colour and shape stands for what, in words. It is HTML and not part of the drawing so that it wraps in a
+narrow window and is read aloud as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nemesis.report.figures import (
+    FAULT_COLOURS,
+    LEADER_COLOUR,
+    MARK_COLOURS,
+    OUTCOME_COLOURS,
+    QUANTILE_COLOUR,
+)
+from nemesis.report.values import FaultKind, MarkKind, Outcome
+
+
+class Swatch(StrEnum):
+    """The shapes of a legend."""
+
+    BAR = "bar"
+    HATCHED = "hatched"
+    CROSSED = "crossed"
+    LINE = "line"
+    DASHED = "dashed"
+    DOTTED = "dotted"
+    TRIANGLE = "triangle"
+    CROSS = "cross"
+    SQUARE = "square"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegendEntry:
+    """One shape in one colour and what it stands for."""
+
+    swatch: Swatch
+    colour: str
+    words: str
+
+
+LEGEND = (
+    LegendEntry(swatch=Swatch.BAR, colour=LEADER_COLOUR, words="leads"),
+    LegendEntry(swatch=Swatch.BAR, colour=FAULT_COLOURS[FaultKind.KILL], words="killed"),
+    LegendEntry(swatch=Swatch.HATCHED, colour=FAULT_COLOURS[FaultKind.PAUSE], words="paused"),
+    LegendEntry(swatch=Swatch.CROSSED, colour=FAULT_COLOURS[FaultKind.PARTITION], words="partitioned"),
+    LegendEntry(swatch=Swatch.TRIANGLE, colour=MARK_COLOURS[MarkKind.ELECTION], words="leader election"),
+    LegendEntry(swatch=Swatch.CROSS, colour=MARK_COLOURS[MarkKind.TRUNCATION], words="truncation"),
+    LegendEntry(swatch=Swatch.LINE, colour=OUTCOME_COLOURS[Outcome.OK], words="ok (points: circles)"),
+    LegendEntry(swatch=Swatch.DASHED, colour=OUTCOME_COLOURS[Outcome.FAIL], words="fail (crosses)"),
+    LegendEntry(swatch=Swatch.DOTTED, colour=OUTCOME_COLOURS[Outcome.INFO], words="info (diamonds)"),
+    LegendEntry(swatch=Swatch.SQUARE, colour=OUTCOME_COLOURS[Outcome.OK], words="final read"),
+    LegendEntry(swatch=Swatch.LINE, colour=QUANTILE_COLOUR, words="median of ok"),
+    LegendEntry(swatch=Swatch.DASHED, colour=QUANTILE_COLOUR, words="99th percentile of ok"),
+)

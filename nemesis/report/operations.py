@@ -1,0 +1,229 @@
+"""Pair invocations with completions, count them, and bin them over time.
+
+Owns the arithmetic from the rows of a history to throughput, latency and counts, in numpy so that a history of millions
+of rows is drawn in seconds, and the bounds on what is drawn. Knows nothing of faults, verdicts or drawing. Pairing is
+Jepsen's: the completion of an operation is the next row of the same process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nemesis.history.events import APPEND, FINAL_READ, NEMESIS_PROCESS, POLL
+from nemesis.report.values import (
+    ErrorCount,
+    Latency,
+    LatencyPoints,
+    LatencyQuantile,
+    OperationCounts,
+    Outcome,
+    Rate,
+    Throughput,
+)
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+BINS_MAX = 160
+"""So many bins fit on a page before neighbours can no longer be told apart."""
+BIN_WIDTHS_MS = (100, 200, 250, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 3_600_000)
+LATENCY_POINTS_MAX = 3000
+"""Points drawn, for all functions and outcomes together."""
+QUANTILES = (0.5, 0.99)
+ERRORS_MAX = 30
+KNOWN_FUNCTIONS = (APPEND, POLL, FINAL_READ)
+"""The functions of clients in the order in which they are shown; a workload's own ones follow by name."""
+NS_PER_SECOND = 1_000_000_000
+NS_PER_MS = 1_000_000
+OPEN = -1
+"""The return row of an operation that never returned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """The client's operations in order of invocation, one entry of each array for each operation.
+
+    ``invoke_row`` and ``return_row`` are rows of the history (``OPEN`` when it never returned); times are seconds since
+    the origin, and the time of return of an open operation is NaN. ``outcome`` indexes ``tuple(Outcome)``.
+    """
+
+    functions: tuple[str, ...]
+    f: Ints
+    outcome: Ints
+    invoke_row: Ints
+    return_row: Ints
+    invoked_s: Floats
+    returned_s: Floats
+
+    def where(self, f: int, outcome: Outcome) -> Bools:
+        mask: Bools = (self.f == f) & (self.outcome == tuple(Outcome).index(outcome))
+        return mask
+
+    def groups(self) -> Iterator[tuple[str, Outcome, Bools]]:
+        for code, name in enumerate(self.functions):
+            for outcome in Outcome:
+                mask = self.where(code, outcome)
+                if mask.any():
+                    yield name, outcome, mask
+
+
+def pair_operations(history: pa.Table, origin_ns: int) -> Operations:
+    """Join each invocation of a client to its completion. ``history`` has the columns of ``HISTORY_SCHEMA``.
+
+    A completion without invocation is left out: it can only come from a damaged history.
+    """
+    process = _ints(history.column("process"))
+    rows = np.flatnonzero(process != NEMESIS_PROCESS)
+    rows = rows[np.argsort(process[rows], kind="stable")]
+    begins = _codes(history.column("type"), ("invoke",))[rows] == 0
+    paired = np.zeros(len(rows), dtype=np.bool_)
+    paired[:-1] = begins[:-1] & ~begins[1:] & (process[rows][:-1] == process[rows][1:])
+    return_row = np.where(paired, np.roll(rows, -1), OPEN)[begins]
+    invoke_row = rows[begins]
+    order = np.argsort(invoke_row)
+    return _operations(history, invoke_row[order], return_row[order], origin_ns)
+
+
+def _operations(history: pa.Table, invoke_row: Ints, return_row: Ints, origin_ns: int) -> Operations:
+    names = set(history.column("f").take(pa.array(invoke_row)).unique().to_pylist())
+    functions = (*KNOWN_FUNCTIONS, *sorted(names - set(KNOWN_FUNCTIONS)))
+    times_s = (_ints(history.column("time_ns")) - origin_ns) / NS_PER_SECOND
+    outcome = _codes(history.column("type"), tuple(Outcome))
+    is_open = return_row == OPEN
+    return Operations(
+        functions=functions,
+        f=_codes(history.column("f"), functions)[invoke_row],
+        outcome=np.where(is_open, tuple(Outcome).index(Outcome.INFO), outcome[return_row]),
+        invoke_row=invoke_row,
+        return_row=return_row,
+        invoked_s=times_s[invoke_row],
+        returned_s=np.where(is_open, np.nan, times_s[return_row]),
+    )
+
+
+def _ints(column: pa.ChunkedArray) -> Ints:
+    return np.asarray(column.to_numpy(), dtype=np.int64)
+
+
+def _codes(column: pa.ChunkedArray, values: tuple[str, ...]) -> Ints:
+    """The position of each string in ``values``; -1 for any other."""
+    return _ints(pc.fill_null(pc.index_in(column, value_set=pa.array(values)), -1))
+
+
+def bin_width_ms(duration_s: float) -> int:
+    """The finest listed width that gives at most ``BINS_MAX`` bins; the coarsest when none does."""
+    return next((width for width in BIN_WIDTHS_MS if duration_s * 1000 / width <= BINS_MAX), BIN_WIDTHS_MS[-1])
+
+
+def throughput(operations: Operations, duration_s: float) -> Throughput:
+    """Completions per second by bin; an operation that never returned counts where it was invoked."""
+    width_ms = bin_width_ms(duration_s)
+    bins = int(duration_s * 1000 // width_ms) + 1
+    ended_s = np.where(np.isnan(operations.returned_s), operations.invoked_s, operations.returned_s)
+    position = np.clip((ended_s * 1000 // width_ms).astype(np.int64), 0, bins - 1)
+    rates = tuple(
+        Rate(
+            f=f,
+            outcome=outcome,
+            per_second=tuple((np.bincount(position[mask], minlength=bins) * 1000 / width_ms).round(3).tolist()),
+        )
+        for f, outcome, mask in operations.groups()
+    )
+    return Throughput(bin_ms=width_ms, starts_s=tuple(i * width_ms / 1000 for i in range(bins)), rates=rates)
+
+
+def latency(operations: Operations, duration_s: float, points_max: int = LATENCY_POINTS_MAX) -> Latency:
+    """Latencies of the operations that returned: quantiles over all, and at most about ``points_max`` points."""
+    returned = ~np.isnan(operations.returned_s)
+    milliseconds = np.maximum((operations.returned_s - operations.invoked_s) * 1000, 0.001)
+    groups = [(f, outcome, np.flatnonzero(mask & returned)) for f, outcome, mask in operations.groups()]
+    groups = [group for group in groups if len(group[2])]
+    shares = _shares([len(found) for _, _, found in groups], points_max)
+    points = []
+    for (f, outcome, found), share in zip(groups, shares, strict=True):
+        drawn = _sample(found, milliseconds, share)
+        points.append(
+            LatencyPoints(
+                f=f,
+                outcome=outcome,
+                times_s=tuple(operations.invoked_s[drawn].round(4).tolist()),
+                latency_ms=tuple(milliseconds[drawn].round(4).tolist()),
+            )
+        )
+    quantiles = tuple(
+        line
+        for f, outcome, found in groups
+        if outcome is Outcome.OK
+        for line in _quantile_lines(f, operations.invoked_s[found], milliseconds[found], duration_s)
+    )
+    return Latency(
+        points=tuple(points),
+        quantiles=quantiles,
+        shown=sum(len(group.times_s) for group in points),
+        total=sum(len(group[2]) for group in groups),
+    )
+
+
+def _shares(sizes: Sequence[int], points_max: int) -> list[int]:
+    """How many points each group may draw: small groups all of theirs, the others what is left in equal parts."""
+    shares, left = [0] * len(sizes), points_max
+    for rank, group in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
+        shares[group] = min(sizes[group], left // (len(sizes) - rank))
+        left -= shares[group]
+    return shares
+
+
+def _sample(found: Ints, milliseconds: Floats, share: int) -> Ints:
+    """At most ``share`` of ``found``: the slowest tenth of the share, and the others evenly over time."""
+    if len(found) <= share:
+        return found
+    slowest = found[np.argsort(-milliseconds[found], kind="stable")[: share // 10]]
+    others = np.setdiff1d(found, slowest)
+    evenly = others[np.linspace(0, len(others) - 1, share - len(slowest)).astype(np.int64)]
+    return np.union1d(slowest, evenly)
+
+
+def _quantile_lines(f: str, invoked_s: Floats, milliseconds: Floats, duration_s: float) -> Iterator[LatencyQuantile]:
+    width_s = bin_width_ms(duration_s) / 1000
+    bins = int(duration_s // width_s) + 1
+    position = np.clip((invoked_s // width_s).astype(np.int64), 0, bins - 1)
+    order = np.argsort(position, kind="stable")
+    edges = np.searchsorted(position[order], np.arange(bins + 1))
+    parts = [milliseconds[order[edges[i] : edges[i + 1]]] for i in range(bins)]
+    for quantile in QUANTILES:
+        values = tuple(round(float(np.quantile(part, quantile)), 4) if len(part) else None for part in parts)
+        times_s = tuple((i + 0.5) * width_s for i in range(bins))
+        yield LatencyQuantile(f=f, quantile=quantile, times_s=times_s, latency_ms=values)
+
+
+def count_operations(operations: Operations) -> tuple[OperationCounts, ...]:
+    """One entry for each function that occurs."""
+    counts = (
+        OperationCounts(f=f, counts={outcome: int(operations.where(code, outcome).sum()) for outcome in Outcome})
+        for code, f in enumerate(operations.functions)
+    )
+    return tuple(entry for entry in counts if entry.total)
+
+
+def count_errors(operations: Operations, history: pa.Table) -> tuple[ErrorCount, ...]:
+    """The recorded errors, most frequent first, at most ``ERRORS_MAX``; what never returned has a line of its own."""
+    rows = operations.return_row[operations.return_row != OPEN]
+    table = history.select(["f", "type", "error"]).take(pa.array(rows))
+    table = table.filter(pc.is_valid(table.column("error")))
+    grouped = table.group_by(["f", "type", "error"]).aggregate([([], "count_all")])
+    errors = [
+        ErrorCount(f=row["f"], outcome=Outcome(row["type"]), error=row["error"], count=row["count_all"])
+        for row in grouped.to_pylist()
+    ]
+    for code, f in enumerate(operations.functions):
+        never = int(((operations.f == code) & (operations.return_row == OPEN)).sum())
+        if never:
+            errors.append(ErrorCount(f=f, outcome=Outcome.INFO, error="never returned", count=never))
+    return tuple(sorted(errors, key=lambda entry: (-entry.count, entry.f, entry.error))[:ERRORS_MAX])

@@ -1,0 +1,109 @@
+"""The page: template, style, drawing and script in one file that needs nothing else.
+
+Owns the making of HTML. Every text passes autoescape; the data of the drawing is JSON in which nothing can end the
+script element; a content policy forbids the page to load anything from anywhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from nemesis.report.data import read_run
+from nemesis.report.figures import run_figure
+from nemesis.report.legend import LEGEND
+from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX
+from nemesis.report.values import Fault, Kept, MarkKind, RunView, Verdict
+
+REPORT_NAME = "report.html"
+
+VERDICT_WORDS = {
+    Verdict.VALID: ("✔", "Valid", "Every promise that was judged was kept."),
+    Verdict.INVALID: ("✘", "Invalid", "At least one promise was broken."),
+    Verdict.UNKNOWN: ("?", "Unknown", "Nothing can be said for sure: this is not a pass."),
+}
+KEPT_SIGNS = {Kept.KEPT: "✔", Kept.VIOLATED: "✘", Kept.UNDECIDED: "!", Kept.NOT_JUDGED: "?"}
+
+
+def write_report(folder: Path) -> Path:
+    """Write ``report.html`` into the run folder and return its path; an older report is replaced in one step.
+
+    Works on whatever the folder holds. Raises ``NotADirectoryError`` when there is no such folder, ``OSError`` when the
+    page cannot be written.
+    """
+    page = render_page(read_run(folder))
+    target = folder / REPORT_NAME
+    unfinished = folder / f".{REPORT_NAME}.unfinished"
+    unfinished.write_text(page, encoding="utf-8")
+    os.replace(unfinished, target)
+    return target
+
+
+def render_page(run: RunView) -> str:
+    """The whole page as text: several megabytes, most of them the drawing library."""
+    figure = run_figure(run)
+    sign, word, meaning = VERDICT_WORDS[run.judgement.verdict]
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            run=run,
+            judgement=run.judgement,
+            sign=sign,
+            word=word,
+            meaning=meaning,
+            kept_signs=KEPT_SIGNS,
+            legend=LEGEND,
+            faults_max=FAULTS_MAX,
+            marks_max=MARKS_MAX,
+            drawing_words=_drawing_words(run),
+            figure=_json_for_script(figure.to_json()),
+            plotly=Markup(get_plotlyjs()),
+            height=figure.layout.height,
+        )
+    )
+
+
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("nemesis.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["seconds"] = _seconds
+    environment.filters["replicas"] = _replicas
+    return environment
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.3f} s"
+
+
+def _replicas(fault: Fault) -> str:
+    return ", ".join(str(replica) for replica in fault.replicas) or "all"
+
+
+def _json_for_script(document: str) -> Markup:
+    """JSON that is safe inside a script element: no character of it can begin a tag, an entity or a comment."""
+    text = json.dumps(json.loads(document), separators=(",", ":"))
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def _drawing_words(run: RunView) -> str:
+    """What the drawing shows, for those who cannot see it."""
+    elections = sum(mark.kind is MarkKind.ELECTION for mark in run.timeline.marks)
+    return (
+        f"Plots over {run.duration_s:.0f} seconds: which of {len(run.timeline.replicas)} replicas led and which were "
+        f"under a fault ({len(run.timeline.faults)} faults, {elections} leader elections, "
+        f"{len(run.timeline.marks) - elections} truncations); then throughput and latency of each function. "
+        f"The tables below the plots hold the same faults and leaderships."
+    )

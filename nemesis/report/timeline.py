@@ -1,0 +1,211 @@
+"""What befell the cluster and when: faults, leaderships, elections and truncations.
+
+Owns the reading of the nemesis's rows of the history and of the replicas' events into intervals and marks. Does not
+know the client's operations or how anything is drawn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nemesis.history.events import NEMESIS_PROCESS
+from nemesis.report.operations import NS_PER_SECOND
+from nemesis.report.values import Fault, FaultKind, Leadership, Mark, MarkKind, Timeline
+
+FAULTS_MAX = 400
+MARKS_MAX = 400
+"""So many faults and marks are drawn; the page says when there were more."""
+
+BEGINS: Mapping[str, FaultKind] = {
+    "kill": FaultKind.KILL,
+    "stop": FaultKind.KILL,
+    "pause": FaultKind.PAUSE,
+    "partition": FaultKind.PARTITION,
+}
+ENDS: Mapping[str, FaultKind] = {
+    "restart": FaultKind.KILL,
+    "start": FaultKind.KILL,
+    "resume": FaultKind.PAUSE,
+    "heal": FaultKind.PARTITION,
+}
+BECAME_LEADER = "became-leader"
+TRUNCATED = "truncated"
+ROLE_PREFIX = "became-"
+LIFE_EVENTS = frozenset({"started", "stopped", "halted"})
+TARGET_KEYS = ("replica_id", "replica_ids", "replicas", "targets", "target", "nodes", "node")
+"""Where the detail of a nemesis operation names the replicas it acted on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    time_s: float
+    type: str
+    f: str
+    node: int | None
+    detail: Any
+
+
+def read_timeline(history: pa.Table, events: pa.Table, origin_ns: int) -> Timeline:
+    """Faults from the history, leaderships and marks from the events, both in order of time."""
+    faults = _faults(_nemesis_rows(history, origin_ns))
+    happened = _event_rows(events, origin_ns)
+    marks = tuple(mark for event in happened if (mark := _mark(event)) is not None)
+    leaderships = _leaderships(happened, faults)
+    seen = {replica for fault in faults for replica in fault.replicas}
+    seen.update(event["replica_id"] for event in happened if event["replica_id"] is not None)
+    return Timeline(replicas=tuple(sorted(seen)), faults=faults, leaderships=leaderships, marks=marks)
+
+
+def _nemesis_rows(history: pa.Table, origin_ns: int) -> list[_Row]:
+    columns = history.select(["process", "time_ns", "type", "f", "node", "detail"])
+    rows = columns.filter(pc.equal(columns.column("process"), NEMESIS_PROCESS)).to_pylist()
+    return [
+        _Row(
+            time_s=(row["time_ns"] - origin_ns) / NS_PER_SECOND,
+            type=row["type"],
+            f=row["f"],
+            node=row["node"],
+            detail=parsed(row["detail"]),
+        )
+        for row in rows
+    ]
+
+
+def parsed(text: Any) -> Any:
+    """The JSON document in ``text``, or ``text`` itself when it holds none."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _faults(rows: Iterable[_Row]) -> tuple[Fault, ...]:
+    """Pair each injection with the healing of the same kind and replicas; what was never healed stays open.
+
+    An injection counts from its invocation, a healing to its completion: in between the fault may have bitten.
+    """
+    invoked: dict[str, _Row] = {}
+    faults: list[Fault] = []
+    for row in rows:
+        if row.type == "invoke":
+            invoked[row.f] = row
+            continue
+        began = invoked.pop(row.f, row)
+        if row.type != "fail":
+            _apply(faults, began, row)
+    for row in invoked.values():
+        if kind_of(row.f, BEGINS) is not None:
+            _apply(faults, row, row)
+    return tuple(sorted(faults, key=lambda fault: fault.start_s))
+
+
+def _apply(faults: list[Fault], began: _Row, row: _Row) -> None:
+    begins, ends = kind_of(row.f, BEGINS), kind_of(row.f, ENDS)
+    replicas = _targets(row) or _targets(began)
+    if begins is not None:
+        faults.append(
+            Fault(
+                kind=begins,
+                name=row.f,
+                target=_described(row) or _described(began),
+                replicas=replicas,
+                start_s=began.time_s,
+                end_s=None,
+            )
+        )
+    elif ends is not None:
+        for position, fault in enumerate(faults):
+            healed = not replicas or not fault.replicas or set(fault.replicas) <= set(replicas)
+            if fault.kind is ends and fault.end_s is None and healed:
+                faults[position] = replace(fault, end_s=row.time_s)
+
+
+def kind_of(f: str, table: Mapping[str, FaultKind]) -> FaultKind | None:
+    """The kind of the nemesis operation ``f``: its first word decides, so ``partition-halves`` is a partition."""
+    return table.get(f.replace("_", "-").split("-")[0])
+
+
+def _targets(row: _Row) -> tuple[int, ...]:
+    return _ids(row.detail) or _ids(row.node)
+
+
+def _ids(source: Any) -> tuple[int, ...]:
+    """The replica ids in a piece of detail: a number, a list, or an object with one of ``TARGET_KEYS``."""
+    match source:
+        case bool():
+            return ()
+        case int():
+            return (source,)
+        case str() if source.isdigit():
+            return (int(source),)
+        case list():
+            return tuple(sorted({found for entry in source for found in _ids(entry)}))
+        case dict():
+            return next((_ids(source[key]) for key in TARGET_KEYS if _ids(source.get(key))), ())
+        case _:
+            return ()
+
+
+def _described(row: _Row) -> str:
+    if row.detail in (None, "", [], {}):
+        return ""
+    return row.detail if isinstance(row.detail, str) else json.dumps(row.detail)
+
+
+def _event_rows(events: pa.Table, origin_ns: int) -> list[dict[str, Any]]:
+    columns = events.select(["time_ns", "replica_id", "event", "epoch", "offset"]).sort_by("time_ns")
+    return [row | {"time_s": (row["time_ns"] - origin_ns) / NS_PER_SECOND} for row in columns.to_pylist()]
+
+
+def _mark(event: Mapping[str, Any]) -> Mark | None:
+    if event["event"] == BECAME_LEADER:
+        kind = MarkKind.ELECTION
+    elif event["event"] == TRUNCATED:
+        kind = MarkKind.TRUNCATION
+    else:
+        return None
+    return Mark(
+        kind=kind,
+        time_s=event["time_s"],
+        replica_id=event["replica_id"],
+        epoch=event["epoch"],
+        offset=event["offset"],
+    )
+
+
+def _ends_reign(event: str) -> bool:
+    return event.startswith(ROLE_PREFIX) or event in LIFE_EVENTS
+
+
+def _leaderships(events: Sequence[Mapping[str, Any]], faults: Sequence[Fault]) -> tuple[Leadership, ...]:
+    """Each leader's reign: until its own next change of role, its death, or the end of the run.
+
+    Another leader's election does not end it: two at once, the elder one cut off, is what a partition looks like.
+    """
+    reigns: list[Leadership] = []
+    for position, event in enumerate(events):
+        if event["event"] != BECAME_LEADER:
+            continue
+        replica_id, start_s = event["replica_id"], event["time_s"]
+        ends = [
+            later["time_s"]
+            for later in events[position + 1 :]
+            if later["replica_id"] == replica_id and _ends_reign(later["event"])
+        ][:1]
+        ends += [
+            fault.start_s
+            for fault in faults
+            if fault.kind is FaultKind.KILL and replica_id in fault.replicas and fault.start_s >= start_s
+        ][:1]
+        reigns.append(
+            Leadership(replica_id=replica_id, epoch=event["epoch"] or 0, start_s=start_s, end_s=min(ends, default=None))
+        )
+    return tuple(reigns)

@@ -1,0 +1,269 @@
+"""The values that the page shows, each already in the unit and the words in which it is shown.
+
+Owns the frozen dataclasses between reading a run folder and drawing it. Knows neither files nor HTML. Times are seconds
+since the first operation of the history; ``None`` for a time means that it never came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What the checks concluded. A run that was not judged is UNKNOWN, never VALID."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    UNKNOWN = "unknown"
+
+
+class Kept(StrEnum):
+    """What is known of one promise."""
+
+    KEPT = "kept"
+    VIOLATED = "violated"
+    UNDECIDED = "undecided"
+    """Something was found that could not be decided: it convicts nobody, and clears nobody."""
+    NOT_JUDGED = "not judged"
+
+
+class Outcome(StrEnum):
+    """How an operation ended. INFO is unknown: it may have happened, or may happen yet."""
+
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+class FaultKind(StrEnum):
+    """What the nemesis did, as far as the drawing tells it apart."""
+
+    KILL = "kill"
+    PAUSE = "pause"
+    PARTITION = "partition"
+    OTHER = "other"
+
+
+class MarkKind(StrEnum):
+    """A moment worth a vertical line."""
+
+    ELECTION = "election"
+    TRUNCATION = "truncation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault from its injection to its healing. No ``replicas`` means that the whole cluster is concerned."""
+
+    kind: FaultKind
+    name: str
+    target: str
+    replicas: tuple[int, ...]
+    start_s: float
+    end_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leadership:
+    """One replica held itself leader of one epoch, until it learned better, died, or the run ended."""
+
+    replica_id: int
+    epoch: int
+    start_s: float
+    end_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A leader election or a truncation; ``offset`` is where a truncated log ends."""
+
+    kind: MarkKind
+    time_s: float
+    replica_id: int
+    epoch: int | None
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """What befell the cluster, in order of time. ``replicas`` are the ids of the lanes, ascending."""
+
+    replicas: tuple[int, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    leaderships: tuple[Leadership, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """Operations per second of one function and outcome, one figure for each bin of ``Throughput``."""
+
+    f: str
+    outcome: Outcome
+    per_second: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """Completions over time: bin ``i`` begins at ``starts_s[i]`` and is ``bin_ms`` wide."""
+
+    bin_ms: int
+    starts_s: tuple[float, ...] = ()
+    rates: tuple[Rate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyPoints:
+    """Latencies of one function and outcome: ``latency_ms[i]`` of an operation that was invoked at ``times_s[i]``."""
+
+    f: str
+    outcome: Outcome
+    times_s: tuple[float, ...]
+    latency_ms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyQuantile:
+    """One quantile over all ok operations of one function, by the bins of ``Throughput``; ``None`` for an empty bin."""
+
+    f: str
+    quantile: float
+    times_s: tuple[float, ...]
+    latency_ms: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Drawn points, at most a bounded number of the ``total``, and quantiles over all of them."""
+
+    points: tuple[LatencyPoints, ...] = ()
+    quantiles: tuple[LatencyQuantile, ...] = ()
+    shown: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationCounts:
+    """How many operations of one function ended how."""
+
+    f: str
+    counts: Mapping[Outcome, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorCount:
+    """How often one error was recorded, by function and outcome."""
+
+    f: str
+    outcome: Outcome
+    error: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRow:
+    """One operation as a line of evidence; ``returned_s`` is ``None`` when it never came back."""
+
+    index: int
+    process: str
+    f: str
+    outcome: Outcome
+    invoked_s: float | None
+    returned_s: float | None
+    value: str
+    offset: str
+    node: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What one replica holds at an offset, in words."""
+
+    replica_id: int
+    offset: int
+    holds: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnomalyView:
+    """One anomaly with all its evidence."""
+
+    number: int
+    anomaly: str
+    severity: str
+    topic_partition: str
+    offsets: tuple[int, ...]
+    replicas: tuple[int, ...]
+    sentence: str
+    facts: tuple[tuple[str, str], ...] = ()
+    operations: tuple[OperationRow, ...] = ()
+    operations_left_out: int = 0
+    held: tuple[Held, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """One kind of anomaly, as the promise it would break."""
+
+    anomaly: str
+    sentence: str
+    count: int
+    kept: Kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """Verdict and evidence. ``anomaly_count`` may be above ``len(anomalies)``: the page shows a bounded number."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    headlines: tuple[str, ...] = ()
+    promises: tuple[Promise, ...] = ()
+    anomalies: tuple[AnomalyView, ...] = ()
+    anomaly_count: int = 0
+    stats: tuple[tuple[str, str], ...] = ()
+    engine: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLog:
+    """One replica's log at the end of the run; ``epochs`` are (leader epoch, first offset of its batches).
+
+    ``is_complete`` says that it was read up to its end offset.
+    """
+
+    topic_partition: str
+    replica_id: int
+    log_start_offset: int
+    high_watermark: int | None
+    log_end_offset: int
+    epochs: tuple[tuple[int, int], ...]
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """Everything the page shows of one run. ``missing`` says, a sentence each, what could not be read."""
+
+    name: str
+    command: str
+    facts: tuple[tuple[str, str], ...]
+    duration_s: float
+    judgement: Judgement
+    timeline: Timeline
+    throughput: Throughput
+    latency: Latency
+    counts: tuple[OperationCounts, ...] = ()
+    errors: tuple[ErrorCount, ...] = ()
+    logs: tuple[ReplicaLog, ...] = ()
+    log_files: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
