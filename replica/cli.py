@@ -1,0 +1,33 @@
+"""The ``replica`` command.
+
+Owns the list of subcommands; what they do is in the ``cli_*`` siblings. Whatever is heavy (gRPC, protobuf, the server)
+is imported inside the commands, so that ``--help`` and ``health`` answer at once. Data goes to standard output,
+everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import click
+
+from replica.cli_cluster import consume, health, produce, status
+from replica.cli_disk import dump_log, format_data_directory
+from replica.cli_start import start_command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name="highwater")
+def main() -> None:
+    """Run and use the replicas of a Highwater cluster."""
+
+
+main.add_command(format_data_directory)
+main.add_command(start_command())
+main.add_command(health)
+main.add_command(status)
+main.add_command(produce)
+main.add_command(consume)
+main.add_command(dump_log)
+
+
+if __name__ == "__main__":
+    main(prog_name="replica")

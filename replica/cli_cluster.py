@@ -1,0 +1,203 @@
+"""``replica health``, ``status``, ``produce`` and ``consume``: what asks a running cluster.
+
+Owns their output and exit codes. ``health`` stays small enough for a container's health check: it speaks the gRPC
+health protocol by hand rather than import the generated code for two bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from replica.client import Fetched, ReplicaClient
+    from replica.core.messages import DescribeReplicaResponse
+    from replica.ids import Offset, ReplicaId
+    from replica.records import Record
+
+EXIT_NOT_WRITTEN = 1
+EXIT_OUTCOME_UNKNOWN = 3
+_HEALTH_CHECK = "/grpc.health.v1.Health/Check"
+_SERVING = b"\x08\x01"
+"""``HealthCheckResponse{status: SERVING}`` on the wire."""
+
+ResultT = TypeVar("ResultT")
+
+_bootstrap = click.option(
+    "--bootstrap",
+    required=True,
+    multiple=True,
+    metavar="ID=HOST:PORT",
+    envvar="REPLICA_BOOTSTRAP",
+    show_envvar=True,
+    help="A replica and its address; once per replica. Nothing else is dialled.",
+)
+_timeout = click.option("--timeout-ms", type=click.IntRange(min=1), default=5000, show_default=True)
+
+
+@click.command()
+@click.option("--address", required=True, metavar="HOST:PORT", envvar="REPLICA_ADDRESS", show_envvar=True)
+@click.option("--service", default="", help="A service's full name: is it ready? Without: is the process alive?")
+@click.option("--timeout-ms", type=click.IntRange(min=1), default=1000, show_default=True)
+def health(address: str, service: str, timeout_ms: int) -> None:
+    """Exit with 0 if the replica at ADDRESS says that it is serving, with 1 if not."""
+    import grpc
+
+    name = service.encode()
+    request = b"\x0a" + bytes([len(name)]) + name if name else b""
+    with grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        try:
+            check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_HEALTH_CHECK)
+            answer = check(request, timeout=timeout_ms / 1000)
+        except grpc.RpcError as error:
+            raise click.ClickException(f"{address} is not serving: {error.code().name}: {error.details()}") from None
+    if answer != _SERVING:
+        raise click.ClickException(f"{address} is alive but not serving {service}".rstrip())
+    click.echo("serving")
+
+
+@click.command()
+@_bootstrap
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@_timeout
+def status(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
+    """Show each replica's role, epoch and offsets. Exits with 1 if no replica answers."""
+
+    async def ask(client: ReplicaClient, addresses: dict[ReplicaId, str]) -> list[dict[str, Any]]:
+        return list(await asyncio.gather(*(_state_of(client, replica_id) for replica_id in addresses)))
+
+    rows = _with_client(bootstrap, timeout_ms, ask)
+    click.echo(json.dumps(rows, indent=2) if output == "json" else _as_table(rows))
+    sys.exit(0 if any(row["error"] is None for row in rows) else 1)
+
+
+@click.command()
+@click.argument("values", nargs=-1)
+@_bootstrap
+@click.option("--acks", type=click.Choice(["-1", "0", "1"]), default="-1", show_default=True)
+@_timeout
+def produce(values: tuple[str, ...], bootstrap: tuple[str, ...], acks: str, timeout_ms: int) -> None:
+    """Append VALUES, or the lines of standard input, one record each; print their offsets.
+
+    Exits with 1 at the first value that is definitely not written, with 3 at the first whose outcome is unknown.
+    """
+    from replica.client import NotWrittenError, OutcomeUnknownError
+
+    async def append(client: ReplicaClient, _: dict[ReplicaId, str]) -> int:
+        for value in values or _lines_of_stdin():
+            try:
+                produced = await client.produce([value.encode()], acks=int(acks))
+            except NotWrittenError as error:
+                click.echo(f"definitely not written: {value!r}: {error}", err=True)
+                return EXIT_NOT_WRITTEN
+            except OutcomeUnknownError as error:
+                click.echo(f"unknown whether written: {value!r}: {error}", err=True)
+                return EXIT_OUTCOME_UNKNOWN
+            click.echo("-" if produced.base_offset is None else produced.base_offset)
+        return 0
+
+    sys.exit(_with_client(bootstrap, timeout_ms, append))
+
+
+@click.command()
+@_bootstrap
+@click.option("--from-offset", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--max-records", type=click.IntRange(min=1), help="Stop after this many; without, at the high watermark.")
+@click.option("--follow", is_flag=True, help="Wait for more at the high watermark instead of stopping there.")
+@_timeout
+def consume(
+    bootstrap: tuple[str, ...], from_offset: int, max_records: int | None, follow: bool, timeout_ms: int
+) -> None:
+    """Print committed records, one line each: offset, tab, value."""
+
+    async def read(client: ReplicaClient, _: dict[ReplicaId, str]) -> None:
+        left = max_records
+        offset: Offset | int = from_offset
+        while left is None or left > 0:
+            fetched = await client.fetch(offset, max_wait_ms=500 if follow else 0)
+            printed = _print_records(fetched.records if left is None else fetched.records[:left])
+            left = None if left is None else left - printed
+            offset = fetched.next_offset
+            if not follow and _is_at_end(fetched):
+                return
+
+    _with_client(bootstrap, timeout_ms, read)
+
+
+def _with_client(
+    bootstrap: tuple[str, ...],
+    timeout_ms: int,
+    use: Callable[[ReplicaClient, dict[ReplicaId, str]], Awaitable[ResultT]],
+) -> ResultT:
+    """Run ``use`` with a client of the named replicas; failures become one sentence and exit code 1."""
+    from replica.client import ClientError, ReplicaClient
+    from replica.server.addresses import InvalidAddressError, parse_entries
+
+    async def run() -> ResultT:
+        addresses = parse_entries(bootstrap)
+        async with ReplicaClient(addresses, request_timeout_ms=timeout_ms) as client:
+            return await use(client, addresses)
+
+    try:
+        return asyncio.run(run())
+    except (ClientError, InvalidAddressError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _state_of(client: ReplicaClient, replica_id: ReplicaId) -> dict[str, Any]:
+    from replica.client import ReadFailedError
+
+    try:
+        return {"replica_id": replica_id, "error": None, **_state_row(await client.describe_replica(replica_id))}
+    except ReadFailedError as error:
+        return {"replica_id": replica_id, "error": str(error)}
+
+
+def _state_row(state: DescribeReplicaResponse) -> dict[str, Any]:
+    return {
+        "role": state.role,
+        "epoch": None if state.leader is None else state.leader.leader_epoch,
+        "leader_id": None if state.leader is None else state.leader.leader_id,
+        "high_watermark": state.high_watermark,
+        "log_end_offset": state.log_end_offset,
+        "flushed_end_offset": state.flushed_end_offset,
+        "directory_id": state.directory_id,
+    }
+
+
+def _as_table(rows: list[dict[str, Any]]) -> str:
+    columns = ("replica_id", "role", "epoch", "leader_id", "high_watermark", "log_end_offset", "flushed_end_offset")
+    lines = [columns, *(_cells(row, columns) for row in rows)]
+    widths = [max(len(line[column]) for line in lines if column < len(line)) for column in range(len(columns))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=False)).rstrip() for line in lines
+    )
+
+
+def _cells(row: dict[str, Any], columns: tuple[str, ...]) -> tuple[str, ...]:
+    if row["error"] is not None:
+        return (str(row["replica_id"]), "unreachable")
+    return tuple("-" if row[column] is None else str(row[column]) for column in columns)
+
+
+def _lines_of_stdin() -> Iterator[str]:
+    for line in sys.stdin:
+        yield line.rstrip("\n")
+
+
+def _print_records(records: Iterable[Record]) -> int:
+    count = 0
+    for record in records:
+        value = "" if record.value is None else record.value.decode(errors="backslashreplace")
+        click.echo(f"{record.offset}\t{value}")
+        count += 1
+    return count
+
+
+def _is_at_end(fetched: Fetched) -> bool:
+    return fetched.high_watermark is None or fetched.next_offset >= fetched.high_watermark

@@ -1,0 +1,135 @@
+"""One table of gRPC options: how every connection between replicas, and from clients, behaves under faults.
+
+Owns the options and the reason for each. gRPC ignores an option name that it does not know, without a word, so the
+ones that matter are held by tests that watch them act. Source: gRPC core's ``channel_arg_names.h`` and measurements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MESSAGE_BYTES_MAX = 32 << 20
+"""The largest message that either side takes, in bytes. A record batch is at most a quarter of it."""
+
+
+class Side(StrEnum):
+    """Which end of a connection an option is for."""
+
+    BOTH = "both"
+    CHANNEL = "channel"
+    SERVER = "server"
+
+
+@dataclass(frozen=True, slots=True)
+class TransportOption:
+    """One gRPC option: its exact name, its value (times in ms, sizes in bytes), and why it is not the default."""
+
+    name: str
+    value: int
+    side: Side
+    reason: str
+
+
+OPTIONS: tuple[TransportOption, ...] = (
+    TransportOption(
+        "grpc.max_receive_message_length",
+        MESSAGE_BYTES_MAX,
+        Side.BOTH,
+        "the default of 4 MiB is below what a dump of a log answers with",
+    ),
+    TransportOption(
+        "grpc.max_send_message_length",
+        MESSAGE_BYTES_MAX,
+        Side.BOTH,
+        "refuse at the sender what the receiver would refuse",
+    ),
+    TransportOption(
+        "grpc.so_reuseport",
+        0,
+        Side.SERVER,
+        "on by default: a second replica would bind the same port without an error and take half of the calls",
+    ),
+    TransportOption(
+        "grpc.keepalive_time_ms",
+        1000,
+        Side.BOTH,
+        "ping an idle or silent connection every second, so that a dead peer does not hold it for minutes",
+    ),
+    TransportOption(
+        "grpc.keepalive_timeout_ms",
+        1000,
+        Side.BOTH,
+        "give up on a connection whose ping stays unanswered for a second",
+    ),
+    TransportOption(
+        "grpc.http2.ping_timeout_ms",
+        1000,
+        Side.BOTH,
+        "without it gRPC never arms the keepalive timeout: a call to a paused peer hung to its full deadline",
+    ),
+    TransportOption(
+        "grpc.keepalive_permit_without_calls",
+        1,
+        Side.BOTH,
+        "notice a dead connection before the next call has to",
+    ),
+    TransportOption(
+        "grpc.http2.max_pings_without_data",
+        0,
+        Side.BOTH,
+        "a long poll sends no data for a while; the default allows two pings and then none",
+    ),
+    TransportOption(
+        "grpc.http2.min_ping_interval_without_data_ms",
+        250,
+        Side.SERVER,
+        "with the default of 5 minutes the server answers our keepalive with GOAWAY and kills the long polls in flight",
+    ),
+    TransportOption(
+        "grpc.initial_reconnect_backoff_ms",
+        100,
+        Side.CHANNEL,
+        "the default of 1 s is longer than a replica needs to restart",
+    ),
+    TransportOption(
+        "grpc.min_reconnect_backoff_ms",
+        500,
+        Side.CHANNEL,
+        "also the deadline of one attempt to connect: 20 s by default, which a paused peer makes us wait in full",
+    ),
+    TransportOption(
+        "grpc.max_reconnect_backoff_ms",
+        1000,
+        Side.CHANNEL,
+        "the default of 2 minutes would outlast a partition by far",
+    ),
+    TransportOption(
+        "grpc.enable_retries",
+        0,
+        Side.CHANNEL,
+        "a retry inside gRPC would blur which attempt may have been applied",
+    ),
+    TransportOption(
+        "grpc.enable_http_proxy",
+        0,
+        Side.CHANNEL,
+        "an http_proxy variable in the environment would capture even loopback addresses",
+    ),
+    TransportOption(
+        "grpc.use_local_subchannel_pool",
+        1,
+        Side.CHANNEL,
+        "two clients in one process must not share a connection, or one of them cannot be cut alone",
+    ),
+)
+
+
+def channel_options() -> list[tuple[str, int]]:
+    """Return the options of a channel, as ``grpc.aio.insecure_channel`` takes them."""
+    return [(option.name, option.value) for option in OPTIONS if option.side is not Side.SERVER]
+
+
+def server_options() -> list[tuple[str, int]]:
+    """Return the options of a server, as ``grpc.aio.server`` takes them."""
+    return [(option.name, option.value) for option in OPTIONS if option.side is not Side.CHANNEL]

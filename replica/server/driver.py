@@ -1,0 +1,256 @@
+"""The single writer: steps the core with one event at a time and performs its effects in order.
+
+Owns the core, the logs and the clock of one replica process. Everything runs on one event loop, effects are performed
+synchronously between two events, and only flushes and sends take their time elsewhere and come back as events. It knows
+no rule of the protocol and nothing of gRPC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import assert_never
+
+from replica.core.effects import (
+    Append,
+    Effect,
+    Flush,
+    Halt,
+    Reply,
+    ReplyWithRecords,
+    Send,
+    StoreEpochs,
+    StoreQuorumState,
+    Truncate,
+)
+from replica.core.events import (
+    Event,
+    Flushed,
+    RequestReceived,
+    ResponseReceived,
+    SendFailed,
+    Started,
+    StorageFailed,
+    Ticked,
+)
+from replica.core.messages import PeerResponse, Request, Response
+from replica.ids import CallId, TopicPartition
+from replica.server.flusher import Flusher, FlushOutcome
+from replica.server.ports import Core, LogPort, PeerTransport, StepObserver
+from replica.server.transport import TransportError
+from replica.storage import StorageError
+
+
+class ReplicaStoppedError(Exception):
+    """The replica stopped before the reply. ``not_applied`` if before the request reached the core, else unknown."""
+
+    def __init__(self, reason: str, *, not_applied: bool) -> None:
+        super().__init__(reason)
+        self.not_applied = not_applied
+
+
+def monotonic_ms() -> int:
+    """Return the time that the core lives in: milliseconds of a clock that never jumps."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class Driver:
+    """Owns the core of one replica. All methods belong to the event loop that made it.
+
+    ``halted`` is set once the replica has stopped by itself; ``halt_reason`` then says why.
+    """
+
+    def __init__(
+        self,
+        *,
+        core: Core,
+        logs: Mapping[TopicPartition, LogPort],
+        transport: PeerTransport,
+        observer: StepObserver,
+        clock_ms: Callable[[], int] = monotonic_ms,
+    ) -> None:
+        self.halted = asyncio.Event()
+        self.halt_reason: str | None = None
+        self._core = core
+        self._logs = logs
+        self._transport = transport
+        self._observer = observer
+        self._clock_ms = clock_ms
+        self._flusher = Flusher(logs, self._on_flush_outcome)
+        self._events: deque[Event] = deque()
+        self._stepping = False
+        self._stopped = False
+        self._call_ids = count()
+        self._calls: dict[CallId, asyncio.Future[Response]] = {}
+        self._sends: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_deadline_ms: int | None = None
+        self._stepped: asyncio.Future[None] | None = None
+
+    def start(self) -> None:
+        """Hand the core its first event."""
+        self.submit(Started())
+
+    def submit(self, event: Event) -> None:
+        """Step the core with ``event`` now, or right after the step that is under way. Ignored once stopped."""
+        if self._stopped:
+            return
+        self._events.append(event)
+        if not self._stepping:
+            self._drain()
+
+    async def call(self, request: Request) -> Response:
+        """Hand a request to the core and wait for its reply; raises ReplicaStoppedError.
+
+        A cancelled caller only gives up its place: what the core has begun for the request goes on without it.
+        """
+        if self._stopped:
+            raise ReplicaStoppedError(self.halt_reason or "the replica is stopping", not_applied=True)
+        call_id = CallId(next(self._call_ids))
+        reply = asyncio.get_running_loop().create_future()
+        self._calls[call_id] = reply
+        self.submit(RequestReceived(call_id=call_id, request=request))
+        try:
+            return await asyncio.shield(reply)
+        finally:
+            self._calls.pop(call_id, None)
+
+    async def wait_until(self, condition: Callable[[], bool], timeout_ms: int) -> bool:
+        """Wait until ``condition`` holds after some step; returns whether it came to hold in time."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while not condition() and not self._stopped:
+                    if self._stepped is None:
+                        self._stepped = asyncio.get_running_loop().create_future()
+                    await asyncio.shield(self._stepped)
+        except TimeoutError:
+            return condition()
+        return condition()
+
+    async def stop(self) -> None:
+        """Take no more events, fail the calls that still wait, end the sends, and wait for the flush in flight."""
+        self._cease("the replica is stopping")
+        for send in tuple(self._sends):
+            send.cancel()
+        await asyncio.gather(*self._sends, return_exceptions=True)
+        await self._flusher.stop()
+
+    def _drain(self) -> None:
+        self._stepping = True
+        try:
+            while self._events and not self._stopped:
+                self._step(self._events.popleft())
+        finally:
+            self._stepping = False
+        self._arm_timer()
+        if self._stepped is not None:
+            self._stepped.set_result(None)
+            self._stepped = None
+
+    def _step(self, event: Event) -> None:
+        now_ms = self._clock_ms()
+        effects: tuple[Effect, ...] = ()
+        try:
+            effects = self._core.step(event, now_ms)
+            for effect in effects:
+                self._perform(effect)
+                if self._stopped:
+                    break
+        except (StorageError, OSError) as error:
+            # The rest of the effects relied on this one. The core hears of it before anything else happens.
+            self._events.appendleft(StorageFailed(reason=str(error)))
+        except Exception as error:
+            # A broken core must not go on answering: whatever it promised last is all it may promise.
+            self._halt(f"internal error: {type(error).__name__}: {error}", error)
+            return
+        self._observer.on_step(event, effects, now_ms)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case StoreQuorumState():
+                self._logs[effect.topic_partition].store_quorum_state(effect.state)
+            case StoreEpochs():
+                self._logs[effect.topic_partition].store_epochs(effect.entries)
+            case Append():
+                self._logs[effect.topic_partition].append(effect.batches)
+            case Flush():
+                self._flusher.request(effect.topic_partition, effect.end_offset)
+            case Truncate():
+                self._flusher.before_truncate(effect.topic_partition, effect.end_offset)
+                self._logs[effect.topic_partition].truncate(effect.end_offset)
+            case Send():
+                task = asyncio.get_running_loop().create_task(self._send(effect))
+                self._sends.add(task)
+                task.add_done_callback(self._sends.discard)
+            case Reply():
+                self._resolve(effect.call_id, lambda: effect.response)
+            case ReplyWithRecords():
+                self._resolve(effect.call_id, lambda: self._with_records(effect))
+            case Halt():
+                self._halt(effect.reason)
+            case _:
+                assert_never(effect)
+
+    async def _send(self, send: Send) -> None:
+        try:
+            async with asyncio.timeout(send.timeout_ms / 1000):
+                response = await self._transport.call(send.replica_id, send.request, send.timeout_ms)
+        except (TransportError, TimeoutError) as error:
+            self._observer.on_peer_unreachable(send.replica_id, send.request, str(error) or "no answer in time")
+            self.submit(SendFailed(correlation_id=send.correlation_id, replica_id=send.replica_id))
+            return
+        assert isinstance(response, PeerResponse), f"{type(response).__name__} is no answer to a peer"
+        self.submit(ResponseReceived(correlation_id=send.correlation_id, replica_id=send.replica_id, response=response))
+
+    def _resolve(self, call_id: CallId, make_response: Callable[[], Response]) -> None:
+        """Answer the call, unless its caller has given up: then its records need not be read either."""
+        reply = self._calls.pop(call_id, None)
+        if reply is not None:
+            reply.set_result(make_response())
+
+    def _with_records(self, reply: ReplyWithRecords) -> Response:
+        log = self._logs[reply.topic_partition]
+        return replace(reply.response, records=log.read(reply.start_offset, reply.end_offset, reply.max_bytes))
+
+    def _on_flush_outcome(self, outcome: FlushOutcome) -> None:
+        if outcome.failure is not None:
+            self.submit(StorageFailed(reason=outcome.failure))
+            return
+        self._observer.on_flushed(outcome.topic_partition, outcome.end_offset, outcome.seconds)
+        self.submit(Flushed(topic_partition=outcome.topic_partition, end_offset=outcome.end_offset))
+
+    def _arm_timer(self) -> None:
+        deadline_ms = None if self._stopped else self._core.deadline_ms
+        if deadline_ms == self._timer_deadline_ms and self._timer is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_deadline_ms = deadline_ms
+        if deadline_ms is not None:
+            delay_ms = max(0, deadline_ms - self._clock_ms())
+            self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.submit(Ticked())
+
+    def _halt(self, reason: str, error: Exception | None = None) -> None:
+        self.halt_reason = reason
+        self._observer.on_halted(reason, error)
+        self._cease(reason)
+        self.halted.set()
+
+    def _cease(self, reason: str) -> None:
+        self._stopped = True
+        self._events.clear()
+        for reply in self._calls.values():
+            reply.set_exception(ReplicaStoppedError(reason, not_applied=False))
+        self._calls.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

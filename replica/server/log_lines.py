@@ -1,0 +1,57 @@
+"""How log lines look: one JSON object per line, or coloured text on a terminal, always on standard error.
+
+Owns the configuration of structlog, and of the standard library's logging that gRPC writes to. Every line carries
+``replica_id`` and ``time_ns`` (wall clock, nanoseconds since 1970), so that lines of several replicas can be merged.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from replica.ids import ReplicaId
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure_logging(*, level: str, json: bool | None = None) -> None:
+    """Set up logging for the process; ``level`` is a key of LEVELS, ``json`` absent = unless on a terminal."""
+    as_json = not sys.stderr.isatty() if json is None else json
+    renderer: Processor = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        _add_time_ns,
+    ]
+    if as_json:
+        shared.append(structlog.processors.format_exc_info)
+    structlog.configure(
+        processors=[*shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    logging.basicConfig(level=max(LEVELS[level], logging.INFO), handlers=[handler], force=True)
+
+
+def logger_of(replica_id: ReplicaId | None) -> FilteringBoundLogger:
+    """Return the logger whose lines carry ``replica_id`` (null while it is not known yet)."""
+    logger: FilteringBoundLogger = structlog.get_logger()
+    return logger.bind(replica_id=replica_id)
+
+
+def _add_time_ns(logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
+    del logger, method
+    line["time_ns"] = time.time_ns()
+    return line

@@ -1,0 +1,221 @@
+"""A replica process from start to end: open the disk, bind the port, serve, hand over, close.
+
+Owns the order of these steps and the exit code. Whatever forbids a start (a foreign directory, a damaged segment, a
+taken port) is one sentence and exit code 1, before anything is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from random import Random
+
+import grpc.aio
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
+from structlog.typing import FilteringBoundLogger
+
+from replica.core.config import InvalidConfigError, ReplicaConfig
+from replica.core.events import ResignRequested, StorageFailed
+from replica.core.replica import Replica
+from replica.core.rules import Rules
+from replica.ids import TopicPartition
+from replica.server.addresses import AddressTable, InvalidAddressError, check_address
+from replica.server.channels import server_options
+from replica.server.codec import SERVICES
+from replica.server.driver import Driver
+from replica.server.log_lines import configure_logging, logger_of
+from replica.server.metrics import LogView, Metrics
+from replica.server.observer import ReplicaObserver
+from replica.server.opened import OpenedStorage, open_storage
+from replica.server.options import ServerOptions
+from replica.server.service import ReplicaService, ServiceLimits
+from replica.server.transport import GrpcTransport
+from replica.storage import StorageError
+
+EXIT_STOPPED = 0
+EXIT_REFUSED_OR_HALTED = 1
+
+
+class StartRefusedError(Exception):
+    """Something forbids this replica to start; the message is the one sentence that its operator needs."""
+
+
+def serve(options: ServerOptions, *, rules: Rules | None = None) -> int:
+    """Run one replica until a signal or a failure ends it; returns the process' exit code.
+
+    ``rules`` are the protocol's own unless a test harness wants to see a wrong one convicted.
+    """
+    configure_logging(level=options.log_level)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(options, Rules() if rules is None else rules))
+    except (StartRefusedError, StorageError, InvalidConfigError, InvalidAddressError) as refusal:
+        logger_of(options.replica_id).error("start_refused", reason=str(refusal))
+        sys.stderr.write(f"replica: cannot start: {refusal}\n")
+        return EXIT_REFUSED_OR_HALTED
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Prefer uvloop, which takes a third less time per call; it is not available everywhere."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(options: ServerOptions, rules: Rules) -> int:
+    with ExitStack() as cleanup:
+        addresses = AddressTable(advertised=options.voters, overrides=options.dial)
+        storage = open_storage(options)
+        cleanup.callback(storage.abandon)
+        structlog.contextvars.bind_contextvars(replica_id=storage.replica_id)
+        process = ReplicaProcess(options=options, rules=rules, storage=storage, addresses=addresses)
+        await process.bind()
+        cleanup.callback(process.serve_metrics())
+        return await process.run()
+
+
+class ReplicaProcess:
+    """The parts of one running replica, wired together."""
+
+    def __init__(
+        self, *, options: ServerOptions, rules: Rules, storage: OpenedStorage, addresses: AddressTable
+    ) -> None:
+        self._options = options
+        self._storage = storage
+        self._logger: FilteringBoundLogger = logger_of(storage.replica_id)
+        core = Replica(
+            config=ReplicaConfig(
+                cluster_id=storage.cluster_id,
+                replica_id=storage.replica_id,
+                directory_id=storage.directory_id,
+                voters=tuple(sorted(options.voters)),
+                quorum=options.quorum,
+            ),
+            logs=storage.recovered,
+            rules=rules,
+            random=Random(),
+        )
+        self._logs: Mapping[TopicPartition, LogView] = core.logs
+        self._metrics = Metrics(self._logs)
+        self._transport = GrpcTransport(addresses.address_of)
+        self._driver = Driver(
+            core=core,
+            logs=storage.stores,
+            transport=self._transport,
+            observer=ReplicaObserver(
+                logs=self._logs, metrics=self._metrics, logger=self._logger, with_steps=options.log_level == "debug"
+            ),
+        )
+        self._health = health.aio.HealthServicer()
+        self._server = grpc.aio.server(options=server_options())
+        service = ReplicaService(
+            call=self._driver.call,
+            addresses=addresses.as_mapping(),
+            logger=self._logger,
+            limits=ServiceLimits(client_calls_max=options.client_calls_max),
+        )
+        self._server.add_generic_rpc_handlers(service.handlers())
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+
+    async def bind(self) -> None:
+        """Take the port; raises StartRefusedError if it cannot be had."""
+        listen = self._options.listen
+        check_address(listen, port_min=0)
+        try:
+            port = self._server.add_insecure_port(listen)
+        except RuntimeError:
+            # Without a started server the destructor would warn that it was never awaited.
+            await self._server.stop(None)
+            raise StartRefusedError(
+                f"cannot listen on {listen}: the port is taken or the address is not this machine's; "
+                "stop the process that holds it, or choose another with --listen"
+            ) from None
+        self._address = f"{listen.rpartition(':')[0]}:{port}"
+
+    def serve_metrics(self) -> Callable[[], None]:
+        """Serve the metrics page if one was asked for; returns what stops it."""
+        if self._options.metrics_listen is None:
+            return lambda: None
+        check_address(self._options.metrics_listen, port_min=0)
+        host, _, port = self._options.metrics_listen.rpartition(":")
+        try:
+            return self._metrics.listen(host, int(port))
+        except OSError as error:
+            raise StartRefusedError(f"cannot serve metrics on {self._options.metrics_listen}: {error}") from None
+
+    async def run(self) -> int:
+        """Serve until a signal comes or the replica halts; returns the exit code."""
+        stop_requested = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
+        self._driver.start()
+        await self._server.start()
+        await self._set_health(health_pb2.HealthCheckResponse.SERVING)
+        self._logger.info("started", address=self._address, voters=sorted(self._options.voters))
+        checkpoints = asyncio.create_task(self._checkpoint_recovery_points())
+        await _wait_first(stop_requested, self._driver.halted)
+        checkpoints.cancel()
+        if self._driver.halted.is_set():
+            return await self._end_halted()
+        await self._hand_over()
+        return await self._end_stopped()
+
+    async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
+        """Report the services; the process itself ("") is alive as long as it answers at all."""
+        await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
+        for service in SERVICES:
+            await self._health.set(service, status)
+
+    async def _checkpoint_recovery_points(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.recovery_point_interval_ms / 1000)
+            try:
+                await asyncio.to_thread(self._storage.checkpoint_recovery_points)
+            except StorageError as error:
+                self._driver.submit(StorageFailed(reason=str(error)))
+
+    async def _hand_over(self) -> None:
+        """Stop being ready, and if this replica leads a log, wait until somebody else does."""
+        self._logger.info("stopping")
+        await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        if not any(log.role.name == "leader" for log in self._logs.values()):
+            return
+        self._driver.submit(ResignRequested())
+        handed_over = await self._driver.wait_until(self._others_lead, self._options.handover_wait_ms)
+        self._logger.info("resigned", handed_over=handed_over)
+
+    def _others_lead(self) -> bool:
+        return all(log.leader_id not in (None, self._storage.replica_id) for log in self._logs.values())
+
+    async def _end_stopped(self) -> int:
+        await self._server.stop(self._options.stop_grace_ms / 1000)
+        await self._driver.stop()
+        await self._transport.close()
+        if self._driver.halted.is_set():
+            return EXIT_REFUSED_OR_HALTED
+        self._storage.close_clean()
+        self._logger.info("stopped")
+        return EXIT_STOPPED
+
+    async def _end_halted(self) -> int:
+        """Stop serving at once: after a failure there is nothing that this replica may still say."""
+        await self._server.stop(None)
+        await self._driver.stop()
+        await self._transport.close()
+        sys.stderr.write(f"replica: halted: {self._driver.halt_reason}\n")
+        return EXIT_REFUSED_OR_HALTED
+
+
+async def _wait_first(*events: asyncio.Event) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()

@@ -1,0 +1,138 @@
+"""The incoming side: every RPC is one table entry, decoded, handed to the core, and its reply encoded.
+
+Owns what happens at the door: a malformed request and a call too many are refused there, before the core has seen
+anything, and marked so that the caller knows that nothing was done. Owns no protocol rule: whatever can be expressed as
+an error code in a response is the core's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NoReturn
+
+import grpc
+import grpc.aio
+from structlog.typing import FilteringBoundLogger
+
+from replica.core.messages import (
+    BeginQuorumEpochRequest,
+    DescribeReplicaResponse,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    Request,
+    Response,
+    VoteRequest,
+)
+from replica.errors import ErrorCode
+from replica.ids import ReplicaId
+from replica.server.codec import METHODS, SERVICES, MalformedMessageError, Method
+from replica.server.driver import ReplicaStoppedError
+from replica.server.transport import NOT_APPLIED_KEY
+
+BAD_INPUT = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INCONSISTENT_CLUSTER_ID,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_VOTER_KEY,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Answers that say that the asker did something wrong: they get a log line, unlike those of an ordinary election."""
+
+_CLIENTS_CONTEXT = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceLimits:
+    """``client_calls_max``: how many calls of clients may be inside at once. Calls of replicas are never counted,
+    because the calls that wait inside end only when replicas fetch."""
+
+    client_calls_max: int = 4096
+
+
+class ReplicaService:
+    """Serves every method of the table by ``call``, which hands a request to the core and awaits its response."""
+
+    def __init__(
+        self,
+        *,
+        call: Callable[[Request], Awaitable[Response]],
+        addresses: Mapping[ReplicaId, str],
+        logger: FilteringBoundLogger,
+        limits: ServiceLimits = ServiceLimits(),
+    ) -> None:
+        self._call = call
+        self._addresses = addresses
+        self._logger = logger
+        self._limits = limits
+        self._client_calls = 0
+
+    def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
+        """Return what a gRPC server needs to route to this service. Bytes in, bytes out: we decode by ourselves."""
+        return tuple(
+            grpc.method_handlers_generic_handler(
+                service,
+                {
+                    method.rpc: grpc.unary_unary_rpc_method_handler(partial(self._handle, method))
+                    for method in METHODS.values()
+                    if method.service == service
+                },
+            )
+            for service in SERVICES
+        )
+
+    async def _handle(self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT) -> bytes:
+        try:
+            request = method.decode_request(encoded)
+        except MalformedMessageError as error:
+            await self._refuse(method, context, grpc.StatusCode.INVALID_ARGUMENT, f"malformed {method.rpc}: {error}")
+        if is_from_replica(request):
+            return await self._answer(method, request, context)
+        if self._client_calls >= self._limits.client_calls_max:
+            reason = f"{self._client_calls} calls are being served, the most this replica takes; try again later"
+            await self._refuse(method, context, grpc.StatusCode.RESOURCE_EXHAUSTED, reason)
+        self._client_calls += 1
+        try:
+            return await self._answer(method, request, context)
+        finally:
+            self._client_calls -= 1
+
+    async def _answer(self, method: Method[Any, Any], request: Request, context: _CLIENTS_CONTEXT) -> bytes:
+        try:
+            response = await self._call(request)
+        except ReplicaStoppedError as error:
+            metadata = ((NOT_APPLIED_KEY, "1"),) if error.not_applied else ()
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error), metadata)
+        if response.error in BAD_INPUT:
+            self._logger.warning("request_refused", rpc=method.rpc, peer=context.peer(), error=response.error.value)
+        if isinstance(response, DescribeReplicaResponse):
+            response = replace(response, addresses=self._addresses)
+        return method.encode_response(response)
+
+    async def _refuse(
+        self, method: Method[Any, Any], context: _CLIENTS_CONTEXT, code: grpc.StatusCode, reason: str
+    ) -> NoReturn:
+        """End the call with a status, marked as given before anything was done."""
+        self._logger.warning("request_refused", rpc=method.rpc, peer=context.peer(), error=code.name, reason=reason)
+        await context.abort(code, reason, ((NOT_APPLIED_KEY, "1"),))
+
+
+def is_from_replica(request: Request) -> bool:
+    """Tell whether another replica asks; fetches and their like say so by ``replica_id``."""
+    match request:
+        case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest():
+            return True
+        case FetchRequest() | OffsetForLeaderEpochRequest() | ListOffsetsRequest():
+            return request.replica_id is not None
+        case _:
+            return False

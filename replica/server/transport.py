@@ -1,0 +1,102 @@
+"""Outgoing calls: one channel per replica, dialled through the address table, and an honest account of each failure.
+
+Owns the channels, and the one thing that gRPC does not tell by itself: whether a failed request may have reached the
+other side. A request is handed to gRPC only on a connection that is ready; what fails before that was never sent, and
+what fails after it is unknown, unless the server says that it refused at the door. Knows nothing of retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from replica.core.messages import Request, Response
+from replica.ids import ReplicaId
+from replica.server.channels import channel_options
+from replica.server.codec import MalformedMessageError, Method, method_of
+
+NOT_APPLIED_KEY = "highwater-not-applied"
+"""Trailing metadata by which a server marks a status that it gave before it looked at the request any further."""
+
+_WAITING = frozenset({grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING})
+
+
+class TransportError(Exception):
+    """No usable answer came; whether the request was carried out is unknown."""
+
+
+class NotAppliedError(TransportError):
+    """No answer came, and the request certainly was not carried out: never sent, or refused at the door."""
+
+
+class GrpcTransport:
+    """Calls replicas by id. ``address_of`` is asked once per replica, when it is first dialled."""
+
+    def __init__(self, address_of: Callable[[ReplicaId], str]) -> None:
+        self._address_of = address_of
+        self._channels: dict[ReplicaId, grpc.aio.Channel] = {}
+
+    async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response:
+        """Send one request and return its answer; raises NotAppliedError or TransportError within ``timeout_ms``."""
+        method = method_of(request)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        channel = self._channel_to(replica_id)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._wait_ready(channel, replica_id)
+        except TimeoutError:
+            raise NotAppliedError(f"replica {replica_id} could not be reached within {timeout_ms} ms") from None
+        return await self._call_ready(channel, replica_id, method, request, max(0.001, deadline - loop.time()))
+
+    async def close(self) -> None:
+        """Close every channel; calls in flight fail."""
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            await channel.close()
+
+    def _channel_to(self, replica_id: ReplicaId) -> grpc.aio.Channel:
+        channel = self._channels.get(replica_id)
+        if channel is None:
+            address = self._address_of(replica_id)
+            channel = self._channels[replica_id] = grpc.aio.insecure_channel(address, options=channel_options())
+        return channel
+
+    async def _wait_ready(self, channel: grpc.aio.Channel, replica_id: ReplicaId) -> None:
+        """Wait for a connection. A refused or timed-out attempt fails at once: the caller knows where else to go."""
+        state = channel.get_state(try_to_connect=True)
+        while state in _WAITING:
+            await channel.wait_for_state_change(state)
+            state = channel.get_state(try_to_connect=True)
+        if state is not grpc.ChannelConnectivity.READY:
+            raise NotAppliedError(f"replica {replica_id} at {self._address_of(replica_id)} refuses connections")
+
+    async def _call_ready(
+        self,
+        channel: grpc.aio.Channel,
+        replica_id: ReplicaId,
+        method: Method[Any, Any],
+        request: Request,
+        timeout_s: float,
+    ) -> Response:
+        multicallable: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.full_name)
+        try:
+            encoded = await multicallable(method.encode_request(request), timeout=timeout_s, wait_for_ready=False)
+            response: Response = method.decode_response(encoded)
+        except grpc.aio.AioRpcError as error:
+            raise _classified(error, replica_id) from None
+        except MalformedMessageError as error:
+            raise TransportError(f"replica {replica_id} answered what cannot be read: {error}") from error
+        return response
+
+
+def _classified(error: grpc.aio.AioRpcError, replica_id: ReplicaId) -> TransportError:
+    """Translate a gRPC status; only the server's own mark makes it certain that nothing was done."""
+    message = f"replica {replica_id}: {error.code().name}: {error.details()}"
+    if any(key == NOT_APPLIED_KEY for key, _ in error.trailing_metadata()):
+        return NotAppliedError(message)
+    return TransportError(message)
