@@ -174,6 +174,26 @@ def test_offsets_that_leave_64_bits_are_refused(base_offset: int) -> None:
         parse_batches(bytes(data))
 
 
+@pytest.mark.parametrize("leader_epoch", [-2, -(2**31)])
+def test_a_leader_epoch_below_unstamped_is_refused(leader_epoch: int) -> None:
+    """-1 says that no leader has stamped the batch; nothing is said by less."""
+    data = bytearray(BATCH.data)
+    pack_into(">i", data, 12, leader_epoch)
+    with pytest.raises(CorruptRecordError, match=f"byte 12: leader epoch {leader_epoch} is below -1"):
+        parse_batches(bytes(data))
+
+
+@pytest.mark.parametrize(("base_offset", "accepted"), [(5, False), (6, False), (7, False), (8, True), (9, True)])
+def test_offsets_of_neighbours_never_overlap(base_offset: int, accepted: bool) -> None:
+    """Behind a batch of offsets 6 and 7 the next begins at 8 or later, however little it would overlap."""
+    data = BATCH.data + NEXT.stamped(base_offset=Offset(base_offset), leader_epoch=Epoch(5)).data
+    if accepted:
+        assert [batch.base_offset for batch in parse_batches(data)] == [6, base_offset]
+        return
+    with pytest.raises(CorruptRecordError, match="lies below the previous batch's end, 8"):
+        parse_batches(data)
+
+
 def test_a_header_without_records_is_refused() -> None:
     """An empty batch takes no offset and so has no place in a log."""
     empty = resealed(BATCH.data[:HEADER_BYTES], record_count=0, last_offset_delta=-1)
