@@ -38,6 +38,9 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build-replica /opt/highwater /opt/highwater
 ENV PATH=/opt/highwater/bin:${PATH} PYTHONUNBUFFERED=1
+# Where it listens and keeps its log; the health check below asks REPLICA_ADDRESS.
+ENV REPLICA_LISTEN=0.0.0.0:9092 REPLICA_ADDRESS=127.0.0.1:9092 REPLICA_DATA_DIR=/var/lib/highwater/data
+EXPOSE 9092
 # The volume is made with its owner, because a replica that runs as nobody in particular could not take it over.
 RUN install --directory --owner=10001 --group=10001 /var/lib/highwater
 WORKDIR /var/lib/highwater
