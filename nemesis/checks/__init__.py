@@ -1,0 +1,45 @@
+"""The judgement of a run: Arrow columns in, anomaly rows out.
+
+The way of the data: ``schemas`` (the columns) -> ``partition`` (one topic-partition as numpy arrays) ->
+``observations`` (which value was seen at which offset) -> the checks, one file for each idea: ``placement`` (one value
+for each offset), ``provenance`` (everything read was written), ``losses`` (everything acknowledged is kept),
+``sessions`` (a consumer goes forward), ``real_time`` (later stands later), ``replica_logs`` (replicas agree) ->
+``anomalies`` (rows) -> ``judge`` (all checks over all topic-partitions of a call) -> ``verdict``.
+
+Every check is a pure function of numpy arrays, so that Spark and a single process call the same ones. Nothing here
+imports the system that is judged: a checker that shares code with it inherits its faults.
+"""
+
+from __future__ import annotations
+
+from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.judge import CHECKS, CheckOptions, judge_partitions
+from nemesis.checks.schemas import (
+    ANOMALY_SCHEMA,
+    DEFINITIONS,
+    LOG_BATCH_SCHEMA,
+    OPERATION_SCHEMA,
+    RUN_EVENT_SCHEMA,
+    AnomalyName,
+    Severity,
+)
+from nemesis.checks.verdict import Decision, RunCounts, Verdict, decide, faults_bit
+
+__all__ = [
+    "ANOMALY_SCHEMA",
+    "CHECKS",
+    "DEFINITIONS",
+    "LOG_BATCH_SCHEMA",
+    "OPERATION_SCHEMA",
+    "RUN_EVENT_SCHEMA",
+    "Anomaly",
+    "AnomalyName",
+    "CheckOptions",
+    "Decision",
+    "RunCounts",
+    "Severity",
+    "Verdict",
+    "decide",
+    "faults_bit",
+    "judge_partitions",
+]

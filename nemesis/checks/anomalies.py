@@ -1,0 +1,75 @@
+"""An anomaly as a value, and rows of them as an Arrow table.
+
+Owns the order of rows (it is part of the result: two engines must give the same table) and the bound on how many of one
+kind are shown. Knows no rule.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from nemesis.checks.schemas import ANOMALY_SCHEMA, DEFINITIONS, AnomalyName, Severity
+
+ROWS_MAX = 100
+"""Rows of one anomaly shown for one topic-partition; one more row counts the others."""
+LISTED_MAX = 20
+"""Offsets, values or operations listed in one row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anomaly:
+    """What one check found in one topic-partition. Lists are cut to ``LISTED_MAX``; ``evidence`` must be JSON."""
+
+    name: AnomalyName
+    detail: str
+    severity: Severity = Severity.VIOLATION
+    offsets: Sequence[int] = ()
+    op_indexes: Sequence[int] = ()
+    replicas: Sequence[int] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+def bounded(anomalies: Iterable[Anomaly], rows_max: int = ROWS_MAX) -> Iterator[Anomaly]:
+    """The first ``rows_max`` of each kind, then one row for each kind that has more."""
+    counts: Counter[tuple[AnomalyName, Severity]] = Counter()
+    for anomaly in anomalies:
+        counts[anomaly.name, anomaly.severity] += 1
+        if counts[anomaly.name, anomaly.severity] <= rows_max:
+            yield anomaly
+    for (name, severity), count in sorted(counts.items()):
+        if count > rows_max:
+            more = count - rows_max
+            yield Anomaly(
+                name=name, severity=severity, detail=f"{more} more: {DEFINITIONS[name]}", evidence={"more": more}
+            )
+
+
+def anomaly_row(run_id: str, topic_partition: str, anomaly: Anomaly) -> dict[str, Any]:
+    """One row of ``ANOMALY_SCHEMA``."""
+    return {
+        "run_id": run_id,
+        "topic_partition": topic_partition,
+        "anomaly": anomaly.name.value,
+        "severity": anomaly.severity.value,
+        "offsets": list(anomaly.offsets[:LISTED_MAX]),
+        "op_indexes": list(anomaly.op_indexes[:LISTED_MAX]),
+        "replicas": list(anomaly.replicas[:LISTED_MAX]),
+        "detail": anomaly.detail,
+        "evidence": json.dumps(anomaly.evidence, sort_keys=True, separators=(",", ":")),
+    }
+
+
+def anomaly_table(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    """Rows in their one order: by every column from left to right."""
+    return pa.Table.from_pylist(sorted(rows, key=row_order), schema=ANOMALY_SCHEMA)
+
+
+def row_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The sort key of an anomaly row: its columns from left to right."""
+    return tuple(row[name] for name in ANOMALY_SCHEMA.names)

@@ -1,0 +1,136 @@
+"""Run every check over every topic-partition of a call: the kernel that each engine calls.
+
+Owns the list of checks, and the rule that a check that raises says *unknown* of its topic-partition and stops nothing
+else. Columns in, rows out: no engine, no files, no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from nemesis.checks.anomalies import Anomaly, anomaly_row, anomaly_table, bounded
+from nemesis.checks.losses import check_lost_write, check_unseen
+from nemesis.checks.partition import (
+    Partition,
+    leaders_of,
+    operations_of,
+    partition_keys,
+    replica_logs_of,
+    row_groups,
+)
+from nemesis.checks.placement import check_duplicate, check_inconsistent_offsets
+from nemesis.checks.provenance import check_aborted_read, check_malformed_operation, check_phantom_read
+from nemesis.checks.real_time import (
+    check_acknowledged_epochs,
+    check_hole,
+    check_realtime_reorder,
+    check_stale_read,
+)
+from nemesis.checks.replica_logs import check_diverged_log, check_epoch_regression, check_two_leaders
+from nemesis.checks.schemas import (
+    LOG_BATCH_SCHEMA,
+    OPERATION_SCHEMA,
+    RUN_EVENT_SCHEMA,
+    AnomalyName,
+    Severity,
+)
+from nemesis.checks.sessions import check_nonmonotonic_poll, check_poll_skip, check_uncommitted_read
+
+Check = Callable[[Partition], Iterable[Anomaly]]
+
+CHECKS: Sequence[Check] = (
+    check_malformed_operation,
+    check_inconsistent_offsets,
+    check_duplicate,
+    check_phantom_read,
+    check_aborted_read,
+    check_lost_write,
+    check_unseen,
+    check_nonmonotonic_poll,
+    check_poll_skip,
+    check_uncommitted_read,
+    check_realtime_reorder,
+    check_stale_read,
+    check_hole,
+    check_acknowledged_epochs,
+    check_diverged_log,
+    check_epoch_regression,
+    check_two_leaders,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    """What the columns do not say: which runs were cut off, and whether every offset of every log holds a value."""
+
+    incomplete_runs: frozenset[str] = frozenset()
+    gapless: bool = False
+
+
+def judge_partitions(
+    operations: pa.Table,
+    logs: pa.Table,
+    events: pa.Table,
+    options: CheckOptions = CheckOptions(),
+    checks: Sequence[Check] = CHECKS,
+) -> pa.Table:
+    """Judge each (run_id, topic_partition) of the three tables on its own; returns ``ANOMALY_SCHEMA`` in its one order.
+
+    The tables are ``OPERATION_SCHEMA``, ``LOG_BATCH_SCHEMA`` and ``RUN_EVENT_SCHEMA``, rows in any order, and hold all
+    rows of every (run_id, topic_partition) that they hold one of. At most some 2 million operations a call.
+    """
+    groups = tuple(row_groups(table) for table in (operations, logs, events))
+    rows = (
+        row
+        for key in partition_keys(*groups)
+        for row in _partition_rows(key, [group.get(key) for group in groups], options, checks)
+    )
+    return anomaly_table(rows)
+
+
+def _partition_rows(
+    key: tuple[str, str], tables: Sequence[pa.Table | None], options: CheckOptions, checks: Sequence[Check]
+) -> Iterator[dict[str, Any]]:
+    run_id, topic_partition = key
+    try:
+        partition = partition_of(key, tables, options)
+    except Exception as error:
+        yield anomaly_row(run_id, topic_partition, _crashed("reading the columns", error))
+        return
+    for check in checks:
+        try:
+            found = list(bounded(check(partition)))
+        except Exception as error:
+            found = [_crashed(check.__name__, error)]
+        yield from (anomaly_row(run_id, topic_partition, anomaly) for anomaly in found)
+
+
+def partition_of(key: tuple[str, str], tables: Sequence[pa.Table | None], options: CheckOptions) -> Partition:
+    """One topic-partition from its operations, replica logs and replica events, any of them absent."""
+    schemas = (OPERATION_SCHEMA, LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA)
+    operations, logs, events = (
+        schema.empty_table() if table is None else table for table, schema in zip(tables, schemas, strict=True)
+    )
+    return Partition(
+        run_id=key[0],
+        topic_partition=key[1],
+        operations=operations_of(operations),
+        logs=replica_logs_of(logs),
+        leaders=leaders_of(events),
+        history_complete=key[0] not in options.incomplete_runs,
+        gapless=options.gapless,
+    )
+
+
+def _crashed(what: str, error: Exception) -> Anomaly:
+    said = f"{type(error).__name__}: {error}"
+    return Anomaly(
+        name=AnomalyName.CHECK_CRASHED,
+        severity=Severity.UNKNOWN,
+        detail=f"{what} raised {said}: what it judges is unknown",
+        evidence={"check": what, "error": said},
+    )

@@ -1,0 +1,182 @@
+"""What was acknowledged is still there.
+
+Owns **lost-write** and **unseen**. An acknowledged value is lost when
+
+1. an ok poll passed over its offset (asked at or below it, returned something at or above it), and no poll returned it;
+2. a final read that began after the acknowledgement covers its offset and does not return it;
+3. a replica whose log was read whole vouches for its offset and holds something else there;
+4. no replica vouches for its offset and no log holds it, and the logs read whole are a majority, so that one of them
+   must hold whatever a majority has flushed.
+
+What none of this decides and what nobody has ever seen is *unseen*: nobody looked where it must stand, so it is
+unknown. Source: ``lost-write`` and ``unseen`` of ``jepsen.tests.kafka``, and "acknowledged is a part of the final log".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nemesis.checks.anomalies import LISTED_MAX, Anomaly
+from nemesis.checks.observations import contains
+from nemesis.checks.partition import NEVER, NONE, Bools, Ints, Operations, Partition, ReplicaLog, ints
+from nemesis.checks.schemas import AnomalyName, Severity
+
+
+def check_lost_write(partition: Partition) -> Iterator[Anomaly]:
+    """Acknowledged appends that are lost, in order of invocation; one row each, by the first rule that convicts it."""
+    operations = partition.operations
+    convicted: dict[int, Anomaly] = {}
+    for anomaly in (
+        *_overwritten(operations),
+        *_missing_from_final_reads(operations),
+        *_missing_from_logs(partition),
+        *_nowhere(partition),
+    ):
+        convicted.setdefault(anomaly.op_indexes[0], anomaly)
+    for op_index in sorted(convicted):
+        yield convicted[op_index]
+
+
+def check_unseen(partition: Partition) -> Iterator[Anomaly]:
+    """One row for all acknowledged appends that nothing has shown and that are not convicted as lost."""
+    operations = partition.operations
+    shown = [operations.record_value]
+    shown += [log.value[log.value_offset < log.committed_end_offset] for log in partition.logs]
+    rows = np.flatnonzero(acknowledged(operations))
+    unseen = rows[~contains(np.unique(np.concatenate(shown)), operations.value[rows])]
+    lost = {anomaly.op_indexes[0] for anomaly in check_lost_write(partition)}
+    unseen = np.asarray([row for row in unseen if int(operations.invoke_index[row]) not in lost], np.int64)
+    if not len(unseen):
+        return
+    offsets = operations.offset[unseen]
+    yield Anomaly(
+        name=AnomalyName.UNSEEN,
+        severity=Severity.UNKNOWN,
+        detail=f"{len(unseen)} acknowledged values were never seen again, and nothing was read where they must stand",
+        offsets=[int(offset) for offset in np.unique(offsets[offsets != NONE])],
+        op_indexes=[int(index) for index in operations.invoke_index[unseen]],
+        evidence={"unseen": len(unseen), "operations": [operations.described(int(r)) for r in unseen[:LISTED_MAX]]},
+    )
+
+
+def acknowledged(operations: Operations) -> Bools:
+    """The appends whose success was promised."""
+    return operations.append & operations.ok & operations.has_value
+
+
+def _overwritten(operations: Operations) -> Iterator[Anomaly]:
+    """Rule 1."""
+    reads = read_ranges(operations)
+    if not len(reads[0]):
+        return
+    read_row, start, end = reads
+    rows = np.flatnonzero(acknowledged(operations) & (operations.offset != NONE))
+    rows = rows[~contains(np.unique(operations.record_value), operations.value[rows])]
+    order = np.lexsort((read_row, start))
+    furthest = np.maximum.accumulate(end[order])
+    below = np.searchsorted(start[order], operations.offset[rows], side="right") - 1
+    covered = (below >= 0) & (furthest[np.maximum(below, 0)] > operations.offset[rows])
+    for row, last in zip(rows[covered], below[covered], strict=True):
+        reach = int(np.searchsorted(furthest[: last + 1], operations.offset[row], side="right"))
+        read = int(read_row[order][reach])
+        yield _lost(operations, int(row), read, f"operation {operations.invoke_index[read]} read past it without it")
+
+
+def read_ranges(operations: Operations) -> tuple[Ints, Ints, Ints]:
+    """For each ok poll with records: its row, where it began to read, and the end (exclusive) of what it returned."""
+    rows, first = np.unique(operations.record_row, return_index=True)
+    if not len(rows):
+        return rows, rows, rows
+    lowest = np.minimum.reduceat(operations.record_offset, first)
+    highest = np.maximum.reduceat(operations.record_offset, first)
+    asked = operations.position[rows]
+    return rows, np.where(asked == NONE, lowest, np.minimum(asked, lowest)), highest + 1
+
+
+def _missing_from_final_reads(operations: Operations) -> Iterator[Anomaly]:
+    """Rule 2. An append whose offset is not known must be in every final read that begins at the start."""
+    rows = np.flatnonzero(acknowledged(operations))
+    rows = rows[np.argsort(operations.offset[rows], kind="stable")]
+    offsets = operations.offset[rows]
+    read_rows, _, ends = read_ranges(operations)
+    end_of = dict(zip(read_rows.tolist(), ends.tolist(), strict=True))
+    for read in np.flatnonzero(operations.final_read & operations.ok & operations.has_records):
+        start = max(int(operations.position[read]), 0)
+        end = end_of.get(int(read), start) if operations.limited[read] else NEVER
+        whole = start == 0 and not operations.limited[read]
+        low = 0 if whole else int(np.searchsorted(offsets, start))
+        covered = rows[low : int(np.searchsorted(offsets, end))]
+        covered = covered[operations.return_index[covered] < operations.invoke_index[read]]
+        mine = slice(*np.searchsorted(operations.record_row, [read, read + 1]))
+        returned = np.unique(operations.record_value[mine])
+        for row in covered[~contains(returned, operations.value[covered])]:
+            what = f"the final read, operation {operations.invoke_index[read]}, does not return it"
+            yield _lost(operations, int(row), int(read), what)
+
+
+def _missing_from_logs(partition: Partition) -> Iterator[Anomaly]:
+    """Rule 3; unknown where the replica's batch at that offset could not be decoded."""
+    operations = partition.operations
+    rows = np.flatnonzero(acknowledged(operations) & (operations.offset != NONE))
+    offsets, values = operations.offset[rows], operations.value[rows]
+    for log in partition.logs:
+        held = _value_at(log, offsets) == values if len(log.value) else np.zeros(len(rows), np.bool_)
+        held &= contains(log.value_offset, offsets)
+        vouched = log.complete & (offsets >= log.log_start_offset) & (offsets < log.committed_end_offset)
+        undecoded = np.zeros(len(rows), np.bool_)
+        for start, end in log.undecoded:
+            undecoded |= (offsets >= start) & (offsets < end)
+        for i in np.flatnonzero(vouched & ~held):
+            what = f"replica {log.replica_id}, whose high watermark is {log.high_watermark}, does not hold it there"
+            severity = Severity.VIOLATION
+            if undecoded[i]:
+                what, severity = f"the batch of replica {log.replica_id} there was not decoded", Severity.UNKNOWN
+            yield _lost(operations, int(rows[i]), None, what, (log.replica_id,), severity)
+
+
+def _value_at(log: ReplicaLog, offsets: Ints) -> Ints:
+    """What the log holds at these offsets; meaningless where it holds no value."""
+    return log.value[np.minimum(np.searchsorted(log.value_offset, offsets), len(log.value) - 1)]
+
+
+def _nowhere(partition: Partition) -> Iterator[Anomaly]:
+    """Rule 4."""
+    operations = partition.operations
+    whole = [log for log in partition.logs if log.complete]
+    known = {log.replica_id for log in partition.logs} | set(ints(operations.table, "node").tolist()) - {NONE}
+    if 2 * len(whole) <= len(known):
+        return
+    rows = np.flatnonzero(acknowledged(operations) & (operations.offset != NONE))
+    rows = rows[operations.offset[rows] >= max(log.committed_end_offset for log in whole)]
+    rows = rows[operations.offset[rows] >= max(log.log_start_offset for log in whole)]
+    held = np.unique(np.concatenate([log.value for log in whole]))
+    decoded = not any(log.undecoded for log in whole)
+    for row in rows[~contains(held, operations.value[rows])]:
+        replicas = tuple(log.replica_id for log in whole)
+        what = "none of the logs read whole, a majority, holds it anywhere"
+        severity = Severity.VIOLATION if decoded else Severity.UNKNOWN
+        yield _lost(operations, int(row), None, what, replicas, severity)
+
+
+def _lost(
+    operations: Operations,
+    row: int,
+    read: int | None,
+    what: str,
+    replicas: tuple[int, ...] = (),
+    severity: Severity = Severity.VIOLATION,
+) -> Anomaly:
+    offset, value = int(operations.offset[row]), int(operations.value[row])
+    involved = [row] if read is None else [row, read]
+    where = f" at offset {offset}" if offset != NONE else ""
+    return Anomaly(
+        name=AnomalyName.LOST_WRITE,
+        severity=severity,
+        detail=f"value {value} was acknowledged{where} to operation {operations.invoke_index[row]}, and {what}",
+        offsets=() if offset == NONE else (offset,),
+        op_indexes=[int(operations.invoke_index[one]) for one in involved],
+        replicas=replicas,
+        evidence={"value": value, "operations": [operations.described(one) for one in involved]},
+    )

@@ -1,0 +1,251 @@
+"""One topic-partition of one run as numpy arrays: what every check looks at.
+
+Owns the step from Arrow columns to arrays, once for all checks and all topic-partitions of a call. Absent numbers
+become ``NONE``: offsets, epochs and replica ids are 0 or more, so -1 cannot be mistaken. Knows no rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nemesis.checks.schemas import OPERATION_SCHEMA
+from nemesis.history.events import APPEND, FINAL_READ, POLL, EventType
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+NONE = -1
+NEVER = int(np.iinfo(np.int64).max)
+"""The return index of an operation that never returned, and the operation index of what no operation showed."""
+
+KEY = ("run_id", "topic_partition")
+"""What is judged on its own."""
+
+_INT_COLUMNS = {
+    "process": NONE,
+    "invoke_index": NONE,
+    "return_index": NEVER,
+    "value": 0,
+    "offset": NONE,
+    "position": NONE,
+    "high_watermark": NONE,
+    "leader_epoch": NONE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """The operations of one topic-partition in order of invocation: arrays of equal length, one entry each.
+
+    ``table`` has the same rows. The records of all ok polls are in ``record_row`` (the row of their poll, ascending),
+    ``record_offset`` and ``record_value``.
+    """
+
+    table: pa.Table
+    append: Bools
+    poll: Bools
+    final_read: Bools
+    ok: Bools
+    fail: Bools
+    has_value: Bools
+    has_records: Bools
+    limited: Bools
+    strict: Bools
+    seek: Bools
+    process: Ints
+    invoke_index: Ints
+    return_index: Ints
+    value: Ints
+    offset: Ints
+    position: Ints
+    high_watermark: Ints
+    leader_epoch: Ints
+    record_row: Ints
+    record_offset: Ints
+    record_value: Ints
+
+    def described(self, row: int) -> dict[str, Any]:
+        """One operation as evidence, without its records and without what is absent."""
+        columns = [name for name in OPERATION_SCHEMA.names if name not in ("run_id", "topic_partition", "records")]
+        entry = self.table.select(columns).slice(row, 1).to_pylist()[0]
+        return {name: value for name, value in entry.items() if value is not None and value is not False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLog:
+    """The final log of one replica: one entry of each array for each batch, ascending by base offset.
+
+    ``end_offset`` (exclusive) is how far it was read. ``high_watermark`` is 0 where the replica knew none: it vouches
+    for nothing then. ``value_offset`` and ``value`` are the decoded records; offsets in ``undecoded`` (half-open
+    ranges) hold records that are not control records and could not be decoded.
+    """
+
+    replica_id: int
+    complete: bool
+    high_watermark: int
+    log_start_offset: int
+    end_offset: int
+    base_offset: Ints
+    last_offset: Ints
+    leader_epoch: Ints
+    crc: Ints
+    value_offset: Ints
+    value: Ints
+    undecoded: tuple[tuple[int, int], ...]
+
+    @property
+    def committed_end_offset(self) -> int:
+        """What this replica holds and vouches for, exclusive."""
+        return min(self.high_watermark, self.end_offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """All that is known of one topic-partition of one run.
+
+    ``leaders`` has (epoch, replica id) of each became-leader. ``history_complete`` is false when operations after
+    the last one known may have happened. ``gapless`` says that every offset of this log holds a value.
+    """
+
+    run_id: str
+    topic_partition: str
+    operations: Operations
+    logs: tuple[ReplicaLog, ...]
+    leaders: tuple[tuple[int, int], ...]
+    history_complete: bool
+    gapless: bool
+
+
+def ints(table: pa.Table, name: str, absent: int = NONE) -> Ints:
+    """A column of integers, with ``absent`` where it is null."""
+    return np.asarray(table.column(name).combine_chunks().fill_null(absent).to_numpy(zero_copy_only=False), np.int64)
+
+
+def bools(table: pa.Table, name: str) -> Bools:
+    """A column of truth values, false where it is null."""
+    return np.asarray(table.column(name).combine_chunks().fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def operations_of(table: pa.Table) -> Operations:
+    """The operations of one topic-partition. ``table`` is ``OPERATION_SCHEMA``, in any order."""
+    table = table.sort_by("invoke_index")
+    f = np.asarray(table.column("f").to_pylist(), dtype=object)
+    kind = np.asarray(table.column("type").to_pylist(), dtype=object)
+    ok = kind == EventType.OK.value
+    poll = (f == POLL) | (f == FINAL_READ)
+    has_records = ok & poll & ~np.asarray(table.column("records").is_null().to_numpy(), np.bool_)
+    record_row, record_offset, record_value = _records(table, has_records)
+    numbers = {name: ints(table, name, absent) for name, absent in _INT_COLUMNS.items()}
+    numbers["offset"] = np.where(ok, numbers["offset"], NONE)
+    return Operations(
+        table=table,
+        append=f == APPEND,
+        poll=poll,
+        final_read=f == FINAL_READ,
+        ok=ok,
+        fail=kind == EventType.FAIL.value,
+        has_value=~np.asarray(table.column("value").is_null().to_numpy(), np.bool_),
+        has_records=has_records,
+        limited=bools(table, "limited"),
+        strict=bools(table, "strict"),
+        seek=bools(table, "seek"),
+        record_row=record_row,
+        record_offset=record_offset,
+        record_value=record_value,
+        **numbers,
+    )
+
+
+def _records(table: pa.Table, has_records: Bools) -> tuple[Ints, Ints, Ints]:
+    rows = np.flatnonzero(has_records)
+    lists = table.column("records").combine_chunks().take(pa.array(rows, pa.int64()))
+    flat = lists.flatten()
+    lengths = np.asarray(lists.value_lengths().to_numpy(zero_copy_only=False), np.int64)
+    record_row = np.repeat(rows, lengths).astype(np.int64)
+    offsets = np.asarray(flat.field("offset").to_numpy(zero_copy_only=False), np.int64)
+    return record_row, offsets, np.asarray(flat.field("value").to_numpy(zero_copy_only=False), np.int64)
+
+
+def replica_logs_of(table: pa.Table) -> tuple[ReplicaLog, ...]:
+    """The final logs of one topic-partition by replica id. ``table`` is ``LOG_BATCH_SCHEMA``, in any order."""
+    replica_ids = ints(table, "replica_id")
+    return tuple(
+        _replica_log(int(replica_id), table.filter(pa.array(replica_ids == replica_id)))
+        for replica_id in np.unique(replica_ids)
+    )
+
+
+def _replica_log(replica_id: int, rows: pa.Table) -> ReplicaLog:
+    batches = rows.filter(rows.column("base_offset").is_valid()).sort_by("base_offset")
+    base, last = ints(batches, "base_offset"), ints(batches, "last_offset")
+    complete = bool(bools(rows, "complete").all())
+    log_end_offset = int(ints(rows, "log_end_offset").max())
+    read_to = int(last.max()) + 1 if len(last) else 0
+    value_offset, value, undecoded = _batch_values(batches, base, last)
+    return ReplicaLog(
+        replica_id=replica_id,
+        complete=complete,
+        high_watermark=max(int(ints(rows, "high_watermark").max()), 0),
+        log_start_offset=int(ints(rows, "log_start_offset", 0).max()),
+        end_offset=log_end_offset if complete else min(read_to, log_end_offset),
+        base_offset=base,
+        last_offset=last,
+        leader_epoch=ints(batches, "leader_epoch"),
+        crc=ints(batches, "crc"),
+        value_offset=value_offset,
+        value=value,
+        undecoded=undecoded,
+    )
+
+
+def _batch_values(batches: pa.Table, base: Ints, last: Ints) -> tuple[Ints, Ints, tuple[tuple[int, int], ...]]:
+    """Offsets and values of the decoded batches, and the ranges of those that are neither decoded nor control."""
+    lists = batches.column("values").combine_chunks()
+    sizes = np.asarray(lists.value_lengths().fill_null(NONE).to_numpy(zero_copy_only=False), np.int64)
+    control = bools(batches, "is_control")
+    decoded = ~control & (sizes == last - base + 1)
+    lengths = sizes[decoded]
+    starts = np.repeat(base[decoded], lengths)
+    within = np.arange(len(starts)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    flat = lists.filter(pa.array(decoded)).flatten()
+    ranges = np.flatnonzero(~control & ~decoded)
+    undecoded = tuple((int(base[row]), int(last[row]) + 1) for row in ranges)
+    offset, value = starts + within, np.asarray(flat.to_numpy(zero_copy_only=False), np.int64)
+    order = np.argsort(offset, kind="stable")
+    return offset[order], value[order], undecoded
+
+
+def row_groups(table: pa.Table) -> dict[tuple[str, str], pa.Table]:
+    """The rows of each (run_id, topic_partition); an absent topic-partition is the empty one."""
+    if table.num_rows == 0:
+        return {}
+    runs, partitions = (table.column(name).combine_chunks().fill_null("").dictionary_encode() for name in KEY)
+    codes = np.stack([np.asarray(column.indices.to_numpy(), np.int64) for column in (runs, partitions)])
+    order = np.lexsort((codes[1], codes[0]))
+    codes, ordered = codes[:, order], table.take(pa.array(order))
+    starts = np.flatnonzero(np.append(True, (np.diff(codes, axis=1) != 0).any(axis=0)))
+    ends = np.append(starts[1:], len(order))
+    return {
+        (runs.dictionary[int(run)].as_py(), partitions.dictionary[int(partition)].as_py()): ordered.slice(start, size)
+        for run, partition, start, size in zip(
+            *codes[:, starts], starts.tolist(), (ends - starts).tolist(), strict=True
+        )
+    }
+
+
+def leaders_of(events: pa.Table) -> tuple[tuple[int, int], ...]:
+    """(epoch, replica id) of each became-leader, each once, ascending."""
+    rows = events.select(["replica_id", "event", "epoch"]).to_pylist()
+    found = {(row["epoch"], row["replica_id"]) for row in rows if row["event"] == "became-leader"}
+    return tuple(sorted(pair for pair in found if pair[0] is not None))
+
+
+def partition_keys(*groups: dict[tuple[str, str], pa.Table]) -> Iterator[tuple[str, str]]:
+    """Every (run_id, topic_partition) of any table, each once, in order."""
+    yield from sorted({key for group in groups for key in group})

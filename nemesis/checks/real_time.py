@@ -1,0 +1,160 @@
+"""What happens later stands later.
+
+Owns **realtime-reorder**, **stale-read**, **hole** and the order of acknowledged epochs (**epoch-regression**). An
+append that stands at ``o`` makes the log at least ``o + 1`` long, a poll makes it as long as what it returned or as the
+high watermark that it was told. M(t) is the longest length that an operation returned before t has shown; an append
+invoked at t must stand at M(t) or above, and a strict read must return what was known by then. Only lower bounds travel
+forward in time, so this with one value for each offset is exactly linearizability of a log; ``hole`` completes it for
+logs in which every offset holds a value: append lengths nest, so Hall's condition is a count. Source: Herlihy and Wing
+1990; the count is Hall's theorem for nested neighbourhoods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.observations import Observations, contains, first_offsets, known_offsets, observe
+from nemesis.checks.partition import NEVER, NONE, Ints, Operations, Partition
+from nemesis.checks.schemas import AnomalyName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lengths:
+    """What was known of the log's length after each return: ascending returns, the running maximum, who showed it."""
+
+    return_index: Ints
+    length: Ints
+    row: Ints
+
+    def before(self, invoke_index: Ints) -> tuple[Ints, Ints]:
+        """M at these moments and the row that showed it; 0 and ``NONE`` when nothing had returned."""
+        at = np.searchsorted(self.return_index, invoke_index) - 1
+        if not len(self.length):
+            return np.zeros(len(at), np.int64), np.full(len(at), NONE)
+        return np.where(at < 0, 0, self.length[at]), np.where(at < 0, NONE, self.row[at])
+
+
+def _running(operations: Operations, length: Ints) -> _Lengths:
+    rows = np.flatnonzero((operations.return_index != NEVER) & (length > 0))
+    rows = rows[np.argsort(operations.return_index[rows], kind="stable")]
+    grown = np.maximum.accumulate(length[rows]) if len(rows) else rows
+    raised = np.append(True, np.diff(grown) > 0) if len(rows) else np.zeros(0, np.bool_)
+    witness = np.maximum.accumulate(np.where(raised, np.arange(len(rows)), 0)) if len(rows) else rows
+    return _Lengths(return_index=operations.return_index[rows], length=grown, row=rows[witness])
+
+
+def _shown_lengths(operations: Operations) -> Ints:
+    """For each operation, the log length that its offset and its records show; 0 when they show none."""
+    length = np.where(operations.ok & operations.append, operations.offset + 1, 0)
+    np.maximum.at(length, operations.record_row, operations.record_offset + 1)
+    return length
+
+
+def _placed(operations: Operations, seen: Observations) -> tuple[Ints, Ints]:
+    """The rows of appends that have a place, and their offsets: acknowledged, or else shown by someone."""
+    values, offsets = first_offsets(seen)
+    appends = np.flatnonzero(operations.append & operations.has_value & ~operations.fail)
+    shown = contains(values, operations.value[appends])
+    place = np.full(len(appends), NONE)
+    place[shown] = offsets[np.searchsorted(values, operations.value[appends][shown])]
+    place = np.where(operations.offset[appends] != NONE, operations.offset[appends], place)
+    return appends[place != NONE], place[place != NONE]
+
+
+def check_realtime_reorder(partition: Partition) -> Iterator[Anomaly]:
+    """Appends placed below a length that was known before they began, in order of invocation."""
+    operations = partition.operations
+    told = np.where(operations.ok, operations.high_watermark, 0)
+    lengths = _running(operations, np.maximum(_shown_lengths(operations), told))
+    rows, place = _placed(operations, observe(partition))
+    known, witness = lengths.before(operations.invoke_index[rows])
+    for i in np.flatnonzero(known > place):
+        row, shown_by = int(rows[i]), int(witness[i])
+        what = f"stands at offset {place[i]}, though operation {operations.invoke_index[shown_by]}"
+        what += f" had shown {known[i]} offsets before it began"
+        yield _anomaly(operations, AnomalyName.REALTIME_REORDER, (shown_by, row), what, [int(place[i])])
+
+
+def check_stale_read(partition: Partition) -> Iterator[Anomaly]:
+    """Strict reads and final reads that end before a value that was known when they began, in order of invocation."""
+    operations = partition.operations
+    shown = _shown_lengths(operations)
+    promised = operations.ok & operations.has_records & ~operations.limited
+    promised &= operations.poll & (operations.strict | operations.final_read)
+    rows = np.flatnonzero(promised)
+    reached = np.maximum(shown[rows], np.maximum(operations.position[rows], 0))
+    known, witness = _running(operations, shown).before(operations.invoke_index[rows])
+    for i in np.flatnonzero(known > reached):
+        row, shown_by = int(rows[i]), int(witness[i])
+        what = f"ended at offset {reached[i]}, though operation {operations.invoke_index[shown_by]}"
+        what += f" had shown offset {known[i] - 1} before it began"
+        yield _anomaly(operations, AnomalyName.STALE_READ, (shown_by, row), what, [int(known[i]) - 1])
+
+
+def check_hole(partition: Partition) -> Iterator[Anomaly]:
+    """The first offset that no append of unknown outcome can fill; only where every offset holds a value."""
+    if not (partition.gapless and partition.history_complete):
+        return
+    operations, seen = partition.operations, observe(partition)
+    appends = np.flatnonzero(operations.append & operations.has_value & ~operations.fail)
+    appends = appends[
+        (operations.offset[appends] == NONE) & ~contains(np.unique(seen.value), operations.value[appends])
+    ]
+    told = np.where(operations.ok, operations.high_watermark, 0)
+    lengths = _running(operations, np.maximum(_shown_lengths(operations), told))
+    threshold = np.sort(lengths.before(operations.invoke_index[appends])[0])
+    holes = _first_holes(known_offsets(seen), len(appends) + 1)
+    eligible = np.searchsorted(threshold, holes, side="right")
+    unfilled = np.flatnonzero(eligible <= np.arange(len(holes)))
+    for i in unfilled[:1]:
+        what = f"{i + 1} offsets up to {holes[i]} were never seen, and only {eligible[i]} appends can stand there"
+        yield Anomaly(name=AnomalyName.HOLE, detail=what, offsets=[int(holes[i])], evidence={"holes": holes.tolist()})
+
+
+def _first_holes(known: Ints, count: int) -> Ints:
+    """The first ``count`` offsets below the last known one that are not known: sparse offsets cost nothing."""
+    before = np.append(-1, known[:-1]) if len(known) else known
+    sizes = known - before - 1
+    holes: list[int] = []
+    for i in np.flatnonzero(sizes):
+        take = min(int(sizes[i]), count - len(holes))
+        holes.extend(range(int(before[i]) + 1, int(before[i]) + 1 + take))
+        if len(holes) == count:
+            break
+    return np.asarray(holes, np.int64)
+
+
+def check_acknowledged_epochs(partition: Partition) -> Iterator[Anomaly]:
+    """Acknowledged appends whose leader's epoch is below that of an append at a lower offset, by offset."""
+    operations = partition.operations
+    rows = np.flatnonzero(
+        operations.append & operations.ok & (operations.offset != NONE) & (operations.leader_epoch != NONE)
+    )
+    rows = rows[np.lexsort((operations.invoke_index[rows], operations.offset[rows]))]
+    epochs = operations.leader_epoch[rows]
+    highest = np.maximum.accumulate(epochs) if len(rows) else epochs
+    for i in np.flatnonzero(epochs < highest):
+        before = int(rows[int(np.searchsorted(highest, epochs[i], side="right"))])
+        row = int(rows[i])
+        what = f"was acknowledged at offset {operations.offset[row]} in epoch {epochs[i]}, operation"
+        what += f" {operations.invoke_index[before]} at offset {operations.offset[before]} in epoch"
+        what += f" {operations.leader_epoch[before]}"
+        offsets = [int(operations.offset[before]), int(operations.offset[row])]
+        yield _anomaly(operations, AnomalyName.EPOCH_REGRESSION, (before, row), what, offsets)
+
+
+def _anomaly(
+    operations: Operations, name: AnomalyName, rows: tuple[int, int], what: str, offsets: list[int]
+) -> Anomaly:
+    first, second = rows
+    return Anomaly(
+        name=name,
+        detail=f"operation {operations.invoke_index[second]} {what}",
+        offsets=offsets,
+        op_indexes=[int(operations.invoke_index[row]) for row in (first, second)],
+        evidence={"operations": [operations.described(row) for row in (first, second)]},
+    )

@@ -1,0 +1,138 @@
+"""The replicas' final logs agree, and epochs never fall along a log.
+
+Owns **diverged-log**, **epoch-regression** (of a replica's log) and **two-leaders**. A batch is the same in two logs
+when its offsets, its leader epoch and its checksum are. Two logs that part at offset ``x`` are a violation when
+
+1. both replicas vouch for ``x``: it is below the high watermark of each. A straggler that has not yet cut its
+   uncommitted tail does not vouch for it, so it is not convicted for being late;
+2. or they hold the same batch again above ``x``: a leader's batch follows the leader's log, so equal batches have equal
+   pasts (the Log Matching property), whatever any replica knows of the high watermark.
+
+When ``x`` is only below the largest high watermark that any replica knows, the replicas had not yet converged when they
+were read, and whether they would have is unknown. Source: Raft (Ongaro and Ousterhout 2014) figure 3: Election Safety,
+Log Matching, State Machine Safety; Kafka's ``RaftEventSimulationTest``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, groupby
+from typing import Any
+
+import numpy as np
+
+from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.partition import Ints, Partition, ReplicaLog
+from nemesis.checks.schemas import AnomalyName, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parting:
+    """Where two logs first differ, the highest base offset at which they agree, and at how many batches they differ."""
+
+    offset: int
+    last_agreed_base_offset: int
+    batches: int
+
+
+def check_diverged_log(partition: Partition) -> Iterator[Anomaly]:
+    """One row for each pair of replicas whose logs part below a high watermark, in order of replica ids."""
+    high_watermark = max((log.high_watermark for log in partition.logs), default=0)
+    for first, second in combinations(partition.logs, 2):
+        parting = _parting(first, second)
+        if parting is None:
+            continue
+        vouched = parting.offset < min(first.committed_end_offset, second.committed_end_offset)
+        if vouched or parting.last_agreed_base_offset > parting.offset:
+            reason = "both vouch for it" if vouched else f"both hold the same at {parting.last_agreed_base_offset}"
+            yield _diverged(first, second, parting, Severity.VIOLATION, reason)
+        elif parting.offset < high_watermark:
+            reason = f"another replica knows high watermark {high_watermark}: they had not converged"
+            yield _diverged(first, second, parting, Severity.UNKNOWN, reason)
+
+
+def _parting(first: ReplicaLog, second: ReplicaLog) -> _Parting | None:
+    """Compare two logs over the offsets that both have; ``None`` when they agree there."""
+    start = max(first.log_start_offset, second.log_start_offset)
+    end = min(first.end_offset, second.end_offset)
+    rows = [_identities(log, start, end) for log in (first, second)]
+    both = np.concatenate(rows)
+    unique, count = np.unique(both, axis=0, return_counts=True)
+    lonely = unique[count == 1][:, 0]
+    if not len(lonely):
+        return None
+    agreed = unique[count == 2][:, 0]
+    return _Parting(
+        offset=int(lonely.min()),
+        last_agreed_base_offset=int(agreed.max()) if len(agreed) else -1,
+        batches=len(np.unique(lonely)),
+    )
+
+
+def _identities(log: ReplicaLog, start: int, end: int) -> Ints:
+    """The batches that begin in [start, end), no repeats: rows of (base offset, last offset, leader epoch, crc)."""
+    columns = np.stack([log.base_offset, log.last_offset, log.leader_epoch, log.crc], axis=1)
+    within = (log.base_offset >= start) & (log.base_offset < end)
+    return np.unique(columns[within], axis=0).astype(np.int64)
+
+
+def _diverged(first: ReplicaLog, second: ReplicaLog, parting: _Parting, severity: Severity, reason: str) -> Anomaly:
+    replicas = (first.replica_id, second.replica_id)
+    return Anomaly(
+        name=AnomalyName.DIVERGED_LOG,
+        severity=severity,
+        detail=f"the logs of replicas {replicas[0]} and {replicas[1]} part at offset {parting.offset}: {reason}",
+        offsets=(parting.offset,),
+        replicas=replicas,
+        evidence={
+            "differing_batches": parting.batches,
+            "batches": [_batch_at(log, parting.offset) for log in (first, second)],
+        },
+    )
+
+
+def _batch_at(log: ReplicaLog, offset: int) -> dict[str, Any]:
+    """The batch that covers an offset, as evidence; without a batch where the log has none there."""
+    entry: dict[str, Any] = {"replica_id": log.replica_id, "high_watermark": log.high_watermark}
+    covering = np.flatnonzero((log.base_offset <= offset) & (log.last_offset >= offset))
+    if not len(covering):
+        return entry
+    i = int(covering[0])
+    values = log.value[(log.value_offset >= log.base_offset[i]) & (log.value_offset <= log.last_offset[i])]
+    return entry | {
+        "base_offset": int(log.base_offset[i]),
+        "last_offset": int(log.last_offset[i]),
+        "leader_epoch": int(log.leader_epoch[i]),
+        "crc": int(log.crc[i]),
+        "values": [int(value) for value in values[:5]],
+    }
+
+
+def check_epoch_regression(partition: Partition) -> Iterator[Anomaly]:
+    """Batches whose leader epoch is below that of the batch before them, by replica and offset."""
+    for log in partition.logs:
+        for i in np.flatnonzero(np.diff(log.leader_epoch) < 0):
+            before, after = int(log.leader_epoch[i]), int(log.leader_epoch[i + 1])
+            offsets = (int(log.base_offset[i]), int(log.base_offset[i + 1]))
+            what = f"falls from epoch {before} at offset {offsets[0]} to epoch {after} at offset {offsets[1]}"
+            yield Anomaly(
+                name=AnomalyName.EPOCH_REGRESSION,
+                detail=f"the log of replica {log.replica_id} {what}",
+                offsets=offsets,
+                replicas=(log.replica_id,),
+                evidence={"batches": [_batch_at(log, offset) for offset in offsets]},
+            )
+
+
+def check_two_leaders(partition: Partition) -> Iterator[Anomaly]:
+    """Epochs in which more than one replica reported that it became the leader, lowest first."""
+    for epoch, found in groupby(partition.leaders, key=lambda leader: leader[0]):
+        replicas = [replica_id for _, replica_id in found]
+        if len(replicas) > 1:
+            yield Anomaly(
+                name=AnomalyName.TWO_LEADERS,
+                detail=f"replicas {', '.join(map(str, replicas))} all became leader in epoch {epoch}",
+                replicas=replicas,
+                evidence={"epoch": epoch, "replicas": replicas},
+            )

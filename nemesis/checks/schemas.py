@@ -1,0 +1,124 @@
+"""The columns that checks take and the columns that they give, and the closed sets of words in them.
+
+Owns names and types of operations (paired invocations and completions), of replica logs and replica events with their
+run, and of anomaly rows. Knows nothing of files or engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from nemesis.history.schemas import RECORDS_TYPE, REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA
+
+
+class AnomalyName(StrEnum):
+    """Everything that a check can find."""
+
+    LOST_WRITE = "lost-write"
+    DUPLICATE = "duplicate"
+    INCONSISTENT_OFFSETS = "inconsistent-offsets"
+    PHANTOM_READ = "phantom-read"
+    ABORTED_READ = "aborted-read"
+    UNCOMMITTED_READ = "uncommitted-read"
+    NONMONOTONIC_POLL = "nonmonotonic-poll"
+    POLL_SKIP = "poll-skip"
+    REALTIME_REORDER = "realtime-reorder"
+    STALE_READ = "stale-read"
+    HOLE = "hole"
+    UNSEEN = "unseen"
+    DIVERGED_LOG = "diverged-log"
+    EPOCH_REGRESSION = "epoch-regression"
+    TWO_LEADERS = "two-leaders"
+    MALFORMED_OPERATION = "malformed-operation"
+    CHECK_CRASHED = "check-crashed"
+
+
+class Severity(StrEnum):
+    """Whether an anomaly convicts, or only says that something could not be decided."""
+
+    VIOLATION = "violation"
+    UNKNOWN = "unknown"
+
+
+OPERATION_SCHEMA = pa.schema(
+    [
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("topic_partition", pa.string(), nullable=False),
+        pa.field("process", pa.int64(), nullable=False),
+        pa.field("f", pa.string(), nullable=False),
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("invoke_index", pa.int64(), nullable=False),
+        pa.field("return_index", pa.int64()),
+        pa.field("invoke_ns", pa.int64(), nullable=False),
+        pa.field("return_ns", pa.int64()),
+        pa.field("value", pa.int64()),
+        pa.field("offset", pa.int64()),
+        pa.field("position", pa.int64()),
+        pa.field("records", RECORDS_TYPE),
+        pa.field("high_watermark", pa.int64()),
+        pa.field("leader_epoch", pa.int64()),
+        pa.field("node", pa.int64()),
+        pa.field("limited", pa.bool_(), nullable=False),
+        pa.field("strict", pa.bool_(), nullable=False),
+        pa.field("seek", pa.bool_(), nullable=False),
+        pa.field("error", pa.string()),
+    ]
+)
+"""One operation a row. ``type`` is ok, fail or info; one that never completed is info, its return columns absent.
+
+``offset`` is where an acknowledged append stands, ``position`` where a poll asked from. ``records`` and the columns
+after it are those of the completion.
+"""
+
+
+def _of_runs(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field("run_id", pa.string(), nullable=False), *schema])
+
+
+LOG_BATCH_SCHEMA = _of_runs(REPLICA_LOG_SCHEMA)
+"""The replicas' final logs, of many runs."""
+
+RUN_EVENT_SCHEMA = _of_runs(REPLICA_EVENT_SCHEMA)
+"""What the replicas reported, of many runs."""
+
+ANOMALY_SCHEMA = pa.schema(
+    [
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("topic_partition", pa.string(), nullable=False),
+        pa.field("anomaly", pa.string(), nullable=False),
+        pa.field("severity", pa.string(), nullable=False),
+        pa.field("offsets", pa.list_(pa.int64()), nullable=False),
+        pa.field("op_indexes", pa.list_(pa.int64()), nullable=False),
+        pa.field("replicas", pa.list_(pa.int64()), nullable=False),
+        pa.field("detail", pa.string(), nullable=False),
+        pa.field("evidence", pa.string(), nullable=False),
+    ]
+)
+"""``op_indexes`` are the ``invoke_index`` of the operations involved; ``detail`` is a sentence, ``evidence`` JSON."""
+
+DEFINITIONS: Mapping[AnomalyName, str] = MappingProxyType(
+    {
+        AnomalyName.LOST_WRITE: "an acknowledged value is missing where it must stand",
+        AnomalyName.DUPLICATE: "one value stands at several offsets",
+        AnomalyName.INCONSISTENT_OFFSETS: "several values were seen at one offset",
+        AnomalyName.PHANTOM_READ: "a value was read that nobody wrote",
+        AnomalyName.ABORTED_READ: "a value was read whose write definitely failed",
+        AnomalyName.UNCOMMITTED_READ: "a poll returned records at or above the high watermark that came with them",
+        AnomalyName.NONMONOTONIC_POLL: "a consumer's position went back",
+        AnomalyName.POLL_SKIP: "a consumer passed over a value that stands in the log",
+        AnomalyName.REALTIME_REORDER: "an append began after a longer log was known, and was placed before its end",
+        AnomalyName.STALE_READ: "a read that promised recency missed what was known before it began",
+        AnomalyName.HOLE: "an offset below the end of the log that no append can have filled",
+        AnomalyName.UNSEEN: "an acknowledged value that nothing has ever shown",
+        AnomalyName.DIVERGED_LOG: "two replicas hold different batches at one committed offset",
+        AnomalyName.EPOCH_REGRESSION: "leader epochs fall along a log",
+        AnomalyName.TWO_LEADERS: "two replicas led in one epoch",
+        AnomalyName.MALFORMED_OPERATION: "an operation was recorded without what its kind must have",
+        AnomalyName.CHECK_CRASHED: "a check raised, so that nothing is known of what it judges",
+    }
+)
+"""What each anomaly means, in one line, for reports."""

@@ -1,0 +1,110 @@
+"""From what was found and what was looked at to a verdict: valid, invalid or unknown.
+
+Owns the decision and its sentences. A verdict is *valid* only when everything that could have shown a violation was
+there to be looked at; a check that crashed or a history that was cut off is *unknown*, never valid. Source: the
+three-valued checkers of ``jepsen.checker``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from nemesis.checks.schemas import AnomalyName, Severity
+
+
+class Verdict(StrEnum):
+    """What is known of a run."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCounts:
+    """What a run did and what of it was looked at.
+
+    ``events`` counts the lines of the history, ``index_end`` is the last index plus one: they differ when lines are
+    missing. ``orphans`` are completions without an invocation. ``acked_checked`` are acknowledged appends that stand at
+    a known offset. ``epoch_max`` is -1 when no epoch is known.
+    """
+
+    events: int = 0
+    index_end: int = 0
+    orphans: int = 0
+    append_ok: int = 0
+    append_fail: int = 0
+    append_info: int = 0
+    poll_ok: int = 0
+    poll_fail: int = 0
+    poll_info: int = 0
+    acked_checked: int = 0
+    values_read: int = 0
+    faults: int = 0
+    replicas_dumped: int = 0
+    replicas_dumped_completely: int = 0
+    batches_dumped: int = 0
+    leader_elections: int = 0
+    truncations: int = 0
+    epochs: int = 0
+    epoch_max: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A verdict with one sentence for each reason, and warnings, which do not change it."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def decide(
+    *, counts: RunCounts, anomalies: Sequence[Mapping[str, Any]], complete: bool, problems: Sequence[str]
+) -> Decision:
+    """The verdict of one run: ``anomalies`` are its rows of ``ANOMALY_SCHEMA``, ``problems`` those of its files.
+
+    A violation convicts whatever else is unknown: nothing that is missing could make it good.
+    """
+    violations = _counted(anomalies, Severity.VIOLATION)
+    undecided = [*_gaps(counts, complete), *problems, *_counted(anomalies, Severity.UNKNOWN)]
+    warnings = tuple(_warnings(counts))
+    if violations:
+        return Decision(verdict=Verdict.INVALID, reasons=(*violations, *undecided), warnings=warnings)
+    if undecided:
+        return Decision(verdict=Verdict.UNKNOWN, reasons=tuple(undecided), warnings=warnings)
+    reason = f"{counts.append_ok} acknowledged writes and {counts.values_read} read values keep every promise"
+    return Decision(verdict=Verdict.VALID, reasons=(reason,), warnings=warnings)
+
+
+def _counted(anomalies: Sequence[Mapping[str, Any]], severity: Severity) -> tuple[str, ...]:
+    """One sentence for each kind of anomaly of this severity, in the order of ``AnomalyName``."""
+    found = [row["anomaly"] for row in anomalies if row["severity"] == severity]
+    suffix = "" if severity is Severity.VIOLATION else " (undecided)"
+    return tuple(f"{name}: {found.count(name)}{suffix}" for name in AnomalyName if name in found)
+
+
+def _gaps(counts: RunCounts, complete: bool) -> Iterator[str]:
+    if not complete:
+        yield "the history has no end: the run was cut off, and what it did after the last shard is not known"
+    if counts.events != counts.index_end:
+        yield f"the history has {counts.events} events but indexes up to {counts.index_end - 1}: lines are missing"
+    if counts.orphans:
+        yield f"{counts.orphans} completions have no invocation: the history is damaged"
+    if not counts.replicas_dumped_completely:
+        yield "no replica's log was read to its end, so what was finally kept is not known"
+    if not counts.append_ok:
+        yield "nothing was acknowledged, so nothing was promised"
+
+
+def _warnings(counts: RunCounts) -> Iterator[str]:
+    if counts.faults and max(counts.leader_elections, counts.epochs) <= 1:
+        yield "the faults did not bite: there was no change of leader during the run"
+
+
+def faults_bit(counts: RunCounts) -> bool:
+    """Whether leadership changed while the run went on: more than one election reported, or epoch found in the logs."""
+    return max(counts.leader_elections, counts.epochs) > 1

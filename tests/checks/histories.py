@@ -1,0 +1,98 @@
+"""Hand-made operations and replica logs, in the columns that the checks take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from nemesis.checks import (
+    LOG_BATCH_SCHEMA,
+    OPERATION_SCHEMA,
+    RUN_EVENT_SCHEMA,
+    CheckOptions,
+    judge_partitions,
+)
+
+Row = dict[str, Any]
+
+RUN, PARTITION = "run", "log-0"
+DEFAULTS: Row = {"process": 0, "limited": False, "strict": False, "seek": False, "type": "ok"}
+
+
+def operation(f: str, span: tuple[int, int | None], **fields: Any) -> Row:
+    """One operation from its invocation to its return (``None``: never); fields are columns."""
+    row: Row = dict.fromkeys(OPERATION_SCHEMA.names)
+    row |= DEFAULTS | {"run_id": RUN, "topic_partition": PARTITION, "f": f} | fields
+    invoked, returned = span
+    times = {"invoke_ns": invoked * 1000, "return_ns": None if returned is None else returned * 1000}
+    return row | {"invoke_index": invoked, "return_index": returned} | times
+
+
+def append(span: tuple[int, int | None], value: int, offset: int | None = None, **fields: Any) -> Row:
+    """An append; ok unless told otherwise."""
+    return operation("append", span, value=value, offset=offset, **fields)
+
+
+def poll(span: tuple[int, int | None], position: int, *records: tuple[int, int], f: str = "poll", **fields: Any) -> Row:
+    """A poll that asked from ``position`` and returned (offset, value) pairs."""
+    shown = [{"offset": offset, "value": value} for offset, value in records]
+    return operation(f, span, position=position, **({"records": shown} | fields))
+
+
+def replica_log(replica_id: int, batches: Sequence[tuple[int, Sequence[int] | None]], **fields: Any) -> list[Row]:
+    """The rows of a replica's log: batches of (epoch, values), one after the other; ``None`` is a control batch.
+
+    The log is complete and its high watermark is its end unless ``fields`` say otherwise.
+    """
+    rows: list[Row] = []
+    offset = fields.pop("base_offset", 0)
+    for epoch, values in batches:
+        count = 1 if values is None else len(values)
+        rows.append(
+            {
+                "run_id": RUN,
+                "topic_partition": PARTITION,
+                "replica_id": replica_id,
+                "base_offset": offset,
+                "last_offset": offset + count - 1,
+                "leader_epoch": epoch,
+                "crc": hash((tuple(values or ()), values is None)) % 2**32,
+                "is_control": values is None,
+                "values": None if values is None else list(values),
+                "log_start_offset": 0,
+                "complete": True,
+            }
+        )
+        offset += count
+    ends = {"high_watermark": offset, "log_end_offset": offset}
+    return [row | ends | fields for row in rows]
+
+
+def became_leader(replica_id: int, epoch: int) -> Row:
+    """What a replica reports when it becomes the leader."""
+    row = dict.fromkeys(RUN_EVENT_SCHEMA.names)
+    told = {"time_ns": 0, "replica_id": replica_id, "event": "became-leader", "epoch": epoch}
+    return row | {"run_id": RUN, "topic_partition": PARTITION} | told
+
+
+def judge(
+    operations: Sequence[Row],
+    logs: Sequence[Row] = (),
+    events: Sequence[Row] = (),
+    **options: Any,
+) -> list[Row]:
+    """The anomaly rows of hand-made rows."""
+    table = judge_partitions(
+        pa.Table.from_pylist(list(operations), schema=OPERATION_SCHEMA),
+        pa.Table.from_pylist(list(logs), schema=LOG_BATCH_SCHEMA),
+        pa.Table.from_pylist(list(events), schema=RUN_EVENT_SCHEMA),
+        CheckOptions(**options),
+    )
+    return list(table.to_pylist())
+
+
+def names(rows: Sequence[Row]) -> list[str]:
+    """The anomalies found, each once, sorted; those that only say *unknown* end in a question mark."""
+    return sorted({row["anomaly"] + ("?" if row["severity"] == "unknown" else "") for row in rows})

@@ -1,0 +1,354 @@
+"""Each anomaly in a small history that shows it, and in one that only looks like it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.checks.histories import Row, append, became_leader, judge, names, poll, replica_log
+
+SEEN = poll((90, 91), 0, (0, 10), (1, 11), (2, 12), process=9)
+THREE = [append((0, 1), 10, 0), append((2, 3), 11, 1), append((4, 5), 12, 2)]
+
+CONVICTED: dict[str, tuple[list[Row], list[Row], list[str]]] = {
+    "lost-write: passed over": (
+        [*THREE, poll((6, 7), 0, (0, 10), (2, 12))],
+        [],
+        ["lost-write", "poll-skip"],
+    ),
+    "lost-write: overwritten": (
+        [*THREE, append((6, None), 13, type="info"), poll((8, 9), 0, (0, 10), (1, 13), (2, 12))],
+        [],
+        ["inconsistent-offsets", "lost-write", "realtime-reorder"],
+    ),
+    "lost-write: final read is shorter": (
+        [*THREE, poll((6, 7), 0, (0, 10), (1, 11), f="final-read")],
+        [],
+        ["lost-write", "stale-read"],
+    ),
+    "lost-write: no offset, and the final read has not got it": (
+        [append((0, 1), 10, 0), append((2, 3), 11), poll((6, 7), 0, (0, 10), f="final-read")],
+        [],
+        ["lost-write"],
+    ),
+    "lost-write: a replica vouches for something else": (
+        THREE,
+        replica_log(1, [(1, [10, 11]), (2, None)]),
+        ["lost-write"],
+    ),
+    "lost-write: in no log of a majority": (
+        THREE,
+        replica_log(1, [(1, [10]), (1, [11])])
+        + replica_log(2, [(1, [10]), (1, [11])])
+        + replica_log(3, [(1, [10])], complete=False),
+        ["lost-write"],
+    ),
+    "duplicate": (
+        [*THREE, poll((6, 7), 0, (0, 10), (1, 11), (2, 12), (3, 11))],
+        [],
+        ["duplicate"],
+    ),
+    "duplicate: below a replica's high watermark": (
+        [*THREE, SEEN],
+        replica_log(1, [(1, [10, 11, 12, 10])]),
+        ["duplicate"],
+    ),
+    "inconsistent-offsets: two readers": (
+        [
+            append((0, None), 10, type="info"),
+            append((1, None), 11, type="info", process=1),
+            poll((2, 3), 0, (0, 10), process=2),
+            poll((4, 5), 0, (0, 11), process=3),
+        ],
+        [],
+        ["inconsistent-offsets"],
+    ),
+    "phantom-read": ([append((0, 1), 10, 0), poll((2, 3), 0, (0, 10), (1, 99))], [], ["phantom-read"]),
+    "phantom-read: in a replica's log": (
+        [append((0, 1), 10, 0)],
+        replica_log(1, [(1, [10, 99])]),
+        ["phantom-read"],
+    ),
+    "aborted-read": (
+        [append((0, 1), 10, 0), append((2, 3), 11, type="fail"), poll((4, 5), 0, (0, 10), (1, 11))],
+        [],
+        ["aborted-read"],
+    ),
+    "uncommitted-read": (
+        [*THREE, poll((6, 7), 0, (0, 10), (1, 11), (2, 12), high_watermark=2)],
+        [],
+        ["uncommitted-read"],
+    ),
+    "nonmonotonic-poll: goes back": (
+        [*THREE, poll((6, 7), 0, (0, 10), (1, 11), (2, 12)), poll((8, 9), 1, (1, 11), (2, 12))],
+        [],
+        ["nonmonotonic-poll"],
+    ),
+    "nonmonotonic-poll: below the position asked for": (
+        [*THREE, poll((6, 7), 2, (1, 11), (2, 12)), SEEN],
+        [],
+        ["nonmonotonic-poll"],
+    ),
+    "nonmonotonic-poll: inside one poll": (
+        [*THREE, poll((6, 7), 0, (0, 10), (2, 12), (1, 11))],
+        [],
+        ["nonmonotonic-poll"],
+    ),
+    "poll-skip: from one poll to the next": (
+        [*THREE, SEEN, poll((6, 7), 0, (0, 10)), poll((8, 9), 2, (2, 12))],
+        [],
+        ["poll-skip"],
+    ),
+    "poll-skip: after a seek": ([*THREE, SEEN, poll((6, 7), 0, (1, 11), (2, 12), seek=True)], [], ["poll-skip"]),
+    "poll-skip: after a seek that failed": (
+        [
+            *THREE,
+            SEEN,
+            poll((6, 7), 0, (0, 10), (1, 11), (2, 12)),
+            poll((8, 9), 0, seek=True, type="fail", records=None),
+            poll((10, 11), 0, (1, 11), (2, 12)),
+        ],
+        [],
+        ["poll-skip"],
+    ),
+    "realtime-reorder: two appends": (
+        [append((0, 1), 10, 1), append((2, 3), 11, 0, process=1), poll((4, 5), 0, (0, 11), (1, 10))],
+        [],
+        ["realtime-reorder"],
+    ),
+    "realtime-reorder: read before it was sent": (
+        [poll((0, 1), 0, (0, 10)), append((2, 3), 10, 0)],
+        [],
+        ["realtime-reorder"],
+    ),
+    "realtime-reorder: below a high watermark that was told": (
+        [poll((0, 1), 0, high_watermark=3), append((2, 3), 10, 2), poll((4, 5), 0, (2, 10))],
+        [],
+        ["realtime-reorder"],
+    ),
+    "realtime-reorder: of unknown outcome, placed by a read": (
+        [append((0, 1), 10, 1), append((2, None), 11, type="info"), poll((4, 5), 0, (0, 11), (1, 10), process=1)],
+        [],
+        ["realtime-reorder"],
+    ),
+    "stale-read": ([*THREE, poll((6, 7), 0, (0, 10), strict=True), SEEN], [], ["stale-read"]),
+    "unseen": ([*THREE, poll((6, 7), 0, (0, 10), (1, 11))], [], ["unseen?"]),
+    "diverged-log: both vouch for it": (
+        [append((0, 1), 10, 0), append((2, None), 11, type="info"), append((3, None), 12, type="info", process=1)],
+        replica_log(1, [(1, [10]), (2, [11])]) + replica_log(2, [(1, [10]), (1, [12])]),
+        ["diverged-log", "inconsistent-offsets"],
+    ),
+    "diverged-log: the same value in another epoch": (
+        [append((0, 1), 10, 0)],
+        replica_log(1, [(1, [10])]) + replica_log(2, [(2, [10])]),
+        ["diverged-log"],
+    ),
+    "diverged-log: equal again above": (
+        THREE,
+        replica_log(1, [(1, [10, 11]), (2, [12])])
+        + replica_log(2, [(1, [10, 11]), (2, [12])])
+        + replica_log(3, [(1, [10]), (1, [99]), (2, [12])], high_watermark=None),
+        ["diverged-log"],
+    ),
+    "diverged-log: not converged": (
+        [append((0, 1), 10, 0), append((2, 3), 11, 1)],
+        replica_log(1, [(1, [10]), (2, [11])]) + replica_log(2, [(1, [10]), (1, [99])], high_watermark=1),
+        ["diverged-log?"],
+    ),
+    "epoch-regression: in a log": (
+        [append((0, 1), 10, 0), append((2, 3), 11, 1)],
+        replica_log(1, [(2, [10]), (1, [11])]),
+        ["epoch-regression"],
+    ),
+    "epoch-regression: in acknowledgements": (
+        [
+            append((0, 1), 10, 0, leader_epoch=2),
+            append((2, 3), 11, 1, leader_epoch=1),
+            poll((4, 5), 0, (0, 10), (1, 11)),
+        ],
+        [],
+        ["epoch-regression"],
+    ),
+    "malformed-operation: no value": ([append((0, 1), 10, 0) | {"value": None}], [], ["malformed-operation?"]),
+    "malformed-operation: no records": ([poll((0, 1), 0, records=None)], [], ["malformed-operation?"]),
+    "lost-write: not decoded": (
+        THREE,
+        [row | {"values": None, "is_control": False} for row in replica_log(1, [(1, [10, 11, 12])])],
+        ["lost-write?"],
+    ),
+}
+
+INNOCENT: dict[str, tuple[list[Row], list[Row]]] = {
+    "lost-write: only beyond what was read": ([*THREE, poll((6, 7), 0, (0, 10), process=1), SEEN], []),
+    "lost-write: read from above its offset": ([*THREE, poll((6, 7), 1, (1, 11), process=1), SEEN], []),
+    "lost-write: the final read began before": (
+        [*THREE[:2], append((4, 9), 12, 2), poll((6, 8), 0, (0, 10), (1, 11), f="final-read"), SEEN],
+        [],
+    ),
+    "lost-write: the final read went on": (
+        [
+            *THREE,
+            poll((6, 7), 0, (0, 10), (1, 11), f="final-read", limited=True),
+            poll((8, 9), 2, (2, 12), f="final-read"),
+        ],
+        [],
+    ),
+    "lost-write: above what a late replica vouches for": (
+        [*THREE, SEEN],
+        replica_log(1, [(1, [10]), (1, [11, 12])]) + replica_log(2, [(1, [10])], high_watermark=1),
+    ),
+    "lost-write: a minority of the logs": (
+        [*THREE, SEEN],
+        replica_log(1, [(1, [10])]) + replica_log(2, [(1, [10])], complete=False) + replica_log(3, [], complete=False),
+    ),
+    "lost-write: in an uncommitted tail": (
+        [*THREE, SEEN],
+        replica_log(1, [(1, [10, 11]), (1, [12])], high_watermark=2) + replica_log(2, [(1, [10, 11])]),
+    ),
+    "duplicate: one value read twice at its offset": ([*THREE, SEEN, poll((6, 7), 1, (1, 11), process=5)], []),
+    "duplicate: in an uncommitted tail": ([*THREE, SEEN], replica_log(1, [(1, [10, 11, 12, 10])], high_watermark=3)),
+    "phantom-read: the write is of unknown outcome": (
+        [append((0, None), 10, type="info"), poll((1, 2), 0, (0, 10), process=1)],
+        [],
+    ),
+    "phantom-read: a control record between": (
+        [append((0, 1), 10, 1), append((2, 3), 11, 3), poll((4, 5), 0, (1, 10), (3, 11), strict=True)],
+        replica_log(1, [(1, None), (1, [10]), (2, None), (2, [11])]),
+    ),
+    "aborted-read: failed once, then written": (
+        [append((0, 1), 10, type="fail"), append((2, 3), 10, 0), poll((4, 5), 0, (0, 10))],
+        [],
+    ),
+    "uncommitted-read: just below": (
+        [*THREE, poll((6, 7), 0, (0, 10), (1, 11), (2, 12), high_watermark=3)],
+        [],
+    ),
+    "nonmonotonic-poll: another process": ([*THREE, SEEN, poll((92, 93), 0, (0, 10), process=8)], []),
+    "nonmonotonic-poll: an explicit seek": ([*THREE, SEEN, poll((92, 93), 0, (0, 10), process=9, seek=True)], []),
+    "nonmonotonic-poll: a final read begins again": (
+        [*THREE, SEEN, SEEN | {"f": "final-read", "invoke_index": 95}],
+        [],
+    ),
+    "nonmonotonic-poll: after a seek that failed": (
+        [
+            *THREE,
+            poll((6, 7), 0, (0, 10), (1, 11), (2, 12)),
+            poll((8, 9), 0, seek=True, type="fail", records=None),
+            poll((10, 11), 0, (0, 10)),
+        ],
+        [],
+    ),
+    "poll-skip: only offsets that hold no value": (
+        [append((0, 1), 10, 0), append((2, 3), 11, 10**15), poll((4, 5), 0, (0, 10)), poll((6, 7), 1, (10**15, 11))],
+        [],
+    ),
+    "poll-skip: a poll that returned nothing between": (
+        [*THREE, poll((6, 7), 0, (0, 10)), poll((8, 9), 1), poll((10, 11), 1, (1, 11), (2, 12))],
+        [],
+    ),
+    "realtime-reorder: the appends overlap": (
+        [append((0, 3), 10, 1), append((2, 5), 11, 0, process=1), poll((6, 7), 0, (0, 11), (1, 10))],
+        [],
+    ),
+    "stale-read: the read overlaps the append": (
+        [
+            append((0, 1), 10, 0),
+            append((2, 5), 11, 1),
+            poll((4, 6), 0, (0, 10), strict=True, process=1),
+            poll((7, 8), 1, (1, 11), process=1),
+        ],
+        [],
+    ),
+    "stale-read: it stopped at its limit": ([*THREE, poll((6, 7), 0, (0, 10), strict=True, limited=True), SEEN], []),
+    "stale-read: nothing was promised": ([*THREE, poll((6, 7), 0, (0, 10)), SEEN], []),
+    "stale-read: it began at the end": ([*THREE, SEEN, poll((92, 93), 3, strict=True)], []),
+    "unseen: a replica holds it": (THREE, replica_log(1, [(1, [10, 11, 12])])),
+    "diverged-log: an uncommitted tail below nobody's high watermark": (
+        [append((0, 1), 10, 0)],
+        replica_log(1, [(1, [10]), (2, [11])], high_watermark=1)
+        + replica_log(2, [(1, [10]), (1, [99])], high_watermark=1),
+    ),
+    "diverged-log: one is shorter": (
+        [*THREE, SEEN],
+        replica_log(1, [(1, [10, 11]), (1, [12])]) + replica_log(2, [(1, [10, 11])]),
+    ),
+    "epoch-regression: epochs may stay and leap": (
+        [append((0, 1), 10, 0, leader_epoch=1), append((2, 3), 11, 1, leader_epoch=7)],
+        replica_log(1, [(1, [10]), (7, [11])]),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONVICTED)
+def test_convicted(case: str) -> None:
+    """The history shows exactly the anomalies that it was made for."""
+    operations, logs, expected = CONVICTED[case]
+    assert names(judge(operations, logs)) == expected
+
+
+@pytest.mark.parametrize("case", INNOCENT)
+def test_innocent(case: str) -> None:
+    """The history comes near to an anomaly and shows none."""
+    operations, logs = INNOCENT[case]
+    assert judge(operations, logs) == []
+
+
+@pytest.mark.parametrize("case", CONVICTED)
+def test_evidence_names_operations(case: str) -> None:
+    """Each row says in words and in JSON what was found, and names operations or replicas that exist."""
+    operations, logs, _ = CONVICTED[case]
+    for row in judge(operations, logs):
+        assert row["detail"]
+        assert isinstance(json.loads(row["evidence"]), dict)
+        assert set(row["op_indexes"]) <= {operation["invoke_index"] for operation in operations}
+        assert set(row["replicas"]) <= {log["replica_id"] for log in logs}
+        assert row["op_indexes"] or row["replicas"]
+
+
+@pytest.mark.parametrize("case", CONVICTED)
+def test_row_order_does_not_matter(case: str) -> None:
+    """Rows in another order give the same anomalies."""
+    operations, logs, _ = CONVICTED[case]
+    assert judge(operations[::-1], logs[::-1]) == judge(operations, logs)
+
+
+def test_two_leaders() -> None:
+    """Two replicas that became leader in one epoch are convicted; one that did so twice, or in two epochs, is not."""
+    assert names(judge([], [], [became_leader(1, 3), became_leader(2, 3)])) == ["two-leaders"]
+    assert judge([], [], [became_leader(1, 3), became_leader(1, 3), became_leader(2, 4)]) == []
+
+
+HOLES: dict[str, tuple[list[Row], list[str]]] = {
+    "nobody": ([append((0, 1), 10, 0), append((2, 3), 11, 2), poll((4, 5), 0, (0, 10))], ["hole"]),
+    "somebody of unknown outcome": (
+        [append((0, 1), 10, 0), append((1, None), 99, type="info"), append((2, 3), 11, 2)],
+        [],
+    ),
+    "who came too late": ([append((0, 1), 11, 1), append((2, None), 99, type="info")], ["hole"]),
+    "who failed": ([append((0, None), 99, type="fail"), append((2, 3), 11, 1)], ["hole"]),
+    "one for two holes": ([append((0, None), 99, type="info"), append((2, 3), 11, 2)], ["hole"]),
+    "two for two holes": (
+        [append((0, None), 98, type="info"), append((1, None), 99, type="info", process=1), append((2, 3), 11, 2)],
+        [],
+    ),
+    "sparse": ([append((0, 1), 11, 10**17)], ["hole"]),
+}
+
+
+@pytest.mark.parametrize("case", HOLES)
+def test_holes(case: str) -> None:
+    """Offsets that were never seen need as many appends that can stand there, and count only in a gapless log."""
+    operations, expected = HOLES[case]
+    decided = [name for name in names(judge(operations, gapless=True)) if not name.endswith("?")]
+    assert decided == expected
+    assert "hole" not in names(judge(operations))
+
+
+def test_many_rows_are_counted_not_listed() -> None:
+    """More than a hundred anomalies of a kind in one topic-partition end in a row that counts the others."""
+    polls: list[dict[str, Any]] = [poll((i, i + 1), 0, (i, i)) for i in range(0, 300, 2)]
+    rows = [row for row in judge(polls) if row["anomaly"] == "phantom-read"]
+    assert len(rows) == 101
+    assert any(json.loads(row["evidence"]) == {"more": 50} for row in rows)
