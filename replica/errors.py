@@ -1,7 +1,8 @@
 """Kafka's error names, and what each says about a write.
 
 Owns the closed set of protocol errors and the rule that a client and a checker live by: after an error, is the write
-*definitely not* in the log, or is that *unknown*? Source: PROTOCOL.md 1.4 in spirit, Kafka's ``Errors`` for the names.
+*definitely not* in the log, or is that *unknown*? Source: Kafka's ``Errors`` for the names, ``ReplicaManager`` and
+``DelayedProduce`` for when each is raised.
 """
 
 from __future__ import annotations

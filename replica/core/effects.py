@@ -54,7 +54,11 @@ class Append:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flush:
-    """Bring everything below ``end_offset`` to stable storage and report ``Flushed``; may be merged with later ones."""
+    """Bring everything below ``end_offset`` to stable storage and report ``Flushed``.
+
+    Flushes of one log may be merged, but their reports come in the order in which they were asked for. Hence a log that
+    is flushed to its end has no report outstanding, and only such a log is ever truncated.
+    """
 
     topic_partition: TopicPartition
     end_offset: Offset

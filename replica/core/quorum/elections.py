@@ -106,12 +106,13 @@ def pump_prospective(q: QuorumLogState, role: Prospective, now_ms: int) -> None:
 
 
 def _return_to_known_leader(q: QuorumLogState, now_ms: int) -> None:
-    """The others hear from a leader or have better logs: fetch from the recorded leader again, or wait for a new one."""
+    """The others hear from a leader or have better logs: fetch from the recorded leader, or wait for a new one."""
     leader_id = q.quorum_state.leader_id
     if leader_id is None or leader_id == q.replica_id:
         become_unattached(q, q.epoch, now_ms)
     else:
-        become_follower(q, q.epoch, leader_id, now_ms)
+        # It has been silent for a fetch timeout already; if it stays silent, the next attempt comes sooner.
+        become_follower(q, q.epoch, leader_id, now_ms, fetch_timeout_ms=q.election_timeout_ms())
 
 
 def pump_candidate(q: QuorumLogState, role: Candidate, now_ms: int) -> None:

@@ -1,8 +1,7 @@
 """Taking a Fetch: fence it, find divergence, believe its offset, and only then answer or park it.
 
 A follower's fetch offset is its acknowledgement, so the order matters: a fenced or diverged follower acknowledges
-nothing
-(KAFKA-13141), and a valid offset moves the high watermark before the answer is made, so the answer carries the new one.
+nothing (KAFKA-13141), and a valid offset moves the high watermark first, so that the answer carries the new one.
 
 Source: Kafka ``KafkaRaftClient.handleFetchRequest``.
 """

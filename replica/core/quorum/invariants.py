@@ -2,9 +2,9 @@
 
 Two kinds: clauses about one state, and clauses about a step (the state before and after). They are checked after every
 step in the simulator and in debug builds (``python -O`` leaves them out). A clause that fails is our own mistake, hence
-an
-``AssertionError`` with the values. Source: Kafka ``RaftEventSimulationTest``, ``QuorumState``; LogCabin's idea of
-clauses.
+an ``AssertionError`` with the values.
+
+Source: Kafka ``RaftEventSimulationTest``, ``QuorumState``; LogCabin's idea of clauses.
 """
 
 from __future__ import annotations

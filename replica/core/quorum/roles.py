@@ -99,8 +99,7 @@ class Leader:
 class Follower:
     """Fetches from ``leader_id``. At most one request is out (``pending``); the next goes out at ``retry_at_ms``.
 
-    ``reconciled`` is false while the follower has yet to ask OffsetForLeaderEpoch where its log parts from the
-    leader's.
+    ``reconciled`` is false while the follower has yet to ask OffsetForLeaderEpoch where the two logs part.
     """
 
     name: ClassVar[str] = "follower"

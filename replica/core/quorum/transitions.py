@@ -126,7 +126,9 @@ def become_leader(q: QuorumLogState, now_ms: int) -> None:
     )
 
 
-def become_follower(q: QuorumLogState, epoch: Epoch, leader_id: ReplicaId, now_ms: int) -> None:
+def become_follower(
+    q: QuorumLogState, epoch: Epoch, leader_id: ReplicaId, now_ms: int, *, fetch_timeout_ms: int | None = None
+) -> None:
     """Follow ``leader_id``, the leader of ``epoch``, durably remembered."""
     assert leader_id != q.replica_id, leader_id
     assert epoch >= q.epoch, (epoch, q.epoch)
@@ -140,7 +142,7 @@ def become_follower(q: QuorumLogState, epoch: Epoch, leader_id: ReplicaId, now_m
         q,
         Follower(
             leader_id=leader_id,
-            fetch_deadline_ms=now_ms + q.quorum.fetch_timeout_ms,
+            fetch_deadline_ms=now_ms + (fetch_timeout_ms or q.quorum.fetch_timeout_ms),
             reconciled=q.quorum.truncate_on_fetch,
         ),
     )
@@ -171,7 +173,9 @@ def observe_leader(q: QuorumLogState, leader: CurrentLeader | None, now_ms: int)
         become_follower(q, leader.leader_epoch, leader.leader_id, now_ms)
     elif q.quorum_state.leader_id != leader.leader_id:
         q.halt(f"two leaders in epoch {q.epoch}: {q.quorum_state.leader_id} is recorded, {leader.leader_id} claims it")
-    elif isinstance(q.role, Unattached | Prospective):
+    elif isinstance(q.role, Unattached) and not q.is_voter:
+        # A voter that gave this leader up does not take others' word that it lives: they may merely not know better,
+        # and a campaign that ends with every such word never wins. An observer has only their word.
         become_follower(q, leader.leader_epoch, leader.leader_id, now_ms)
 
 

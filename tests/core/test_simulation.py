@@ -1,0 +1,164 @@
+"""Whole quorums on virtual time: Kafka's RaftEventSimulationTest scenarios, a hostile climate, and wrong rules.
+
+A failing seed is repeated with ``pytest tests/core/test_simulation.py -k 'name and seed'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.rules import Rules, Truncation
+from replica.ids import EpochEndOffset, Offset, ReplicaId
+from tests.core.simulated import CONFIG, Climate, PromiseBrokenError, SimulatedCluster
+
+SEEDS = range(8)
+HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.002, flush_ms=(1, 40))
+
+
+def everyone_reached(cluster: SimulatedCluster, high_watermark: int) -> Callable[[], bool]:
+    """Build the condition that every running replica knows this high watermark."""
+    return lambda: all((node.log.log.high_watermark or 0) >= high_watermark for node in cluster.running())
+
+
+@pytest.mark.parametrize("voters", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_can_elect_initial_leader(seed: int, voters: int) -> None:
+    """From nothing, all replicas agree on a leader and reach a high watermark of 10."""
+    cluster = SimulatedCluster(seed, voters=voters)
+    assert cluster.run(everyone_reached(cluster, 10), within_ms=30_000), cluster.now_ms
+    assert len({node.log.leader_id for node in cluster.running()}) == 1
+
+
+@pytest.mark.parametrize("graceful", [True, False])
+@pytest.mark.parametrize("voters", [3, 4, 5])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_can_elect_new_leader_after_old_leader_failure(seed: int, voters: int, graceful: bool) -> None:
+    """After the leader stops or dies the others go on, and it catches up when it comes back."""
+    cluster = SimulatedCluster(seed, voters=voters)
+    assert cluster.run(everyone_reached(cluster, 10), within_ms=30_000), cluster.now_ms
+    leader = cluster.leader()
+    assert leader is not None
+    if graceful:
+        cluster.resign(leader.replica_id)
+        assert cluster.run(lambda: cluster.leader() not in (None, leader), within_ms=30_000), cluster.now_ms
+    cluster.crash(leader.replica_id)
+    assert cluster.run(everyone_reached(cluster, 20), within_ms=30_000), cluster.now_ms
+    cluster.start(leader.replica_id)
+    assert cluster.run(everyone_reached(cluster, cluster.promises.high_watermark + 10), within_ms=30_000)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_can_make_progress_if_majority_is_reachable(seed: int) -> None:
+    """With {0,1} cut off from {2,3,4} the majority goes on, the minority does not, and all converge afterwards."""
+    cluster = SimulatedCluster(seed, voters=5)
+    assert cluster.run(everyone_reached(cluster, 10), within_ms=30_000), cluster.now_ms
+    cluster.isolate(0, 1)
+    minority = [cluster.nodes[ReplicaId(n)] for n in (0, 1)]
+    majority = [cluster.nodes[ReplicaId(n)] for n in (2, 3, 4)]
+    target = 2 * max(node.disk.end for node in cluster.running())
+    assert cluster.run(
+        lambda: all((node.log.log.high_watermark or 0) >= target for node in majority), within_ms=60_000
+    ), cluster.now_ms
+    assert max(node.log.log.high_watermark or 0 for node in minority) < target
+    cluster.heal()
+    assert cluster.run(everyone_reached(cluster, target), within_ms=30_000), cluster.now_ms
+    for node in cluster.running():
+        cluster.promises.check_acknowledged(node, below=Offset(target))
+
+
+def storm(seed: int, *, rules: Callable[[], Rules] = Rules, truncate_on_fetch: bool = True) -> SimulatedCluster:
+    """Partitions, crashes with unflushed suffixes lost, loss and duplication for a while; then calm until all agree."""
+    config = replace(CONFIG, truncate_on_fetch=truncate_on_fetch)
+    cluster = SimulatedCluster(seed, climate=replace(HOSTILE), rules=rules, config=config)
+    for _ in range(8):
+        cluster.isolate(cluster.random.randrange(3))
+        cluster.run(lambda: False, within_ms=cluster.random.randrange(500, 8000))
+        cluster.heal()
+        cluster.run(lambda: False, within_ms=cluster.random.randrange(100, 4000))
+    cluster.climate = Climate()
+    cluster.run(lambda: len(cluster.running()) == 3, within_ms=5_000)
+    target = cluster.promises.high_watermark + 10
+    assert cluster.run(everyone_reached(cluster, target), within_ms=60_000), f"seed {seed}: no progress after healing"
+    for node in cluster.running():
+        cluster.promises.check_acknowledged(node, below=Offset(target))
+    return cluster
+
+
+@pytest.mark.parametrize("truncate_on_fetch", [True, False])
+@pytest.mark.parametrize("seed", range(15))
+def test_keeps_its_promises_in_a_storm(seed: int, truncate_on_fetch: bool) -> None:
+    """Under partitions, crashes, loss and duplication nothing committed or acknowledged changes, and all recover."""
+    cluster = storm(seed, truncate_on_fetch=truncate_on_fetch)
+    assert len(cluster.promises.acknowledged) > 50, len(cluster.promises.acknowledged)
+
+
+class VoteWithoutComparingLogs(Rules):
+    """Any candidate will do."""
+
+    def candidate_log_is_up_to_date(
+        self, *, candidate_epoch: int, candidate_end: int, own_epoch: int, own_end: int
+    ) -> bool:
+        return True
+
+
+class HighWatermarkOfTheFastest(Rules):
+    """Counts the furthest replica instead of a majority."""
+
+    def quorum_high_watermark(
+        self, *, voter_end_offsets: Sequence[Offset], epoch_start_offset: Offset, current: Offset | None
+    ) -> Offset | None:
+        return max(voter_end_offsets)
+
+
+class AcknowledgeBeforeReplication(Rules):
+    """Answers ``acks=all`` as soon as the leader has appended."""
+
+    def produce_is_committed(self, *, end_offset: Offset, high_watermark: Offset | None) -> bool:
+        return True
+
+
+class TruncateNothing(Rules):
+    """Takes the leader's answer and keeps its own records."""
+
+    def truncation(self, *, epochs: LeaderEpochCache, log_end_offset: Offset, leader: EpochEndOffset) -> Truncation:
+        return Truncation(end_offset=log_end_offset, done=True)
+
+
+WRONG: list[type[Rules]] = [
+    VoteWithoutComparingLogs,
+    HighWatermarkOfTheFastest,
+    AcknowledgeBeforeReplication,
+    TruncateNothing,
+]
+
+
+@pytest.mark.parametrize("rules", WRONG, ids=lambda rules: rules.__name__)
+def test_a_storm_convicts_wrong_rules(rules: type[Rules]) -> None:
+    """Each wrong decision breaks a promise within a few storms, so a green storm means something."""
+    for seed in range(20):
+        try:
+            storm(seed, rules=rules)
+        except AssertionError:
+            return
+    pytest.fail(f"{rules.__name__} survived 20 storms")
+
+
+def test_the_same_seed_gives_the_same_world() -> None:
+    """A simulated run is a function of its seed, so that a failing one can be repeated."""
+    worlds = [storm(3) for _ in range(2)]
+    logs = [[batch.data for batch in world.nodes[ReplicaId(0)].disk.batches] for world in worlds]
+    assert logs[0] == logs[1]
+    assert worlds[0].now_ms == worlds[1].now_ms
+
+
+def test_promises_notice_a_lost_acknowledgement() -> None:
+    """The judge itself can fail: an acknowledged record that no log holds is named."""
+    cluster = SimulatedCluster(0)
+    assert cluster.run(everyone_reached(cluster, 10), within_ms=30_000)
+    cluster.promises.acknowledged[Offset(5)] = b"never written"
+    with pytest.raises(PromiseBrokenError, match="never lost"):
+        cluster.promises.check_acknowledged(cluster.nodes[ReplicaId(0)], below=Offset(10))
