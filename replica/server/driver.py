@@ -146,10 +146,10 @@ class Driver:
                 self._step(self._events.popleft())
         finally:
             self._stepping = False
-        self._arm_timer()
-        if self._stepped is not None:
-            self._stepped.set_result(None)
-            self._stepped = None
+            self._arm_timer()
+            if self._stepped is not None:
+                self._stepped.set_result(None)
+                self._stepped = None
 
     def _step(self, event: Event) -> None:
         now_ms = self._clock_ms()
@@ -208,9 +208,9 @@ class Driver:
 
     def _resolve(self, call_id: CallId, make_response: Callable[[], Response]) -> None:
         """Answer the call, unless its caller has given up: then its records need not be read either."""
-        reply = self._calls.pop(call_id, None)
-        if reply is not None:
-            reply.set_result(make_response())
+        if call_id in self._calls:
+            response = make_response()
+            self._calls.pop(call_id).set_result(response)
 
     def _with_records(self, reply: ReplyWithRecords) -> Response:
         log = self._logs[reply.topic_partition]

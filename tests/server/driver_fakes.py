@@ -1,0 +1,146 @@
+"""Fakes of the driver's ports: a scripted core, a log in memory, peers that answer on demand, an observer that notes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+
+from replica.core.effects import Effect, QuorumState
+from replica.core.events import Event
+from replica.core.messages import PeerRequest, Response
+from replica.ids import EpochEntry, Offset, ReplicaId, TopicPartition
+from replica.records import RecordBatch
+from replica.storage import StorageError
+
+LOG = TopicPartition("log", 0)
+PATIENCE_SECONDS = 10.0
+
+Script = Callable[[Event], tuple[Effect, ...]]
+
+
+class ScriptedCore:
+    """A core that answers each event as its script says, and remembers them all."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.events: list[Event] = []
+        self.deadline_ms: int | None = None
+        self._depth = 0
+
+    def step(self, event: Event, now_ms: int) -> tuple[Effect, ...]:
+        """Take one event; a step inside a step is a mistake of the driver."""
+        assert self._depth == 0, f"{event} came inside another step"
+        self._depth += 1
+        try:
+            self.events.append(event)
+            return self.script(event)
+        finally:
+            self._depth -= 1
+
+    def seen(self, kind: type[Event]) -> list[Event]:
+        """Return the events of one kind so far, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class FakeLog:
+    """A log that notes what is done to it in ``journal``, and fails or waits where it is told to."""
+
+    def __init__(self) -> None:
+        self.journal: list[str] = []
+        self.failing: str | None = None
+        self.on_append: Callable[[], None] = lambda: None
+        self.end_offset = Offset(0)
+        self.flush_may_end = threading.Event()
+        self.flush_may_end.set()
+        self.flush_began = threading.Event()
+        self.flushes = 0
+
+    def append(self, batches: Sequence[RecordBatch]) -> None:
+        """Note the batches and move the end."""
+        self._note(f"append {len(batches)}")
+        self.on_append()
+        self.end_offset = batches[-1].end_offset if batches else self.end_offset
+
+    def flush(self) -> Offset:
+        """Wait until the test lets it end; return the end as it was at the beginning."""
+        end_offset = self.end_offset
+        self.flushes += 1
+        self.flush_began.set()
+        assert self.flush_may_end.wait(PATIENCE_SECONDS), "the test never let the flush end"
+        if self.failing == "flush":
+            raise StorageError("the platter is gone: /data/0.log")
+        return end_offset
+
+    def truncate(self, end_offset: Offset) -> None:
+        """Note where the log was cut."""
+        self._note(f"truncate {end_offset}")
+        self.end_offset = end_offset
+
+    def store_epochs(self, entries: Sequence[EpochEntry]) -> None:
+        """Note that the epochs were stored."""
+        self._note(f"epochs {len(entries)}")
+
+    def store_quorum_state(self, state: QuorumState) -> None:
+        """Note the epoch that was stored."""
+        self._note(f"quorum-state {state.leader_epoch}")
+
+    def read(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
+        """Note the range and return it as text."""
+        self._note(f"read {start_offset}..{end_offset}")
+        return f"{start_offset}..{end_offset}".encode()
+
+    def _note(self, what: str) -> None:
+        if self.failing == what.split()[0]:
+            raise StorageError(f"cannot {what}: /data/0.log")
+        self.journal.append(what)
+
+
+class FakeTransport:
+    """Peers that answer when the test says so."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[ReplicaId, PeerRequest]] = []
+        self.answers: list[asyncio.Future[Response]] = []
+
+    async def call(self, replica_id: ReplicaId, request: PeerRequest, timeout_ms: int) -> Response:
+        """Wait for the answer that the test sets."""
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self.calls.append((replica_id, request))
+        self.answers.append(answer)
+        return await answer
+
+
+class NotingObserver:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.steps: list[Event] = []
+        self.flushed: list[Offset] = []
+        self.unreachable: list[ReplicaId] = []
+        self.halted: list[str] = []
+
+    def on_step(self, event: Event, effects: tuple[Effect, ...], now_ms: int) -> None:
+        """Note the step."""
+        self.steps.append(event)
+
+    def on_flushed(self, topic_partition: TopicPartition, end_offset: Offset, seconds: float) -> None:
+        """Note the flush."""
+        self.flushed.append(end_offset)
+
+    def on_peer_unreachable(self, replica_id: ReplicaId, request: PeerRequest, reason: str) -> None:
+        """Note the peer."""
+        self.unreachable.append(replica_id)
+
+    def on_halted(self, reason: str, error: Exception | None) -> None:
+        """Note the reason."""
+        self.halted.append(reason)
+
+
+async def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Let the loop turn until ``condition`` holds; fail with ``what`` when patience ends."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + PATIENCE_SECONDS
+    while not condition():
+        assert loop.time() < deadline, f"{what} did not happen within {PATIENCE_SECONDS} s"
+        await asyncio.sleep(0.001)

@@ -1,0 +1,53 @@
+"""The address table: overrides win, and what is malformed is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.ids import ReplicaId
+from replica.server.addresses import AddressTable, InvalidAddressError, check_address, parse_entries
+
+ONE, TWO = ReplicaId(1), ReplicaId(2)
+
+
+def test_an_override_wins_over_the_advertised_address() -> None:
+    """A replica that the given table names is dialled there, any other at its advertised address."""
+    table = AddressTable(advertised={ONE: "a:1", TWO: "b:2"}, overrides={TWO: "proxy:9"})
+    assert (table.address_of(ONE), table.address_of(TWO)) == ("a:1", "proxy:9")
+    assert table.as_mapping() == {ONE: "a:1", TWO: "proxy:9"}
+
+
+def test_an_unknown_replica_is_an_error_that_names_the_known_ones() -> None:
+    """Asking for a replica without an address fails with the replicas that have one."""
+    table = AddressTable(advertised={ONE: "a:1"}, overrides={})
+    with pytest.raises(InvalidAddressError, match="replica 3; the table names 1"):
+        table.address_of(ReplicaId(3))
+
+
+def test_entries_are_read() -> None:
+    """ID=HOST:PORT entries become a table, an IPv6 host in brackets included."""
+    assert parse_entries(["1=127.0.0.1:9092", "2=[::1]:9093"]) == {ONE: "127.0.0.1:9092", TWO: "[::1]:9093"}
+
+
+@pytest.mark.parametrize(
+    ("entries", "complaint"),
+    [
+        (["localhost:9092"], "is not ID=HOST:PORT"),
+        (["x=localhost:9092"], "is not ID=HOST:PORT"),
+        (["1=localhost"], "is not HOST:PORT"),
+        (["1=:9092"], "is not HOST:PORT"),
+        (["1=localhost:0"], "is not between 1 and 65535"),
+        (["1=localhost:65536"], "is not between 1 and 65535"),
+        (["1=::1:9092"], "is not HOST:PORT"),
+        (["1=a:1", "1=b:1"], "replica 1 is named twice"),
+    ],
+)
+def test_malformed_entries_are_named(entries: list[str], complaint: str) -> None:
+    """An entry that cannot be used is refused with what it should look like."""
+    with pytest.raises(InvalidAddressError, match=complaint):
+        parse_entries(entries)
+
+
+def test_a_listener_may_ask_for_any_free_port() -> None:
+    """Port 0 is accepted where the caller allows it."""
+    check_address("127.0.0.1:0", port_min=0)

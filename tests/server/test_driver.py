@@ -1,0 +1,339 @@
+"""The driver: effects in order, one step at a time, flushes merged, and nothing promised after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from replica.core.effects import (
+    Append,
+    Effect,
+    Flush,
+    Halt,
+    QuorumState,
+    Reply,
+    ReplyWithRecords,
+    Send,
+    StoreEpochs,
+    StoreQuorumState,
+    Truncate,
+)
+from replica.core.events import (
+    Event,
+    Flushed,
+    RequestReceived,
+    ResponseReceived,
+    SendFailed,
+    Started,
+    StorageFailed,
+    Ticked,
+)
+from replica.core.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from replica.errors import ErrorCode
+from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
+from replica.records import RecordBatch, encode_batch
+from replica.server.driver import Driver, ReplicaStoppedError, monotonic_ms
+from replica.server.transport import TransportError
+from tests.server.driver_fakes import LOG, FakeLog, FakeTransport, NotingObserver, Script, ScriptedCore, wait_until
+
+ASK = ListOffsetsRequest(topic_partition=LOG, latest=True)
+ANSWER = ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(7))
+BEGIN = BeginQuorumEpochRequest(topic_partition=LOG, leader_id=ReplicaId(1), leader_epoch=Epoch(3))
+
+
+class Rig:
+    """A driver over fakes."""
+
+    def __init__(self, script: Script) -> None:
+        self.core = ScriptedCore(script)
+        self.log = FakeLog()
+        self.transport = FakeTransport()
+        self.observer = NotingObserver()
+        self.driver = Driver(core=self.core, logs={LOG: self.log}, transport=self.transport, observer=self.observer)
+
+
+@asynccontextmanager
+async def running(script: Script) -> AsyncIterator[Rig]:
+    rig = Rig(script)
+    rig.driver.start()
+    try:
+        yield rig
+    finally:
+        rig.log.flush_may_end.set()
+        await rig.driver.stop()
+
+
+def on(kind: type[Event], effects: Callable[[Event], tuple[Effect, ...]]) -> Script:
+    """Answer events of one kind, and all others with nothing."""
+    return lambda event: effects(event) if isinstance(event, kind) else ()
+
+
+def on_request(*effects: Callable[[CallId], Effect]) -> Script:
+    return on(RequestReceived, lambda event: tuple(effect(event.call_id) for effect in effects))  # type: ignore[union-attr]
+
+
+def reply(call_id: CallId) -> Effect:
+    return Reply(call_id=call_id, response=ANSWER)
+
+
+def batch(base_offset: int) -> RecordBatch:
+    return encode_batch([b"v"], base_offset=base_offset, leader_epoch=1)
+
+
+def flush(end_offset: int) -> Flush:
+    return Flush(topic_partition=LOG, end_offset=Offset(end_offset))
+
+
+async def test_effects_are_performed_in_order() -> None:
+    """What stands before a reply in the effects of a step has been stored when the reply goes out."""
+    script = on_request(
+        lambda _: StoreQuorumState(topic_partition=LOG, state=QuorumState(leader_epoch=Epoch(4))),
+        lambda _: Truncate(topic_partition=LOG, end_offset=Offset(0)),
+        lambda _: StoreEpochs(topic_partition=LOG, entries=()),
+        lambda _: Append(topic_partition=LOG, batches=(batch(0),)),
+        reply,
+    )
+    async with running(script) as rig:
+        assert await rig.driver.call(ASK) == ANSWER
+        assert rig.log.journal == ["quorum-state 4", "truncate 0", "epochs 0", "append 1"]
+
+
+async def test_started_comes_first_and_once() -> None:
+    """The first event of a core is Started, and no other event is."""
+    async with running(lambda _: ()) as rig:
+        rig.driver.submit(Ticked())
+        assert rig.core.events == [Started(), Ticked()]
+
+
+async def test_an_event_during_a_step_waits_for_its_end() -> None:
+    """An event that is submitted while effects are performed is stepped after them, never inside."""
+    async with running(on_request(lambda _: Append(topic_partition=LOG, batches=(batch(0),)), reply)) as rig:
+        rig.log.on_append = lambda: rig.driver.submit(Ticked())
+        await rig.driver.call(ASK)
+        assert [type(event) for event in rig.core.events] == [Started, RequestReceived, Ticked]
+        assert rig.observer.steps == rig.core.events
+
+
+async def test_records_of_a_reply_are_read_as_it_is_made() -> None:
+    """ReplyWithRecords is answered with the bytes that the log holds in the named range."""
+
+    def fetched(call_id: CallId) -> Effect:
+        return ReplyWithRecords(
+            call_id=call_id,
+            response=FetchResponse(error=ErrorCode.NONE),
+            topic_partition=LOG,
+            start_offset=Offset(2),
+            end_offset=Offset(5),
+            max_bytes=100,
+        )
+
+    async with running(on_request(fetched)) as rig:
+        response = await rig.driver.call(FetchRequest(topic_partition=LOG, fetch_offset=Offset(2)))
+        assert response == FetchResponse(error=ErrorCode.NONE, records=b"2..5")
+
+
+async def test_flushes_that_wait_become_one() -> None:
+    """Flushes asked for while one runs are merged into the next, which speaks for all of them."""
+    async with running(on(Ticked, lambda _: ())) as rig:
+        rig.log.flush_may_end.clear()
+        for end_offset in (1, 2, 3, 4):
+            rig.log.end_offset = Offset(end_offset)
+            rig.core.script = on(Ticked, lambda _, end_offset=end_offset: (flush(end_offset),))  # type: ignore[misc]
+            rig.driver.submit(Ticked())
+            await wait_until(rig.log.flush_began.is_set, "the first flush")
+        rig.core.script = lambda _: ()
+        rig.log.flush_may_end.set()
+        await wait_until(lambda: len(rig.core.seen(Flushed)) == 2, "the merged flush")
+        assert rig.log.flushes == 2
+        assert rig.core.seen(Flushed) == [
+            Flushed(topic_partition=LOG, end_offset=Offset(1)),
+            Flushed(topic_partition=LOG, end_offset=Offset(4)),
+        ]
+
+
+async def test_a_flush_in_flight_speaks_only_for_what_a_truncation_keeps() -> None:
+    """A flush that began before a truncation does not report what was appended in place of the cut part."""
+
+    def truncate_and_refill(_: Event) -> tuple[Effect, ...]:
+        rig.log.flush_may_end.set()
+        return (
+            Truncate(topic_partition=LOG, end_offset=Offset(5)),
+            Append(topic_partition=LOG, batches=(batch(5), batch(6))),
+            flush(7),
+        )
+
+    async with running(on(Ticked, lambda _: (flush(10),))) as rig:
+        rig.log.end_offset = Offset(10)
+        rig.log.flush_may_end.clear()
+        rig.driver.submit(Ticked())
+        await wait_until(rig.log.flush_began.is_set, "the flush")
+        rig.core.script = on(Ticked, truncate_and_refill)
+        rig.driver.submit(Ticked())
+        rig.core.script = lambda _: ()
+        await wait_until(lambda: len(rig.core.seen(Flushed)) == 2, "both flushes")
+        assert rig.observer.flushed == [5, 7]
+
+
+async def test_a_caller_that_gives_up_harms_nothing() -> None:
+    """A cancelled call is not answered and its records are not read; what it began and other calls go on."""
+    script = on_request(lambda _: Append(topic_partition=LOG, batches=(batch(0),)))
+    async with running(script) as rig:
+        gone, stays = asyncio.ensure_future(rig.driver.call(ASK)), asyncio.ensure_future(rig.driver.call(ASK))
+        await wait_until(lambda: len(rig.core.seen(RequestReceived)) == 2, "both requests")
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        rig.core.script = on(
+            Ticked,
+            lambda _: (
+                ReplyWithRecords(
+                    call_id=CallId(0),
+                    response=FetchResponse(error=ErrorCode.NONE),
+                    topic_partition=LOG,
+                    start_offset=Offset(0),
+                    end_offset=Offset(1),
+                    max_bytes=1,
+                ),
+                reply(CallId(1)),
+            ),
+        )
+        rig.driver.submit(Ticked())
+        assert await stays == ANSWER
+        assert rig.log.journal == ["append 1", "append 1"]
+
+
+async def test_a_storage_failure_ends_the_step_and_the_replica() -> None:
+    """After a failed write no later effect of the step is performed, the core hears of it, and its Halt is final."""
+
+    def script(event: Event) -> tuple[Effect, ...]:
+        match event:
+            case RequestReceived(call_id=call_id):
+                return (Append(topic_partition=LOG, batches=(batch(0),)), reply(call_id))
+            case StorageFailed(reason=reason):
+                return (Halt(reason=reason), flush(1))
+            case _:
+                return ()
+
+    async with running(script) as rig:
+        rig.log.failing = "append"
+        with pytest.raises(ReplicaStoppedError, match="/data/0.log") as waiting:
+            await rig.driver.call(ASK)
+        assert not waiting.value.not_applied
+        assert rig.driver.halted.is_set()
+        assert rig.observer.halted == ["cannot append 1: /data/0.log"]
+        assert rig.log.flushes == 0
+        with pytest.raises(ReplicaStoppedError) as late:
+            await rig.driver.call(ASK)
+        assert late.value.not_applied
+
+
+async def test_a_failed_flush_reaches_the_core_and_is_not_repeated() -> None:
+    """A flush that fails becomes StorageFailed, once; flushes that waited behind it are not run."""
+
+    def script(event: Event) -> tuple[Effect, ...]:
+        match event:
+            case Ticked():
+                return (flush(1), flush(2))
+            case StorageFailed(reason=reason):
+                return (Halt(reason=reason),)
+            case _:
+                return ()
+
+    async with running(script) as rig:
+        rig.log.failing = "flush"
+        rig.driver.submit(Ticked())
+        await asyncio.wait_for(rig.driver.halted.wait(), 10)
+        assert rig.core.seen(Flushed) == []
+        assert rig.driver.halt_reason == "the platter is gone: /data/0.log"
+        assert rig.log.flushes == 1
+
+
+async def test_a_broken_core_stops_the_replica() -> None:
+    """A core that raises is not stepped again, and its callers learn that the outcome is unknown."""
+
+    def script(event: Event) -> tuple[Effect, ...]:
+        assert isinstance(event, Started), "epoch went backwards"
+        return ()
+
+    async with running(script) as rig:
+        with pytest.raises(ReplicaStoppedError, match="epoch went backwards"):
+            await rig.driver.call(ASK)
+        rig.driver.submit(Ticked())
+        assert rig.core.seen(Ticked) == []
+
+
+def send(timeout_ms: int) -> Send:
+    return Send(replica_id=ReplicaId(2), correlation_id=CorrelationId(9), request=BEGIN, timeout_ms=timeout_ms)
+
+
+async def test_a_peers_answer_comes_back_as_an_event() -> None:
+    """The answer to a Send is stepped with its correlation id."""
+    async with running(on(Started, lambda _: (send(5000),))) as rig:
+        await wait_until(lambda: bool(rig.transport.answers), "the call")
+        answer = BeginQuorumEpochResponse(error=ErrorCode.NONE)
+        rig.transport.answers[0].set_result(answer)
+        await wait_until(lambda: len(rig.core.events) == 2, "the answer")
+        assert rig.transport.calls == [(2, BEGIN)]
+        assert rig.core.events[1] == ResponseReceived(
+            correlation_id=CorrelationId(9), replica_id=ReplicaId(2), response=answer
+        )
+
+
+@pytest.mark.parametrize("refused", [True, False])
+async def test_no_answer_comes_back_as_an_event(refused: bool) -> None:
+    """A Send that fails, and one that nobody answers in time, end as SendFailed."""
+    async with running(on(Started, lambda _: (send(5000 if refused else 10),))) as rig:
+        await wait_until(lambda: bool(rig.transport.answers), "the call")
+        if refused:
+            rig.transport.answers[0].set_exception(TransportError("refused"))
+        await wait_until(lambda: len(rig.core.events) == 2, "the failure")
+        assert rig.core.events[1] == SendFailed(correlation_id=CorrelationId(9), replica_id=ReplicaId(2))
+        assert rig.observer.unreachable == [2]
+
+
+async def test_the_core_is_ticked_at_its_deadline() -> None:
+    """A core that names a deadline is stepped when it is reached, not before, and then at its next one."""
+    ticks: list[int] = []
+
+    def script(event: Event) -> tuple[Effect, ...]:
+        if isinstance(event, Ticked):
+            ticks.append(monotonic_ms())
+            rig.core.deadline_ms = None
+        return ()
+
+    async with running(script) as rig:
+        rig.core.deadline_ms = deadline_ms = monotonic_ms() + 30
+        rig.driver.submit(SendFailed(correlation_id=CorrelationId(0), replica_id=ReplicaId(2)))
+        await wait_until(lambda: bool(ticks), "the tick")
+        assert ticks[-1] >= deadline_ms - 1
+
+
+async def test_stopping_fails_the_calls_that_wait() -> None:
+    """A call that is still unanswered when the driver stops ends as unknown, and the flush in flight is awaited."""
+    async with running(on_request(lambda _: flush(1))) as rig:
+        call = asyncio.ensure_future(rig.driver.call(ASK))
+        await wait_until(rig.log.flush_began.is_set, "the flush")
+        await rig.driver.stop()
+        with pytest.raises(ReplicaStoppedError) as stopped:
+            await call
+        assert not stopped.value.not_applied
+
+
+async def test_wait_until_sees_what_a_step_changed() -> None:
+    """Waiting for a condition ends with the step that makes it true, or with false when time is up."""
+    async with running(lambda _: ()) as rig:
+        waiting = asyncio.ensure_future(rig.driver.wait_until(lambda: len(rig.core.events) == 3, 10_000))
+        rig.driver.submit(Ticked())
+        rig.driver.submit(Ticked())
+        assert await waiting
+        assert not await rig.driver.wait_until(lambda: False, 10)

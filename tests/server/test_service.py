@@ -1,0 +1,219 @@
+"""The service over a real gRPC server: what is refused at the door, and what a caller learns of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import grpc
+import grpc.aio
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from replica.core.effects import Append, Effect, Reply
+from replica.core.events import Event, RequestReceived
+from replica.core.messages import (
+    DescribeReplicaRequest,
+    DescribeReplicaResponse,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    ProduceRequest,
+    ProduceResponse,
+    Request,
+    Response,
+    VoteRequest,
+)
+from replica.errors import ErrorCode
+from replica.ids import CallId, Epoch, Offset, ReplicaId
+from replica.records import encode_batch
+from replica.server.channels import MESSAGE_BYTES_MAX, channel_options, server_options
+from replica.server.codec import PRODUCE, method_of
+from replica.server.driver import Driver, ReplicaStoppedError
+from replica.server.service import ReplicaService, ServiceLimits, is_from_replica
+from replica.server.transport import GrpcTransport, NotAppliedError, TransportError
+from tests.server.driver_fakes import LOG, FakeLog, FakeTransport, NotingObserver, ScriptedCore
+
+ONE = ReplicaId(1)
+LIST = ListOffsetsRequest(topic_partition=LOG, latest=True)
+LATE = ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(0))
+PRODUCE_REQUEST = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=100, records=b"x")
+
+
+@asynccontextmanager
+async def serving(
+    call: Callable[[Request], Awaitable[Response]], client_calls_max: int = 10
+) -> AsyncIterator[tuple[GrpcTransport, str]]:
+    """Serve ``call`` on loopback; yields a transport whose replica 1 is that server, and its address."""
+    service = ReplicaService(
+        call=call,
+        addresses={ONE: "127.0.0.1:1"},
+        logger=structlog.get_logger(),
+        limits=ServiceLimits(client_calls_max=client_calls_max),
+    )
+    server = grpc.aio.server(options=server_options())
+    server.add_generic_rpc_handlers(service.handlers())
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    transport = GrpcTransport(lambda _: address)
+    try:
+        yield transport, address
+    finally:
+        await transport.close()
+        await server.stop(None)
+
+
+async def answer_ok(request: Request) -> Response:
+    """Answer every kind of request that these tests send."""
+    if isinstance(request, DescribeReplicaRequest):
+        return DescribeReplicaResponse(error=ErrorCode.NONE, replica_id=ONE)
+    if isinstance(request, FetchRequest):
+        return FetchResponse(error=ErrorCode.NONE)
+    return ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
+
+
+async def test_a_request_goes_in_and_its_answer_comes_back() -> None:
+    """A request reaches the core as the value that was sent, and its response returns as a value."""
+    seen: list[Request] = []
+
+    async def call(request: Request) -> Response:
+        seen.append(request)
+        return await answer_ok(request)
+
+    async with serving(call) as (transport, _):
+        assert await transport.call(ONE, LIST, 5000) == ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
+        assert seen == [LIST]
+
+
+async def test_a_replica_says_which_addresses_it_dials() -> None:
+    """DescribeReplica carries the address table, which the core does not know."""
+    async with serving(answer_ok) as (transport, _):
+        response = await transport.call(ONE, DescribeReplicaRequest(topic_partition=LOG), 5000)
+        assert isinstance(response, DescribeReplicaResponse)
+        assert response.addresses == {ONE: "127.0.0.1:1"}
+
+
+async def test_a_malformed_message_is_refused_before_the_core_sees_it() -> None:
+    """Bytes that are no Produce earn INVALID_ARGUMENT, marked as not applied, and a log line."""
+
+    async def call(request: Request) -> Response:
+        raise AssertionError("a malformed message must not get here")
+
+    with capture_logs() as lines:
+        async with serving(call) as (_, address), grpc.aio.insecure_channel(address) as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await channel.unary_unary(PRODUCE.full_name)(b"\xff\xff garbage", timeout=5)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "malformed Produce" in (refused.value.details() or "")
+    assert ("highwater-not-applied", "1") in tuple(refused.value.trailing_metadata())
+    assert [line["event"] for line in lines] == ["request_refused"]
+
+
+async def test_a_message_above_the_limit_is_refused_and_the_server_lives() -> None:
+    """A message larger than gRPC may take ends in RESOURCE_EXHAUSTED; the next call is served."""
+    async with serving(answer_ok) as (transport, address):
+        unlimited = [("grpc.max_send_message_length", -1)]
+        async with grpc.aio.insecure_channel(address, options=unlimited) as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await channel.unary_unary(PRODUCE.full_name)(bytes(MESSAGE_BYTES_MAX + 1), timeout=10)
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await transport.call(ONE, LIST, 5000) == ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
+
+
+async def test_bad_input_that_the_core_refuses_gets_a_log_line() -> None:
+    """An answer that blames the asker is logged with the RPC and the error."""
+
+    async def call(request: Request) -> Response:
+        return ProduceResponse(error=ErrorCode.CORRUPT_MESSAGE, not_appended=True)
+
+    with capture_logs() as lines:
+        async with serving(call) as (transport, _):
+            await transport.call(ONE, PRODUCE_REQUEST, 5000)
+    assert [(line["event"], line["rpc"], line["error"]) for line in lines] == [
+        ("request_refused", "Produce", "CORRUPT_MESSAGE")
+    ]
+
+
+async def test_a_client_call_too_many_is_refused_as_not_applied_and_replicas_pass() -> None:
+    """Beyond the limit a client's call definitely does nothing, while a replica's fetch is still served."""
+    inside, may_end = asyncio.Event(), asyncio.Event()
+
+    async def call(request: Request) -> Response:
+        if not is_from_replica(request):
+            inside.set()
+            await may_end.wait()
+        return await answer_ok(request)
+
+    async with serving(call, client_calls_max=1) as (transport, _):
+        first = asyncio.ensure_future(transport.call(ONE, LIST, 10_000))
+        await asyncio.wait_for(inside.wait(), 10)
+        with pytest.raises(NotAppliedError, match="RESOURCE_EXHAUSTED"):
+            await transport.call(ONE, LIST, 5000)
+        fetch = FetchRequest(topic_partition=LOG, fetch_offset=Offset(0), replica_id=ReplicaId(2))
+        assert await transport.call(ONE, fetch, 5000) == FetchResponse(error=ErrorCode.NONE)
+        may_end.set()
+        await first
+        assert await transport.call(ONE, LIST, 5000) == await answer_ok(LIST)
+
+
+@pytest.mark.parametrize(("not_applied", "expected"), [(True, NotAppliedError), (False, TransportError)])
+async def test_a_stopped_replica_says_whether_the_request_got_in(
+    not_applied: bool, expected: type[TransportError]
+) -> None:
+    """A replica that has stopped answers UNAVAILABLE, as not applied only if the core never saw the request."""
+
+    async def call(request: Request) -> Response:
+        raise ReplicaStoppedError("stopping", not_applied=not_applied)
+
+    async with serving(call) as (transport, _):
+        with pytest.raises(TransportError) as failed:
+            await transport.call(ONE, PRODUCE_REQUEST, 5000)
+    assert type(failed.value) is expected
+
+
+async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
+    """A deadline that ends while the core holds the request leaves the append whole and the replica serving."""
+    log = FakeLog()
+
+    def script(event: Event) -> tuple[Effect, ...]:
+        match event:
+            case RequestReceived(request=ProduceRequest()):
+                return (Append(topic_partition=LOG, batches=(encode_batch([b"v"]),)),)
+            case RequestReceived(call_id=call_id):
+                answer = ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(1))
+                return (Reply(call_id=CallId(0), response=LATE), Reply(call_id=call_id, response=answer))
+            case _:
+                return ()
+
+    core = ScriptedCore(script)
+    driver = Driver(core=core, logs={LOG: log}, transport=FakeTransport(), observer=NotingObserver())
+    driver.start()
+    async with serving(driver.call) as (transport, _):
+        with pytest.raises(TransportError, match="DEADLINE_EXCEEDED") as failed:
+            await transport.call(ONE, PRODUCE_REQUEST, 200)
+        assert not isinstance(failed.value, NotAppliedError)
+        assert await transport.call(ONE, LIST, 5000) == ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(1))
+        assert log.journal == ["append 1"]
+    await driver.stop()
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (VoteRequest(topic_partition=LOG, candidate_id=ONE, candidate_epoch=Epoch(1), last_offset_epoch=0,
+                     last_offset=0, pre_vote=True), True),
+        (FetchRequest(topic_partition=LOG, fetch_offset=Offset(0), replica_id=ONE), True),
+        (FetchRequest(topic_partition=LOG, fetch_offset=Offset(0)), False),
+        (OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(0)), False),
+        (LIST, False),
+        (PRODUCE_REQUEST, False),
+    ],
+)  # fmt: skip
+def test_replicas_are_told_from_clients(request_: Request, expected: bool) -> None:
+    """A request counts as a replica's by its kind, or by the replica id that it carries."""
+    assert is_from_replica(request_) is expected
+    assert method_of(request_).request_type is type(request_)

@@ -1,0 +1,78 @@
+"""The transport: what was never sent is told from what may have arrived."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from replica.core.messages import ListOffsetsRequest
+from replica.ids import ReplicaId
+from replica.server.transport import GrpcTransport, NotAppliedError
+from tests.server.driver_fakes import LOG
+
+ONE = ReplicaId(1)
+LIST = ListOffsetsRequest(topic_partition=LOG, latest=True)
+
+
+@asynccontextmanager
+async def transport_to(address: str) -> AsyncIterator[GrpcTransport]:
+    """A transport whose replica 1 is at ``address``."""
+    transport = GrpcTransport(lambda _: address)
+    try:
+        yield transport
+    finally:
+        await transport.close()
+
+
+@pytest.fixture
+def bound_address() -> Iterator[str]:
+    """An address whose port is taken but where nobody listens: connections are refused."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+@pytest.fixture
+def silent_address() -> Iterator[str]:
+    """An address that accepts connections and never says a word, like a replica behind a black hole."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(16)
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+async def test_a_refused_connection_is_not_applied_and_fails_at_once(bound_address: str) -> None:
+    """Nothing is sent to a port that refuses, and the caller need not wait for its deadline to know."""
+    async with transport_to(bound_address) as transport:
+        began = time.monotonic()
+        with pytest.raises(NotAppliedError, match="replica 1"):
+            await transport.call(ONE, LIST, 20_000)
+        assert time.monotonic() - began < 5
+
+
+async def test_a_silent_peer_is_not_applied(silent_address: str) -> None:
+    """A peer that never completes the handshake has been sent no request, which shows well before the deadline."""
+    async with transport_to(silent_address) as transport:
+        with pytest.raises(NotAppliedError):
+            await transport.call(ONE, LIST, 200)
+        began = time.monotonic()
+        with pytest.raises(NotAppliedError):
+            await transport.call(ONE, LIST, 20_000)
+        assert time.monotonic() - began < 5
+
+
+async def test_a_call_that_is_cancelled_while_connecting_leaves_the_transport_usable(silent_address: str) -> None:
+    """Giving up on a connection does not disturb a later call to the same replica."""
+    async with transport_to(silent_address) as transport:
+        call = asyncio.ensure_future(transport.call(ONE, LIST, 5000))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        with pytest.raises(NotAppliedError):
+            await transport.call(ONE, LIST, 100)
