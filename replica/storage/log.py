@@ -262,6 +262,8 @@ class LogStore:
             if batch.end_offset > end_offset or (found and total > max_bytes):
                 break
             found.append(batch)
+            if batch.end_offset == end_offset or total >= max_bytes:
+                break
         return found
 
     def _batches_from(self, start_offset: Offset) -> Iterator[RecordBatch]:

@@ -1,0 +1,87 @@
+"""Small builders for the storage tests: a formatted disk that can lose its power, batches, and what a log holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from replica.core.effects import QuorumState
+from replica.core.recovered import RecoveredLog
+from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.records import RecordBatch, encode_batch, parse_batches
+from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
+from tests.storage.power_loss import PowerLossFiles
+
+DATA = Path("/data")
+LOG = TopicPartition("log", 0)
+LOG_PATH = DATA / "log-0"
+FIRST_SEGMENT = LOG_PATH / "00000000000000000000.log"
+RECOVERY_POINTS = DATA / "recovery-point-offset-checkpoint"
+EPOCHS = LOG_PATH / "leader-epoch-checkpoint"
+
+SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=0)
+"""Segments of a few batches, and every read from the disk."""
+
+ONE_SEGMENT = LogConfig(tail_bytes_max=0)
+
+
+def formatted(files: PowerLossFiles | None = None) -> PowerLossFiles:
+    """A disk with a formatted data directory."""
+    files = PowerLossFiles() if files is None else files
+    format_directory(DATA, cluster_id="cluster", replica_id=ReplicaId(1), directory_id="directory", files=files)
+    return files
+
+
+def open_log(files: PowerLossFiles, config: LogConfig = ONE_SEGMENT) -> tuple[DataDirectory, LogStore, RecoveredLog]:
+    """Open the directory and the log in it; a new log gets the quorum state that must precede its first record."""
+    directory = open_directory(DATA, files=files)
+    try:
+        log, recovered = LogStore.open(directory, LOG, config=config)
+    except BaseException:
+        directory.close(clean=False)
+        raise
+    if recovered.quorum_state is None:
+        log.store_quorum_state(QuorumState(leader_epoch=Epoch(1)))
+    return directory, log, recovered
+
+
+def reopen_log(files: PowerLossFiles, config: LogConfig = ONE_SEGMENT) -> tuple[LogStore, RecoveredLog]:
+    """Open the log again after a crash."""
+    _, log, recovered = open_log(files, config)
+    return log, recovered
+
+
+def close(directory: DataDirectory, log: LogStore) -> None:
+    """A clean stop."""
+    log.close(clean=True)
+    directory.close(clean=True)
+
+
+def batch(base_offset: int, *, epoch: int = 1, count: int = 1, value: bytes = b"value") -> RecordBatch:
+    """A batch of ``count`` records."""
+    return encode_batch([value] * count, base_offset=base_offset, leader_epoch=epoch)
+
+
+def append(log: LogStore, *, count: int = 1, epoch: int = 1, value: bytes = b"value") -> None:
+    """Append ``count`` batches of one record, each by its own call."""
+    for _ in range(count):
+        log.append([batch(log.log_end_offset, epoch=epoch, value=value)])
+
+
+def held(log: LogStore) -> list[RecordBatch]:
+    """All batches of the log."""
+    return list(parse_batches(log.read(log.log_start_offset, log.log_end_offset, 1 << 30)))
+
+
+def offsets(data: bytes) -> list[Offset]:
+    """The base offsets of encoded batches."""
+    return [found.base_offset for found in parse_batches(data)]
+
+
+def failing(call: str, name: str = "") -> Callable[[str, Path], OSError | None]:
+    """A fault for ``PowerLossFiles``: this call fails, on files whose name contains ``name``."""
+
+    def fault(this_call: str, path: Path) -> OSError | None:
+        return OSError("input/output error") if this_call == call and name in path.name else None
+
+    return fault

@@ -1,0 +1,254 @@
+"""A disk in memory that forgets what was not fsynced: the fake behind the crash tests of storage.
+
+Owns a tree of directories and files with two contents each, the one that the process sees and the one on the platter.
+It is as weak as POSIX allows: a file's content is durable after its own fsync, a name after the fsync of its directory,
+and the two are independent. ``crash`` keeps nothing of what is pending, or a random part of it. The fake also stops
+the power before a chosen operation and fails chosen calls, so that a test can visit every step of a procedure.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from replica.storage.files import Handle, OpenMode
+
+
+class PowerLossError(BaseException):
+    """The power went before an operation. Not an Exception: no handler of the code under test may survive it."""
+
+
+@dataclass(slots=True, eq=False)
+class MemoryFile:
+    """``pending`` lists what was done to ``content`` since ``durable`` was: ``(position, data)``, or a length."""
+
+    content: bytearray = field(default_factory=bytearray)
+    durable: bytes = b""
+    pending: list[tuple[int, bytes] | int] = field(default_factory=list)
+    lock_holder: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class MemoryDirectory:
+    entries: dict[str, MemoryFile | MemoryDirectory] = field(default_factory=dict)
+    durable: dict[str, MemoryFile | MemoryDirectory] = field(default_factory=dict)
+
+
+class PowerLossFiles:
+    """A ``Files`` that can lose its power. ``operations`` counts everything that changes something."""
+
+    def __init__(self) -> None:
+        self._root = MemoryDirectory()
+        self._handles: dict[int, MemoryFile] = {}
+        self._next_handle = 1
+        self.operations = 0
+        self.power_fails_before: int | None = None
+        self.fault: Callable[[str, Path], OSError | None] | None = None
+        self.short_writes = False
+        self.calls: list[str] = []
+        self.before_fsync: Callable[[], None] | None = None
+        self._paths: dict[int, Path] = {}
+
+    # --- what a test does -------------------------------------------------------------------------------------------
+
+    def crash(self, chance: random.Random | None = None) -> None:
+        """Lose the power and boot again: all handles and locks are gone, and so is what was pending.
+
+        With ``chance``, each pending write, length and name survives or not by its own coin, a write perhaps in part.
+        """
+        self._handles.clear()
+        self._paths.clear()
+        self.power_fails_before = None
+        self.fault = None
+        self._settle(self._root, chance)
+
+    def content(self, path: Path) -> bytes:
+        """What a file holds, as the process sees it."""
+        return bytes(self._file(path).content)
+
+    def overwrite(self, path: Path, content: bytes) -> None:
+        """Change a file behind everybody's back, durably: damage."""
+        file = self._file(path)
+        file.content, file.durable, file.pending = bytearray(content), content, []
+
+    def remove(self, path: Path) -> None:
+        """Take a file or directory away behind everybody's back, durably."""
+        parent = self._directory(path.parent)
+        parent.entries.pop(path.name)
+        parent.durable.pop(path.name, None)
+
+    def tree(self) -> dict[str, bytes]:
+        """All files by path, as the process sees them."""
+        found: dict[str, bytes] = {}
+        self._walk(self._root, "", found)
+        return found
+
+    # --- the port ---------------------------------------------------------------------------------------------------
+
+    def open(self, path: Path, mode: OpenMode) -> Handle:
+        directory = self._directory(path.parent)
+        file = directory.entries.get(path.name)
+        if file is None:
+            if mode in {OpenMode.READ, OpenMode.READ_WRITE}:
+                raise FileNotFoundError(str(path))
+            self._change("create", path)
+            file = directory.entries[path.name] = MemoryFile()
+        if isinstance(file, MemoryDirectory):
+            raise IsADirectoryError(str(path))
+        if mode is OpenMode.CREATE and file.content:
+            self._change("ftruncate", path)
+            file.content.clear()
+            file.pending.append(0)
+        handle = self._next_handle
+        self._next_handle += 1
+        self._handles[handle] = file
+        self._paths[handle] = path
+        return Handle(handle)
+
+    def close(self, handle: Handle) -> None:
+        file = self._handles.pop(handle, None)
+        self._paths.pop(handle, None)
+        if file is not None and file.lock_holder == handle:
+            file.lock_holder = None
+
+    def size(self, handle: Handle) -> int:
+        return len(self._handles[handle].content)
+
+    def pread(self, handle: Handle, size: int, position: int) -> bytes:
+        self._check_fault("pread", self._paths[handle])
+        return bytes(self._handles[handle].content[position : position + size])
+
+    def pwrite(self, handle: Handle, data: bytes, position: int) -> int:
+        self._change("pwrite", self._paths[handle])
+        taken = data[: len(data) // 2] if self.short_writes else data
+        file = self._handles[handle]
+        _write(file.content, position, taken)
+        file.pending.append((position, taken))
+        return len(taken)
+
+    def ftruncate(self, handle: Handle, size: int) -> None:
+        self._change("ftruncate", self._paths[handle])
+        file = self._handles[handle]
+        _resize(file.content, size)
+        file.pending.append(size)
+
+    def fsync(self, handle: Handle) -> None:
+        file = self._handles[handle]
+        seen, count = bytes(file.content), len(file.pending)
+        if self.before_fsync is not None:
+            self.before_fsync()
+        self._change("fsync", self._paths[handle])
+        file.durable = seen
+        del file.pending[:count]
+
+    def try_lock(self, handle: Handle) -> bool:
+        file = self._handles[handle]
+        if file.lock_holder in self._handles:
+            return False
+        file.lock_holder = handle
+        return True
+
+    def mkdir(self, path: Path) -> None:
+        self._change("mkdir", path)
+        self._directory(path.parent).entries[path.name] = MemoryDirectory()
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._change("rename", target)
+        self._directory(target.parent).entries[target.name] = self._directory(source.parent).entries.pop(source.name)
+
+    def unlink(self, path: Path) -> None:
+        self._change("unlink", path)
+        del self._directory(path.parent).entries[path.name]
+
+    def names(self, directory: Path) -> tuple[str, ...]:
+        return tuple(sorted(self._directory(directory).entries))
+
+    def exists(self, path: Path) -> bool:
+        try:
+            return path == path.parent or path.name in self._directory(path.parent).entries
+        except FileNotFoundError:
+            return False
+
+    def fsync_directory(self, path: Path) -> None:
+        self._change("fsync_directory", path)
+        directory = self._directory(path)
+        directory.durable = dict(directory.entries)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _change(self, call: str, path: Path) -> None:
+        if self.operations == self.power_fails_before:
+            raise PowerLossError(f"before operation {self.operations}: {call} {path}")
+        self.operations += 1
+        self.calls.append(f"{call} {path.name}")
+        self._check_fault(call, path)
+
+    def _check_fault(self, call: str, path: Path) -> None:
+        error = self.fault(call, path) if self.fault is not None else None
+        if error is not None:
+            raise error
+
+    def _directory(self, path: Path) -> MemoryDirectory:
+        directory = self._root
+        for name in path.parts[1:]:
+            entry = directory.entries.get(name)
+            if not isinstance(entry, MemoryDirectory):
+                raise FileNotFoundError(str(path))
+            directory = entry
+        return directory
+
+    def _file(self, path: Path) -> MemoryFile:
+        file = self._directory(path.parent).entries.get(path.name)
+        if not isinstance(file, MemoryFile):
+            raise FileNotFoundError(str(path))
+        return file
+
+    def _walk(self, directory: MemoryDirectory, prefix: str, found: dict[str, bytes]) -> None:
+        for name, entry in sorted(directory.entries.items()):
+            match entry:
+                case MemoryFile():
+                    found[f"{prefix}/{name}"] = bytes(entry.content)
+                case MemoryDirectory():
+                    self._walk(entry, f"{prefix}/{name}", found)
+
+    def _settle(self, directory: MemoryDirectory, chance: random.Random | None) -> None:
+        names = dict(directory.durable)
+        if chance is not None:
+            for name in sorted({*directory.entries, *directory.durable}):
+                if chance.random() < 0.5:
+                    names.pop(name, None)
+                    if name in directory.entries:
+                        names[name] = directory.entries[name]
+        directory.entries, directory.durable = names, dict(names)
+        for _, entry in sorted(names.items()):
+            match entry:
+                case MemoryFile():
+                    _settle_file(entry, chance)
+                case MemoryDirectory():
+                    self._settle(entry, chance)
+
+
+def _settle_file(file: MemoryFile, chance: random.Random | None) -> None:
+    content = bytearray(file.durable)
+    for change in file.pending if chance is not None else ():
+        if chance is None or chance.random() < 0.5:
+            continue
+        match change:
+            case int(size):
+                _resize(content, size)
+            case (position, data):
+                _write(content, position, data[: chance.randint(0, len(data))])
+    file.content, file.durable, file.pending, file.lock_holder = content, bytes(content), [], None
+
+
+def _write(content: bytearray, position: int, data: bytes) -> None:
+    if len(content) < position:
+        _resize(content, position)
+    content[position : position + len(data)] = data
+
+
+def _resize(content: bytearray, size: int) -> None:
+    del content[size:]
+    content.extend(bytes(size - len(content)))

@@ -1,0 +1,396 @@
+"""Opening a log after a stop: what is believed, what is cut, what is refused."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from replica.core.effects import QuorumState
+from replica.ids import Epoch, EpochEntry, Offset
+from replica.storage import CorruptCheckpointError, CorruptLogError, StorageError, open_directory
+from replica.storage.files import OpenMode
+from tests.storage.disks import (
+    DATA,
+    EPOCHS,
+    FIRST_SEGMENT,
+    LOG_PATH,
+    ONE_SEGMENT,
+    RECOVERY_POINTS,
+    SMALL,
+    append,
+    batch,
+    close,
+    failing,
+    formatted,
+    held,
+    open_log,
+    reopen_log,
+)
+from tests.storage.power_loss import PowerLossFiles
+
+BATCH_BYTES = batch(0).size_bytes
+SECOND_SEGMENT = LOG_PATH / f"{400 // BATCH_BYTES:020d}.log"
+
+
+def entries(*pairs: tuple[int, int]) -> tuple[EpochEntry, ...]:
+    return tuple(EpochEntry(Epoch(epoch), Offset(start_offset)) for epoch, start_offset in pairs)
+
+
+def flushed_log(count: int, *, recovery_point: int | None = None) -> PowerLossFiles:
+    """A disk after a crash, its log of ``count`` flushed batches in small segments; the recovery point as given."""
+    files = formatted()
+    _, log, _ = open_log(files, SMALL)
+    append(log, count=count)
+    log.flush()
+    log.store_epochs(entries((1, 0)))
+    files.crash()
+    files.overwrite(RECOVERY_POINTS, f"0\n1\nlog 0 {count if recovery_point is None else recovery_point}\n".encode())
+    return files
+
+
+def flip(files: PowerLossFiles, path: Path, position: int) -> None:
+    content = bytearray(files.content(path))
+    content[position] ^= 0x10
+    files.overwrite(path, bytes(content))
+
+
+def assert_refused(files: PowerLossFiles, path: Path, *, position: int, offset: int) -> None:
+    """The log is refused with file, byte and offset in the message, and nothing but the lock file changes."""
+    before = files.tree()
+    with pytest.raises(CorruptLogError, match="can rejoin only as a wiped one") as caught:
+        open_log(files, SMALL)
+    assert (caught.value.path, caught.value.position, caught.value.offset) == (path, position, offset)
+    assert f"{path} at byte {position} (offset {offset})" in str(caught.value)
+    assert files.tree() == before
+
+
+def test_a_clean_stop_is_believed() -> None:
+    """After a clean stop the log opens as it was closed, without a full scan and without a write to it."""
+    files = formatted()
+    directory, log, _ = open_log(files, SMALL)
+    append(log, count=3)
+    append(log, count=9, epoch=4)
+    log.store_epochs(entries((1, 0), (4, 3)))
+    close(directory, log)
+    files.crash()
+    flip(files, FIRST_SEGMENT, 70)
+    files.calls.clear()
+    log, recovered = reopen_log(files, SMALL)
+    assert (recovered.log_end_offset, recovered.epochs) == (12, entries((1, 0), (4, 3)))
+    assert files.calls == ["unlink .kafka_cleanshutdown", "fsync_directory data"]
+    with pytest.raises(StorageError, match=f"{FIRST_SEGMENT} at byte 0 "):
+        log.read(Offset(0), Offset(1), 1)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 10, 11])
+def test_reopen_after_a_clean_stop(count: int) -> None:
+    """Whatever the length, an empty log and a just filled segment included, all batches are there again."""
+    files = formatted()
+    directory, log, _ = open_log(files, SMALL)
+    append(log, count=count)
+    close(directory, log)
+    directory, log, recovered = open_log(files, SMALL)
+    assert recovered.log_end_offset == count
+    append(log, count=3, epoch=2)
+    assert [found.base_offset for found in held(log)] == list(range(count + 3))
+
+
+def test_reopen_with_an_empty_last_segment() -> None:
+    """A truncation to a segment's base leaves it empty; the log ends there after either kind of stop."""
+    for clean in (True, False):
+        files = formatted()
+        directory, log, _ = open_log(files, SMALL)
+        append(log, count=12)
+        log.store_epochs(entries((1, 0)))
+        log.truncate(Offset(int(SECOND_SEGMENT.stem)))
+        if clean:
+            close(directory, log)
+        files.crash()
+        log, recovered = reopen_log(files, SMALL)
+        assert recovered.log_end_offset == int(SECOND_SEGMENT.stem)
+        assert recovered.epochs == entries((1, 0))
+        append(log, count=2)
+        assert len(held(log)) == int(SECOND_SEGMENT.stem) + 2
+
+
+def test_a_marker_that_the_files_belie_is_not_believed() -> None:
+    """A marker beside a log that is not what was closed leads to the full search, and its verdict."""
+    files = formatted()
+    directory, log, _ = open_log(files, SMALL)
+    append(log, count=12)
+    close(directory, log)
+    last = max(name for name in files.tree() if name.endswith(".log"))
+    files.overwrite(Path(last), files.content(Path(last))[:-1])
+    with pytest.raises(CorruptLogError, match=f"{last} at byte {BATCH_BYTES} "):
+        open_log(files, SMALL)
+
+
+def test_recovery_cuts_the_torn_tail_at_every_byte() -> None:
+    """Whatever part of the last, unflushed batch reached the disk, the log ends before it, durably."""
+    whole = flushed_log(4, recovery_point=3).content(FIRST_SEGMENT)
+    for size in range(3 * BATCH_BYTES, 4 * BATCH_BYTES):
+        files = flushed_log(4, recovery_point=3)
+        files.overwrite(FIRST_SEGMENT, whole[:size])
+        assert reopen_log(files, SMALL)[1].log_end_offset == 3
+        files.crash()
+        assert files.content(FIRST_SEGMENT) == whole[: 3 * BATCH_BYTES]
+
+
+def test_recovery_cuts_a_flipped_tail_at_every_byte() -> None:
+    """A flip anywhere in the last, unflushed batch ends the log before it, or leaves what was written."""
+    whole = flushed_log(4, recovery_point=3).content(FIRST_SEGMENT)
+    for position in range(3 * BATCH_BYTES, 4 * BATCH_BYTES):
+        files = flushed_log(4, recovery_point=3)
+        flip(files, FIRST_SEGMENT, position)
+        log, recovered = reopen_log(files, SMALL)
+        # Bytes 12 to 15 are the leader epoch: a higher one is in order, and nothing else on disk can contradict it.
+        in_epoch = 12 <= position - 3 * BATCH_BYTES < 16
+        assert recovered.log_end_offset == (4 if in_epoch else 3)
+        assert log.read(Offset(0), Offset(3), 1 << 20) == whole[: 3 * BATCH_BYTES]
+
+
+def test_recovery_cuts_a_tail_of_zeros() -> None:
+    """A file that grew without its data, as file systems leave it, is cut where the data ends."""
+    files = flushed_log(4, recovery_point=4)
+    files.overwrite(FIRST_SEGMENT, files.content(FIRST_SEGMENT) + bytes(5000))
+    assert reopen_log(files, SMALL)[1].log_end_offset == 4
+
+
+def test_recovery_drops_the_segments_behind_the_cut() -> None:
+    """Segments behind a bad batch are deleted with their indexes, durably, and their data does not come back."""
+    files = flushed_log(20, recovery_point=3)
+    for leftover in ("00000000000000000099.index", "quorum-state.tmp"):
+        files.close(files.open(LOG_PATH / leftover, OpenMode.CREATE))
+    flip(files, FIRST_SEGMENT, 4 * BATCH_BYTES + 30)
+    log, recovered = reopen_log(files, SMALL)
+    assert recovered.log_end_offset == 4
+    append(log, count=1, epoch=2)
+    log.flush()
+    files.crash()
+    log, recovered = reopen_log(files, SMALL)
+    assert [(found.base_offset, found.leader_epoch) for found in held(log)][-1] == (4, 2)
+    assert list(files.names(LOG_PATH)) == [
+        "00000000000000000000.index",
+        "00000000000000000000.log",
+        "leader-epoch-checkpoint",
+        "quorum-state",
+    ]
+
+
+def test_recovery_cuts_at_a_missing_segment_above_the_recovery_point() -> None:
+    """A hole between segments above the recovery point, as lost names leave it, ends the log before it."""
+    files = flushed_log(20, recovery_point=3)
+    files.remove(SECOND_SEGMENT)
+    assert reopen_log(files, SMALL)[1].log_end_offset == int(SECOND_SEGMENT.stem)
+
+
+def test_log_recovers_to_correct_offset() -> None:
+    """After a crash with everything flushed, the log has every offset, and a clean reopen agrees."""
+    files = flushed_log(20)
+    directory, log, recovered = open_log(files, SMALL)
+    assert recovered.log_end_offset == 20
+    close(directory, log)
+    assert reopen_log(files, SMALL)[1].log_end_offset == 20
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_corrupt_log(seed: int) -> None:
+    """Random damage to the unflushed tail leaves a valid prefix that holds everything below the recovery point."""
+    chance = random.Random(seed)
+    recovery_point = chance.randint(0, 20)
+    files = flushed_log(20, recovery_point=recovery_point)
+    before = held(reopen_log(files, SMALL)[0])
+    files = flushed_log(20, recovery_point=recovery_point)
+    base_offsets = sorted(int(name[-24:-4]) for name in files.tree() if name.endswith(".log"))
+    base_offset = max(base for base in base_offsets if base <= recovery_point)
+    path = LOG_PATH / f"{base_offset:020d}.log"
+    content = files.content(path)
+    intact = (recovery_point - base_offset) * BATCH_BYTES
+    size = chance.randint(intact, len(content))
+    files.overwrite(path, content[:size] + chance.randbytes(chance.randint(0, 200)))
+    log, recovered = reopen_log(files, SMALL)
+    assert recovered.log_end_offset >= recovery_point
+    assert held(log) == before[: recovered.log_end_offset]
+
+
+@pytest.mark.parametrize("part", [0, 8, 16, 17, 30, BATCH_BYTES - 1])
+def test_damage_below_the_recovery_point_is_refused(part: int) -> None:
+    """A flip in flushed data stops the replica with file, byte and offset named, and no file is touched."""
+    files = flushed_log(20)
+    flip(files, SECOND_SEGMENT, 2 * BATCH_BYTES + part)
+    assert_refused(files, SECOND_SEGMENT, position=2 * BATCH_BYTES, offset=int(SECOND_SEGMENT.stem) + 2)
+
+
+def test_the_last_batch_below_the_recovery_point_counts() -> None:
+    """The recovery point is exclusive: damage in the batch just below it is refused, at it is cut."""
+    for recovery_point in (3, 4):
+        files = flushed_log(5, recovery_point=recovery_point)
+        flip(files, FIRST_SEGMENT, 3 * BATCH_BYTES + 40)
+        if recovery_point == 3:
+            assert reopen_log(files, SMALL)[1].log_end_offset == 3
+        else:
+            assert_refused(files, FIRST_SEGMENT, position=3 * BATCH_BYTES, offset=3)
+
+
+def test_a_log_shorter_than_its_recovery_point_is_refused() -> None:
+    """A log that ends too early, however soundly, has lost flushed data."""
+    files = flushed_log(4)
+    files.overwrite(FIRST_SEGMENT, files.content(FIRST_SEGMENT)[: 3 * BATCH_BYTES])
+    assert_refused(files, FIRST_SEGMENT, position=3 * BATCH_BYTES, offset=3)
+
+
+def test_a_missing_segment_below_the_recovery_point_is_refused() -> None:
+    """A hole in flushed data is refused, named by the segment that does not continue the one before."""
+    files = flushed_log(20)
+    files.remove(SECOND_SEGMENT)
+    third = LOG_PATH / f"{2 * int(SECOND_SEGMENT.stem):020d}.log"
+    assert_refused(files, third, position=0, offset=int(SECOND_SEGMENT.stem))
+
+
+@pytest.mark.parametrize("recovery_point", [0, 20])
+def test_a_missing_first_segment_is_refused(recovery_point: int) -> None:
+    """The first segment is durable before anything is written to it, so no crash explains its absence."""
+    files = flushed_log(20, recovery_point=recovery_point)
+    files.remove(FIRST_SEGMENT)
+    assert_refused(files, SECOND_SEGMENT, position=0, offset=0)
+
+
+def test_a_missing_log_directory_is_refused() -> None:
+    """A log that the recovery points name must be there, or its votes are forgotten."""
+    files = flushed_log(3, recovery_point=0)
+    files.remove(LOG_PATH)
+    assert_refused(files, LOG_PATH, position=0, offset=0)
+
+
+def test_an_epoch_out_of_order_is_damage() -> None:
+    """A batch whose epoch is below its predecessor's is taken for damage: epochs never fall in a log."""
+    files = formatted()
+    _, log, _ = open_log(files)
+    append(log, count=2, epoch=5)
+    log.append([batch(2, epoch=4)])
+    log.flush()
+    files.crash()
+    assert reopen_log(files)[1].log_end_offset == 2
+
+
+def test_log_recovers_for_leader_epoch() -> None:
+    """Entries that the epoch file lost are re-assigned from the batches after an unclean stop."""
+    files = formatted()
+    _, log, _ = open_log(files)
+    for offset, epoch in enumerate((1, 2, 2, 3)):
+        log.append([batch(offset, epoch=epoch)])
+    log.flush()
+    log.store_epochs(entries((1, 0)))
+    files.crash()
+    expected = entries((1, 0), (2, 1), (3, 3))
+    assert reopen_log(files)[1].epochs == expected
+    files.crash()
+    assert files.content(EPOCHS) == b"0\n3\n1 0\n2 1\n3 3\n"
+
+
+def test_epochs_beyond_the_recovered_end_are_dropped() -> None:
+    """An epoch whose batches were lost in the crash is not in the cache that is reported."""
+    files = formatted()
+    _, log, _ = open_log(files)
+    append(log, count=2)
+    log.flush()
+    log.store_epochs(entries((1, 0), (2, 2)))
+    append(log, count=1, epoch=2)
+    files.crash()
+    assert reopen_log(files)[1].epochs == entries((1, 0))
+
+
+def test_a_stale_epoch_inside_the_log_is_dropped() -> None:
+    """An entry that the surviving batches belie goes: the file was ahead of a log that was cut and filled again."""
+    files = flushed_log(10)
+    files.overwrite(EPOCHS, b"0\n2\n1 0\n2 5\n")
+    assert reopen_log(files, SMALL)[1].epochs == entries((1, 0))
+
+
+def test_an_empty_epoch_at_the_end_is_dropped_after_a_clean_stop() -> None:
+    """On load the cache is cut to the log, a clean stop included."""
+    files = formatted()
+    directory, log, _ = open_log(files)
+    append(log, count=2)
+    log.store_epochs(entries((1, 0), (2, 2)))
+    close(directory, log)
+    assert reopen_log(files)[1].epochs == entries((1, 0))
+    assert files.content(EPOCHS) == b"0\n1\n1 0\n"
+
+
+@pytest.mark.parametrize("content", [b"0\n2\n1 0\n", b"0\n1\nx 0\n", b"", b"0\n1\n1 0"])
+def test_a_corrupt_epoch_checkpoint_is_refused(content: bytes) -> None:
+    """A malformed epoch file is refused by name, and the log stays as it is."""
+    files = flushed_log(3)
+    files.overwrite(EPOCHS, content)
+    before = files.tree()
+    with pytest.raises(CorruptCheckpointError, match=str(EPOCHS)):
+        open_log(files, SMALL)
+    assert files.tree() == before
+
+
+def test_a_missing_quorum_state_beside_records_is_refused() -> None:
+    """A voter with records has voted or followed; without its quorum state it could vote twice."""
+    files = flushed_log(3)
+    files.remove(LOG_PATH / "quorum-state")
+    before = files.tree()
+    with pytest.raises(CorruptCheckpointError, match="quorum-state: the file is missing although"):
+        open_log(files, SMALL)
+    assert files.tree() == before
+
+
+def test_recovered_quorum_state_is_the_stored_one() -> None:
+    """The state comes back with the log."""
+    files = formatted()
+    _, log, _ = open_log(files)
+    log.store_quorum_state(QuorumState(leader_epoch=Epoch(4)))
+    files.crash()
+    assert reopen_log(files)[1].quorum_state == QuorumState(leader_epoch=Epoch(4))
+
+
+def test_reopen_then_truncate() -> None:
+    """A reopened log of 100 records truncates to 3, and stays so."""
+    files = formatted()
+    directory, log, _ = open_log(files, SMALL)
+    append(log, count=100)
+    close(directory, log)
+    log, _ = reopen_log(files, SMALL)
+    log.truncate(Offset(3))
+    files.crash()
+    log, recovered = reopen_log(files, SMALL)
+    assert recovered.log_end_offset == 3
+    assert len(held(log)) == 3
+
+
+def test_what_recovery_reports_is_on_the_platter() -> None:
+    """Batches found only in the page cache are synced before they are reported: a second crash keeps them."""
+    files = formatted()
+    directory, log, _ = open_log(files, SMALL)
+    append(log, count=12)
+    # A killed process loses nothing of the page cache, so the successor sees batches that were never flushed.
+    log.close(clean=False)
+    directory.close(clean=False)
+    assert reopen_log(files, SMALL)[1].log_end_offset == 12
+    files.crash()
+    assert reopen_log(files, SMALL)[1].log_end_offset == 12
+
+
+def test_what_recovery_reports_may_not_be_cut_later() -> None:
+    """Recovery moves the recovery point to the end that it reports."""
+    files = flushed_log(5, recovery_point=0)
+    reopen_log(files, SMALL)
+    files.crash()
+    assert files.content(RECOVERY_POINTS) == b"0\n1\nlog 0 5\n"
+
+
+def test_a_failing_disk_at_start_is_a_storage_error() -> None:
+    """A disk that cannot be read or synced during recovery stops the start with the log named."""
+    for call in ("pread", "fsync"):
+        files = flushed_log(5, recovery_point=0)
+        directory = open_directory(DATA, files=files)
+        directory.close(clean=False)
+        files.fault = failing(call, ".log")
+        with pytest.raises(StorageError, match="cannot open log /data/log-0: input/output error"):
+            open_log(files, ONE_SEGMENT)
