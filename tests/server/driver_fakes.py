@@ -1,4 +1,4 @@
-"""Fakes of the driver's ports: a scripted core, a log in memory, peers that answer on demand, an observer that notes."""
+"""Fakes of the driver's ports: a scripted core, a log in memory, peers that answer on demand, a noting observer."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class FakeLog:
         return f"{start_offset}..{end_offset}".encode()
 
     def _note(self, what: str) -> None:
-        if self.failing == what.split()[0]:
+        if self.failing == what.split(maxsplit=1)[0]:
             raise StorageError(f"cannot {what}: /data/0.log")
         self.journal.append(what)
 

@@ -226,7 +226,7 @@ async def test_a_storage_failure_ends_the_step_and_the_replica() -> None:
 
     async with running(script) as rig:
         rig.log.failing = "append"
-        with pytest.raises(ReplicaStoppedError, match="/data/0.log") as waiting:
+        with pytest.raises(ReplicaStoppedError, match=r"/data/0\.log") as waiting:
             await rig.driver.call(ASK)
         assert not waiting.value.not_applied
         assert rig.driver.halted.is_set()

@@ -1,0 +1,153 @@
+"""Real replica processes on loopback, for tests: format, start, kill, stop, and look into their log lines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from replica.client import ClientError, ReplicaClient
+from replica.core.messages import DescribeReplicaResponse
+from replica.ids import ReplicaId
+
+PATIENCE_SECONDS = 30.0
+FAST_TIMING = (
+    *("--election-timeout-ms", "300"),
+    *("--election-backoff-max-ms", "200"),
+    *("--fetch-timeout-ms", "800"),
+    *("--fetch-max-wait-ms", "200"),
+    *("--request-timeout-ms", "800"),
+)
+
+
+class LocalCluster:
+    """A cluster of ``size`` replicas, numbered from 1, in folders below ``folder``. Close it, or processes stay."""
+
+    def __init__(self, folder: Path, size: int = 3) -> None:
+        self.folder = folder
+        self.ids = [ReplicaId(number) for number in range(1, size + 1)]
+        self.addresses = dict(zip(self.ids, free_addresses(size), strict=True))
+        self.processes: dict[ReplicaId, subprocess.Popen[bytes]] = {}
+
+    def data_dir(self, replica_id: ReplicaId) -> Path:
+        """Return where the replica keeps its data."""
+        return self.folder / f"data-{replica_id}"
+
+    def segment(self, replica_id: ReplicaId) -> Path:
+        """Return the replica's first segment file."""
+        return self.data_dir(replica_id) / "log-0" / f"{0:020d}.log"
+
+    def format(self, *, cluster_id: str = "test") -> None:
+        """Format every replica's data directory."""
+        for replica_id in self.ids:
+            run_replica("format", "--data-dir", self.data_dir(replica_id), "--cluster-id", cluster_id,
+                        "--replica-id", replica_id)  # fmt: skip
+
+    def start(self, *replica_ids: ReplicaId, options: Iterable[object] = ()) -> None:
+        """Start these replicas; their log lines are appended to one file each."""
+        for replica_id in replica_ids or self.ids:
+            with self._log_file(replica_id).open("ab") as lines:
+                self.processes[replica_id] = subprocess.Popen(
+                    command(*self.start_arguments(replica_id), *options), stderr=lines
+                )
+
+    def start_arguments(self, replica_id: ReplicaId) -> tuple[object, ...]:
+        """Return the arguments of ``replica start`` for one replica."""
+        voters = [argument for item in self.addresses.items() for argument in ("--voter", f"{item[0]}={item[1]}")]
+        where = ("--data-dir", self.data_dir(replica_id), "--listen", self.addresses[replica_id])
+        return ("start", *where, *voters, "--replica-id", replica_id, *FAST_TIMING)
+
+    def kill(self, replica_id: ReplicaId) -> None:
+        """End a replica as a power cut of its process would."""
+        self.processes[replica_id].kill()
+        self.processes[replica_id].wait(PATIENCE_SECONDS)
+
+    def stop(self, replica_id: ReplicaId) -> int:
+        """Ask a replica to stop, and return its exit code."""
+        self.processes[replica_id].send_signal(signal.SIGTERM)
+        return self.processes[replica_id].wait(PATIENCE_SECONDS)
+
+    def is_alive(self, replica_id: ReplicaId) -> bool:
+        """Tell whether the replica's process runs."""
+        return self.processes[replica_id].poll() is None
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        for process in self.processes.values():
+            process.kill()
+            process.wait(PATIENCE_SECONDS)
+
+    def lines(self, replica_id: ReplicaId) -> list[dict[str, Any]]:
+        """Return the replica's log lines so far; every line must be JSON, but for the last word of a refusal."""
+        text = self._log_file(replica_id).read_text()
+        return [json.loads(line) for line in text.splitlines() if not line.startswith("replica: ")]
+
+    def client(self, **options: Any) -> ReplicaClient:
+        """Return a client of all replicas."""
+        return ReplicaClient(self.addresses, cluster_id="test", **options)
+
+    def _log_file(self, replica_id: ReplicaId) -> Path:
+        return self.folder / f"replica-{replica_id}.log"
+
+
+def free_addresses(count: int) -> Iterator[str]:
+    """Yield loopback addresses that were free a moment ago, all different."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for listening in sockets:
+            listening.bind(("127.0.0.1", 0))
+        ports = [listening.getsockname()[1] for listening in sockets]
+    yield from (f"127.0.0.1:{port}" for port in ports)
+
+
+def command(*arguments: object) -> list[str]:
+    """Return the command line of ``replica`` with these arguments."""
+    return [sys.executable, "-m", "replica.cli", *map(str, arguments)]
+
+
+def run_replica(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run the ``replica`` command to its end."""
+    return subprocess.run(
+        command(*arguments), check=check, capture_output=True, text=True, timeout=PATIENCE_SECONDS, input=""
+    )
+
+
+async def wait_state(
+    client: ReplicaClient, replica_ids: Iterable[ReplicaId], holds: Callable[[list[DescribeReplicaResponse]], bool]
+) -> list[DescribeReplicaResponse]:
+    """Wait until the states of all these replicas together are as wanted, and return them."""
+    wanted = list(replica_ids)
+    states: list[DescribeReplicaResponse] = []
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            states = [await client.describe_replica(replica_id) for replica_id in wanted]
+        except ClientError:
+            states = []
+        if states and holds(states):
+            return states
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"not reached within {PATIENCE_SECONDS} s; last seen: {states}")
+
+
+async def wait_leader(client: ReplicaClient, replica_ids: Iterable[ReplicaId]) -> ReplicaId:
+    """Wait until these replicas agree on a leader among themselves, and return it."""
+    wanted = list(replica_ids)
+
+    def agree(states: list[DescribeReplicaResponse]) -> bool:
+        leaders = {state.leader for state in states}
+        return len(leaders) == 1 and states[0].leader is not None and states[0].leader.leader_id in wanted
+
+    states = await wait_state(client, wanted, agree)
+    leader = states[0].leader
+    assert leader is not None
+    assert leader.leader_id is not None
+    return leader.leader_id
