@@ -97,7 +97,10 @@ class _Log:
     stored_epochs: tuple[EpochEntry, ...] = ()
 
     def maybe_create(self) -> None:
-        """Make what a new log consists of, durably; harmless on one whose creation was cut short."""
+        """Make what a new log consists of; harmless on one whose creation was cut short.
+
+        What it makes is durable once the log is recovered, and only then does the log get its recovery point.
+        """
         if self.recovery_point is not None:
             return
         if not self.files.exists(self.path):
@@ -105,7 +108,6 @@ class _Log:
         self.files.fsync_directory(self.path.parent)
         if not self._base_offsets():
             Segment.create(self.files, self.path, self.log_start_offset, self.config).close()
-            self.files.fsync_directory(self.path)
         if not self.files.exists(self.path / EPOCH_FILE):
             write_epochs(self.files, self.path / EPOCH_FILE, ())
 

@@ -84,6 +84,16 @@ def test_a_clean_stop_is_believed() -> None:
         log.read(Offset(0), Offset(1), 1)
 
 
+def test_a_clean_stop_stores_the_end_as_recovery_point() -> None:
+    """The marker goes with a recovery point at the log's end: nothing of a cleanly closed log may be cut later."""
+    files = formatted()
+    directory, log, _ = open_log(files)
+    append(log, count=3)
+    close(directory, log)
+    files.crash()
+    assert files.content(RECOVERY_POINTS) == b"0\n1\nlog 0 3\n"
+
+
 @pytest.mark.parametrize("count", [0, 1, 5, 6, 10, 11])
 def test_reopen_after_a_clean_stop(count: int) -> None:
     """Whatever the length, an empty log and a just filled segment included, all batches are there again."""
@@ -125,6 +135,29 @@ def test_a_marker_that_the_files_belie_is_not_believed() -> None:
     files.overwrite(Path(last), files.content(Path(last))[:-1])
     with pytest.raises(CorruptLogError, match=f"{last} at byte {BATCH_BYTES} "):
         open_log(files, SMALL)
+
+
+def test_a_cleanly_closed_log_that_is_shorter_is_refused() -> None:
+    """A whole batch gone from the end of a cleanly closed log is lost data, however sound the rest is."""
+    files = formatted()
+    directory, log, _ = open_log(files, SMALL)
+    append(log, count=4)
+    log.store_epochs(entries((1, 0)))
+    close(directory, log)
+    files.overwrite(FIRST_SEGMENT, files.content(FIRST_SEGMENT)[: 3 * BATCH_BYTES])
+    with pytest.raises(CorruptLogError, match=r"\(offset 3\) ends, but everything below offset 4 was flushed"):
+        open_log(files, SMALL)
+
+
+def test_epochs_that_do_not_reach_a_cleanly_closed_end_are_rebuilt() -> None:
+    """A stop between an append and the store of its epoch is no reason to believe the shorter cache."""
+    files = formatted()
+    directory, log, _ = open_log(files, SMALL)
+    append(log, count=3)
+    append(log, count=9, epoch=4)
+    log.store_epochs(entries((1, 0)))
+    close(directory, log)
+    assert reopen_log(files, SMALL)[1].epochs == entries((1, 0), (4, 3))
 
 
 def test_recovery_cuts_the_torn_tail_at_every_byte() -> None:
