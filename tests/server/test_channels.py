@@ -46,7 +46,7 @@ async def echo_server() -> AsyncIterator[str]:
         return b"held"
 
     server = grpc.aio.server(options=server_options())
-    handlers = {
+    handlers: dict[str, Any] = {
         "Echo": grpc.unary_unary_rpc_method_handler(echo),
         "Hang": grpc.unary_unary_rpc_method_handler(hang),
     }
@@ -57,6 +57,12 @@ async def echo_server() -> AsyncIterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         await server.stop(None)
+
+
+def rpc(channel: grpc.aio.Channel, method: str) -> grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]:
+    """Return a call of bytes for bytes."""
+    callable_: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+    return callable_
 
 
 @pytest.fixture
@@ -92,7 +98,7 @@ async def test_a_message_above_the_default_limit_passes() -> None:
     """A message of 8 MiB passes in both directions; gRPC's default stops at 4."""
     async with echo_server() as address, grpc.aio.insecure_channel(address, options=channel_options()) as channel:
         message = bytes(8 << 20)
-        assert await channel.unary_unary(ECHO)(message, timeout=10) == message
+        assert await rpc(channel, ECHO)(message, timeout=10) == message
 
 
 async def test_keepalive_does_not_end_a_long_poll() -> None:
@@ -100,17 +106,17 @@ async def test_keepalive_does_not_end_a_long_poll() -> None:
     hasty = [*((name, value) for name, value in channel_options() if name != "grpc.keepalive_time_ms"),
              ("grpc.keepalive_time_ms", 300)]  # fmt: skip
     async with echo_server() as address, grpc.aio.insecure_channel(address, options=hasty) as channel:
-        assert await channel.unary_unary(HANG)(b"5", timeout=20) == b"held"
+        assert await rpc(channel, HANG)(b"5", timeout=20) == b"held"
 
 
 async def test_a_paused_peer_is_noticed(echo_process: tuple[subprocess.Popen[str], str]) -> None:
     """A call to a process that was stopped fails within a few seconds instead of at its deadline of 20."""
     process, address = echo_process
     async with grpc.aio.insecure_channel(address, options=channel_options()) as channel:
-        assert await channel.unary_unary(ECHO)(b"x", timeout=10) == b"x"
+        assert await rpc(channel, ECHO)(b"x", timeout=10) == b"x"
         process.send_signal(signal.SIGSTOP)
         began = time.monotonic()
         with pytest.raises(grpc.aio.AioRpcError) as failed:
-            await channel.unary_unary(ECHO)(b"x", timeout=20)
+            await rpc(channel, ECHO)(b"x", timeout=20)
         assert failed.value.code() is grpc.StatusCode.UNAVAILABLE
         assert time.monotonic() - began < 6

@@ -31,7 +31,7 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId
 from replica.records import encode_batch
-from replica.server.channels import MESSAGE_BYTES_MAX, channel_options, server_options
+from replica.server.channels import MESSAGE_BYTES_MAX, server_options
 from replica.server.codec import PRODUCE, method_of
 from replica.server.driver import Driver, ReplicaStoppedError
 from replica.server.service import ReplicaService, ServiceLimits, is_from_replica
@@ -65,6 +65,12 @@ async def serving(
     finally:
         await transport.close()
         await server.stop(None)
+
+
+def produce_bytes(channel: grpc.aio.Channel) -> grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]:
+    """Return the Produce call without its codec."""
+    call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(PRODUCE.full_name)
+    return call
 
 
 async def answer_ok(request: Request) -> Response:
@@ -106,7 +112,7 @@ async def test_a_malformed_message_is_refused_before_the_core_sees_it() -> None:
     with capture_logs() as lines:
         async with serving(call) as (_, address), grpc.aio.insecure_channel(address) as channel:
             with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await channel.unary_unary(PRODUCE.full_name)(b"\xff\xff garbage", timeout=5)
+                await produce_bytes(channel)(b"\xff\xff garbage", timeout=5)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "malformed Produce" in (refused.value.details() or "")
     assert ("highwater-not-applied", "1") in tuple(refused.value.trailing_metadata())
@@ -119,7 +125,7 @@ async def test_a_message_above_the_limit_is_refused_and_the_server_lives() -> No
         unlimited = [("grpc.max_send_message_length", -1)]
         async with grpc.aio.insecure_channel(address, options=unlimited) as channel:
             with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await channel.unary_unary(PRODUCE.full_name)(bytes(MESSAGE_BYTES_MAX + 1), timeout=10)
+                await produce_bytes(channel)(bytes(MESSAGE_BYTES_MAX + 1), timeout=10)
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert await transport.call(ONE, LIST, 5000) == ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
 
