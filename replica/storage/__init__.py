@@ -7,7 +7,7 @@ The way of the data, file by file:
 3. ``checkpoints`` and ``quorum_state_file`` are the small state files, in Kafka's formats.
 4. ``recovery`` opens a log: a clean stop is believed, an unclean one searched; flushed data is never cut.
 5. ``log`` is the open log that a driver appends to, flushes, truncates and reads, under the limits of ``config``.
-6. ``segment`` and ``offset_index`` are its files, ``batch_reader`` walks them, ``tail`` spares readers the disk.
+6. ``segments``, ``segment`` and ``offset_index`` are its files, ``batch_reader`` walks them, ``tail`` spares the disk.
 7. ``dump`` prints any segment file, sound or not; ``errors`` names what can be wrong.
 """
 

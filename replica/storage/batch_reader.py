@@ -35,18 +35,19 @@ class DamagedBatchError(Exception):
 class FileWindow:
     """The bytes of one file, read in windows: reading on costs one system call per window, not per batch."""
 
-    def __init__(self, files: Files, handle: Handle, end: int) -> None:
+    def __init__(self, files: Files, handle: Handle, end: int, window_bytes: int = WINDOW_BYTES) -> None:
         self._files = files
         self._handle = handle
         self._start = 0
         self._data = b""
+        self._window_bytes = window_bytes
         self.end = end
 
     def read(self, position: int, size: int) -> bytes:
         """``size`` bytes from ``position``, fewer only at ``end`` or where the file turns out to be shorter."""
         stop = min(position + size, self.end)
         if not self._start <= position <= stop <= self._start + len(self._data):
-            self._fill(position, min(max(size, WINDOW_BYTES), self.end - position))
+            self._fill(position, min(max(size, self._window_bytes), self.end - position))
         return self._data[position - self._start : stop - self._start]
 
     def _fill(self, position: int, size: int) -> None:

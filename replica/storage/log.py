@@ -14,7 +14,6 @@ Source: Kafka's ``UnifiedLog``, ``LocalLog``; KAFKA-5413 and its kin for the lim
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -22,7 +21,6 @@ from replica.core.effects import QuorumState
 from replica.core.recovered import RecoveredLog
 from replica.ids import EpochEntry, Offset, TopicPartition
 from replica.records import RecordBatch
-from replica.storage.batch_reader import DamagedBatchError, check_next
 from replica.storage.checkpoints import write_epochs
 from replica.storage.config import LogConfig
 from replica.storage.directory import DataDirectory
@@ -30,6 +28,7 @@ from replica.storage.errors import OffsetOutOfRangeError, StorageError
 from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
 from replica.storage.recovery import EPOCH_FILE, QUORUM_STATE_FILE, LoadedLog, load_log
 from replica.storage.segment import Segment
+from replica.storage.segments import Segments
 from replica.storage.tail import Tail
 
 
@@ -47,8 +46,7 @@ class LogStore:
         self._topic_partition = topic_partition
         self._config = config
         self._path = directory.log_path(topic_partition)
-        self._segments = list(loaded.segments)
-        self._base_offsets = [segment.base_offset for segment in self._segments]
+        self._segments = Segments(directory.files, self._path, config, loaded.segments)
         self._log_start_offset = loaded.log_start_offset
         self._log_end_offset = loaded.log_end_offset
         self._flushed_end_offset = loaded.log_end_offset
@@ -111,7 +109,7 @@ class LogStore:
             pending: list[RecordBatch] = []
             pending_bytes = 0
             for batch in batches:
-                if not self._segments[-1].has_room(batch, pending_bytes):
+                if not self._segments.last.has_room(batch, pending_bytes):
                     self._append_to_last(pending)
                     self._roll(batch.base_offset)
                     pending, pending_bytes = [], 0
@@ -132,7 +130,7 @@ class LogStore:
     def _append_to_last(self, batches: list[RecordBatch]) -> None:
         if not batches:
             return
-        segment = self._segments[-1]
+        segment = self._segments.last
         if segment not in self._unflushed:
             self._unflushed.append(segment)
         segment.append(batches)
@@ -142,8 +140,7 @@ class LogStore:
 
     def _roll(self, base_offset: Offset) -> None:
         # The finished segment stays in _unflushed if it is dirty, so the next flush covers it and the new name.
-        self._segments.append(Segment.create(self._files, self._path, base_offset, self._config))
-        self._base_offsets.append(base_offset)
+        self._segments.roll(base_offset)
         self._names_unflushed = True
 
     def flush(self) -> Offset:
@@ -156,7 +153,7 @@ class LogStore:
 
     def _flush(self) -> Offset:
         with self._state_lock:
-            end_offset, last = self._log_end_offset, self._segments[-1]
+            end_offset, last = self._log_end_offset, self._segments.last
             unflushed, self._unflushed = self._unflushed, []
             names_unflushed, self._names_unflushed = self._names_unflushed, False
         for segment in unflushed:
@@ -186,43 +183,21 @@ class LogStore:
                 return
             if end_offset < self._log_start_offset:
                 raise self._out_of_range("truncate", end_offset)
-            keep = bisect_right(self._base_offsets, end_offset)
-            size = self._position_of(self._segments[keep - 1], end_offset)
+            segment, size = self._segments.position_of(end_offset)
             # First the recovery point: with the log cut and the old recovery point still on the platter, the next
             # start would take the truncation for lost data.
             recovery_point = self._directory.recovery_points.get(self._topic_partition)
             if recovery_point is not None and recovery_point > end_offset:
                 self._directory.recovery_points.put(self._topic_partition, end_offset)
-            self._drop_segments(keep)
-            self._segments[-1].truncate(size)
-            for segment in {*self._unflushed, self._segments[-1]}:
-                segment.fsync()
+            self._segments.drop_after(segment)
+            segment.truncate(size)
+            for kept in self._segments:
+                if kept is segment or kept in self._unflushed:
+                    kept.fsync()
             self._files.fsync_directory(self._path)
             self._unflushed, self._names_unflushed = [], False
             self._tail.truncate(end_offset)
             self._log_end_offset = self._flushed_end_offset = end_offset
-
-    def _position_of(self, segment: Segment, end_offset: Offset) -> int:
-        if end_offset == segment.base_offset:
-            return 0
-        with self._naming_damage(segment):
-            for position, batch in segment.batches_from(end_offset):
-                if batch.base_offset == end_offset:
-                    return position
-                break
-            else:
-                # All batches of the segment lie below: it ends exactly there.
-                return segment.size
-        raise StorageError(f"cannot truncate {self._path} to offset {end_offset}, which is inside a batch")
-
-    def _drop_segments(self, keep: int) -> None:
-        # From the end, so that a crash in between leaves no hole.
-        while len(self._segments) > keep:
-            segment = self._segments.pop()
-            self._base_offsets.pop()
-            if segment in self._unflushed:
-                self._unflushed.remove(segment)
-            segment.delete()
 
     def store_epochs(self, entries: Sequence[EpochEntry]) -> None:
         """Replace ``leader-epoch-checkpoint``, durable on return."""
@@ -251,32 +226,8 @@ class LogStore:
                 return b""
             found = self._tail.batches(start_offset, bound, max_bytes)
             if found is None:
-                found = self._read_from_disk(start_offset, bound, max_bytes)
+                found = self._segments.read(start_offset, bound, max_bytes)
             return b"".join(batch.data for batch in found)
-
-    def _read_from_disk(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> list[RecordBatch]:
-        found: list[RecordBatch] = []
-        total = 0
-        for batch in self._batches_from(start_offset):
-            total += batch.size_bytes
-            if batch.end_offset > end_offset or (found and total > max_bytes):
-                break
-            found.append(batch)
-            if batch.end_offset == end_offset or total >= max_bytes:
-                break
-        return found
-
-    def _batches_from(self, start_offset: Offset) -> Iterator[RecordBatch]:
-        """Verified batches from the one that holds ``start_offset`` to the end of the log."""
-        expected = start_offset
-        for segment in self._segments[bisect_right(self._base_offsets, start_offset) - 1 :]:
-            with self._naming_damage(segment):
-                for position, batch in segment.batches_from(expected):
-                    if expected == start_offset and batch.base_offset < start_offset:
-                        expected = batch.base_offset
-                    check_next(position, batch, expected_offset=expected, last_epoch=None)
-                    yield batch
-                    expected = batch.end_offset
 
     # --- recovery point and end -------------------------------------------------------------------------------------
 
@@ -329,13 +280,6 @@ class LogStore:
         except StorageError as error:
             self._failure = str(error)
             raise
-
-    @contextmanager
-    def _naming_damage(self, segment: Segment) -> Iterator[None]:
-        try:
-            yield
-        except DamagedBatchError as error:
-            raise StorageError(f"{segment.path} at byte {error.position} {error.reason}") from error
 
     def _out_of_range(self, action: str, offset: Offset) -> OffsetOutOfRangeError:
         held = f"[{self._log_start_offset}, {self._log_end_offset}]"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from replica.ids import Offset
 from replica.records import RecordBatch
-from replica.storage.batch_reader import FileWindow, read_batches
+from replica.storage.batch_reader import WINDOW_BYTES, FileWindow, read_batches
 from replica.storage.config import LogConfig
 from replica.storage.files import Files, Handle, OpenMode, write_fully
 from replica.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
@@ -78,16 +78,20 @@ class Segment:
             self.index.maybe_add(batch.base_offset, self.size)
             self.size += batch.size_bytes
 
-    def batches_from(self, offset: Offset) -> Iterator[tuple[int, RecordBatch]]:
-        """Yield ``(position, batch)`` verified, from the batch that holds ``offset``; DamagedBatchError at damage."""
+    def batches_from(self, offset: Offset, *, wanted_bytes: int = WINDOW_BYTES) -> Iterator[tuple[int, RecordBatch]]:
+        """Yield ``(position, batch)`` verified, from the batch that holds ``offset``; DamagedBatchError at damage.
+
+        ``wanted_bytes`` is how much the caller will use: a short read should not fetch a whole window.
+        """
         start = self.index.position_before(offset)
-        for position, batch in read_batches(self.window(), start, batch_bytes_max=self._config.batch_bytes_max):
+        window = self.window(min(WINDOW_BYTES, wanted_bytes + 2 * self._config.index_interval_bytes))
+        for position, batch in read_batches(window, start, batch_bytes_max=self._config.batch_bytes_max):
             if batch.end_offset > offset:
                 yield position, batch
 
-    def window(self) -> FileWindow:
+    def window(self, window_bytes: int = WINDOW_BYTES) -> FileWindow:
         """A fresh view of the file up to ``size``."""
-        return FileWindow(self._files, self._handle, self.size)
+        return FileWindow(self._files, self._handle, self.size, window_bytes)
 
     def truncate(self, size: int) -> None:
         """Cut to ``size`` bytes, a batch boundary; durable after ``fsync``."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from replica.core.effects import QuorumState
 from replica.core.recovered import RecoveredLog
-from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, encode_batch, parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
 from tests.storage.power_loss import PowerLossFiles
@@ -85,3 +85,36 @@ def failing(call: str, name: str = "") -> Callable[[str, Path], OSError | None]:
         return OSError("input/output error") if this_call == call and name in path.name else None
 
     return fault
+
+
+def entries(*pairs: tuple[int, int]) -> tuple[EpochEntry, ...]:
+    """Epoch entries from ``(epoch, start offset)``."""
+    return tuple(EpochEntry(Epoch(epoch), Offset(start_offset)) for epoch, start_offset in pairs)
+
+
+def flushed_log(count: int, *, recovery_point: int | None = None) -> PowerLossFiles:
+    """A disk after a crash, its log of ``count`` flushed batches in small segments; the recovery point as given."""
+    files = formatted()
+    _, log, _ = open_log(files, SMALL)
+    append(log, count=count)
+    log.flush()
+    log.store_epochs(entries((1, 0)))
+    files.crash()
+    files.overwrite(RECOVERY_POINTS, f"0\n1\nlog 0 {count if recovery_point is None else recovery_point}\n".encode())
+    return files
+
+
+def flip(files: PowerLossFiles, path: Path, position: int) -> None:
+    """Damage one bit of the byte at ``position``, durably."""
+    content = bytearray(files.content(path))
+    content[position] ^= 0x10
+    files.overwrite(path, bytes(content))
+
+
+BATCH_BYTES = batch(0).size_bytes
+"""The size of a batch of one record with the default value."""
+
+SECOND_SEGMENT = LOG_PATH / f"{400 // BATCH_BYTES:020d}.log"
+
+IN_MEMORY = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=3 * BATCH_BYTES)
+"""Segments of a few batches, and the newest three batches in memory."""

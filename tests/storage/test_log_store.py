@@ -1,4 +1,4 @@
-"""The open log: append, roll, flush, truncate, read, and what happens when the disk fails."""
+"""The open log: append, roll, flush, truncate, and what is durable when."""
 
 from __future__ import annotations
 
@@ -10,35 +10,22 @@ import pytest
 from replica.core.effects import QuorumState
 from replica.core.recovered import RecoveredLog
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId
-from replica.storage import (
-    LogConfig,
-    LogStore,
-    OffsetOutOfRangeError,
-    StorageError,
-    format_directory,
-    open_directory,
-)
+from replica.storage import LogConfig, LogStore, StorageError, format_directory, open_directory
 from tests.storage.disks import (
     FIRST_SEGMENT,
+    IN_MEMORY,
     LOG,
     LOG_PATH,
-    ONE_SEGMENT,
     RECOVERY_POINTS,
     SMALL,
     append,
     batch,
     close,
-    failing,
     formatted,
     held,
-    offsets,
     open_log,
     reopen_log,
 )
-
-BATCH_BYTES = batch(0).size_bytes
-IN_MEMORY = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=3 * BATCH_BYTES)
-BOTH = pytest.mark.parametrize("config", [SMALL, IN_MEMORY, LogConfig()], ids=["disk", "short tail", "all in memory"])
 
 
 def test_a_new_log_is_empty() -> None:
@@ -47,60 +34,6 @@ def test_a_new_log_is_empty() -> None:
     assert recovered == RecoveredLog(log_start_offset=Offset(0), log_end_offset=Offset(0), epochs=())
     assert (log.log_start_offset, log.log_end_offset, log.flushed_end_offset) == (0, 0, 0)
     assert log.read(Offset(0), Offset(0), 100) == b""
-
-
-@BOTH
-def test_what_is_appended_is_read(config: LogConfig) -> None:
-    """Batches come back byte for byte, across segments, from disk and from memory."""
-    _, log, _ = open_log(formatted(), config)
-    batches = [batch(0), batch(1, count=3), batch(4, epoch=2), batch(5, epoch=2, value=b"x" * 500), batch(6, epoch=2)]
-    log.append(batches[:2])
-    log.append(batches[2:])
-    assert held(log) == batches
-    assert log.log_end_offset == 7
-
-
-@BOTH
-def test_read_starts_with_the_batch_that_holds_the_offset(config: LogConfig) -> None:
-    """An offset inside a batch, in whichever segment, yields that batch first."""
-    _, log, _ = open_log(formatted(), config)
-    for base_offset in range(0, 40, 4):
-        log.append([batch(base_offset, count=4)])
-    for offset in range(40):
-        assert offsets(log.read(Offset(offset), Offset(40), 1)) == [offset // 4 * 4]
-
-
-@BOTH
-def test_read_with_too_small_max_length(config: LogConfig) -> None:
-    """At least one whole batch is returned, further ones only while the sum stays within the limit."""
-    _, log, _ = open_log(formatted(), config)
-    append(log, count=12)
-    assert offsets(log.read(Offset(2), Offset(12), 1)) == [2]
-    assert offsets(log.read(Offset(2), Offset(12), 3 * BATCH_BYTES - 1)) == [2, 3]
-    assert offsets(log.read(Offset(2), Offset(12), 3 * BATCH_BYTES)) == [2, 3, 4]
-    assert offsets(log.read(Offset(9), Offset(12), 1 << 20)) == [9, 10, 11]
-
-
-@BOTH
-def test_read_stops_at_the_end_bound(config: LogConfig) -> None:
-    """No batch that reaches beyond the bound is returned, not even as the first."""
-    _, log, _ = open_log(formatted(), config)
-    log.append([batch(0, count=3), batch(3, count=3), batch(6, count=3)])
-    assert offsets(log.read(Offset(0), Offset(6), 1 << 20)) == [0, 3]
-    assert offsets(log.read(Offset(0), Offset(5), 1 << 20)) == [0]
-    assert log.read(Offset(3), Offset(5), 1 << 20) == b""
-
-
-@BOTH
-def test_read_out_of_range(config: LogConfig) -> None:
-    """Reading at the log's end gives nothing; beyond it is an error of the caller, and the store stays usable."""
-    _, log, _ = open_log(formatted(), config)
-    append(log, count=5)
-    assert log.read(Offset(5), Offset(5), 100) == b""
-    for offset in (Offset(6), Offset(-1)):
-        with pytest.raises(OffsetOutOfRangeError, match=rf"at offset {offset}: it holds \[0, 5\]"):
-            log.read(offset, Offset(5), 100)
-    assert offsets(log.read(Offset(4), Offset(5), 100)) == [4]
 
 
 def test_segments_roll_at_their_size() -> None:
@@ -301,64 +234,6 @@ def test_truncate_waits_for_a_flush_under_way() -> None:
     assert log.flushed_end_offset == 4
 
 
-def test_a_failed_fsync_is_never_retried() -> None:
-    """After one failed fsync every call raises the same failure, and no fsync is asked for again."""
-    files = formatted()
-    directory, log, _ = open_log(files)
-    append(log)
-    files.fault = failing("fsync")
-    with pytest.raises(StorageError, match="cannot flush log /data/log-0: input/output error"):
-        log.flush()
-    files.fault = None
-    files.calls.clear()
-    state = QuorumState(leader_epoch=Epoch(2))
-    for call in (
-        log.flush,
-        lambda: append(log),
-        lambda: log.truncate(Offset(0)),
-        lambda: log.read(Offset(0), Offset(1), 1),
-        lambda: log.store_epochs([]),
-        lambda: log.store_quorum_state(state),
-        log.checkpoint_recovery_point,
-        lambda: log.close(clean=True),
-    ):
-        with pytest.raises(StorageError, match="cannot flush log /data/log-0: input/output error"):
-            call()
-    directory.close(clean=True)
-    assert files.calls == []
-    assert log.flushed_end_offset == 0
-
-
-def test_a_short_write_stops_the_store() -> None:
-    """A partial write is a failure; what it left behind is cut at the next start."""
-    files = formatted()
-    _, log, _ = open_log(files)
-    append(log, count=3)
-    log.flush()
-    files.short_writes = True
-    with pytest.raises(StorageError, match=r"cannot append to log .* bytes were written"):
-        append(log)
-    files.short_writes = False
-    with pytest.raises(StorageError, match="cannot append to log"):
-        log.flush()
-    log.close(clean=False)
-    files.crash()
-    assert reopen_log(files)[1].log_end_offset == 3
-
-
-@pytest.mark.parametrize("call", ["pwrite", "fsync", "rename", "fsync_directory"])
-def test_a_failed_state_file_stops_the_store(call: str) -> None:
-    """A vote or an epoch that could not be stored is an error, and the store refuses to go on."""
-    files = formatted()
-    _, log, _ = open_log(files)
-    files.fault = failing(call)
-    with pytest.raises(StorageError, match="cannot store the quorum state"):
-        log.store_quorum_state(QuorumState(leader_epoch=Epoch(2)))
-    files.fault = None
-    with pytest.raises(StorageError, match="cannot store the quorum state"):
-        append(log)
-
-
 def test_stored_state_is_durable_on_return() -> None:
     """Quorum state and epochs survive a power loss right after they were stored."""
     files = formatted()
@@ -372,35 +247,6 @@ def test_stored_state_is_durable_on_return() -> None:
     recovered = reopen_log(files)[1]
     assert recovered.quorum_state == state
     assert recovered.epochs == (EpochEntry(Epoch(1), Offset(0)),)
-
-
-@pytest.mark.parametrize("at", [0, 8, 12, 16, 17, 21, 57, BATCH_BYTES - 1])
-def test_damage_on_disk_is_never_served(at: int) -> None:
-    """A batch that was damaged under a running replica is an error with file and position, not an answer."""
-    files = formatted()
-    _, log, _ = open_log(files, ONE_SEGMENT)
-    append(log, count=5, value=b"payload")
-    log.flush()
-    content = bytearray(files.content(FIRST_SEGMENT))
-    position = len(content) // 5 * 2
-    content[position + at] ^= 0x40
-    files.overwrite(FIRST_SEGMENT, bytes(content))
-    assert offsets(log.read(Offset(0), Offset(2), 1 << 20)) == [0, 1]
-    if at == 12:
-        # The epoch lies outside the CRC: only recovery, which sees the order of epochs, can doubt it.
-        return
-    with pytest.raises(StorageError, match=f"{FIRST_SEGMENT} at byte {position} "):
-        log.read(Offset(2), Offset(5), 1 << 20)
-
-
-def test_a_closed_store_refuses_everything() -> None:
-    """After a close every call says so; a second close does nothing."""
-    files = formatted()
-    directory, log, _ = open_log(files)
-    close(directory, log)
-    close(directory, log)
-    with pytest.raises(StorageError, match="it is closed"):
-        append(log)
 
 
 def test_the_recovery_point_is_what_was_flushed() -> None:

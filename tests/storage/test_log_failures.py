@@ -1,0 +1,85 @@
+"""What an open log does when the disk fails: one failure, and nothing after it."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.core.effects import QuorumState
+from replica.ids import Epoch, Offset
+from replica.storage import StorageError
+from tests.storage.disks import (
+    append,
+    close,
+    failing,
+    formatted,
+    open_log,
+    reopen_log,
+)
+
+
+def test_a_failed_fsync_is_never_retried() -> None:
+    """After one failed fsync every call raises the same failure, and no fsync is asked for again."""
+    files = formatted()
+    directory, log, _ = open_log(files)
+    append(log)
+    files.fault = failing("fsync")
+    with pytest.raises(StorageError, match="cannot flush log /data/log-0: input/output error"):
+        log.flush()
+    files.fault = None
+    files.calls.clear()
+    state = QuorumState(leader_epoch=Epoch(2))
+    for call in (
+        log.flush,
+        lambda: append(log),
+        lambda: log.truncate(Offset(0)),
+        lambda: log.read(Offset(0), Offset(1), 1),
+        lambda: log.store_epochs([]),
+        lambda: log.store_quorum_state(state),
+        log.checkpoint_recovery_point,
+        lambda: log.close(clean=True),
+    ):
+        with pytest.raises(StorageError, match="cannot flush log /data/log-0: input/output error"):
+            call()
+    directory.close(clean=True)
+    assert files.calls == []
+    assert log.flushed_end_offset == 0
+
+
+def test_a_short_write_stops_the_store() -> None:
+    """A partial write is a failure; what it left behind is cut at the next start."""
+    files = formatted()
+    _, log, _ = open_log(files)
+    append(log, count=3)
+    log.flush()
+    files.short_writes = True
+    with pytest.raises(StorageError, match=r"cannot append to log .* bytes were written"):
+        append(log)
+    files.short_writes = False
+    with pytest.raises(StorageError, match="cannot append to log"):
+        log.flush()
+    log.close(clean=False)
+    files.crash()
+    assert reopen_log(files)[1].log_end_offset == 3
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fsync", "rename", "fsync_directory"])
+def test_a_failed_state_file_stops_the_store(call: str) -> None:
+    """A vote or an epoch that could not be stored is an error, and the store refuses to go on."""
+    files = formatted()
+    _, log, _ = open_log(files)
+    files.fault = failing(call)
+    with pytest.raises(StorageError, match="cannot store the quorum state"):
+        log.store_quorum_state(QuorumState(leader_epoch=Epoch(2)))
+    files.fault = None
+    with pytest.raises(StorageError, match="cannot store the quorum state"):
+        append(log)
+
+
+def test_a_closed_store_refuses_everything() -> None:
+    """After a close every call says so; a second close does nothing."""
+    files = formatted()
+    directory, log, _ = open_log(files)
+    close(directory, log)
+    close(directory, log)
+    with pytest.raises(StorageError, match="it is closed"):
+        append(log)
