@@ -44,8 +44,8 @@ class RunCounts:
     acked_checked: int = 0
     values_read: int = 0
     faults: int = 0
-    replicas_dumped: int = 0
-    replicas_dumped_completely: int = 0
+    logs_dumped: int = 0
+    logs_dumped_completely: int = 0
     batches_dumped: int = 0
     leader_elections: int = 0
     truncations: int = 0
@@ -94,7 +94,7 @@ def _gaps(counts: RunCounts, complete: bool) -> Iterator[str]:
         yield f"the history has {counts.events} events but indexes up to {counts.index_end - 1}: lines are missing"
     if counts.orphans:
         yield f"{counts.orphans} completions have no invocation: the history is damaged"
-    if not counts.replicas_dumped_completely:
+    if not counts.logs_dumped_completely:
         yield "no replica's log was read to its end, so what was finally kept is not known"
     if not counts.append_ok:
         yield "nothing was acknowledged, so nothing was promised"

@@ -1,0 +1,22 @@
+"""From the folders of recorded runs to their verdicts, on Spark or in one process.
+
+The way of the data: ``runs`` (which folders, which shards of them, what is wrong) -> ``frames`` on Spark or ``local``
+in one process (history -> operations -> anomalies and counts; both call the same checks) -> ``judgement`` (a verdict
+with its reasons, and ``results.json``). ``java`` says whether Spark can run here, ``session`` starts it, ``engine``
+chooses. pyspark is imported inside functions only: judging one file needs no JVM.
+"""
+
+from __future__ import annotations
+
+from nemesis.pipeline.engine import EngineName, judge_run, judge_runs
+from nemesis.pipeline.java import java_available
+from nemesis.pipeline.judgement import Judgement, write_results
+
+__all__ = [
+    "EngineName",
+    "Judgement",
+    "java_available",
+    "judge_run",
+    "judge_runs",
+    "write_results",
+]

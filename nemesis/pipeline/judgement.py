@@ -1,0 +1,73 @@
+"""The judgement of one run as a value, and as the bytes of ``results.json``.
+
+Owns their form. The same run judged by the same engine gives the same bytes: everything is ordered, and nothing of the
+time or the place of judging is in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nemesis.checks.anomalies import row_order
+from nemesis.checks.verdict import RunCounts, Verdict, decide, faults_bit
+from nemesis.pipeline.runs import RunFolder
+
+RESULTS_NAME = "results.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What is known of one run.
+
+    ``anomalies`` are rows of ``ANOMALY_SCHEMA`` in their one order, ``stats`` what the run did and what of it was
+    looked at, ``engine`` the name and the versions of what judged it.
+    """
+
+    run_id: str
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    anomalies: tuple[Mapping[str, Any], ...]
+    stats: RunCounts
+    faults_bit: bool
+    engine: Mapping[str, str]
+
+    def to_json(self) -> str:
+        """``results.json``: evidence as objects, keys in order, one indented document with a newline at its end."""
+        document = asdict(self) | {
+            "verdict": self.verdict.value,
+            "anomalies": [dict(row) | {"evidence": json.loads(row["evidence"])} for row in self.anomalies],
+            "engine": dict(self.engine),
+        }
+        return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def judgement_of(
+    run: RunFolder, counts: RunCounts, anomalies: Iterable[Mapping[str, Any]], engine: Mapping[str, str]
+) -> Judgement:
+    """The judgement of one run from its own anomaly rows and counts."""
+    rows = tuple(sorted(anomalies, key=row_order))
+    decision = decide(counts=counts, anomalies=rows, complete=run.complete, problems=run.problems)
+    return Judgement(
+        run_id=run.run_id,
+        verdict=decision.verdict,
+        reasons=decision.reasons,
+        warnings=decision.warnings,
+        anomalies=rows,
+        stats=counts,
+        faults_bit=faults_bit(counts),
+        engine=engine,
+    )
+
+
+def write_results(judgement: Judgement, folder: Path) -> Path:
+    """Write ``results.json`` into the run's folder, whole or not at all; returns its path."""
+    path = folder / RESULTS_NAME
+    unfinished = folder / f".{RESULTS_NAME}.unfinished"
+    unfinished.write_text(judgement.to_json(), encoding="utf-8")
+    unfinished.rename(path)
+    return path

@@ -1,0 +1,142 @@
+"""Judge runs in this process, one after the other, without a JVM.
+
+Owns pairing and counting with Arrow and numpy; the judgement itself is that of ``nemesis.checks``. Must give the same
+rows as ``frames``, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nemesis.checks.judge import CheckOptions, judge_partitions
+from nemesis.checks.partition import Bools, ints
+from nemesis.checks.schemas import LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
+from nemesis.checks.verdict import RunCounts
+from nemesis.history.events import APPEND, FINAL_READ, NEMESIS_PROCESS, POLL, EventType
+from nemesis.history.reader import read_table
+from nemesis.history.schemas import Kind
+from nemesis.pipeline.judgement import Judgement, judgement_of
+from nemesis.pipeline.runs import RunFolder
+
+
+def judge_locally(runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
+    """The judgements of these runs, in their order."""
+    engine = {"name": "local", **{name: version(name) for name in ("numpy", "pyarrow")}}
+    return tuple(_judge(run, engine) for run in runs)
+
+
+def _judge(run: RunFolder, engine: dict[str, str]) -> Judgement:
+    history, logs, events = (read_table(run.shards[kind]) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
+    operations = pair_operations(history, run.run_id)
+    logs, events = of_run(logs, run.run_id, LOG_BATCH_SCHEMA), of_run(events, run.run_id, RUN_EVENT_SCHEMA)
+    options = CheckOptions(incomplete_runs=frozenset() if run.complete else frozenset({run.run_id}))
+    anomalies = judge_partitions(operations, logs, events, options).to_pylist()
+    return judgement_of(run, count(history, operations, logs, events), anomalies, engine)
+
+
+def of_run(table: pa.Table, run_id: str, schema: pa.Schema) -> pa.Table:
+    """The table with its run's name as the first column."""
+    return table.add_column(0, "run_id", pa.array([run_id] * table.num_rows, pa.string())).cast(schema)
+
+
+def pair_operations(history: pa.Table, run_id: str) -> pa.Table:
+    """History to operations (``OPERATION_SCHEMA``): the completion of an operation is its process's next event.
+
+    An invocation that is not followed by a completion is of unknown outcome: its process was killed or replaced.
+    """
+    clients, invoked, completed = _pairing(history)
+    begin = clients.take(pa.array(np.flatnonzero(invoked)))
+    end = clients.take(pa.array(np.flatnonzero(invoked) + 1, mask=~completed[invoked]))
+    is_append = pc.equal(begin.column("f"), APPEND)
+    absent = pa.scalar(None, pa.int64())
+    columns: dict[str, Any] = {
+        "run_id": pa.array([run_id] * begin.num_rows, pa.string()),
+        "topic_partition": begin.column("topic_partition").fill_null(""),
+        "process": begin.column("process"),
+        "f": begin.column("f"),
+        "type": end.column("type").fill_null(EventType.INFO.value),
+        "invoke_index": begin.column("index"),
+        "return_index": end.column("index"),
+        "invoke_ns": begin.column("time_ns"),
+        "return_ns": end.column("time_ns"),
+        "value": begin.column("value"),
+        "offset": pc.if_else(is_append, end.column("offset"), absent),
+        "position": pc.if_else(is_append, absent, begin.column("offset")),
+        "records": end.column("records"),
+        "high_watermark": end.column("high_watermark"),
+        "leader_epoch": end.column("leader_epoch"),
+        "node": pc.coalesce(end.column("node"), begin.column("node")),
+        "limited": pc.coalesce(end.column("limited"), begin.column("limited"), False),
+        "strict": pc.coalesce(begin.column("strict"), end.column("strict"), False),
+        "seek": pc.coalesce(begin.column("seek"), end.column("seek"), False),
+        "error": end.column("error"),
+    }
+    return pa.table([columns[name] for name in OPERATION_SCHEMA.names], names=OPERATION_SCHEMA.names).cast(
+        OPERATION_SCHEMA
+    )
+
+
+def _pairing(history: pa.Table) -> tuple[pa.Table, Bools, Bools]:
+    """The clients' events by process and index; which are invocations; which are followed by their completion."""
+    clients = history.filter(pc.greater_equal(history.column("process"), 0))
+    clients = clients.sort_by([("process", "ascending"), ("index", "ascending")])
+    invoked = pc.equal(clients.column("type"), EventType.INVOKE.value).to_numpy()
+    process = ints(clients, "process")
+    completed = np.zeros(len(invoked), np.bool_)
+    completed[:-1] = invoked[:-1] & ~invoked[1:] & (process[:-1] == process[1:])
+    return clients, invoked, completed
+
+
+def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Table) -> RunCounts:
+    """What the run did and what of it was looked at, in the words of ``RunCounts``."""
+    _, invoked, completed = _pairing(history)
+    outcomes = _outcomes(operations)
+    acked = _rows(operations, APPEND, EventType.OK)
+    placed = operations.filter(acked).column("offset").is_valid()
+    read = operations.filter(_polls(operations, EventType.OK)).column("records")
+    dumped = logs.group_by(["topic_partition", "replica_id"]).aggregate([("complete", "all")])
+    elected = events.filter(pc.equal(events.column("event"), "became-leader"))
+    epochs = pc.unique(logs.column("leader_epoch").drop_null())
+    known_epochs = [*epochs.to_pylist(), *events.column("epoch").drop_null().to_pylist()]
+    return RunCounts(
+        events=history.num_rows,
+        index_end=int(ints(history, "index").max(initial=-1)) + 1,
+        orphans=int((~invoked).sum() - completed.sum()),
+        **outcomes,
+        acked_checked=_true(placed),
+        values_read=int(pc.sum(pc.list_value_length(read)).as_py() or 0),
+        faults=_true(pc.equal(history.column("process"), NEMESIS_PROCESS)),
+        logs_dumped=dumped.num_rows,
+        logs_dumped_completely=_true(dumped.column("complete_all")),
+        batches_dumped=_true(logs.column("base_offset").is_valid()),
+        leader_elections=elected.group_by(["topic_partition", "epoch"]).aggregate([]).num_rows,
+        truncations=_true(pc.equal(events.column("event"), "truncated")),
+        epochs=len(epochs),
+        epoch_max=max(known_epochs, default=-1),
+    )
+
+
+def _outcomes(operations: pa.Table) -> dict[str, int]:
+    counts = {}
+    for kind in (EventType.OK, EventType.FAIL, EventType.INFO):
+        counts[f"append_{kind}"] = _true(_rows(operations, APPEND, kind))
+        counts[f"poll_{kind}"] = _true(_polls(operations, kind))
+    return counts
+
+
+def _rows(operations: pa.Table, f: str, kind: EventType) -> Any:
+    return pc.and_(pc.equal(operations.column("f"), f), pc.equal(operations.column("type"), kind.value))
+
+
+def _polls(operations: pa.Table, kind: EventType) -> Any:
+    return pc.or_(_rows(operations, POLL, kind), _rows(operations, FINAL_READ, kind))
+
+
+def _true(mask: Any) -> int:
+    return int(pc.sum(mask).as_py() or 0)

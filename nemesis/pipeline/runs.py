@@ -1,0 +1,61 @@
+"""Which runs are judged: their folders, their names, their usable shards.
+
+Owns what both engines must agree on before they read a row. Does not know what the rows mean.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nemesis.history.reader import ShardListing, is_complete, list_shards
+from nemesis.history.schemas import Kind
+
+RUNS_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFolder:
+    """One recorded run: the shards that count, what is wrong with the others, and whether it has its end."""
+
+    run_id: str
+    folder: Path
+    shards: dict[Kind, ShardListing]
+    complete: bool
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One sentence for each thing that is wrong with the files of the run."""
+        return tuple(problem for kind in Kind for problem in self.shards[kind].problems)
+
+
+def open_runs(folders: Sequence[Path]) -> tuple[RunFolder, ...]:
+    """The runs in these folders, in this order; a folder given twice counts once.
+
+    A run is called by the name of its folder, with as many parents as it takes to tell it from the others. Raises
+    ``HistoryError`` for a folder that holds no run, ``ValueError`` for none or too many of them.
+    """
+    resolved = list(dict.fromkeys(folder.resolve() for folder in folders))
+    if not 1 <= len(resolved) <= RUNS_MAX:
+        raise ValueError(f"{len(resolved)} runs to judge: give 1 to {RUNS_MAX} run folders")
+    return tuple(
+        RunFolder(
+            run_id=run_id,
+            folder=folder,
+            shards={kind: list_shards(folder, kind) for kind in Kind},
+            complete=is_complete(folder),
+        )
+        for folder, run_id in zip(resolved, _names(resolved), strict=True)
+    )
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    deepest = max(len(folder.parts) for folder in folders)
+    names = [folder.name for folder in folders]
+    for depth in range(1, deepest + 1):
+        names = ["/".join(folder.parts[-depth:]) for folder in folders]
+        if max(Counter(names).values()) == 1:
+            break
+    return names

@@ -1,0 +1,128 @@
+"""Start Spark, quietly and with the right Python, and stop it again.
+
+Owns every setting. Workers run this interpreter and get this package shipped, so that nothing need be installed on them
+but Python, numpy and pyarrow. A local master binds to the loopback address only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nemesis.checks
+from nemesis.pipeline.java import java_available
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG4J = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+"""
+_SHIPPED = ("checks", "history", "pipeline")
+"""What the workers need of the package ``nemesis``."""
+
+
+class EngineUnavailableError(Exception):
+    """Spark cannot run here; the message says what to install."""
+
+
+@contextmanager
+def spark_session(master: str = "local[*]") -> Iterator[SparkSession]:
+    """A session on ``master``, stopped at the end unless it was there before.
+
+    Raises ``EngineUnavailableError`` when there is no Java that Spark can use.
+    """
+    available, reason = java_available()
+    if not available:
+        raise EngineUnavailableError(reason)
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    with tempfile.TemporaryDirectory(prefix="nemesis-spark-") as scratch:
+        session = _start(master, Path(scratch))
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+def settings(master: str) -> dict[str, str]:
+    """The configuration of a session on ``master``. A cluster keeps its own number of shuffle partitions."""
+    common = {
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    if not is_local(master):
+        return common
+    partitions = str(2 * (os.cpu_count() or 1))
+    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return common | loopback | {"spark.sql.shuffle.partitions": partitions}
+
+
+def is_local(master: str) -> bool:
+    """Whether everything runs on this machine."""
+    return master.startswith("local")
+
+
+def _start(master: str, scratch: Path) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    (scratch / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+    environment = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    if "SPARK_CONF_DIR" not in os.environ:
+        environment["SPARK_CONF_DIR"] = str(scratch)
+    if is_local(master):
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master(master).appName("nemesis")
+    for name, value in settings(master).items():
+        builder = builder.config(name, value)
+    with _environment(environment):
+        session = builder.getOrCreate()
+    session.sparkContext.addPyFile(str(_package(scratch)))
+    return session
+
+
+@contextmanager
+def _environment(additions: Mapping[str, str]) -> Iterator[None]:
+    """The JVM and its workers are started from these variables; the process keeps its own."""
+    before = {name: os.environ.get(name) for name in additions}
+    os.environ.update(additions)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _package(scratch: Path) -> Path:
+    """The parts of this package that workers import, as a zip file."""
+    root = Path(nemesis.checks.__file__).parents[1]
+    target = scratch / "nemesis.zip"
+    with zipfile.ZipFile(target, "w") as archive:
+        for part in _SHIPPED:
+            for path in sorted((root / part).glob("*.py")):
+                archive.write(path, f"nemesis/{part}/{path.name}")
+        marker = root / "__init__.py"
+        archive.writestr("nemesis/__init__.py", marker.read_text(encoding="utf-8") if marker.exists() else "")
+    return target

@@ -1,0 +1,74 @@
+"""Judge runs on Spark: read the shards, run the chain of ``frames``, collect verdict material once at the end.
+
+Owns reading and the two actions. Needs a session; knows nothing of how it was started.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nemesis.checks.judge import CheckOptions
+from nemesis.checks.verdict import RunCounts
+from nemesis.history.schemas import SCHEMAS, Kind
+from nemesis.pipeline import frames
+from nemesis.pipeline.judgement import Judgement, judgement_of
+from nemesis.pipeline.runs import RunFolder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
+    """The judgements of these runs, in their order."""
+    folders = spark.createDataFrame([(str(run.folder), run.run_id) for run in runs], "folder string, run_id string")
+    history, logs, events = (_read(spark, runs, folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
+    operations = history.transform(frames.paired_operations)
+    options = CheckOptions(incomplete_runs=frozenset(run.run_id for run in runs if not run.complete))
+    judged = frames.facts(operations, logs, events).transform(frames.anomalies, options, _buckets(spark))
+    counted = frames.run_counts(folders.select("run_id"), history, operations, logs, events)
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in judged.toArrow().to_pylist():
+        rows[row["run_id"]].append(row)
+    counts = {row["run_id"]: _counts(row) for row in counted.toArrow().to_pylist()}
+    engine = _engine(spark)
+    return tuple(judgement_of(run, counts[run.run_id], rows[run.run_id], engine) for run in runs)
+
+
+def _read(spark: SparkSession, runs: Sequence[RunFolder], folders: DataFrame, kind: Kind) -> DataFrame:
+    """The usable shards of one table of all runs, with the ``run_id`` of each row."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = from_arrow_schema(SCHEMAS[kind])
+    paths = [_spark_path(path) for run in runs for path in run.shards[kind].paths]
+    if not paths:
+        return spark.createDataFrame([], schema.add("run_id", "string"))
+    return spark.read.schema(schema).parquet(*paths).transform(frames.with_run_id, folders)
+
+
+def _spark_path(path: Path) -> str:
+    """The path as Spark reads it: not quoted as in a URL, but as a pattern in which nothing stands for anything else.
+
+    Hadoop cannot expand patterns with colons, so nothing is escaped that need not be.
+    """
+    return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path))
+
+
+def _buckets(spark: SparkSession) -> int:
+    """As many buckets as a shuffle has partitions: each is judged by one call."""
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or "1")
+
+
+def _counts(row: dict[str, Any]) -> RunCounts:
+    return RunCounts(**{name: value for name, value in row.items() if name != "run_id" and value is not None})
+
+
+def _engine(spark: SparkSession) -> dict[str, str]:
+    versions = {name: version(name) for name in ("numpy", "pyarrow")}
+    jvm = spark._jvm
+    java = {} if jvm is None else {"java": str(jvm.java.lang.System.getProperty("java.version"))}
+    return {"name": "spark", "spark": spark.version, **java, **versions}

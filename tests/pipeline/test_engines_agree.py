@@ -1,0 +1,84 @@
+"""Spark and the single process give the same judgements of the same folders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nemesis.checks import Verdict
+from nemesis.history import EventType, HistoryEvent, HistoryWriter
+from nemesis.pipeline import Judgement, judge_run, judge_runs
+from tests.checks.histories import append, poll, replica_log
+from tests.checks.simulation import Run, simulate
+from tests.pipeline.recorded import record_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def without_engine(judgements: tuple[Judgement, ...]) -> list[Judgement]:
+    """Judgements as if the same engine had made them."""
+    return [replace(judgement, engine={}) for judgement in judgements]
+
+
+def test_many_runs_in_one_job(spark: SparkSession, tmp_path: Path) -> None:
+    """Random runs, clean and with lies, whole and cut off, in many shards: every judgement is equal, row by row."""
+    folders = []
+    for seed in range(24):
+        run = simulate(seed, seed % 4)
+        folder = tmp_path / ("a [run] {x}*", "a run + %20")[seed % 2] / (str(seed), f"{seed}:00:00")[seed % 2]
+        folders.append(
+            record_run(folder, run, faults=seed % 2, shard_rows=(7, 10_000)[seed % 2], complete=seed % 5 != 4)
+        )
+    on_spark, local = (judge_runs(folders, engine=engine, spark=spark) for engine in ("spark", "local"))
+    assert without_engine(on_spark) == without_engine(local)
+    assert sum(len(judgement.anomalies) for judgement in local) > 20
+    assert {judgement.verdict for judgement in local} == set(Verdict)
+    assert on_spark[0].engine.keys() == {"name", "spark", "java", "numpy", "pyarrow"}
+
+
+def test_odd_history(spark: SparkSession, tmp_path: Path) -> None:
+    """Events that no operation should have, absent tables and two topic-partitions are read alike."""
+    rows = [
+        {"process": 0, "type": EventType.OK, "f": "append", "topic_partition": "log-0", "value": 1, "offset": 0},
+        {"process": 0, "type": EventType.INVOKE, "f": "append", "topic_partition": "log-0", "value": 2},
+        {"process": 0, "type": EventType.INVOKE, "f": "append", "topic_partition": "log-1", "value": 3},
+        {"process": 0, "type": EventType.OK, "f": "append", "topic_partition": "log-1", "value": 3, "offset": 0},
+        {"process": 1, "type": EventType.INVOKE, "f": "poll", "topic_partition": None, "offset": 0, "limited": True},
+        {"process": 1, "type": EventType.OK, "f": "poll", "topic_partition": None},
+    ]
+    with HistoryWriter(tmp_path) as writer:
+        for index, row in enumerate(rows):
+            writer.write(HistoryEvent(index=index, time_ns=index, **row))  # type: ignore[arg-type]
+    on_spark, local = (judge_run(tmp_path, engine=engine, spark=spark) for engine in ("spark", "local"))
+    assert without_engine((on_spark,)) == without_engine((local,))
+    assert local.stats.orphans == 1
+    assert [row["anomaly"] for row in local.anomalies] == ["malformed-operation", "unseen"]
+
+
+def test_a_bucket_of_many_batches(spark: SparkSession, tmp_path: Path) -> None:
+    """A topic-partition that reaches its bucket in many Arrow batches is judged as one."""
+    appends = [append((2 * i, 2 * i + 1), i, i) for i in range(200)]
+    lost = poll((400, 401), 0, *((i, i) for i in range(200) if i != 77), f="final-read")
+    folder = record_run(
+        tmp_path / "run", Run(operations=[*appends, lost], logs=replica_log(1, [(1, [0])]), events=[], gapless=True)
+    )
+    before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 10)
+    try:
+        judgement = judge_run(folder, spark=spark)
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before or "10000")
+    assert without_engine((judgement,)) == without_engine((judge_run(folder, engine="local"),))
+    assert {row["anomaly"]: row["offsets"] for row in judgement.anomalies}["poll-skip"] == [77]
+
+
+def test_the_bytes_are_the_same_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Judging the same run twice gives the same results.json."""
+    folder = record_run(tmp_path / "run", simulate(3, 4))
+    assert judge_run(folder, spark=spark).to_json() == judge_run(folder, spark=spark).to_json()
