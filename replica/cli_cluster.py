@@ -5,7 +5,6 @@ Owns their output and exit codes. ``health`` imports so little that it suits a c
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -57,6 +56,8 @@ def health(address: str, service: str, timeout_ms: int) -> None:
 @_timeout
 def status(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
     """Show each replica's role, epoch and offsets. Exits with 1 if no replica answers."""
+
+    import asyncio
 
     async def ask(client: ReplicaClient, addresses: dict[ReplicaId, str]) -> list[dict[str, Any]]:
         return list(await asyncio.gather(*(_state_of(client, replica_id) for replica_id in addresses)))
@@ -125,6 +126,8 @@ def _with_client(
     use: Callable[[ReplicaClient, dict[ReplicaId, str]], Awaitable[ResultT]],
 ) -> ResultT:
     """Run ``use`` with a client of the named replicas; failures become one sentence and exit code 1."""
+    import asyncio
+
     from replica.client import ClientError, ReplicaClient
     from replica.server.addresses import InvalidAddressError, parse_entries
 
