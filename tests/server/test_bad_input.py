@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import grpc.aio
+import psutil
 import pytest
 
-from replica.client import NotWrittenError, ReadFailedError, ReplicaClient
+from replica.client import NotWrittenError, OutcomeUnknownError, ReadFailedError, ReplicaClient
 from replica.core.messages import (
     FetchRequest,
     FetchResponse,
@@ -22,7 +25,7 @@ from replica.records import encode_batch
 from replica.server.channels import channel_options
 from replica.server.codec import PRODUCE
 from replica.server.transport import GrpcTransport
-from tests.server.local_cluster import LocalCluster, run_replica
+from tests.server.local_cluster import LocalCluster, free_addresses, run_replica
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
 
@@ -196,3 +199,39 @@ async def test_a_torn_tail_above_the_recovery_point_is_cut(lone: LocalCluster, c
     lone.start()
     await client.produce([b"more"])
     assert [record.value for record in (await client.fetch(0)).records] == [b"kept", b"more"]
+
+
+async def test_a_disk_that_refuses_a_write_halts_the_replica(lone: LocalCluster, client: ReplicaClient) -> None:
+    """A failed write ends the process with 1 and a line that names the log; what was acknowledged is still there."""
+    await client.produce([bytes(100_000)])
+    # No file of the process may grow beyond this from now on: the next append fails as on a full disk.
+    limit = lone.segment(ONE).stat().st_size + 10
+    psutil.Process(lone.processes[ONE].pid).rlimit(psutil.RLIMIT_FSIZE, (limit, limit))
+    with pytest.raises(OutcomeUnknownError):
+        await client.produce([b"refused"])
+    assert lone.processes[ONE].wait(20) == 1
+    (halted,) = [line for line in lone.lines(ONE) if line["event"] == "halted"]
+    assert str(lone.segment(ONE).parent) in halted["reason"]
+    lone.start()
+    assert (await client.fetch(0)).records[0].value == b"kept"
+
+
+def test_a_taken_metrics_port_refuses_the_start(lone: LocalCluster) -> None:
+    """A metrics address that cannot be had is refused in one sentence, like that of the service itself."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        address = f"127.0.0.1:{held.getsockname()[1]}"
+        assert_refuses_to_start(lone, f"cannot serve metrics on {address}", options=("--metrics-listen", address))
+
+
+async def test_the_metrics_page_is_served(lone: LocalCluster) -> None:
+    """With --metrics-listen, the page shows the role and the offsets of the running replica."""
+    (address,) = free_addresses(1)
+    lone.start(options=("--metrics-listen", address))
+    async with lone.client(request_timeout_ms=20_000) as client:
+        await client.produce([b"a"])
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
+        text = page.read().decode()
+    assert 'replica_role{partition="0",role="leader",topic="log"} 1.0' in text
+    assert lone.stop(ONE) == 0

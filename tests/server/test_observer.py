@@ -1,0 +1,129 @@
+"""What an operator sees: the log lines that exist, when they come, and the numbers on the metrics page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import structlog
+from prometheus_client import generate_latest
+from structlog.testing import capture_logs
+
+from replica.core.effects import Append, Truncate
+from replica.core.events import ResponseReceived, Started, Ticked
+from replica.core.messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from replica.errors import ErrorCode
+from replica.ids import CorrelationId, Epoch, Offset, ReplicaId
+from replica.records import encode_batch
+from replica.server.metrics import Metrics
+from replica.server.observer import ReplicaObserver
+from tests.server.driver_fakes import LOG
+
+TWO = ReplicaId(2)
+EPOCH, END = Epoch(3), Offset(10)
+BEGIN = BeginQuorumEpochRequest(topic_partition=LOG, leader_id=ReplicaId(1), leader_epoch=Epoch(3))
+
+
+@dataclass
+class FakeRole:
+    """A role by its name."""
+
+    name: str = "follower"
+
+
+@dataclass
+class FakeEnd:
+    """The end of a log."""
+
+    log_end_offset: Offset = END
+
+
+@dataclass
+class FakeView:
+    """One log as the observer sees it."""
+
+    role: FakeRole = field(default_factory=FakeRole)
+    epoch: Epoch = EPOCH
+    leader_id: ReplicaId | None = TWO
+    high_watermark: Offset | None = None
+    log: FakeEnd = field(default_factory=FakeEnd)
+
+
+def observer_of(view: FakeView, *, with_steps: bool = False) -> tuple[ReplicaObserver, Metrics]:
+    metrics = Metrics({LOG: view})
+    logger = structlog.get_logger()
+    return ReplicaObserver(logs={LOG: view}, metrics=metrics, logger=logger, with_steps=with_steps), metrics
+
+
+def test_a_change_of_leadership_is_one_line() -> None:
+    """role_changed comes when role, epoch or leader differ from the last step, and not otherwise."""
+    view = FakeView()
+    observer, _ = observer_of(view)
+    with capture_logs() as lines:
+        observer.on_step(Started(), (), 1)
+        observer.on_step(Ticked(), (), 2)
+        view.role, view.epoch, view.leader_id = FakeRole("unattached"), Epoch(4), None
+        observer.on_step(Ticked(), (), 3)
+    assert [(line["event"], line["role"], line["epoch"], line["leader_id"]) for line in lines] == [
+        ("role_changed", "follower", 3, 2),
+        ("role_changed", "unattached", 4, None),
+    ]
+
+
+def test_a_truncation_is_one_line_with_what_was_lost() -> None:
+    """log_truncated names the end before the step and the end after it."""
+    view = FakeView()
+    observer, metrics = observer_of(view)
+    observer.on_step(Started(), (), 1)
+    view.log = FakeEnd(Offset(8))
+    with capture_logs() as lines:
+        observer.on_step(Ticked(), (Truncate(topic_partition=LOG, end_offset=Offset(7)),), 2)
+    assert [(line["event"], line["from_offset"], line["end_offset"]) for line in lines] == [("log_truncated", 10, 7)]
+    assert b'replica_truncations_total{partition="0",topic="log"} 1.0' in generate_latest(metrics.registry)
+
+
+def test_each_step_is_a_debug_line_where_wanted() -> None:
+    """At debug level there is one step line per step, with the event, the effects and the state after it."""
+    observer, _ = observer_of(FakeView(), with_steps=True)
+    with capture_logs() as lines:
+        observer.on_step(Ticked(), (Truncate(topic_partition=LOG, end_offset=Offset(7)),), 5)
+    (step,) = [line for line in lines if line["event"] == "step"]
+    assert (step["log_level"], step["received"], step["effects"]) == ("debug", "Ticked", ["Truncate"])
+    assert step["logs"]["log-0"]["log_end_offset"] == 10
+
+
+def test_an_unreachable_peer_is_said_once() -> None:
+    """A peer that does not answer earns one line, however often it is tried, and one when it answers again."""
+    observer, _ = observer_of(FakeView())
+    observer.on_step(Started(), (), 1)
+    answer = BeginQuorumEpochResponse(error=ErrorCode.NONE)
+    with capture_logs() as lines:
+        for _ in range(3):
+            observer.on_peer_unreachable(TWO, BEGIN, "refused")
+        for _ in range(2):
+            event = ResponseReceived(correlation_id=CorrelationId(0), replica_id=TWO, response=answer)
+            observer.on_step(event, (), 2)
+    assert [line["event"] for line in lines] == ["peer_unreachable", "peer_reachable"]
+
+
+def test_the_metrics_page_shows_the_state_at_the_scrape() -> None:
+    """Offsets, epoch and role are read when the page is asked for; appends and flushes are counted."""
+    view = FakeView()
+    observer, metrics = observer_of(view)
+    batches = (encode_batch([b"a"]), encode_batch([b"b"]))
+    observer.on_step(Started(), (Append(topic_partition=LOG, batches=batches),), 1)
+    observer.on_flushed(LOG, Offset(11), 0.002)
+    view.high_watermark, view.log = Offset(11), FakeEnd(Offset(12))
+    page = generate_latest(metrics.registry).decode()
+    assert 'replica_log_end_offset{partition="0",topic="log"} 12.0' in page
+    assert 'replica_high_watermark{partition="0",topic="log"} 11.0' in page
+    assert 'replica_leader_epoch{partition="0",topic="log"} 3.0' in page
+    assert 'replica_role{partition="0",role="follower",topic="log"} 1.0' in page
+    assert 'replica_appended_batches_total{partition="0",topic="log"} 2.0' in page
+    assert 'replica_flush_seconds_count{partition="0",topic="log"} 1.0' in page
+    assert "replica_steps_total 1.0" in page
+
+
+def test_an_unknown_high_watermark_is_absent() -> None:
+    """While the high watermark is unknown the page has no value for it, rather than a false one."""
+    _, metrics = observer_of(FakeView())
+    assert "replica_high_watermark{" not in generate_latest(metrics.registry).decode()
