@@ -58,8 +58,8 @@ class FakeLog:
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
         """Note the batches and move the end."""
-        self._note(f"append {len(batches)}")
         self.on_append()
+        self._note(f"append {len(batches)}")
         self.end_offset = batches[-1].end_offset if batches else self.end_offset
 
     def flush(self) -> Offset:

@@ -237,6 +237,17 @@ async def test_a_storage_failure_ends_the_step_and_the_replica() -> None:
         assert late.value.not_applied
 
 
+async def test_a_storage_failure_is_heard_before_anything_else() -> None:
+    """An event that already waited when a write failed is stepped after the failure, if at all."""
+    async with running(on_request(lambda _: Append(topic_partition=LOG, batches=(batch(0),)))) as rig:
+        rig.log.failing = "append"
+        rig.log.on_append = lambda: rig.driver.submit(Ticked())
+        call = asyncio.ensure_future(rig.driver.call(ASK))
+        await wait_until(lambda: bool(rig.core.seen(Ticked)), "the tick")
+        assert [type(event) for event in rig.core.events] == [Started, RequestReceived, StorageFailed, Ticked]
+        call.cancel()
+
+
 async def test_a_failed_flush_reaches_the_core_and_is_not_repeated() -> None:
     """A flush that fails becomes StorageFailed, once; flushes that waited behind it are not run."""
 
