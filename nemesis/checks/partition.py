@@ -27,6 +27,9 @@ NEVER = int(np.iinfo(np.int64).max)
 KEY = ("run_id", "topic_partition")
 """What is judged on its own."""
 
+BATCH_IDENTITY = ("base_offset", "last_offset", "leader_epoch", "crc")
+"""Two batches are the same when these are."""
+
 _INT_COLUMNS = {
     "process": NONE,
     "invoke_index": NONE,
@@ -81,13 +84,15 @@ class Operations:
 class ReplicaLog:
     """The final log of one replica: one entry of each array for each batch, ascending by base offset.
 
-    ``end_offset`` (exclusive) is how far it was read. ``high_watermark`` is 0 where the replica knew none: it vouches
+    ``end_offset`` (exclusive) is how far its batches follow one another; ``complete`` that this is the whole log, where
+    ``told_complete`` only says that its dump claims so. ``high_watermark`` is 0 where the replica knew none: it vouches
     for nothing then. ``value_offset`` and ``value`` are the decoded records; offsets in ``undecoded`` (half-open
     ranges) hold records that are not control records and could not be decoded.
     """
 
     replica_id: int
     complete: bool
+    told_complete: bool
     high_watermark: int
     log_start_offset: int
     end_offset: int
@@ -182,18 +187,19 @@ def replica_logs_of(table: pa.Table) -> tuple[ReplicaLog, ...]:
 
 
 def _replica_log(replica_id: int, rows: pa.Table) -> ReplicaLog:
-    batches = rows.filter(rows.column("base_offset").is_valid()).sort_by("base_offset")
+    batches = _batches_once(rows.filter(rows.column("base_offset").is_valid()))
     base, last = ints(batches, "base_offset"), ints(batches, "last_offset")
-    complete = bool(bools(rows, "complete").all())
-    log_end_offset = int(ints(rows, "log_end_offset").max())
-    read_to = int(last.max()) + 1 if len(last) else 0
+    told_complete = bool(bools(rows, "complete").all())
+    log_start_offset = int(ints(rows, "log_start_offset", 0).max())
+    end_offset = _contiguous_end(log_start_offset, base, last)
     value_offset, value, undecoded = _batch_values(batches, base, last)
     return ReplicaLog(
         replica_id=replica_id,
-        complete=complete,
+        complete=told_complete and end_offset == int(ints(rows, "log_end_offset").max()),
+        told_complete=told_complete,
         high_watermark=max(int(ints(rows, "high_watermark").max()), 0),
-        log_start_offset=int(ints(rows, "log_start_offset", 0).max()),
-        end_offset=log_end_offset if complete else min(read_to, log_end_offset),
+        log_start_offset=log_start_offset,
+        end_offset=end_offset,
         base_offset=base,
         last_offset=last,
         leader_epoch=ints(batches, "leader_epoch"),
@@ -202,6 +208,25 @@ def _replica_log(replica_id: int, rows: pa.Table) -> ReplicaLog:
         value=value,
         undecoded=undecoded,
     )
+
+
+def _batches_once(rows: pa.Table) -> pa.Table:
+    """The batches by base offset; one that was read twice, because its dump was tried again, counts once."""
+    rows = rows.sort_by("base_offset")
+    identity = np.stack([ints(rows, name) for name in BATCH_IDENTITY], axis=1)
+    again = (np.diff(identity, axis=0) == 0).all(axis=1)
+    return rows.filter(pa.array(np.append(True, ~again)[: rows.num_rows]))
+
+
+def _contiguous_end(log_start_offset: int, base: Ints, last: Ints) -> int:
+    """How far the batches follow one another from the start of the log, exclusive.
+
+    The rows of a run that was killed may break off anywhere, and what is missing of them is not missing from the log.
+    """
+    if not len(base) or base[0] > log_start_offset:
+        return log_start_offset
+    breaks = np.flatnonzero(base[1:] != last[:-1] + 1)
+    return int(last[breaks[0] if len(breaks) else -1]) + 1
 
 
 def _batch_values(batches: pa.Table, base: Ints, last: Ints) -> tuple[Ints, Ints, tuple[tuple[int, int], ...]]:

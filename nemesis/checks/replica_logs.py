@@ -37,7 +37,13 @@ class _Parting:
 
 
 def check_diverged_log(partition: Partition) -> Iterator[Anomaly]:
-    """One row for each pair of replicas whose logs part below a high watermark, in order of replica ids."""
+    """One row for each pair of replicas whose logs part below a high watermark, in order of replica ids.
+
+    Before them, one row for each replica whose batches break off before the end that they tell: the rest is unknown.
+    """
+    for log in partition.logs:
+        if log.told_complete and not log.complete:
+            yield _broken_off(log)
     high_watermark = max((log.high_watermark for log in partition.logs), default=0)
     for first, second in combinations(partition.logs, 2):
         parting = _parting(first, second)
@@ -50,6 +56,18 @@ def check_diverged_log(partition: Partition) -> Iterator[Anomaly]:
         elif parting.offset < high_watermark:
             reason = f"another replica knows high watermark {high_watermark}: they had not converged"
             yield _diverged(first, second, parting, Severity.UNKNOWN, reason)
+
+
+def _broken_off(log: ReplicaLog) -> Anomaly:
+    what = f"the log of replica {log.replica_id} was read to its end, but no batch is known at offset {log.end_offset}"
+    return Anomaly(
+        name=AnomalyName.DIVERGED_LOG,
+        severity=Severity.UNKNOWN,
+        detail=f"{what}: what follows there cannot be compared",
+        offsets=(log.end_offset,),
+        replicas=(log.replica_id,),
+        evidence={"replica_id": log.replica_id, "end_offset": log.end_offset},
+    )
 
 
 def _parting(first: ReplicaLog, second: ReplicaLog) -> _Parting | None:

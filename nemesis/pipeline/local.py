@@ -35,7 +35,7 @@ def _judge(run: RunFolder, engine: dict[str, str]) -> Judgement:
     history, logs, events = (read_table(run.shards[kind]) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
     operations = pair_operations(history, run.run_id)
     logs, events = of_run(logs, run.run_id, LOG_BATCH_SCHEMA), of_run(events, run.run_id, RUN_EVENT_SCHEMA)
-    options = CheckOptions(incomplete_runs=frozenset() if run.complete else frozenset({run.run_id}))
+    options = CheckOptions(incomplete_runs=frozenset() if run.history_whole else frozenset({run.run_id}))
     anomalies = judge_partitions(operations, logs, events, options).to_pylist()
     return judgement_of(run, count(history, operations, logs, events), anomalies, engine)
 

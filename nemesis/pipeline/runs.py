@@ -26,6 +26,11 @@ class RunFolder:
     complete: bool
 
     @property
+    def history_whole(self) -> bool:
+        """Whether nothing can have happened that the usable shards do not tell."""
+        return self.complete and not self.shards[Kind.HISTORY].problems
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """One sentence for each thing that is wrong with the files of the run."""
         return tuple(problem for kind in Kind for problem in self.shards[kind].problems)

@@ -28,7 +28,7 @@ def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judg
     folders = spark.createDataFrame([(str(run.folder), run.run_id) for run in runs], "folder string, run_id string")
     history, logs, events = (_read(spark, runs, folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
     operations = history.transform(frames.paired_operations)
-    options = CheckOptions(incomplete_runs=frozenset(run.run_id for run in runs if not run.complete))
+    options = CheckOptions(incomplete_runs=frozenset(run.run_id for run in runs if not run.history_whole))
     judged = frames.facts(operations, logs, events).transform(frames.anomalies, options, _buckets(spark))
     counted = frames.run_counts(folders.select("run_id"), history, operations, logs, events)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)

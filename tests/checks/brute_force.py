@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from tests.checks.histories import Row
@@ -79,7 +79,7 @@ class Brute:
     def vouched(self, replica_id: int) -> int:
         rows = self.replicas[replica_id]
         read_to = max(row["last_offset"] for row in rows) + 1
-        return min(rows[0]["high_watermark"] or 0, read_to)
+        return int(min(rows[0]["high_watermark"] or 0, read_to))
 
     def observed(self) -> Iterator[tuple[int, int, int | None, int | None]]:
         """(offset, value, operation, replica)"""
@@ -281,7 +281,7 @@ class Brute:
             if any(r["leader_epoch"] > row["leader_epoch"] for r in earlier):
                 yield ("epoch-regression", "violation", row["invoke_index"])
         for replica_id, rows in self.replicas.items():
-            for before, after in zip(rows, rows[1:], strict=False):
+            for before, after in pairwise(rows):
                 if after["leader_epoch"] < before["leader_epoch"]:
                     offsets = (before["base_offset"], after["base_offset"])
                     yield ("epoch-regression", "violation", (offsets, (replica_id,)))

@@ -157,6 +157,11 @@ CONVICTED: dict[str, tuple[list[Row], list[Row], list[str]]] = {
         replica_log(1, [(1, [10]), (2, [11])]) + replica_log(2, [(1, [10]), (1, [99])], high_watermark=1),
         ["diverged-log?"],
     ),
+    "diverged-log: batches are missing from a whole log": (
+        [append((0, 1), 10, 0)],
+        replica_log(1, [(1, [10]), (1, [11]), (1, [12])])[::2],
+        ["diverged-log?"],
+    ),
     "epoch-regression: in a log": (
         [append((0, 1), 10, 0), append((2, 3), 11, 1)],
         replica_log(1, [(2, [10]), (1, [11])]),
@@ -273,6 +278,10 @@ INNOCENT: dict[str, tuple[list[Row], list[Row]]] = {
     "diverged-log: one is shorter": (
         [*THREE, SEEN],
         replica_log(1, [(1, [10, 11]), (1, [12])]) + replica_log(2, [(1, [10, 11])]),
+    ),
+    "diverged-log: one was read twice": (
+        [*THREE, SEEN],
+        replica_log(1, [(1, [10]), (1, [11, 12])]) * 2 + replica_log(2, [(1, [10]), (1, [11, 12])]),
     ),
     "epoch-regression: epochs may stay and leap": (
         [append((0, 1), 10, 0, leader_epoch=1), append((2, 3), 11, 1, leader_epoch=7)],

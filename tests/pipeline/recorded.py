@@ -21,7 +21,7 @@ from tests.checks.simulation import Run
 def history_events(operations: Sequence[Row], faults: int = 0) -> list[HistoryEvent]:
     """The invocations and completions of the operations in order, after this many events of the nemesis."""
     told = [event for row in operations for event in _told(row)]
-    kills = [{"process": NEMESIS_PROCESS, "type": EventType.INFO, "f": "kill"}] * faults
+    kills: list[Row] = [{"process": NEMESIS_PROCESS, "type": EventType.INFO, "f": "kill"}] * faults
     rows = kills + [fields for _, fields in sorted(told, key=lambda pair: pair[0])]
     return [HistoryEvent(index=index, time_ns=index * 1000, **fields) for index, fields in enumerate(rows)]
 

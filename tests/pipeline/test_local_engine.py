@@ -1,0 +1,146 @@
+"""Recorded folders are judged without a JVM: pairing, counting, verdicts and results.json."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nemesis.checks import Verdict
+from nemesis.history import EventType, HistoryError, HistoryEvent, HistoryWriter, read_history
+from nemesis.pipeline import judge_run, judge_runs, write_results
+from nemesis.pipeline.local import pair_operations
+from nemesis.pipeline.runs import open_runs
+from nemesis.pipeline.session import is_local, settings
+from tests.checks.histories import Row, append, became_leader, poll, replica_log
+from tests.checks.simulation import Run, simulate
+from tests.pipeline.recorded import record_run
+
+OPERATIONS = [
+    append((0, 1), 10, 0, leader_epoch=1, node=1),
+    append((2, 3), 11, type="fail", process=1),
+    append((4, 5), 12, 2, leader_epoch=2, node=2),
+    append((6, None), 13, type="info", process=2),
+    poll((7, 8), 0, (0, 10), (2, 12), process=3, high_watermark=3),
+    poll((9, 10), 0, (0, 10), (2, 12), f="final-read", process=3),
+]
+LOGS = [row for replica_id in range(3) for row in replica_log(replica_id, [(1, [10]), (2, None), (2, [12])])]
+TRUNCATED: Row = became_leader(0, 2) | {"event": "truncated", "offset": 3}
+GOOD = Run(
+    operations=OPERATIONS, logs=LOGS, events=[became_leader(0, 1), became_leader(1, 2), TRUNCATED], gapless=False
+)
+
+
+def test_a_good_run_is_valid(tmp_path: Path) -> None:
+    """A whole run that keeps its promises is valid, and its statistics say what it did."""
+    judgement = judge_run(record_run(tmp_path / "run", GOOD, faults=2), engine="local")
+    assert (judgement.verdict, judgement.warnings, judgement.anomalies) == (Verdict.VALID, (), ())
+    stats = judgement.stats
+    assert (stats.append_ok, stats.append_fail, stats.append_info, stats.poll_ok) == (2, 1, 1, 2)
+    assert (stats.events, stats.index_end, stats.faults, stats.acked_checked, stats.values_read) == (13, 13, 2, 2, 4)
+    assert (stats.logs_dumped, stats.logs_dumped_completely, stats.batches_dumped) == (3, 3, 9)
+    assert (stats.leader_elections, stats.truncations, stats.epochs, stats.epoch_max) == (2, 1, 2, 2)
+    assert judgement.faults_bit
+
+
+def test_operations_are_paired(tmp_path: Path) -> None:
+    """Pairing a recorded run gives back the operations that it was made of."""
+    folder = record_run(tmp_path / "run", GOOD)
+    rows = pair_operations(read_history(folder), "run").sort_by("invoke_index").to_pylist()
+    assert rows == OPERATIONS
+
+
+def test_a_killed_run_is_unknown(tmp_path: Path) -> None:
+    """A run that was killed is judged to its last whole shard and is unknown at best, or invalid."""
+    folder = record_run(tmp_path / "good", GOOD, shard_rows=4, complete=False)
+    torn = folder / "history" / ".part-00002.parquet.unfinished"
+    torn.write_bytes(b"PAR1")
+    judgement = judge_run(folder, engine="local")
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert judgement.stats.events == 8
+    assert any("has no end" in reason for reason in judgement.reasons)
+    lie = Run(operations=[*OPERATIONS[:4], poll((7, 8), 0, (0, 99))], logs=[], events=[], gapless=False)
+    assert judge_run(record_run(tmp_path / "bad", lie, shard_rows=1, complete=False), engine="local").verdict is (
+        Verdict.INVALID
+    )
+
+
+def test_a_missing_shard_is_unknown(tmp_path: Path) -> None:
+    """A whole run that lost a shard afterwards is unknown, and the shard is named."""
+    folder = record_run(tmp_path / "run", GOOD, shard_rows=4)
+    (folder / "history" / "part-00001.parquet").unlink()
+    judgement = judge_run(folder, engine="local")
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert any("history/part-00001.parquet is missing" in reason for reason in judgement.reasons)
+
+
+def test_a_run_without_final_logs_is_unknown(tmp_path: Path) -> None:
+    """Without any replica's log read to its end nobody knows what was kept."""
+    for name, logs in (("none", []), ("partial", [row | {"complete": False} for row in LOGS])):
+        run = Run(operations=OPERATIONS, logs=logs, events=[], gapless=False)
+        judgement = judge_run(record_run(tmp_path / name, run), engine="local")
+        assert judgement.verdict is Verdict.UNKNOWN
+        assert any("no replica's log" in reason for reason in judgement.reasons)
+
+
+def test_results_json(tmp_path: Path) -> None:
+    """results.json has the verdict, reasons, anomalies with evidence, and what judged it; the same bytes each time."""
+    bad = record_run(tmp_path / "bad", simulate(5, 6))
+    path = write_results(judge_run(bad, engine="local"), bad)
+    document = json.loads(path.read_text())
+    assert document["verdict"] == "invalid"
+    assert set(document) == {
+        *("anomalies", "engine", "faults_bit", "reasons", "run_id", "stats", "verdict", "warnings"),
+    }
+    assert isinstance(document["anomalies"][0]["evidence"], dict)
+    assert document["engine"]["name"] == "local"
+    assert path.read_text() == judge_run(bad, engine="local").to_json()
+
+
+def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
+    """A run is called by its folder's name, with parents where two folders have the same; a folder counts once."""
+    folders = [record_run(tmp_path / "a" / name, GOOD) for name in ("one", "two")]
+    assert [run.run_id for run in open_runs([*folders, folders[0]])] == ["one", "two"]
+    folders.append(record_run(tmp_path / "b" / "one", GOOD))
+    assert [run.run_id for run in open_runs(folders)] == ["a/one", "a/two", "b/one"]
+    assert [judgement.run_id for judgement in judge_runs(folders, engine="local")] == ["a/one", "a/two", "b/one"]
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    """No folder, a folder without a run and an engine that does not exist are errors that say so."""
+    with pytest.raises(ValueError, match="give 1 to"):
+        judge_runs([], engine="local")
+    with pytest.raises(HistoryError, match="is not a run folder"):
+        judge_run(tmp_path, engine="local")
+    with pytest.raises(ValueError, match="'flink' is not a valid EngineName"):
+        judge_run(record_run(tmp_path / "run", GOOD), engine="flink")
+
+
+def test_a_completion_without_invocation_is_damage(tmp_path: Path) -> None:
+    """A completion that nothing began makes the verdict unknown and is counted."""
+    with HistoryWriter(tmp_path) as writer:
+        writer.write(HistoryEvent(index=0, time_ns=0, process=0, type=EventType.OK, f="append", value=1, offset=0))
+    judgement = judge_run(tmp_path, engine="local")
+    assert (judgement.verdict, judgement.stats.orphans) == (Verdict.UNKNOWN, 1)
+
+
+def test_judging_locally_needs_no_spark(tmp_path: Path) -> None:
+    """The whole way of one file to its verdict imports nothing of Spark."""
+    folder = record_run(tmp_path / "run", GOOD)
+    program = (
+        "import sys; from pathlib import Path; from nemesis.pipeline import judge_run;"
+        f"print(judge_run(Path({str(folder)!r}), engine='local').verdict, 'pyspark' in sys.modules)"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["valid", "False"]
+
+
+def test_only_local_masters_stay_on_the_loopback() -> None:
+    """A local session binds to the loopback address; the driver of a cluster must be reachable from it."""
+    assert settings("local[*]")["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.bindAddress" not in settings("spark://master:7077")
+    assert "spark.sql.shuffle.partitions" not in settings("spark://master:7077")
+    assert is_local("local-cluster[2,1,512]")
