@@ -1,0 +1,143 @@
+"""A schedule is a function of its seed and options, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nemesis.faults.targets import Role
+from nemesis.faults.values import Kill, Partition, Pause
+from nemesis.schedule import (
+    FAULT_S,
+    FIRST_FAULT_S,
+    LEADERLESS_S,
+    TIME_LIMIT_S_MIN,
+    Heal,
+    Inject,
+    Package,
+    Schedule,
+    Step,
+    random_schedule,
+    schedule_from_json,
+)
+
+seeds = st.integers(min_value=0, max_value=2**63)
+package_lists = st.lists(st.sampled_from(Package), min_size=1, max_size=3)
+limits = st.floats(min_value=TIME_LIMIT_S_MIN, max_value=120)
+
+PROGRAM = """
+from nemesis.schedule import Package, random_schedule
+print(random_schedule(seed=7, packages=list(Package), time_limit_s=60).to_json())
+"""
+
+
+@given(seed=seeds, packages=package_lists, time_limit_s=limits)
+def test_the_same_seed_gives_the_same_schedule(seed: int, packages: list[Package], time_limit_s: float) -> None:
+    """Seed and options decide every byte of the schedule; the order in which packages are named does not matter."""
+    first = random_schedule(seed=seed, packages=packages, time_limit_s=time_limit_s)
+    again = random_schedule(seed=seed, packages=packages[::-1], time_limit_s=time_limit_s)
+
+    assert first.to_json() == again.to_json()
+
+
+def test_the_order_of_hashes_does_not_matter() -> None:
+    """Interpreters with different hash seeds make the same schedule."""
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("0", "1", "2")
+    }
+
+    assert len(texts) == 1
+
+
+@given(seed=seeds, packages=package_lists, time_limit_s=limits)
+def test_a_stored_schedule_is_read_back(seed: int, packages: list[Package], time_limit_s: float) -> None:
+    """What was written is what is read."""
+    schedule = random_schedule(seed=seed, packages=packages, time_limit_s=time_limit_s)
+
+    assert schedule_from_json(schedule.to_json()) == schedule
+
+
+@given(seed=seeds, packages=package_lists, time_limit_s=limits)
+def test_every_fault_is_healed_in_time(seed: int, packages: list[Package], time_limit_s: float) -> None:
+    """Each fault has one healing, after it, within the time limit."""
+    schedule = random_schedule(seed=seed, packages=packages, time_limit_s=time_limit_s)
+    begins = {step.action.fault_id: step.at_s for step in schedule.steps if isinstance(step.action, Inject)}
+    ends = {step.action.fault_id: step.at_s for step in schedule.steps if isinstance(step.action, Heal)}
+
+    assert begins.keys() == ends.keys()
+    assert all(begins[fault] < ends[fault] <= time_limit_s for fault in begins)
+    assert Counter(type(step.action) for step in schedule.steps) == {Inject: len(begins), Heal: len(ends)}
+
+
+@given(seed=seeds, packages=package_lists, time_limit_s=limits)
+def test_the_leader_is_taken_away_first(seed: int, packages: list[Package], time_limit_s: float) -> None:
+    """The first fault hits the leader for long enough that the others choose another."""
+    first, *others = random_schedule(seed=seed, packages=packages, time_limit_s=time_limit_s).steps
+    assert isinstance(first.action, Inject)
+    healed_s = next(step.at_s for step in others if step.action == Heal(fault_id=0))
+
+    assert isinstance(first.action.fault, Partition | Kill | Pause)
+    assert first.action.fault.target == Role.LEADER
+    assert first.at_s == FIRST_FAULT_S
+    assert healed_s - first.at_s >= min(LEADERLESS_S[0], time_limit_s - first.at_s)
+
+
+@given(seed=seeds)
+def test_packages_choose_the_faults(seed: int) -> None:
+    """Only faults of the named packages occur."""
+    schedule = random_schedule(seed=seed, packages=[Package.PAUSE], time_limit_s=60)
+
+    assert {type(step.action.fault) for step in schedule.steps if isinstance(step.action, Inject)} == {Pause}
+
+
+def test_half_of_the_time_is_healthy() -> None:
+    """Over many seeds, at least four tenths of a run of 30 seconds are free of faults."""
+    for seed in range(200):
+        steps = random_schedule(seed=seed, packages=list(Package), time_limit_s=30).steps
+        begins = {step.action.fault_id: step.at_s for step in steps if isinstance(step.action, Inject)}
+        ends = {step.action.fault_id: step.at_s for step in steps if isinstance(step.action, Heal)}
+        faulty = [any(begins[f] <= tenth / 10 < ends[f] for f in begins) for tenth in range(300)]
+        assert faulty.count(False) >= 0.35 * len(faulty), seed
+        assert len(begins) >= 4, seed
+        assert max(ends[f] - begins[f] for f in begins if f) <= FAULT_S[1] + 0.001, seed
+
+
+def test_without_packages_nothing_happens() -> None:
+    """No package, no step."""
+    assert random_schedule(seed=1, packages=[], time_limit_s=1).steps == ()
+
+
+def test_too_short_a_time_is_refused() -> None:
+    """Faults that could not bite and heal are refused with the least that is needed."""
+    with pytest.raises(ValueError, match="give 6"):
+        random_schedule(seed=1, packages=[Package.KILL], time_limit_s=2)
+
+
+def test_steps_out_of_order_are_refused() -> None:
+    """A schedule whose steps are not in order of time cannot be made."""
+    with pytest.raises(ValueError, match="not in order"):
+        Schedule(
+            name="x",
+            time_limit_s=9,
+            steps=(Step(at_s=2, action=Heal(fault_id=0)), Step(at_s=1, action=Heal(fault_id=1))),
+        )
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"name": "x", "time_limit_s": 1, "steps": [{"at_s": 0}]}'])
+def test_what_is_no_schedule_is_refused(text: str) -> None:
+    """Reading something else than a schedule says so."""
+    with pytest.raises(ValueError, match="not a schedule"):
+        schedule_from_json(text)
