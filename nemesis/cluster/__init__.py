@@ -1,0 +1,9 @@
+"""Clusters under test: what a system must offer, and three real replica processes that offer it.
+
+The way through: ``system`` (the protocol through which a run reaches any system) -> ``link_proxy`` (one directed link
+that can be cut) -> ``links`` (all of them) -> ``launcher`` (a process that dies with the harness) -> ``processes`` (one
+replica process) -> ``log_client`` (the workload's client over ours) -> ``local`` (the cluster) -> ``log_lines`` (what
+replicas wrote, as events of the run).
+"""
+
+from __future__ import annotations
