@@ -36,6 +36,7 @@ class QuorumConfig:
     dump_max_bytes: int = 4 << 20
     parked_produces_max: int = 10_000
     parked_fetches_max: int = 10_000
+    observers_max: int = 1000
     truncate_on_fetch: bool = True
 
     def __post_init__(self) -> None:

@@ -46,10 +46,10 @@ def on_vote_request(q: QuorumLogState, call_id: CallId, request: VoteRequest, no
 
 
 def _malformed(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:
-    """A candidate's last record is older than the epoch it campaigns in; a pre-vote may be from that very epoch."""
+    """Only another voter campaigns, and its last record is older than its epoch (a pre-vote's may be of that epoch)."""
     newest_epoch = request.candidate_epoch if request.pre_vote else request.candidate_epoch - 1
     believable = (
-        request.candidate_id != q.replica_id
+        request.candidate_id in q.other_voters
         and request.last_offset >= 0
         and 0 <= request.last_offset_epoch <= newest_epoch
     )

@@ -19,7 +19,7 @@ from replica.ids import CallId, Offset
 
 def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
     """Answer or park a fetch from a follower, an observer or a consumer."""
-    error = _malformed(request) or leader_request_error(
+    error = _malformed(q, request) or leader_request_error(
         q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch
     )
     if error is None and not q.log.log_start_offset <= request.fetch_offset <= _readable_end(q, request):
@@ -39,7 +39,7 @@ def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: 
         reply_to_fetch(q, call_id, request)
 
 
-def _malformed(request: FetchRequest) -> ErrorCode | None:
+def _malformed(q: QuorumLogState, request: FetchRequest) -> ErrorCode | None:
     """Epochs are mandatory on a replica's fetch: without them neither fencing nor divergence can be seen."""
     known = request.current_leader_epoch
     last = request.last_fetched_epoch
@@ -50,6 +50,7 @@ def _malformed(request: FetchRequest) -> ErrorCode | None:
         and (last is None or last >= 0)
         and (known is None or last is None or last <= known)
         and (request.replica_id is None or (known is not None and last is not None))
+        and request.replica_id != q.replica_id
     )
     return None if believable else ErrorCode.INVALID_REQUEST
 

@@ -152,30 +152,28 @@ def on_begin_quorum_epoch_request(
     q: QuorumLogState, call_id: CallId, request: BeginQuorumEpochRequest, now_ms: int
 ) -> None:
     """Follow the leader that makes itself known, unless its epoch is over."""
-    error = cluster_error(q, request.cluster_id)
-    if error is None and (request.leader_id == q.replica_id or request.leader_epoch < 0):
-        error = ErrorCode.INVALID_REQUEST
-    if error is None and request.leader_epoch < q.epoch:
-        error = ErrorCode.FENCED_LEADER_EPOCH
+    error = cluster_error(q, request.cluster_id) or _leadership_error(q, request.leader_id, request.leader_epoch)
     if error is None:
-        _hear_of_leader(q, request.leader_epoch, request.leader_id, now_ms)
+        leader = CurrentLeader(leader_id=request.leader_id, leader_epoch=request.leader_epoch)
+        observe_leader(q, leader, now_ms)
         wrong_id = request.voter_id not in (None, q.replica_id)
         wrong_disk = request.voter_directory_id not in (None, q.config.directory_id)
         error = ErrorCode.INVALID_VOTER_KEY if wrong_id or wrong_disk else None
     q.reply(call_id, BeginQuorumEpochResponse(error=error or ErrorCode.NONE, current_leader=q.current_leader))
 
 
-def _hear_of_leader(q: QuorumLogState, epoch: Epoch, leader_id: ReplicaId, now_ms: int) -> None:
-    observe_leader(q, CurrentLeader(leader_id=leader_id, leader_epoch=epoch), now_ms)
+def _leadership_error(q: QuorumLogState, leader_id: ReplicaId, leader_epoch: Epoch) -> ErrorCode | None:
+    """Only another voter can lead, and an epoch that is over has no leader any more."""
+    if leader_id not in q.other_voters:
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < q.epoch else None
 
 
 def on_end_quorum_epoch_request(
     q: QuorumLogState, call_id: CallId, request: EndQuorumEpochRequest, now_ms: int
 ) -> None:
     """Stop following a leader that resigns. The first it prefers campaigns at once, the others wait their turn."""
-    error = cluster_error(q, request.cluster_id)
-    if error is None and request.leader_epoch < q.epoch:
-        error = ErrorCode.FENCED_LEADER_EPOCH
+    error = cluster_error(q, request.cluster_id) or _leadership_error(q, request.leader_id, request.leader_epoch)
     if error is None:
         if request.leader_epoch > q.epoch:
             become_unattached(q, request.leader_epoch, now_ms)

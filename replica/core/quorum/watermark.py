@@ -54,4 +54,7 @@ def note_fetch(q: QuorumLogState, replica_id: ReplicaId, fetch_offset: Offset, n
     if group is role.voters:
         q.role = replace(role, voters={**role.voters, replica_id: progress})
     else:
-        q.role = replace(role, observers={**role.observers, replica_id: progress})
+        others = {observer: held for observer, held in role.observers.items() if observer != replica_id}
+        if len(others) >= q.quorum.observers_max:
+            del others[min(others, key=lambda observer: others[observer].last_fetch_ms)]
+        q.role = replace(role, observers={**others, replica_id: progress})
