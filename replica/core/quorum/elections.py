@@ -96,8 +96,12 @@ def _maybe_vote(q: QuorumLogState, request: VoteRequest, now_ms: int) -> bool:
 
 
 def pump_prospective(q: QuorumLogState, role: Prospective, now_ms: int) -> None:
-    """Go on to the real election, give up, or ask those who are due."""
-    if len(role.campaign.granted) >= q.majority:
+    """Go on to the real election, give up, or ask those who are due.
+
+    The election waits until the log is flushed: a voter repeats its vote without comparing logs again, so the log that
+    won the vote must be the one that a crash leaves.
+    """
+    if len(role.campaign.granted) >= q.majority and q.log.is_flushed:
         become_candidate(q, now_ms)
     elif _is_lost(q, role.campaign) or now_ms >= role.election_deadline_ms:
         _return_to_known_leader(q, now_ms)

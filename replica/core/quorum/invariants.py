@@ -44,6 +44,7 @@ def check_state(q: QuorumLogState) -> None:
     _epochs_increase(q)
     _stored_epoch_covers_the_log(q)
     _role_agrees_with_what_is_stored(q)
+    _candidate_holds_what_it_claims(q)
     _only_a_leader_has_parked_calls(q)
 
 
@@ -90,6 +91,11 @@ def _role_agrees_with_what_is_stored(q: QuorumLogState) -> None:
             assert (stored.leader_id, stored.voted_id) == (None, q.replica_id), stored
         case _:
             pass
+
+
+def _candidate_holds_what_it_claims(q: QuorumLogState) -> None:
+    if isinstance(q.role, Candidate):
+        assert q.log.is_flushed, (q.log.flushed_end_offset, q.log.log_end_offset)
 
 
 def _only_a_leader_has_parked_calls(q: QuorumLogState) -> None:

@@ -82,6 +82,7 @@ def become_prospective(q: QuorumLogState, now_ms: int, *, retries: int = 0) -> N
 def become_candidate(q: QuorumLogState, now_ms: int) -> None:
     """Begin a new epoch and vote for oneself in it, durably, before anybody is asked."""
     assert isinstance(q.role, Prospective), q.role
+    assert q.log.is_flushed, (q.log.flushed_end_offset, q.log.log_end_offset)
     retries = q.role.retries
     _store(
         q,
