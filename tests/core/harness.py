@@ -1,0 +1,321 @@
+"""One replica on a bench: events in, effects out, with a disk of plain lists under it.
+
+Owns the performing of effects (what is appended, stored and flushed, who was answered), and the words that scenarios
+are written in. Checks two things by itself, so that no scenario has to: no call is answered twice, and everything that
+a reply reveals of votes and epochs was stored before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from random import Random
+from typing import TypeVar
+
+from replica.core import effects as fx
+from replica.core import events as ev
+from replica.core import messages as m
+from replica.core.config import QuorumConfig, ReplicaConfig
+from replica.core.quorum import QuorumLog
+from replica.core.recovered import RecoveredLog
+from replica.core.replica import Replica
+from replica.core.rules import Rules
+from replica.ids import CallId, Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
+from replica.records import RecordBatch, encode_batch
+
+LOG = TopicPartition("log", 0)
+CLUSTER = "cluster"
+CONFIG = QuorumConfig()
+
+E = TypeVar("E")
+
+
+def epochs_of(batches: Iterable[RecordBatch]) -> tuple[EpochEntry, ...]:
+    """Compute the epoch cache that belongs to these batches."""
+    entries: list[EpochEntry] = []
+    for batch in batches:
+        if not entries or entries[-1].epoch != batch.leader_epoch:
+            entries.append(EpochEntry(batch.leader_epoch, batch.base_offset))
+    return tuple(entries)
+
+
+def batches_of(*epochs_and_counts: tuple[int, int], start: int = 0) -> list[RecordBatch]:
+    """Build batches of one record each: so many of the first epoch, then so many of the next, and so on."""
+    epochs = [epoch for epoch, number in epochs_and_counts for _ in range(number)]
+    return [
+        encode_batch([f"e{epoch}@{offset}".encode()], base_offset=offset, leader_epoch=epoch)
+        for offset, epoch in enumerate(epochs, start)
+    ]
+
+
+def records_of(batches: Iterable[RecordBatch]) -> bytes:
+    """Lay batches out as a Fetch carries them."""
+    return b"".join(batch.data for batch in batches)
+
+
+def leader(leader_id: int | None, epoch: int) -> m.CurrentLeader:
+    """Say who leads which epoch."""
+    return m.CurrentLeader(leader_id=None if leader_id is None else ReplicaId(leader_id), leader_epoch=Epoch(epoch))
+
+
+def stored(epoch: int, *, leader_id: int | None = None, voted_id: int | None = None) -> fx.QuorumState:
+    """Build a quorum state; a vote is for the disk that harness replicas have."""
+    return fx.QuorumState(
+        leader_epoch=Epoch(epoch),
+        leader_id=None if leader_id is None else ReplicaId(leader_id),
+        voted_id=None if voted_id is None else ReplicaId(voted_id),
+        voted_directory_id=None if voted_id is None else f"disk-{voted_id}",
+    )
+
+
+@dataclass
+class Disk:
+    """What the replica has written, what of it is flushed, and which flushes are owed."""
+
+    batches: list[RecordBatch] = field(default_factory=list)
+    flushed_end: Offset = Offset(0)  # noqa: RUF009 (a NewType call, immutable)
+    quorum_state: fx.QuorumState | None = None
+    epochs: tuple[EpochEntry, ...] = ()
+    owed: list[Offset] = field(default_factory=list)
+
+    @property
+    def end(self) -> Offset:
+        return self.batches[-1].end_offset if self.batches else Offset(0)
+
+    def cut(self, end_offset: Offset) -> None:
+        self.batches = [batch for batch in self.batches if batch.end_offset <= end_offset]
+        assert self.end == end_offset, ("truncated inside a batch", self.end, end_offset)
+        self.flushed_end = min(self.flushed_end, end_offset)
+
+
+class Bench:
+    """One replica under test. ``now_ms`` is moved by ``elapse`` and ``to_deadline`` only."""
+
+    def __init__(
+        self,
+        *,
+        replica_id: int = 0,
+        voters: Sequence[int] = (0, 1, 2),
+        log: Sequence[tuple[int, int]] = (),
+        quorum_state: fx.QuorumState | None = None,
+        config: QuorumConfig = CONFIG,
+        rules: Rules | None = None,
+        seed: int = 0,
+    ) -> None:
+        batches = batches_of(*log)
+        self.disk = Disk(batches=batches, quorum_state=quorum_state, epochs=epochs_of(batches))
+        self.disk.flushed_end = self.disk.end
+        self.config = ReplicaConfig(
+            cluster_id=CLUSTER,
+            replica_id=ReplicaId(replica_id),
+            directory_id=f"disk-{replica_id}",
+            voters=tuple(ReplicaId(voter) for voter in voters),
+            quorum=config,
+        )
+        self.now_ms = 1_000_000
+        self.replies: dict[CallId, m.Response] = {}
+        self.calls: set[CallId] = set()
+        self.effects: tuple[fx.Effect, ...] = ()
+        self.sends: list[fx.Send] = []
+        self.halted: str | None = None
+        self._rules, self._random = rules, Random(seed)
+        self._call_ids = count(1)
+        self.replica = self._start()
+
+    def _start(self) -> Replica:
+        recovered = RecoveredLog(
+            log_start_offset=Offset(0),
+            log_end_offset=self.disk.end,
+            epochs=epochs_of(self.disk.batches),
+            quorum_state=self.disk.quorum_state,
+        )
+        self.replica = Replica(config=self.config, logs={LOG: recovered}, random=self._random, rules=self._rules)
+        self.step(ev.Started())
+        return self.replica
+
+    def restart(self, *, power_loss: bool = False) -> None:
+        """Stop without a word and start again; after a power loss, what was not flushed is gone."""
+        if power_loss:
+            self.disk.cut(self.disk.flushed_end)
+        self.disk.flushed_end = self.disk.end
+        self.disk.owed.clear()
+        self.calls.clear()
+        self.sends = []
+        self._start()
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    @property
+    def log(self) -> QuorumLog:
+        return self.replica.logs[LOG]
+
+    @property
+    def role(self) -> str:
+        return self.log.role.name
+
+    @property
+    def epoch(self) -> int:
+        return self.log.epoch
+
+    @property
+    def high_watermark(self) -> int | None:
+        return self.log.high_watermark
+
+    def made(self, effect_type: type[E]) -> list[E]:
+        """Return the effects of this type that the last step had."""
+        return [effect for effect in self.effects if isinstance(effect, effect_type)]
+
+    def requests(self, request_type: type[E]) -> dict[int, E]:
+        """Return the requests of this type that were sent and not answered, by receiver; of several the last one."""
+        return {send.replica_id: send.request for send in self.sends if isinstance(send.request, request_type)}
+
+    def send_to(self, replica_id: int, request_type: type[m.PeerRequest]) -> fx.Send:
+        """Return the youngest unanswered request of this type to this replica."""
+        for send in reversed(self.sends):
+            if send.replica_id == replica_id and isinstance(send.request, request_type):
+                return send
+        raise AssertionError(f"no {request_type.__name__} to {replica_id} among {self.sends}")
+
+    @property
+    def open_calls(self) -> set[CallId]:
+        return self.calls - self.replies.keys()
+
+    # --- events -----------------------------------------------------------------------------------------------------
+
+    def step(self, event: ev.Event) -> tuple[fx.Effect, ...]:
+        """Hand in one event now and perform all effects in order."""
+        self.effects = self.replica.step(event, self.now_ms)
+        for effect in self.effects:
+            self._perform(effect)
+        return self.effects
+
+    def elapse(self, ms: int) -> None:
+        """Let time pass, ticking at every deadline on the way as a driver does."""
+        end_ms = self.now_ms + ms
+        effects: tuple[fx.Effect, ...] = ()
+        while (due_ms := self.replica.deadline_ms) is not None and due_ms <= end_ms:
+            self.now_ms = max(self.now_ms, due_ms)
+            effects += self.step(ev.Ticked())
+        self.now_ms = end_ms
+        self.effects = effects
+
+    def to_deadline(self) -> None:
+        """Let time pass until the replica wants to be called, and call it."""
+        due_ms = self.replica.deadline_ms
+        assert due_ms is not None, self.role
+        self.now_ms = max(self.now_ms, due_ms)
+        self.step(ev.Ticked())
+
+    def to_role(self, role: str) -> None:
+        """Let time pass, and nothing else happen, until the replica has this role."""
+        for _ in range(1000):
+            if self.role == role:
+                return
+            self.to_deadline()
+        raise AssertionError(f"never became {role}; it is {self.role}")
+
+    def call(self, request: m.Request) -> CallId:
+        """Hand in a request and return its call; the answer is in ``replies`` now or later."""
+        call_id = CallId(next(self._call_ids))
+        self.calls.add(call_id)
+        self.step(ev.RequestReceived(call_id=call_id, request=request))
+        return call_id
+
+    def answer(self, request: m.Request) -> m.Response | None:
+        """Hand in a request and return its answer; None while it is parked."""
+        return self.replies.get(self.call(request))
+
+    def respond(self, send: fx.Send, response: m.PeerResponse) -> tuple[fx.Effect, ...]:
+        """Let the peer answer."""
+        self.sends = [other for other in self.sends if other.correlation_id != send.correlation_id]
+        return self.step(
+            ev.ResponseReceived(correlation_id=send.correlation_id, replica_id=send.replica_id, response=response)
+        )
+
+    def fail(self, send: fx.Send) -> tuple[fx.Effect, ...]:
+        """Let the request come to nothing."""
+        self.sends = [other for other in self.sends if other.correlation_id != send.correlation_id]
+        return self.step(ev.SendFailed(correlation_id=send.correlation_id, replica_id=send.replica_id))
+
+    def flush(self) -> tuple[fx.Effect, ...]:
+        """Finish the oldest flush that was asked for."""
+        end_offset = self.disk.owed.pop(0)
+        self.disk.flushed_end = max(self.disk.flushed_end, end_offset)
+        return self.step(ev.Flushed(topic_partition=LOG, end_offset=end_offset))
+
+    def flush_all(self) -> None:
+        """Finish every flush that was asked for."""
+        effects: tuple[fx.Effect, ...] = ()
+        while self.disk.owed:
+            effects += self.flush()
+        self.effects = effects
+
+    # --- performing -------------------------------------------------------------------------------------------------
+
+    def _perform(self, effect: fx.Effect) -> None:
+        assert self.halted is None, ("an effect after Halt", effect)
+        match effect:
+            case fx.StoreQuorumState(state=state):
+                self.disk.quorum_state = state
+            case fx.StoreEpochs(entries=entries):
+                self.disk.epochs = entries
+            case fx.Append(batches=batches):
+                for batch in batches:
+                    assert batch.base_offset == self.disk.end, (batch, self.disk.end)
+                    self.disk.batches.append(batch)
+            case fx.Truncate(end_offset=end_offset):
+                assert not self.disk.owed, ("truncated while flushes are owed", self.disk.owed)
+                self.disk.cut(end_offset)
+            case fx.Flush(end_offset=end_offset):
+                self.disk.owed.append(end_offset)
+            case fx.Send(request=request):
+                self._check_claims_are_durable(request)
+                self.sends.append(effect)
+            case fx.Reply(call_id=call_id, response=response):
+                self._reply(call_id, response)
+            case fx.ReplyWithRecords(call_id=call_id, response=response):
+                self._reply(call_id, replace(response, records=self._read(effect)))
+            case fx.Halt(reason=reason):
+                self.halted = reason
+
+    def _read(self, effect: fx.ReplyWithRecords) -> bytes:
+        data = b""
+        for batch in self.disk.batches:
+            if effect.start_offset <= batch.last_offset and batch.end_offset <= effect.end_offset:
+                if data and len(data) + batch.size_bytes > effect.max_bytes:
+                    break
+                data += batch.data
+        assert data, ("nothing to read", effect)
+        return data
+
+    def _reply(self, call_id: CallId, response: m.Response) -> None:
+        assert call_id not in self.replies, ("answered twice", call_id, response)
+        known = getattr(response, "current_leader", None)
+        if known is not None:
+            self._check_epoch_is_durable(known.leader_epoch)
+        if isinstance(response, m.VoteResponse) and response.vote_granted:
+            assert self.disk.quorum_state is not None or self.epoch == 0, response
+        self.replies[call_id] = response
+
+    def _check_epoch_is_durable(self, epoch: Epoch) -> None:
+        durable = self._durable_epoch()
+        assert durable >= epoch, ("an epoch was revealed before it was stored", epoch, self.disk.quorum_state)
+
+    def _durable_epoch(self) -> int:
+        if self.disk.quorum_state is not None:
+            return self.disk.quorum_state.leader_epoch
+        return self.disk.batches[-1].leader_epoch if self.disk.batches else 0
+
+    def _check_claims_are_durable(self, request: m.PeerRequest) -> None:
+        """A vote is asked for in a stored epoch with a vote for oneself; a voter fetches from flushed ends only."""
+        match request:
+            case m.VoteRequest(pre_vote=False):
+                assert self.disk.quorum_state is not None, request
+                assert self.disk.quorum_state.voted_id == request.candidate_id, (self.disk.quorum_state, request)
+                assert self.disk.quorum_state.leader_epoch == request.candidate_epoch, request
+                assert request.last_offset <= self.disk.flushed_end, ("a claimed log can be lost", request)
+            case m.FetchRequest():
+                assert request.fetch_offset <= self.disk.flushed_end, ("acknowledged before it was flushed", request)
+            case _:
+                pass

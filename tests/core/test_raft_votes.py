@@ -1,0 +1,285 @@
+"""Votes: given once an epoch, durably, to good logs only. Kafka's KafkaRaftClientTest, name by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.core import effects as fx
+from replica.core import messages as m
+from replica.errors import ErrorCode
+from replica.ids import ReplicaId
+from tests.core.harness import Bench, leader, records_of, stored
+from tests.core.scenarios import (
+    begin,
+    campaign,
+    follower_bench,
+    granted,
+    lead,
+    leader_bench,
+    pending_fetch,
+    produce,
+    rejected,
+    vote,
+    voted,
+)
+
+
+def test_handle_vote_request_as_follower_with_elected_leader() -> None:
+    """A voter that knows the epoch's leader votes for nobody else in it, and says who leads."""
+    bench = follower_bench(leader_id=2, epoch=5)
+    response = voted(bench, vote(5))
+    assert (response.vote_granted, response.current_leader) == (False, leader(2, 5))
+    assert bench.role == "follower"
+
+
+def test_handle_vote_request_as_follower_with_voted_candidate() -> None:
+    """A vote given to one candidate is not given to another in the same epoch, and is repeated to the first."""
+    bench = Bench(quorum_state=stored(5, voted_id=2))
+    assert not voted(bench, vote(5, candidate=1)).vote_granted
+    assert voted(bench, vote(5, candidate=2)).vote_granted
+    assert bench.disk.quorum_state == stored(5, voted_id=2)
+
+
+def test_vote_of_one_disk_is_not_repeated_to_another() -> None:
+    """The vote was for a candidate with its disk; the same replica with a fresh disk has forgotten why it asked."""
+    bench = Bench(quorum_state=stored(5, voted_id=2))
+    assert not voted(bench, vote(5, candidate=2, candidate_directory_id="another disk")).vote_granted
+
+
+def test_vote_is_durable_before_it_is_given() -> None:
+    """Epoch and vote stand in the quorum state before the reply that grants it, in one list of effects."""
+    bench = Bench(quorum_state=stored(5))
+    bench.call(vote(6))
+    kinds = [type(effect) for effect in bench.effects]
+    assert kinds == [fx.StoreQuorumState, fx.StoreQuorumState, fx.Reply]
+    assert [store.state for store in bench.made(fx.StoreQuorumState)] == [stored(6), stored(6, voted_id=1)]
+
+
+def test_restarted_voter_does_not_vote_twice() -> None:
+    """A voter that restarts after it voted gives the epoch's vote to nobody else."""
+    bench = Bench(quorum_state=stored(5))
+    assert voted(bench, vote(6, candidate=1)).vote_granted
+    bench.restart(power_loss=True)
+    assert not voted(bench, vote(6, candidate=2)).vote_granted
+    assert voted(bench, vote(6, candidate=1)).vote_granted
+
+
+def test_handle_invalid_vote_request_with_older_epoch() -> None:
+    """A candidate of an older epoch is fenced and learns the newer one."""
+    bench = Bench(quorum_state=stored(5))
+    response = voted(bench, vote(4))
+    assert (response.error, response.vote_granted) == (ErrorCode.FENCED_LEADER_EPOCH, False)
+    assert response.current_leader == leader(None, 5)
+
+
+def test_leader_ignore_vote_request_on_same_epoch() -> None:
+    """A leader grants no vote in its own epoch and leads on."""
+    bench = leader_bench()
+    response = voted(bench, vote(6, last=(5, 99)))
+    assert (response.error, response.vote_granted) == (ErrorCode.NONE, False)
+    assert bench.role == "leader"
+
+
+def test_candidate_ignore_vote_request_on_same_epoch() -> None:
+    """A candidate has voted for itself and keeps to that."""
+    bench = Bench(quorum_state=stored(5))
+    campaign(bench)
+    assert not voted(bench, vote(6, last=(5, 99))).vote_granted
+    assert bench.role == "candidate"
+
+
+@pytest.mark.parametrize("last", [(5, -5), (-1, 0), (6, 0), (7, 1)])
+def test_invalid_vote_request(last: tuple[int, int]) -> None:
+    """A candidate's log that cannot be is refused, and the epoch stays where it was."""
+    bench = follower_bench(leader_id=1, epoch=5)
+    response = voted(bench, vote(6, candidate=2, last=last))
+    assert (response.error, response.vote_granted) == (ErrorCode.INVALID_REQUEST, False)
+    assert (bench.role, bench.epoch, bench.disk.quorum_state) == ("follower", 5, stored(5, leader_id=1))
+
+
+def test_cannot_follow_or_vote_for_self() -> None:
+    """A request in one's own name is a mistake of its sender and changes nothing."""
+    bench = Bench(quorum_state=stored(5))
+    assert voted(bench, vote(6, candidate=0)).error is ErrorCode.INVALID_REQUEST
+    response = bench.answer(begin(0, 6))
+    assert isinstance(response, m.BeginQuorumEpochResponse)
+    assert response.error is ErrorCode.INVALID_REQUEST
+    assert (bench.epoch, bench.disk.quorum_state) == (5, stored(5))
+
+
+def test_invalid_voter_replica_vote_request() -> None:
+    """A vote meant for another replica, or for the disk this one had before, is refused after the epoch was raised."""
+    bench = Bench(quorum_state=stored(5))
+    wrong_id = voted(bench, vote(6, voter_id=ReplicaId(2)))
+    assert (wrong_id.error, wrong_id.vote_granted, bench.epoch) == (ErrorCode.INVALID_VOTER_KEY, False, 6)
+    wrong_disk = voted(bench, vote(6, voter_id=ReplicaId(0), voter_directory_id="old disk"))
+    assert (wrong_disk.error, wrong_disk.vote_granted) == (ErrorCode.INVALID_VOTER_KEY, False)
+    assert voted(bench, vote(6, voter_id=ReplicaId(0), voter_directory_id="disk-0")).vote_granted
+
+
+@pytest.mark.parametrize("pre_vote", [False, True])
+def test_vote_request_cluster_id_validation(pre_vote: bool) -> None:
+    """A vote of another cluster is refused and raises no epoch; one that names no cluster is taken."""
+    bench = Bench(quorum_state=stored(5))
+    refused = voted(bench, vote(6, pre_vote=pre_vote, cluster_id="another"))
+    assert (refused.error, refused.vote_granted, bench.epoch) == (ErrorCode.INCONSISTENT_CLUSTER_ID, False, 5)
+    assert voted(bench, vote(6, pre_vote=pre_vote, cluster_id=None)).vote_granted
+
+
+@pytest.mark.parametrize(
+    ("last", "good"),
+    [((2, 4), True), ((2, 5), True), ((3, 1), True), ((2, 3), False), ((1, 9), False), ((0, 0), False)],
+)
+@pytest.mark.parametrize("pre_vote", [False, True])
+def test_vote_is_for_a_log_that_is_not_behind(last: tuple[int, int], good: bool, pre_vote: bool) -> None:
+    """Votes and pre-votes compare (last epoch, log end); a refused candidate still raises the epoch."""
+    bench = Bench(quorum_state=stored(5), log=[(1, 2), (2, 2)])
+    assert voted(bench, vote(6, last=last, pre_vote=pre_vote)).vote_granted == good
+    assert bench.epoch == 6
+
+
+def test_observer_grants_no_vote() -> None:
+    """Who has no vote grants none, not even in advance."""
+    bench = Bench(replica_id=9, quorum_state=stored(5))
+    assert not voted(bench, vote(6)).vote_granted
+    assert not voted(bench, vote(7, pre_vote=True)).vote_granted
+
+
+def test_reject_votes_from_same_epoch_after_resigning_candidacy() -> None:
+    """A candidate that restarts still has its own vote on disk and grants no other."""
+    bench = Bench(quorum_state=stored(2, voted_id=0))
+    assert not voted(bench, vote(2, last=(1, 99))).vote_granted
+    assert bench.role == "candidate"
+
+
+def test_grant_votes_from_higher_epoch_after_resigning_candidacy() -> None:
+    """The vote for itself bound a candidate for that epoch only."""
+    bench = Bench(quorum_state=stored(2, voted_id=0))
+    assert voted(bench, vote(3)).vote_granted
+    assert bench.disk.quorum_state == stored(3, voted_id=1)
+
+
+def test_retry_election() -> None:
+    """A lost election is followed by a pause and another in the next epoch, the epoch stored before it is asked for."""
+    bench = Bench(quorum_state=stored(5))
+    campaign(bench)
+    for voter in (1, 2):
+        bench.respond(bench.send_to(voter, m.VoteRequest), rejected(6))
+    assert bench.role == "candidate"
+    assert not bench.made(fx.Send), "a loser keeps quiet for a while"
+    bench.to_role("prospective")
+    bench.respond(bench.send_to(1, m.VoteRequest), granted(6))
+    assert (bench.role, bench.epoch, bench.disk.quorum_state) == ("candidate", 7, stored(7, voted_id=0))
+
+
+def test_vote_request_timeout() -> None:
+    """An unanswered voter is asked again after a pause, within the same election."""
+    bench = Bench(quorum_state=stored(5))
+    campaign(bench)
+    bench.fail(bench.send_to(1, m.VoteRequest))
+    assert bench.role == "candidate"
+    bench.elapse(bench.config.quorum.retry_backoff_ms)
+    bench.respond(bench.send_to(1, m.VoteRequest), granted(6))
+    assert (bench.role, bench.epoch) == ("leader", 6)
+
+
+def test_candidate_to_leader_without_granted_vote() -> None:
+    """Without a majority there is no leader, however long it takes."""
+    bench = Bench(quorum_state=stored(5))
+    campaign(bench)
+    roles = set()
+    for _ in range(20):
+        bench.to_deadline()
+        roles.add(bench.role)
+    assert "leader" not in roles
+
+
+def test_vote_response_ignored_after_becoming_follower() -> None:
+    """A vote that arrives after another leader was heard of makes nobody a leader."""
+    bench = Bench(quorum_state=stored(5))
+    campaign(bench)
+    late = bench.send_to(1, m.VoteRequest)
+    bench.answer(begin(2, 6))
+    bench.respond(late, granted(6))
+    assert (bench.role, bench.log.leader_id) == ("follower", 2)
+
+
+def test_vote_of_an_earlier_campaign_does_not_count_in_a_later_one() -> None:
+    """A vote granted for epoch 6 that arrives in the campaign for epoch 7 is not a vote for epoch 7."""
+    bench = Bench(quorum_state=stored(5))
+    campaign(bench)
+    late = bench.send_to(1, m.VoteRequest)
+    bench.to_role("prospective")
+    campaign(bench)
+    assert bench.epoch == 7
+    bench.respond(late, granted(6))
+    assert bench.role == "candidate"
+
+
+def test_pre_vote_does_not_count_as_vote() -> None:
+    """A promise to vote that arrives when the election has begun is not the vote."""
+    bench = Bench(quorum_state=stored(5), voters=(0, 1, 2, 3, 4))
+    bench.to_role("prospective")
+    late = [bench.send_to(voter, m.VoteRequest) for voter in (3, 4)]
+    for voter in (1, 2):
+        bench.respond(bench.send_to(voter, m.VoteRequest), granted(5))
+    assert bench.role == "candidate"
+    for send in late:
+        bench.respond(send, granted(5))
+    assert bench.role == "candidate"
+
+
+def test_candidates_log_is_durable_before_it_asks_for_votes() -> None:
+    """What a candidate claims to hold survives its crash: a vote is repeated to it without comparing logs again.
+
+    1. C, the leader, and B have [0, 2) flushed: it is committed. A has it too, but has not flushed yet. 2. C resigns in
+    favour of A. B grants A the vote for its longer log. 3. A loses power and with it [0, 2), comes back as candidate of
+    the same epoch, and B repeats its vote. A must not have asked before its flush, else it would lead without [0, 2).
+    """
+    bench = follower_bench(leader_id=2, epoch=5, log=[])
+    send = bench.send_to(2, m.FetchRequest)
+    bench.respond(send, _two_records())
+    bench.to_role("prospective")
+    bench.respond(bench.send_to(1, m.VoteRequest), granted(5))
+    assert bench.role == "prospective", "its log is not on disk yet"
+    bench.flush_all()
+    assert bench.role == "candidate"
+    request = bench.send_to(1, m.VoteRequest).request
+    assert isinstance(request, m.VoteRequest)
+    bench.restart(power_loss=True)
+    again = bench.send_to(1, m.VoteRequest).request
+    assert isinstance(again, m.VoteRequest)
+    assert (again.candidate_epoch, again.last_offset) == (request.candidate_epoch, request.last_offset) == (6, 2)
+
+
+def _two_records() -> m.FetchResponse:
+    from tests.core.harness import batches_of
+
+    return m.FetchResponse(error=ErrorCode.NONE, current_leader=leader(2, 5), records=records_of(batches_of((5, 2))))
+
+
+def test_leader_of_a_newer_epoch_ends_a_campaign() -> None:
+    """A voter's refusal that names a newer epoch ends the election in the older one, durably."""
+    bench = Bench(quorum_state=stored(5))
+    campaign(bench)
+    bench.respond(bench.send_to(1, m.VoteRequest), rejected(9))
+    assert (bench.role, bench.epoch, bench.disk.quorum_state) == ("unattached", 9, stored(9))
+    bench.answer(begin(2, 9))
+    assert pending_fetch(bench).current_leader_epoch == 9
+
+
+def test_accumulator_cleared_after_becoming_voted() -> None:
+    """A leader that votes in a newer epoch answers its waiting writes: their fate is unknown."""
+    bench = leader_bench()
+    call_id = bench.call(produce())
+    assert voted(bench, vote(7, last=(6, 9))).vote_granted
+    response = bench.replies[call_id]
+    assert isinstance(response, m.ProduceResponse)
+    assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, False)
+
+
+def test_lone_voter_needs_nobody() -> None:
+    """A quorum of one elects itself without a message, in a new epoch each time."""
+    bench = Bench(voters=(0,), quorum_state=stored(5))
+    lead(bench)
+    assert (bench.epoch, bench.sends, bench.high_watermark) == (6, [], 1)
