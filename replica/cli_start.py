@@ -6,6 +6,7 @@ program that starts replicas of its own, such as a harness that replaces a rule 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -29,6 +30,9 @@ def start_command(make_rules: Callable[[], Rules] | None = None) -> click.Comman
 
     def start(**values: Any) -> None:
         """Run one replica until it is told to stop (SIGTERM, Ctrl-C)."""
+        # gRPC's own library writes to standard error past every logger, and lines there are ours to format. It reads
+        # this once, when it is loaded.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         options = server_options_from(values)
         from replica.server.main import serve
 
@@ -87,7 +91,7 @@ def _server_params() -> list[click.Parameter]:
         ),
         _option("client-calls-max", type=int, default=4096, show_default=True, help="Refuse more calls at once."),
         _option(
-            "handover-wait-ms", type=int, default=2000, show_default=True, help="How long a leader that stops waits."
+            "handover-wait-ms", type=int, default=3000, show_default=True, help="How long a leader that stops waits."
         ),
         _option(
             "stop-grace-ms", type=int, default=500, show_default=True, help="How long calls may end when stopping."

@@ -46,7 +46,7 @@ class ServerOptions:
     log_level: str = "info"
     metrics_listen: str | None = None
     client_calls_max: int = 4096
-    handover_wait_ms: int = 5000
+    handover_wait_ms: int = 3000
     stop_grace_ms: int = 500
     recovery_point_interval_ms: int = 5000
 

@@ -24,6 +24,7 @@ from replica.errors import ErrorCode
 from replica.ids import ReplicaId
 from replica.records import encode_batch
 from replica.server.codec import PRODUCE
+from replica.server.options import ServerOptions
 
 HEAVY = ("grpc", "google.protobuf", "structlog", "prometheus_client", "pyarrow", "numpy", "asyncio")
 
@@ -87,6 +88,12 @@ def test_every_parameter_of_the_quorum_is_an_option() -> None:
     params = {param.name: param for param in start_command().params}
     for field in fields(QuorumConfig):
         assert params[field.name].default == field.default
+
+
+def test_defaults_are_those_of_the_server() -> None:
+    """An option that is not given has the default of ServerOptions."""
+    given = {"data_dir": Path("d"), "listen": "127.0.0.1:0", "voters": {ReplicaId(1): "127.0.0.1:1"}}
+    assert server_options_from(start_values()) == ServerOptions(**given)  # type: ignore[arg-type]
 
 
 def test_options_become_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,3 +105,18 @@ async def test_log_lines_tell_who_led_when(cluster: LocalCluster) -> None:
     led = [line for line in lines if line["event"] == "role_changed" and line["role"] == "leader"]
     assert described.current_leader is not None
     assert (led[-1]["epoch"], led[-1]["leader_id"]) == (described.current_leader.leader_epoch, leader)
+
+
+async def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(cluster: LocalCluster) -> None:
+    """A leader that is frozen loses its place; awake again it follows, holds the same log, and has logged only JSON."""
+    async with cluster.client(request_timeout_ms=20_000) as client:
+        leader = await wait_leader(client, cluster.ids)
+        await write(client, "a")
+        cluster.processes[leader].send_signal(signal.SIGSTOP)
+        others = [replica_id for replica_id in cluster.ids if replica_id != leader]
+        assert await wait_leader(client, others) != leader
+        cluster.processes[leader].send_signal(signal.SIGCONT)
+        await write(client, "b")
+        await wait_state(client, cluster.ids, have_converged)
+        assert await read_all(client) == ["a", "b"]
+    assert [line["level"] for line in cluster.lines(leader) if line["level"] == "error"] == []
