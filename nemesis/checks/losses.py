@@ -5,8 +5,8 @@ Owns **lost-write** and **unseen**. An acknowledged value is lost when
 1. an ok poll passed over its offset (asked at or below it, returned something at or above it), and no poll returned it;
 2. a final read that began after the acknowledgement covers its offset and does not return it;
 3. a replica whose log was read whole vouches for its offset and holds something else there;
-4. no replica vouches for its offset and no log holds it, and the logs read whole are a majority, so that one of them
-   must hold whatever a majority has flushed.
+4. no log read whole holds it anywhere, and those are a majority, so that one of them must hold whatever a majority has
+   flushed.
 
 What none of this decides and what nobody has ever seen is *unseen*: nobody looked where it must stand, so it is
 unknown. Source: ``lost-write`` and ``unseen`` of ``jepsen.tests.kafka``, and "acknowledged is a part of the final log".
@@ -149,7 +149,6 @@ def _nowhere(partition: Partition) -> Iterator[Anomaly]:
     if 2 * len(whole) <= len(known):
         return
     rows = np.flatnonzero(acknowledged(operations) & (operations.offset != NONE))
-    rows = rows[operations.offset[rows] >= max(log.committed_end_offset for log in whole)]
     rows = rows[operations.offset[rows] >= max(log.log_start_offset for log in whole)]
     held = np.unique(np.concatenate([log.value for log in whole]))
     decoded = not any(log.undecoded for log in whole)

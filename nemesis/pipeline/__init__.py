@@ -11,9 +11,11 @@ from __future__ import annotations
 from nemesis.pipeline.engine import EngineName, judge_run, judge_runs
 from nemesis.pipeline.java import java_available
 from nemesis.pipeline.judgement import Judgement, write_results
+from nemesis.pipeline.session import EngineUnavailableError
 
 __all__ = [
     "EngineName",
+    "EngineUnavailableError",
     "Judgement",
     "java_available",
     "judge_run",

@@ -176,6 +176,22 @@ CONVICTED: dict[str, tuple[list[Row], list[Row], list[str]]] = {
         [],
         ["epoch-regression"],
     ),
+    "duplicate: placed where it was seen first": (
+        [
+            append((0, 1), 10, 0),
+            append((2, 3), 11, 3),
+            append((4, None), 12, type="info", process=1),
+            poll((5, 6), 3, (3, 11), (5, 12), process=2),
+            poll((7, 8), 0, (0, 10), (2, 12), process=3),
+        ],
+        [],
+        ["duplicate"],
+    ),
+    "lost-write: a batch without all its values": (
+        THREE,
+        [row | {"values": [10, 11]} for row in replica_log(1, [(1, [10, 11, 12])])],
+        ["lost-write?"],
+    ),
     "malformed-operation: no value": ([append((0, 1), 10, 0) | {"value": None}], [], ["malformed-operation?"]),
     "malformed-operation: no records": ([poll((0, 1), 0, records=None)], [], ["malformed-operation?"]),
     "lost-write: not decoded": (
@@ -255,6 +271,10 @@ INNOCENT: dict[str, tuple[list[Row], list[Row]]] = {
     ),
     "realtime-reorder: the appends overlap": (
         [append((0, 3), 10, 1), append((2, 5), 11, 0, process=1), poll((6, 7), 0, (0, 11), (1, 10))],
+        [],
+    ),
+    "realtime-reorder: an offset without an acknowledgement": (
+        [append((0, 1), 10, 1), append((2, 3), 11, 0, type="info", process=1), poll((4, 5), 1, (1, 10))],
         [],
     ),
     "stale-read: the read overlaps the append": (

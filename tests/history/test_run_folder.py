@@ -73,6 +73,7 @@ def test_rows_come_back_as_written(tmp_path: Path) -> None:
     assert logs.column("values").to_pylist() == [[5]]
     assert events.column("offset").to_pylist() == [9]
     assert is_complete(tmp_path)
+    assert not list(tmp_path.rglob("*.unfinished"))
 
 
 def test_full_shards_are_on_disk_before_the_end(tmp_path: Path) -> None:

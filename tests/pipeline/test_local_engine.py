@@ -120,11 +120,13 @@ def test_bad_arguments(tmp_path: Path) -> None:
 
 
 def test_a_completion_without_invocation_is_damage(tmp_path: Path) -> None:
-    """A completion that nothing began makes the verdict unknown and is counted."""
+    """A completion that its own process did not begin makes the verdict unknown, and completes nobody else's."""
     with HistoryWriter(tmp_path) as writer:
-        writer.write(HistoryEvent(index=0, time_ns=0, process=0, type=EventType.OK, f="append", value=1, offset=0))
+        writer.write(HistoryEvent(index=0, time_ns=0, process=0, type=EventType.INVOKE, f="append", value=1))
+        writer.write(HistoryEvent(index=1, time_ns=1, process=1, type=EventType.OK, f="append", value=1, offset=0))
     judgement = judge_run(tmp_path, engine="local")
-    assert (judgement.verdict, judgement.stats.orphans) == (Verdict.UNKNOWN, 1)
+    stats = judgement.stats
+    assert (judgement.verdict, stats.orphans, stats.append_ok, stats.append_info) == (Verdict.UNKNOWN, 1, 0, 1)
 
 
 def test_judging_locally_needs_no_spark(tmp_path: Path) -> None:
