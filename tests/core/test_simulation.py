@@ -162,3 +162,15 @@ def test_promises_notice_a_lost_acknowledgement() -> None:
     cluster.promises.acknowledged[Offset(5)] = b"never written"
     with pytest.raises(PromiseBrokenError, match="never lost"):
         cluster.promises.check_acknowledged(cluster.nodes[ReplicaId(0)], below=Offset(10))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_leader_graceful_shutdown_hands_over_at_once(seed: int) -> None:
+    """A leader that resigns is followed by another well within an election timeout, for it names its successor."""
+    cluster = SimulatedCluster(seed)
+    assert cluster.run(everyone_reached(cluster, 10), within_ms=30_000), cluster.now_ms
+    leader = cluster.leader()
+    assert leader is not None
+    cluster.resign(leader.replica_id)
+    assert cluster.run(lambda: cluster.leader() is not None, within_ms=CONFIG.election_timeout_ms // 2), cluster.now_ms
+    assert cluster.leader() is not leader

@@ -19,7 +19,7 @@ from replica.core.messages import (
     ProduceResponse,
 )
 from replica.core.quorum.fencing import cluster_error
-from replica.core.quorum.roles import Follower, Leader, ReplicaProgress, Resigned
+from replica.core.quorum.roles import Follower, Leader, ReplicaProgress, Resigned, Unattached
 from replica.core.quorum.serving import expire_fetches
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import become_prospective, become_resigned, become_unattached, observe_leader
@@ -175,16 +175,16 @@ def on_end_quorum_epoch_request(
     """Stop following a leader that resigns. The first it prefers campaigns at once, the others wait their turn."""
     error = cluster_error(q, request.cluster_id) or _leadership_error(q, request.leader_id, request.leader_epoch)
     if error is None:
-        if request.leader_epoch > q.epoch:
-            become_unattached(q, request.leader_epoch, now_ms)
-        if isinstance(q.role, Follower) and q.role.leader_id == request.leader_id:
+        observe_leader(q, CurrentLeader(leader_id=request.leader_id, leader_epoch=request.leader_epoch), now_ms)
+        if isinstance(q.role, Follower | Unattached) and q.quorum_state.leader_id == request.leader_id:
             _succeed(q, request.preferred_candidates, now_ms)
     q.reply(call_id, EndQuorumEpochResponse(error=error or ErrorCode.NONE, current_leader=q.current_leader))
 
 
 def _succeed(q: QuorumLogState, preferred_candidates: tuple[ReplicaId, ...], now_ms: int) -> None:
-    if not q.is_voter or q.replica_id not in preferred_candidates:
+    """Take one's turn. A voter may be unattached already: the leader refuses parked fetches before it says goodbye."""
+    if q.is_voter and q.replica_id in preferred_candidates:
+        position = preferred_candidates.index(q.replica_id)
+        become_unattached(q, q.epoch, now_ms, election_timeout_ms=q.election_back_off_ms(position) if position else 0)
+    elif isinstance(q.role, Follower):
         become_unattached(q, q.epoch, now_ms)
-        return
-    position = preferred_candidates.index(q.replica_id)
-    become_unattached(q, q.epoch, now_ms, election_timeout_ms=q.election_back_off_ms(position) if position else 0)
