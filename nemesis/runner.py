@@ -1,0 +1,240 @@
+"""One run: a folder, a cluster, a schedule, a workload, and a history on disk.
+
+Owns the order of things and the run's documents (``test.json``, ``schedule.json``). Ends with a recorded history and
+nothing left running, whatever happens; judging comes afterwards and needs the folder only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from nemesis.cluster.local import LocalCluster, LocalOptions
+from nemesis.cluster.system import System
+from nemesis.faults.injector import Injector
+from nemesis.history import EventType, HistoryWriter
+from nemesis.schedule import Schedule
+from nemesis.workload.append import AppendWorkload
+from nemesis.workload.ending import dump_all, final_read, wait_converged, write_reports
+from nemesis.workload.recorder import Clock, Recorder
+
+WORKLOAD = "append"
+SHARD_S = 2.0
+"""How often the history is written out: no more than this is lost when the harness is killed."""
+VERSIONED = ("highwater", "grpcio", "protobuf", "pyarrow", "numpy", "pyspark")
+REPOSITORY = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What a run is made of, beside its schedule; all of it stands in ``test.json``.
+
+    ``rate`` is operations a second of all ``concurrency`` processes together. ``final_time_limit`` is how many seconds
+    the replicas get to agree when all is healed.
+    """
+
+    seed: int
+    nemesis: tuple[str, ...] = ()
+    variant: str | None = None
+    concurrency: int = 10
+    rate: float = 200.0
+    final_time_limit: float = 30.0
+    cluster: LocalOptions = field(default_factory=LocalOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a run is, for whoever watches."""
+
+    phase: str
+    elapsed_s: float
+    time_limit_s: float
+    acknowledged: int
+    failed: int
+    unknown: int
+    polls: int
+    faults: tuple[str, ...]
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def new_folder(store: Path, now: datetime) -> Path:
+    """Make ``<store>/append/<UTC time>/`` and let ``latest`` beside it point there."""
+    stem = now.astimezone(UTC).strftime("%Y%m%dT%H%M%S")
+    workload = store / WORKLOAD
+    workload.mkdir(parents=True, exist_ok=True)
+    for attempt in range(1000):
+        folder = workload / (stem if attempt == 0 else f"{stem}-{attempt}")
+        with suppress(FileExistsError):
+            folder.mkdir()
+            break
+    else:
+        raise FileExistsError(f"{workload} has a thousand runs of {stem} already")
+    pointer = workload / f".latest-{os.getpid()}"
+    pointer.symlink_to(folder.name)
+    pointer.replace(workload / "latest")
+    return folder
+
+
+def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv: Sequence[str], now: datetime) -> None:
+    """Write ``test.json`` (seed, options, versions, command) and ``schedule.json``."""
+    document = {
+        "workload": WORKLOAD,
+        "seed": options.seed,
+        "started_at": now.astimezone(UTC).isoformat(timespec="seconds"),
+        "options": _options_to_json(options, schedule),
+        "versions": versions(),
+        "argv": list(argv),
+    }
+    (folder / "test.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    (folder / "schedule.json").write_text(schedule.to_json(), encoding="utf-8")
+
+
+def _options_to_json(options: RunOptions, schedule: Schedule) -> dict[str, Any]:
+    values = asdict(options)
+    timing = values.pop("cluster")
+    del values["seed"], timing["server"]
+    return {"schedule": schedule.name, "time_limit": schedule.time_limit_s, **values, **timing}
+
+
+def versions() -> dict[str, str]:
+    """What this run depends on: packages, Python, system, and the commit if this is a checkout."""
+    found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.release()}"}
+    for name in VERSIONED:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    commit = _commit()
+    return found if commit is None else found | {"commit": commit}
+
+
+def _commit() -> str | None:
+    command = ("git", "-C", str(REPOSITORY), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+    if not (REPOSITORY / ".git").exists():
+        return None
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+async def record_run(folder: Path, options: RunOptions, schedule: Schedule, on_progress: OnProgress) -> None:
+    """Run the schedule against a local cluster in ``folder`` and record it.
+
+    Raises NodeFailedError when the cluster does not start. When cancelled, faults are undone, processes ended, and what
+    was recorded is kept, without the mark of a complete history.
+    """
+    cluster = LocalCluster(folder, options.cluster)
+    with HistoryWriter(folder) as writer:
+        clock = Clock()
+        recorder = Recorder(writer, clock, cluster.topic_partition)
+        run = _Run(cluster, recorder, writer, clock, options, schedule, on_progress)
+        try:
+            await cluster.open()
+            await run.record()
+        finally:
+            cluster.links.heal_all()
+            await cluster.close()
+            write_reports(cluster.reports(), writer, clock)
+
+
+class _Run:
+    """The phases of one run over an open cluster."""
+
+    def __init__(
+        self,
+        system: System,
+        recorder: Recorder,
+        writer: HistoryWriter,
+        clock: Clock,
+        options: RunOptions,
+        schedule: Schedule,
+        on_progress: OnProgress,
+    ) -> None:
+        self._system = system
+        self._recorder = recorder
+        self._writer = writer
+        self._clock = clock
+        self._options = options
+        self._schedule = schedule
+        self._on_progress = on_progress
+        self._phase = "starting"
+        self._injector = Injector(system, recorder)
+        # A name, not the number alone: the schedule's dice must not repeat themselves here.
+        random = Random(f"workload {options.seed}")
+        self._workload = AppendWorkload(system, recorder, concurrency=options.concurrency, random=random)
+
+    async def record(self) -> None:
+        """Wait for a first leader, let clients and faults loose, heal, read everything."""
+        watch = asyncio.create_task(self._watch())
+        try:
+            await wait_converged(self._system, self._recorder, at_most_s=self._options.final_time_limit)
+            await self._break_and_use()
+            await self._read_everything()
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+
+    async def _break_and_use(self) -> None:
+        """Clients and faults side by side, until the time is up and the last step is done."""
+        self._phase = "running"
+        stop = asyncio.Event()
+        begin_s = asyncio.get_running_loop().time()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._workload.run(rate=self._options.rate, stop=stop))
+            await self._injector.run(self._schedule, begin_s=begin_s)
+            left_s = begin_s + self._schedule.time_limit_s - asyncio.get_running_loop().time()
+            await asyncio.sleep(max(0.0, left_s))
+            self._phase = "healing"
+            await self._injector.heal_all()
+            stop.set()
+
+    async def _read_everything(self) -> None:
+        self._phase = "converging"
+        patience_s = self._options.final_time_limit
+        agreed = await wait_converged(self._system, self._recorder, at_most_s=patience_s)
+        self._phase = "reading"
+        process = self._workload.new_process()
+        await final_read(self._system, self._recorder, process, at_most_s=patience_s, claim_end=agreed)
+        await dump_all(self._system, self._recorder, self._writer)
+
+    async def _watch(self) -> None:
+        """Write the history out and tell the progress, again and again."""
+        written_ns = 0
+        while True:
+            await asyncio.sleep(0.25)
+            if self._clock.now_ns() - written_ns > SHARD_S * 1e9:
+                self._writer.flush()
+                written_ns = self._clock.now_ns()
+            self._on_progress(self._progress())
+
+    def _progress(self) -> Progress:
+        counts = self._recorder.counts
+        return Progress(
+            phase=self._phase,
+            elapsed_s=self._clock.now_ns() / 1e9,
+            time_limit_s=self._schedule.time_limit_s,
+            acknowledged=counts["append", EventType.OK],
+            failed=counts["append", EventType.FAIL],
+            unknown=counts["append", EventType.INFO],
+            polls=counts["poll", EventType.OK],
+            faults=self._injector.open_faults,
+        )
+
+
+def variant_server(variant: str) -> tuple[str, ...]:
+    """The command that starts a replica with that variant's wrong rule."""
+    return (sys.executable, "-m", "nemesis.variants.server", "--variant", variant)

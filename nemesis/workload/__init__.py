@@ -1,0 +1,7 @@
+"""What clients do while faults happen, and what is read when all is over.
+
+The way through: ``recorder`` (events with their order and time) -> ``pace`` (when the next operation is due) ->
+``append`` (processes that append and poll) -> ``ending`` (convergence, final read, dumps, reports).
+"""
+
+from __future__ import annotations

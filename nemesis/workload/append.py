@@ -1,0 +1,118 @@
+"""The workload ``append``: processes append unique values to one log and read it.
+
+Owns what a process does, and how its outcomes are recorded. A process is a client with its own connections and its own
+position; it does one operation at a time. When the outcome of an append is unknown its process ends, for it cannot know
+what it would do next, and a new one takes its place and its position. Source: Jepsen's processes; the values are unique
+so that every read names its write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+from nemesis.cluster.system import LogClient, NotDoneError, Polled, System, UnknownOutcomeError
+from nemesis.history import APPEND, POLL, EventType, PolledRecord
+from nemesis.workload.pace import Pace
+from nemesis.workload.recorder import Recorder
+
+APPEND_SHARE = 0.5
+
+
+class AppendWorkload:
+    """``concurrency`` processes at a time. ``random`` decides between appending and polling."""
+
+    def __init__(self, system: System, recorder: Recorder, *, concurrency: int, random: Random) -> None:
+        self._system = system
+        self._recorder = recorder
+        self._concurrency = concurrency
+        self._random = random
+        self._next_value = 1
+        self._next_process = 0
+
+    async def run(self, *, rate: float, stop: asyncio.Event) -> None:
+        """Append and poll until ``stop`` is set; operations that have begun are waited for."""
+        pace = Pace(rate)
+        async with asyncio.TaskGroup() as slots:
+            for _ in range(self._concurrency):
+                slots.create_task(self._run_slot(pace, stop))
+
+    def new_process(self) -> int:
+        """A process number that nobody had before."""
+        process, self._next_process = self._next_process, self._next_process + 1
+        return process
+
+    async def _run_slot(self, pace: Pace, stop: asyncio.Event) -> None:
+        """One process after the other, each reading on where the one before it came to."""
+        position = 0
+        while not stop.is_set():
+            process = _Process(self.new_process(), self._system.client(), self._recorder, position)
+            try:
+                while process.is_alive and await pace.wait_turn(stop):
+                    if self._random.random() < APPEND_SHARE:
+                        await process.append(self._new_value())
+                    else:
+                        await process.poll()
+            finally:
+                await process.close()
+            position = process.position
+
+    def _new_value(self) -> int:
+        value, self._next_value = self._next_value, self._next_value + 1
+        return value
+
+
+class _Process:
+    """One process of the workload: a number, a client, a position."""
+
+    def __init__(self, number: int, client: LogClient, recorder: Recorder, position: int) -> None:
+        self._number = number
+        self._client = client
+        self._recorder = recorder
+        self._has_polled = False
+        self.position = position
+        self.is_alive = True
+
+    async def append(self, value: int) -> None:
+        """Append, and record what came of it."""
+        self._record(EventType.INVOKE, APPEND, value=value)
+        try:
+            done = await self._client.append(value)
+        except NotDoneError as error:
+            self._record(EventType.FAIL, APPEND, value=value, error=str(error))
+        except UnknownOutcomeError as error:
+            self._record(EventType.INFO, APPEND, value=value, error=str(error))
+            self.is_alive = False
+        else:
+            placed = {"offset": done.offset, "leader_epoch": done.leader_epoch, "node": done.node}
+            self._record(EventType.OK, APPEND, value=value, **placed)
+
+    async def poll(self) -> None:
+        """Read on, and record what came of it."""
+        self._record(EventType.INVOKE, POLL, offset=self.position, seek=not self._has_polled)
+        self._has_polled = True
+        try:
+            done = await self._client.poll(self.position)
+        except (NotDoneError, UnknownOutcomeError) as error:
+            self._record(EventType.FAIL, POLL, error=str(error))
+        else:
+            self._record(EventType.OK, POLL, **polled_fields(done))
+            self.position = done.next_offset
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._client.close()
+
+    def _record(self, kind: EventType, f: str, **fields: Any) -> None:
+        self._recorder.client(self._number, kind, f, **fields)
+
+
+def polled_fields(done: Polled) -> dict[str, Any]:
+    """The columns of the history that an ok poll fills."""
+    return {
+        "records": tuple(PolledRecord(offset=offset, value=value) for offset, value in done.records),
+        "high_watermark": done.high_watermark,
+        "node": done.node,
+        "limited": not done.reached_end,
+    }

@@ -1,0 +1,34 @@
+"""When the next operation is due: a steady rate, whatever the operations take.
+
+Owns the schedule of slots, one each ``1 / rate`` seconds, which all processes draw from. A cluster that answers slowly
+does not slow the clients down until all of them wait. Slots that nobody took for a while are given up, so that an
+outage is not followed by a flood.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+BEHIND_S_MAX = 0.5
+
+
+class Pace:
+    """Hands out slots. ``rate`` is operations a second, all processes together."""
+
+    def __init__(self, rate: float) -> None:
+        if rate <= 0:
+            raise ValueError(f"rate is {rate}: give more than 0 operations a second")
+        self._interval_s = 1 / rate
+        self._next_s = asyncio.get_running_loop().time()
+
+    async def wait_turn(self, stop: asyncio.Event) -> bool:
+        """Wait for the next slot; False when ``stop`` was set first."""
+        now = asyncio.get_running_loop().time()
+        due = self._next_s = max(self._next_s, now - BEHIND_S_MAX)
+        self._next_s += self._interval_s
+        if due > now:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(due - now):
+                    await stop.wait()
+        return not stop.is_set()

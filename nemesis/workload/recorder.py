@@ -1,0 +1,56 @@
+"""The run's one clock and the one order of its events.
+
+Owns the index and the time of every event, and the counts that the progress line shows. Knows nothing of what the
+operations mean. All calls come from one event loop, so that the order of indexes is the order in which things happened.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from nemesis.history import NEMESIS_PROCESS, EventType, HistoryEvent, HistoryWriter
+
+
+class Clock:
+    """Nanoseconds since the run began, monotonic; a replica's wall clock is put on the same line."""
+
+    def __init__(self) -> None:
+        self._monotonic_ns = time.monotonic_ns()
+        self._wall_ns = time.time_ns()
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the run began."""
+        return time.monotonic_ns() - self._monotonic_ns
+
+    def from_wall_ns(self, wall_ns: int) -> int:
+        """When that was, for a time since 1970 of this machine; never before the run began."""
+        return max(0, wall_ns - self._wall_ns)
+
+
+class Recorder:
+    """Writes the events of operations into the history."""
+
+    def __init__(self, writer: HistoryWriter, clock: Clock, topic_partition: str) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._topic_partition = topic_partition
+        self.counts: Counter[tuple[str, EventType]] = Counter()
+
+    def client(self, process: int, kind: EventType, f: str, **fields: Any) -> None:
+        """Record that an operation of a client begins or ends. ``fields`` are those of ``HistoryEvent``."""
+        self.counts[f, kind] += 1
+        self._write(process, kind, f, topic_partition=self._topic_partition, **fields)
+
+    def nemesis(self, kind: EventType, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
+        """Record what the nemesis begins to do (invoke), did (info) or could not do (fail)."""
+        self._write(NEMESIS_PROCESS, kind, f, detail=json.dumps(detail), error=error)
+
+    def _write(self, process: int, kind: EventType, f: str, **fields: Any) -> None:
+        index = self._writer.next_index
+        self._writer.write(
+            HistoryEvent(index=index, time_ns=self._clock.now_ns(), process=process, type=kind, f=f, **fields)
+        )
