@@ -124,83 +124,79 @@ def _unpacked(table: pa.Table, kind: Kind) -> pa.Table:
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)]).cast(FACT_SCHEMAS[kind])
 
 
-def history_counts(history: DataFrame) -> DataFrame:
-    """One row a run: what can be counted before operations are paired."""
+def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, events: DataFrame) -> DataFrame:
+    """One row a run with the columns of ``RunCounts``; no row for a run that left nothing.
+
+    One aggregate over the union of the four, so that what is counted is shuffled once.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
-    invoked = F.col("type") == EventType.INVOKE.value
-    previous = F.lag("type").over(_by_process())
-    orphan = (F.col("process") >= 0) & ~invoked & ~previous.eqNullSafe(EventType.INVOKE.value)
-    return (
-        history.withColumn("orphan", orphan)
-        .groupBy("run_id")
-        .agg(
-            F.count("*").alias("events"),
-            (F.max("index") + 1).alias("index_end"),
-            F.count_if("orphan").alias("orphans"),
-            F.count_if(F.col("process") == NEMESIS_PROCESS).alias("faults"),
-        )
+    parts = (_history_marks(history), _operation_marks(operations), _log_marks(logs), _event_marks(events))
+    marks = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
+    epochs, logs_dumped = F.collect_set("leader_epoch"), F.size(F.collect_set("log"))
+    return marks.groupBy("run_id").agg(
+        F.count("index").alias("events"),
+        (F.max("index") + 1).alias("index_end"),
+        (F.count_if("completion") - F.count("return_index")).alias("orphans"),
+        F.count_if("fault").alias("faults"),
+        *_outcome_counts(),
+        F.count_if("placed").alias("acked_checked"),
+        F.sum("values_read").alias("values_read"),
+        logs_dumped.alias("logs_dumped"),
+        (logs_dumped - F.size(F.collect_set("partial_log"))).alias("logs_dumped_completely"),
+        F.count("base_offset").alias("batches_dumped"),
+        F.size(F.collect_set("election")).alias("leader_elections"),
+        F.count_if("truncation").alias("truncations"),
+        F.size(epochs).alias("epochs"),
+        F.greatest(F.max("leader_epoch"), F.max("told_epoch")).alias("epoch_max"),
     )
 
 
-def operation_counts(operations: DataFrame) -> DataFrame:
-    """One row a run: outcomes of appends and polls, and what can be checked of them."""
+def _outcome_counts() -> list[Column]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return [
+        F.count_if(F.col(name) & (F.col("type") == kind.value)).alias(f"{name}_{kind}")
+        for name in ("append", "poll")
+        for kind in (EventType.OK, EventType.FAIL, EventType.INFO)
+    ]
+
+
+def _history_marks(history: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    completion = (F.col("process") >= 0) & (F.col("type") != EventType.INVOKE.value)
+    fault = F.col("process") == NEMESIS_PROCESS
+    return history.select("run_id", "index", completion.alias("completion"), fault.alias("fault"))
+
+
+def _operation_marks(operations: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     append, poll = F.col("f") == APPEND, F.col("f").isin(POLL, FINAL_READ)
     ok = F.col("type") == EventType.OK.value
-    outcomes = [
-        F.count_if(rows & (F.col("type") == kind.value)).alias(f"{name}_{kind}")
-        for name, rows in (("append", append), ("poll", poll))
-        for kind in (EventType.OK, EventType.FAIL, EventType.INFO)
-    ]
-    return operations.groupBy("run_id").agg(
-        *outcomes,
-        F.count_if(append & ok & F.col("offset").isNotNull()).alias("acked_checked"),
-        F.sum(F.when(poll & ok, F.size(F.coalesce("records", F.array())))).alias("values_read"),
+    return operations.select(
+        *("run_id", "type", "return_index"),
+        append.alias("append"),
+        poll.alias("poll"),
+        (append & ok & F.col("offset").isNotNull()).alias("placed"),
+        F.when(poll & ok, F.size(F.coalesce("records", F.array()))).alias("values_read"),
     )
 
 
-def log_counts(logs: DataFrame) -> DataFrame:
-    """One row a run: how much of the replicas' logs was read."""
+def _log_marks(logs: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    by_log = logs.groupBy(*KEY, "replica_id").agg(
-        F.bool_and("complete").alias("complete"),
-        F.count("base_offset").alias("batches"),
-        F.collect_set("leader_epoch").alias("leader_epochs"),
-    )
-    epochs = F.array_distinct(F.flatten(F.collect_list("leader_epochs")))
-    return by_log.groupBy("run_id").agg(
-        F.count("*").alias("logs_dumped"),
-        F.count_if("complete").alias("logs_dumped_completely"),
-        F.sum("batches").alias("batches_dumped"),
-        F.size(epochs).alias("epochs"),
-        F.array_max(epochs).alias("log_epoch_max"),
-    )
+    log = F.struct("topic_partition", "replica_id")
+    partial = F.when(~F.col("complete"), log)
+    return logs.select("run_id", "base_offset", "leader_epoch", log.alias("log"), partial.alias("partial_log"))
 
 
-def event_counts(events: DataFrame) -> DataFrame:
-    """One row a run: elections, each epoch of a log once, and truncations."""
+def _event_marks(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     # A topic-partition or an epoch may be absent: as a member of a struct it still counts.
     election = F.when(F.col("event") == "became-leader", F.struct("topic_partition", "epoch"))
-    return events.groupBy("run_id").agg(
-        F.count_distinct(election).alias("leader_elections"),
-        F.count_if(F.col("event") == "truncated").alias("truncations"),
-        F.max("epoch").alias("event_epoch_max"),
-    )
-
-
-def run_counts(
-    runs: DataFrame, history: DataFrame, operations: DataFrame, logs: DataFrame, events: DataFrame
-) -> DataFrame:
-    """One row for each of ``runs`` (run_id) with the columns of ``RunCounts``; absent where nothing was counted."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    parts = (history_counts(history), operation_counts(operations), log_counts(logs), event_counts(events))
-    # Each side has one row for each run_id: it is what the counts are grouped by.
-    joined = reduce(lambda left, right: left.join(right, on="run_id", how="left"), parts, runs)
-    epoch_max = F.greatest("log_epoch_max", "event_epoch_max")
-    return joined.withColumn("epoch_max", epoch_max).drop("log_epoch_max", "event_epoch_max")
+    truncation = F.col("event") == "truncated"
+    told = F.col("epoch").alias("told_epoch")
+    return events.select("run_id", election.alias("election"), truncation.alias("truncation"), told)

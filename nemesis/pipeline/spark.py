@@ -12,6 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from nemesis.checks.judge import CheckOptions
 from nemesis.checks.verdict import RunCounts
 from nemesis.history.schemas import SCHEMAS, Kind
@@ -25,18 +27,18 @@ if TYPE_CHECKING:
 
 def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
     """The judgements of these runs, in their order."""
-    folders = spark.createDataFrame([(str(run.folder), run.run_id) for run in runs], "folder string, run_id string")
+    folders = _frame(spark, pa.table({"folder": [str(run.folder) for run in runs], "run_id": [r.run_id for r in runs]}))
     history, logs, events = (_read(spark, runs, folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
     operations = history.transform(frames.paired_operations)
     options = CheckOptions(incomplete_runs=frozenset(run.run_id for run in runs if not run.history_whole))
     judged = frames.facts(operations, logs, events).transform(frames.anomalies, options, _buckets(spark))
-    counted = frames.run_counts(folders.select("run_id"), history, operations, logs, events)
+    counted = frames.run_counts(history, operations, logs, events)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in judged.toArrow().to_pylist():
         rows[row["run_id"]].append(row)
     counts = {row["run_id"]: _counts(row) for row in counted.toArrow().to_pylist()}
     engine = _engine(spark)
-    return tuple(judgement_of(run, counts[run.run_id], rows[run.run_id], engine) for run in runs)
+    return tuple(judgement_of(run, counts.get(run.run_id, RunCounts()), rows[run.run_id], engine) for run in runs)
 
 
 def _read(spark: SparkSession, runs: Sequence[RunFolder], folders: DataFrame, kind: Kind) -> DataFrame:
@@ -46,8 +48,13 @@ def _read(spark: SparkSession, runs: Sequence[RunFolder], folders: DataFrame, ki
     schema = from_arrow_schema(SCHEMAS[kind])
     paths = [_spark_path(path) for run in runs for path in run.shards[kind].paths]
     if not paths:
-        return spark.createDataFrame([], schema.add("run_id", "string"))
+        return _frame(spark, SCHEMAS[kind].append(pa.field("run_id", pa.string())).empty_table())
     return spark.read.schema(schema).parquet(*paths).transform(frames.with_run_id, folders)
+
+
+def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A small table that is part of the plan: it costs no job."""
+    return spark.createDataFrame(table)
 
 
 def _spark_path(path: Path) -> str:
