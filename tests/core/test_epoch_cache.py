@@ -6,6 +6,7 @@ A cache is written ``{epoch: start_offset}``; an answer is ``(epoch, end_offset)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -181,7 +182,7 @@ def test_any_assignments_leave_an_increasing_cache(assignments: list[tuple[int, 
     """Whatever is assigned, both fields increase, and the last assignment is the latest entry or was known before."""
     cache = assigned(*assignments)
     entries = list(entries_of(cache).items())
-    assert all(a[0] < b[0] and a[1] < b[1] for a, b in zip(entries, entries[1:], strict=False))
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(entries))
     if assignments:
         assert entries[-1][0] == assignments[-1][0]
         assert entries[-1][1] <= assignments[-1][1]

@@ -97,7 +97,7 @@ def test_divergence_table(
     answers: list[tuple[int, int]],
     cuts: list[int],
 ) -> None:
-    """Round by round the leader answers as the table says, the follower cuts as it says, and a common prefix is left."""
+    """Round by round the leader answers and the follower cuts as the table says; a common prefix is left."""
     follower, leader, seen, cut = log_of(*follower_log), log_of(*leader_log), [], []
     if empty_epoch is not None:
         leader.epochs.assign(Epoch(empty_epoch), leader.log_end_offset)

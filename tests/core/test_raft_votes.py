@@ -8,7 +8,7 @@ from replica.core import effects as fx
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
-from tests.core.harness import Bench, leader, records_of, stored
+from tests.core.harness import Bench, batches_of, leader, stored
 from tests.core.scenarios import (
     begin,
     campaign,
@@ -18,6 +18,7 @@ from tests.core.scenarios import (
     leader_bench,
     pending_fetch,
     produce,
+    records,
     rejected,
     vote,
     voted,
@@ -238,7 +239,7 @@ def test_candidates_log_is_durable_before_it_asks_for_votes() -> None:
     """
     bench = follower_bench(leader_id=2, epoch=5, log=[])
     send = bench.send_to(2, m.FetchRequest)
-    bench.respond(send, _two_records())
+    bench.respond(send, records(batches_of((5, 2)), leader_id=2, epoch=5))
     bench.to_role("prospective")
     bench.respond(bench.send_to(1, m.VoteRequest), granted(5))
     assert bench.role == "prospective", "its log is not on disk yet"
@@ -250,12 +251,6 @@ def test_candidates_log_is_durable_before_it_asks_for_votes() -> None:
     again = bench.send_to(1, m.VoteRequest).request
     assert isinstance(again, m.VoteRequest)
     assert (again.candidate_epoch, again.last_offset) == (request.candidate_epoch, request.last_offset) == (6, 2)
-
-
-def _two_records() -> m.FetchResponse:
-    from tests.core.harness import batches_of
-
-    return m.FetchResponse(error=ErrorCode.NONE, current_leader=leader(2, 5), records=records_of(batches_of((5, 2))))
 
 
 def test_leader_of_a_newer_epoch_ends_a_campaign() -> None:

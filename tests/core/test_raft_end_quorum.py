@@ -1,0 +1,311 @@
+"""Stepping down and taking over: EndQuorumEpoch, graceful stops, check-quorum, BeginQuorumEpoch."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.core import effects as fx
+from replica.core import events as ev
+from replica.core import messages as m
+from replica.errors import ErrorCode
+from replica.ids import Offset, ReplicaId
+from tests.core.harness import Bench, leader, stored
+from tests.core.scenarios import (
+    answer_fetch,
+    begin,
+    campaign,
+    commit,
+    end,
+    fetch,
+    fetch_error,
+    follower_bench,
+    leader_bench,
+    produce,
+    reply_of,
+    vote,
+    voted,
+)
+
+
+def ended(bench: Bench, request: m.EndQuorumEpochRequest) -> m.EndQuorumEpochResponse:
+    response = bench.answer(request)
+    assert isinstance(response, m.EndQuorumEpochResponse), response
+    return response
+
+
+# --- being told -----------------------------------------------------------------------------------------------------
+
+
+def test_handle_end_quorum_request() -> None:
+    """The first preferred successor campaigns at once."""
+    bench = follower_bench(leader_id=2)
+    assert ended(bench, end(2, 5, 0, 1)).error is ErrorCode.NONE
+    assert (bench.role, bench.epoch) == ("prospective", 5)
+
+
+def test_handle_end_quorum_request_with_lower_priority_to_become_leader() -> None:
+    """A successor further down waits for a back-off first, shorter than an election timeout."""
+    bench = follower_bench(leader_id=2)
+    ended(bench, end(2, 5, 1, 0))
+    assert bench.role == "unattached"
+    due_ms = bench.replica.deadline_ms
+    assert due_ms is not None
+    assert 0 < due_ms - bench.now_ms <= bench.config.quorum.election_backoff_max_ms
+    bench.to_deadline()
+    assert bench.role == "prospective"
+
+
+def test_end_quorum_that_prefers_others_only() -> None:
+    """A follower that is not preferred waits for a whole election timeout."""
+    bench = follower_bench(leader_id=2)
+    ended(bench, end(2, 5, 1))
+    due_ms = bench.replica.deadline_ms
+    assert due_ms is not None
+    assert (bench.role, due_ms - bench.now_ms >= bench.config.quorum.election_timeout_ms) == ("unattached", True)
+
+
+def test_end_quorum_starts_new_election_immediately_if_follower_unattached() -> None:
+    """Who did not know the leader that resigns is its successor all the same, and remembers that it led."""
+    bench = Bench(quorum_state=stored(5))
+    ended(bench, end(2, 5, 0, 1))
+    assert (bench.role, bench.disk.quorum_state) == ("prospective", stored(5, leader_id=2))
+
+
+def test_end_quorum_of_a_newer_epoch_starts_new_election_immediately() -> None:
+    """A successor that missed the whole epoch campaigns at once."""
+    bench = Bench(quorum_state=stored(4))
+    ended(bench, end(2, 5, 0, 1))
+    assert (bench.role, bench.epoch) == ("prospective", 5)
+
+
+def test_end_quorum_that_comes_after_the_fetch_was_refused() -> None:
+    """The leader refuses parked fetches as it resigns: a successor that hears that first still takes over at once."""
+    bench = follower_bench(leader_id=2)
+    answer_fetch(bench, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, None, 5))
+    assert bench.role == "unattached"
+    ended(bench, end(2, 5, 0, 1))
+    assert bench.role == "prospective"
+
+
+def test_repeated_end_quorum_does_not_postpone_an_election() -> None:
+    """A voter that waits already is not made to wait anew by a copy of the same message."""
+    bench = follower_bench(leader_id=2)
+    ended(bench, end(2, 5))
+    due_ms = bench.replica.deadline_ms
+    bench.elapse(500)
+    ended(bench, end(2, 5))
+    assert bench.replica.deadline_ms == due_ms
+
+
+def test_observer_does_not_succeed() -> None:
+    """An observer has no vote and campaigns for nothing, whoever prefers it."""
+    bench = follower_bench(leader_id=2, replica_id=9)
+    bench.answer(begin(2, 5))
+    ended(bench, end(2, 5, 9))
+    assert bench.role == "unattached"
+    bench.elapse(10_000)
+    assert bench.role == "unattached"
+
+
+@pytest.mark.parametrize("role", ["candidate", "leader"])
+def test_end_quorum_ignored_if_older_epoch(role: str) -> None:
+    """The end of an older epoch disturbs neither a candidate nor a leader."""
+    bench = Bench(quorum_state=stored(5)) if role == "candidate" else leader_bench()
+    if role == "candidate":
+        campaign(bench)
+    response = ended(bench, end(2, 5, 0, 1))
+    assert (response.error, response.current_leader and response.current_leader.leader_epoch) == (
+        ErrorCode.FENCED_LEADER_EPOCH,
+        6,
+    )
+    assert (bench.role, bench.epoch) == (role, 6)
+
+
+@pytest.mark.parametrize("request_type", [begin, end])
+def test_cluster_id_validation(request_type: type) -> None:
+    """Beginnings and ends of another cluster's epochs are refused and raise no epoch."""
+    bench = Bench(quorum_state=stored(5))
+    response = bench.answer(request_type(2, 6, cluster_id="another"))
+    assert isinstance(response, m.BeginQuorumEpochResponse | m.EndQuorumEpochResponse)
+    assert (response.error, bench.epoch) == (ErrorCode.INCONSISTENT_CLUSTER_ID, 5)
+
+
+@pytest.mark.parametrize("others", [{"voter_id": ReplicaId(2)}, {"voter_directory_id": "old disk"}])
+def test_invalid_voter_begin_quorum_epoch_request(others: dict[str, object]) -> None:
+    """A beginning meant for another voter is refused, but who leads is believed."""
+    bench = Bench(quorum_state=stored(5))
+    response = bench.answer(begin(2, 6, **others))
+    assert isinstance(response, m.BeginQuorumEpochResponse)
+    assert (response.error, bench.log.leader_id) == (ErrorCode.INVALID_VOTER_KEY, 2)
+
+
+def test_begin_quorum_epoch_of_an_older_epoch_is_fenced() -> None:
+    """A leader whose epoch is over learns of the newer one."""
+    response = follower_bench(leader_id=2).answer(begin(1, 4))
+    assert isinstance(response, m.BeginQuorumEpochResponse)
+    assert (response.error, response.current_leader) == (ErrorCode.FENCED_LEADER_EPOCH, leader(2, 5))
+
+
+def test_begin_quorum_epoch_is_stored_before_its_reply() -> None:
+    """A follower has its leader on disk before it says that it follows."""
+    bench = Bench(quorum_state=stored(5))
+    bench.call(begin(2, 6))
+    kinds = [type(effect) for effect in bench.effects]
+    assert kinds == [fx.StoreQuorumState, fx.Reply, fx.Send]
+    assert bench.disk.quorum_state == stored(6, leader_id=2)
+
+
+def test_two_leaders_in_one_epoch_are_fatal() -> None:
+    """A second leader of a known epoch cannot be: whoever hears of it stops before anything is lost."""
+    bench = follower_bench(leader_id=2)
+    bench.call(begin(1, 5))
+    assert bench.halted is not None
+    assert "two leaders" in bench.halted
+    assert bench.step(ev.Ticked()) == ()
+    assert bench.replica.deadline_ms is None
+
+
+def test_leader_to_follower_same_epoch_is_fatal() -> None:
+    """A leader follows nobody in its own epoch."""
+    bench = leader_bench()
+    bench.call(begin(1, 6))
+    assert bench.halted is not None
+
+
+# --- telling --------------------------------------------------------------------------------------------------------
+
+
+def test_end_quorum_epoch_sent_based_on_fetch_offset() -> None:
+    """A leader that resigns prefers the voter that has fetched furthest."""
+    bench = leader_bench()
+    bench.call(produce(acks=1))
+    for voter, offset in ((1, 1), (2, 2)):
+        bench.call(fetch(offset, 6, 6, replica=voter))
+    bench.step(ev.ResignRequested())
+    ends = bench.requests(m.EndQuorumEpochRequest)
+    assert set(ends) == {1, 2}
+    assert ends[1].preferred_candidates == (2, 1)
+
+
+def test_end_quorum_epoch_retries_while_resigned() -> None:
+    """A voter that does not answer is told again; one that does is left alone."""
+    bench = leader_bench()
+    bench.step(ev.ResignRequested())
+    bench.fail(bench.send_to(1, m.EndQuorumEpochRequest))
+    answer = m.EndQuorumEpochResponse(error=ErrorCode.NONE, current_leader=leader(None, 6))
+    bench.respond(bench.send_to(2, m.EndQuorumEpochRequest), answer)
+    bench.elapse(bench.config.quorum.retry_backoff_ms)
+    assert set(bench.requests(m.EndQuorumEpochRequest)) == {1}
+
+
+def test_leader_graceful_shutdown() -> None:
+    """A leader that is asked to resign leads no more at once, and follows whoever is elected."""
+    bench = leader_bench()
+    bench.step(ev.ResignRequested())
+    assert (bench.role, bench.log.leader_id, bench.epoch) == ("resigned", None, 6)
+    bench.answer(begin(1, 7))
+    assert (bench.role, bench.log.leader_id) == ("follower", 1)
+
+
+@pytest.mark.parametrize("role", ["follower", "unattached"])
+def test_follower_graceful_shutdown(role: str) -> None:
+    """Who does not lead has nothing to resign from."""
+    bench = follower_bench(leader_id=2) if role == "follower" else Bench(quorum_state=stored(5))
+    assert bench.step(ev.ResignRequested()) == ()
+    assert bench.role == role
+
+
+def test_resign_will_complete_fetch_purgatory() -> None:
+    """All that wait for a leader are answered when it resigns: fetches and writes, the latter's fate unknown."""
+    bench = leader_bench()
+    commit(bench, 1)
+    fetching = bench.call(fetch(1, 6, 6, replica=2, wait_ms=500))
+    writing = bench.call(produce())
+    waiting = bench.call(fetch(2, 6, 6, replica=2, wait_ms=500))
+    bench.step(ev.ResignRequested())
+    assert reply_of(bench, fetching).error is ErrorCode.NONE, "the write had completed it"
+    assert reply_of(bench, waiting).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    written = reply_of(bench, writing)
+    assert (written.error, written.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, False)
+    assert written.current_leader == leader(None, 6)
+
+
+def test_reject_votes_from_same_epoch_after_resigning_leadership() -> None:
+    """Who led an epoch votes for nobody in it, not even after resigning."""
+    bench = leader_bench()
+    bench.step(ev.ResignRequested())
+    assert not voted(bench, vote(6, last=(5, 99))).vote_granted
+    bench.to_role("prospective")
+    assert not voted(bench, vote(6, last=(5, 99))).vote_granted
+
+
+def test_resigned_leader_appends_nothing() -> None:
+    """After resigning no write is taken in that epoch."""
+    bench = leader_bench()
+    bench.step(ev.ResignRequested())
+    response = bench.answer(produce())
+    assert isinstance(response, m.ProduceResponse)
+    assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
+    assert not bench.made(fx.Append)
+
+
+# --- check-quorum ---------------------------------------------------------------------------------------------------
+
+
+def keep_fetching(bench: Bench, ms: int, *replicas: int) -> None:
+    """Let time pass while these replicas fetch every 100 ms from the leader's log end."""
+    for _ in range(ms // 100):
+        bench.elapse(100)
+        for replica_id in replicas:
+            if bench.role == "leader":
+                bench.call(fetch(bench.disk.end, 6, 6, replica=replica_id))
+
+
+def test_leader_should_resign_leadership_if_not_get_fetch_request_from_majority_voters() -> None:
+    """A leader that no majority fetches from resigns after 1.5 fetch timeouts; an observer's fetches do not count."""
+    bench = leader_bench(voters=(0, 1, 2, 3, 4))
+    timeout_ms = bench.config.quorum.check_quorum_timeout_ms
+    keep_fetching(bench, 3 * timeout_ms, 1, 3)
+    assert bench.role == "leader", "two voters and the leader are a majority of five"
+    keep_fetching(bench, timeout_ms - 100, 1, 9)
+    assert bench.role == "leader"
+    keep_fetching(bench, 200, 1, 9)
+    assert bench.role == "resigned"
+
+
+def test_a_fetch_that_is_fenced_does_not_keep_a_leader() -> None:
+    """Only valid fetches of its own epoch tell a leader that it is still followed."""
+    bench = leader_bench()
+    bench.elapse(bench.config.quorum.check_quorum_timeout_ms - 1)
+    for voter in (1, 2):
+        bench.call(fetch(1, 5, 5, replica=voter))
+    bench.elapse(1)
+    assert bench.role == "resigned"
+
+
+def test_leader_does_not_resign_in_a_quorum_of_one() -> None:
+    """A lone voter is its own majority."""
+    bench = leader_bench(voters=(0,))
+    bench.elapse(1_000_000)
+    assert bench.role == "leader"
+
+
+def test_fetch_should_be_treated_as_leader_acknowledgement() -> None:
+    """A new leader makes itself known to every voter, again and again until that voter fetches."""
+    bench = leader_bench()
+    assert set(bench.requests(m.BeginQuorumEpochRequest)) == {1, 2}
+    bench.sends = []
+    commit(bench, 1)
+    bench.elapse(bench.config.quorum.begin_quorum_epoch_interval_ms)
+    assert set(bench.requests(m.BeginQuorumEpochRequest)) == {2}
+
+
+def test_response_of_a_newer_epoch_deposes_a_leader() -> None:
+    """A voter's answer that names a newer epoch ends the leadership, durably, and answers those who wait."""
+    bench = leader_bench()
+    call_id = bench.call(produce())
+    answer = m.BeginQuorumEpochResponse(error=ErrorCode.FENCED_LEADER_EPOCH, current_leader=leader(2, 8))
+    bench.respond(bench.send_to(1, m.BeginQuorumEpochRequest), answer)
+    assert (bench.role, bench.log.leader_id, bench.disk.quorum_state) == ("follower", 2, stored(8, leader_id=2))
+    assert reply_of(bench, call_id).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert bench.disk.end == Offset(2), "what was appended stays until a leader says otherwise"
