@@ -1,0 +1,43 @@
+"""The ``nemesis`` command.
+
+Owns the list of subcommands; what they do is in the ``cli_*`` siblings. Whatever is heavy (gRPC, Arrow, Spark) is
+imported inside the commands. Results go to standard output, everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from nemesis.cli_check import check, export, list_variants
+from nemesis.cli_exit import exit_code_of
+from nemesis.cli_run import demo, run
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name="highwater")
+def cli() -> None:
+    """Break a replicated log on purpose, record everything, and judge whether every promise was kept.
+
+    Exit codes: 0 valid, 1 invalid, 2 unknown, 3 unsupported here, 254 bad arguments, 255 internal error,
+    130 interrupted.
+    """
+
+
+cli.add_command(run)
+cli.add_command(demo)
+cli.add_command(check)
+cli.add_command(export)
+cli.add_command(list_variants)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit with its code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(exit_code_of(lambda: cli.main(args=given, prog_name="nemesis", standalone_mode=False)))
+
+
+if __name__ == "__main__":
+    main()

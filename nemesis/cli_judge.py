@@ -1,0 +1,86 @@
+"""From a recorded run to what the user sees: verdict, results, report, exit code.
+
+Owns the choice of the engine when none was asked for, and the words of the result on standard output.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nemesis.cli_exit import VERDICT_EXITS, UnsupportedError
+
+if TYPE_CHECKING:
+    from nemesis.pipeline import Judgement
+
+SPARK = "spark"
+LOCAL = "local"
+
+engine_option = click.option(
+    "--engine",
+    type=click.Choice([SPARK, LOCAL]),
+    help="What judges: Spark, or this process. Without: Spark where it can run.",
+)
+master_option = click.option(
+    "--master", default="local[*]", show_default=True, metavar="URL", help="The Spark master that judges."
+)
+
+
+def choose_engine(asked: str | None) -> str:
+    """The engine to judge with. Raises UnsupportedError when Spark was asked for and cannot run here."""
+    from nemesis.pipeline import java_available
+
+    if asked == LOCAL:
+        return LOCAL
+    available, reason = java_available()
+    if available:
+        return SPARK
+    if asked == SPARK:
+        raise UnsupportedError(f"Spark cannot run here: {reason}; or judge in this process with --engine local")
+    click.echo(f"Spark cannot run here, so this process judges: {reason}", err=True)
+    return LOCAL
+
+
+def judge_and_tell(folder: Path, *, engine: str, master: str) -> int:
+    """Judge the run in ``folder``, write ``results.json`` and the report, print the result; returns the exit code."""
+    from nemesis.pipeline import judge_run, write_results
+
+    click.echo(f"judging with {engine}", err=True)
+    judgement = judge_run(folder, engine=engine, master=master)
+    write_results(judgement, folder)
+    tell(judgement, folder, _maybe_report(folder))
+    return VERDICT_EXITS[judgement.verdict.value]
+
+
+def _maybe_report(folder: Path) -> Path | None:
+    try:
+        from nemesis.report import write_report
+    except ImportError as error:
+        click.echo(f"no report: {error.name} is not installed: pip install 'highwater[report]'", err=True)
+        return None
+    return write_report(folder)
+
+
+def tell(judgement: Judgement, folder: Path, report: Path | None) -> None:
+    """Print the result."""
+    stats = judgement.stats
+    click.echo(f"verdict: {judgement.verdict.value}")
+    for reason in judgement.reasons:
+        click.echo(f"  {reason}")
+    for warning in judgement.warnings:
+        click.echo(f"  warning: {warning}")
+    click.echo(f"acknowledged writes checked: {stats.acked_checked}")
+    click.echo(f"leader elections: {stats.leader_elections}")
+    click.echo(f"truncations: {stats.truncations}")
+    click.echo(f"run: {_shown(folder)}")
+    if report is not None:
+        click.echo(f"report: {_shown(report)}")
+
+
+def _shown(path: Path) -> str:
+    """The path as short as it can be followed from here."""
+    absolute = path.resolve()
+    return os.path.relpath(absolute) if absolute.is_relative_to(Path.cwd()) else str(absolute)

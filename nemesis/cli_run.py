@@ -1,0 +1,184 @@
+"""``nemesis run`` and ``nemesis demo``: record a run and judge it.
+
+Owns the options, and what follows from which: a variant brings its directed schedule, unless a schedule or packages are
+asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nemesis.cli_exit import Exit
+from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, master_option
+from nemesis.cli_progress import progress_shown
+from nemesis.faults.directed import DEMO, DIRECTED
+from nemesis.schedule import Package, Schedule, random_schedule, schedule_from_json
+from nemesis.variants.registry import VARIANTS
+
+if TYPE_CHECKING:
+    from nemesis.runner import RunOptions
+
+TIME_LIMIT_S_DEFAULT = 30.0
+NO_FAULTS = "none"
+DEMO_SEED = 7
+
+_store = click.option(
+    "--store", type=click.Path(file_okay=False, path_type=Path), default=Path("store"), show_default=True
+)
+_milliseconds = click.IntRange(min=10, max=600_000)
+
+
+def _packages(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[Package, ...] | None:
+    """Read ``partition,kill``; ``none`` is no package at all, an absent option says nothing."""
+    del context, parameter
+    if value is None:
+        return None
+    words = [word.strip() for word in value.split(",") if word.strip()]
+    try:
+        return () if words == [NO_FAULTS] else tuple(Package(word) for word in words)
+    except ValueError:
+        known = ", ".join(Package)
+        raise click.BadParameter(f"{value!r}: give some of {known}, separated by commas, or {NO_FAULTS}") from None
+
+
+def _schedule(context: click.Context, parameter: click.Parameter, value: str | None) -> Schedule | None:
+    """Read the name of a directed schedule, or the path of a ``schedule.json``."""
+    del context, parameter
+    if value is None or value in DIRECTED:
+        return None if value is None else DIRECTED[value]
+    path = Path(value)
+    if not path.is_file():
+        raise click.BadParameter(f"{value!r} is neither a file nor one of {', '.join(DIRECTED)}")
+    try:
+        return schedule_from_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise click.BadParameter(f"{value}: {error}") from None
+
+
+@click.command()
+@click.option("--workload", type=click.Choice(["append"]), default="append", show_default=True)
+@click.option("--nemesis", callback=_packages, metavar="NAMES", help="partition, kill, pause; or none. [default: all]")
+@click.option("--schedule", callback=_schedule, metavar="NAME", help="A directed schedule, or a stored schedule.json.")
+@click.option("--variant", type=click.Choice(sorted(VARIANTS)), help="Run a wrong protocol; see list-variants.")
+@click.option("--time-limit", type=click.FloatRange(1, 86_400), help="Seconds of workload. [default: 30]")
+@click.option("--seed", type=click.IntRange(min=0), help="Decides the schedule. [default: drawn and shown]")
+@click.option("--concurrency", type=click.IntRange(1, 1000), default=10, show_default=True)
+@click.option("--rate", type=click.FloatRange(0.1, 100_000), default=200.0, show_default=True, help="Operations a s.")
+@click.option("--nodes", type=click.IntRange(3, 9), default=3, show_default=True)
+@_store
+@click.option("--election-timeout-ms", type=_milliseconds, default=500, show_default=True)
+@click.option("--fetch-timeout-ms", type=_milliseconds, default=1000, show_default=True)
+@click.option("--fetch-max-wait-ms", type=_milliseconds, default=200, show_default=True)
+@click.option("--final-time-limit", type=click.FloatRange(1, 3600), default=30.0, show_default=True)
+@engine_option
+@master_option
+def run(workload: str, store: Path, engine: str | None, master: str, **given: Any) -> int:
+    """Run a workload under faults, judge what was recorded, and report.
+
+    A variant runs under its own directed schedule unless --schedule or --nemesis is given.
+    """
+    del workload
+    schedule, options = plan(given)
+    return record_and_judge(options, schedule, store=store, engine=choose_engine(engine), master=master)
+
+
+@click.command()
+@click.option("--seed", type=click.IntRange(min=0), default=DEMO_SEED, show_default=True)
+@_store
+@engine_option
+@master_option
+def demo(seed: int, store: Path, engine: str | None, master: str) -> int:
+    """Isolate a leader, kill the next, pause the one after that, and show that nothing acknowledged is lost."""
+    from nemesis.runner import RunOptions
+
+    return record_and_judge(RunOptions(seed=seed), DEMO, store=store, engine=choose_engine(engine), master=master)
+
+
+def plan(given: dict[str, Any]) -> tuple[Schedule, RunOptions]:
+    """What the options of ``run`` ask for. Raises click.UsageError for what does not go together."""
+    from nemesis.cluster.local import LocalOptions
+    from nemesis.runner import RunOptions, variant_server
+
+    seed = SystemRandom().getrandbits(32) if given["seed"] is None else given["seed"]
+    if given["fetch_max_wait_ms"] >= given["fetch_timeout_ms"]:
+        raise click.UsageError("--fetch-max-wait-ms must be below --fetch-timeout-ms, or an idle leader looks dead")
+    schedule, packages = _plan_schedule(given, seed)
+    timing = ("election_timeout_ms", "fetch_timeout_ms", "fetch_max_wait_ms")
+    cluster = LocalOptions(nodes=given["nodes"], **{name: given[name] for name in timing})
+    if given["variant"] is not None:
+        cluster = replace(cluster, server=variant_server(given["variant"]))
+    options = RunOptions(
+        seed=seed,
+        nemesis=tuple(packages),
+        variant=given["variant"],
+        concurrency=given["concurrency"],
+        rate=given["rate"],
+        final_time_limit=given["final_time_limit"],
+        cluster=cluster,
+    )
+    return schedule, options
+
+
+def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[Package, ...]]:
+    """The schedule that was asked for, and the packages that it was made of, if any."""
+    asked: Schedule | None = given["schedule"]
+    packages: tuple[Package, ...] | None = given["nemesis"]
+    if asked is not None and packages is not None:
+        raise click.UsageError("--schedule and --nemesis exclude each other: a schedule says which faults there are")
+    if asked is None and packages is None and given["variant"] is not None:
+        asked = VARIANTS[given["variant"]].schedule
+    time_limit_s: float | None = given["time_limit"]
+    if asked is not None:
+        return asked if time_limit_s is None else _lasting(asked, time_limit_s), ()
+    chosen = tuple(Package) if packages is None else packages
+    try:
+        limit_s = TIME_LIMIT_S_DEFAULT if time_limit_s is None else time_limit_s
+        return random_schedule(seed=seed, packages=chosen, time_limit_s=limit_s), chosen
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _lasting(schedule: Schedule, time_limit_s: float) -> Schedule:
+    try:
+        return Schedule(name=schedule.name, time_limit_s=time_limit_s, steps=schedule.steps)
+    except ValueError as error:
+        raise click.UsageError(f"--time-limit is too short for this schedule: {error}") from None
+
+
+def record_and_judge(options: RunOptions, schedule: Schedule, *, store: Path, engine: str, master: str) -> int:
+    """Record a run in a new folder of ``store``, judge it, report; returns the exit code."""
+    from nemesis.cluster.system import NodeFailedError
+    from nemesis.runner import new_folder, write_documents
+
+    now = datetime.now(UTC)
+    folder = new_folder(store, now)
+    write_documents(folder, options, schedule, ["nemesis", *sys.argv[1:]], now)
+    click.echo(f"recording {folder}: schedule {schedule.name}, seed {options.seed}", err=True)
+    try:
+        asyncio.run(_record(folder, options, schedule))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        click.echo(f"interrupted; what was recorded is kept: nemesis check {folder}", err=True)
+        return Exit.INTERRUPTED
+    except NodeFailedError as error:
+        raise click.ClickException(str(error)) from error
+    return judge_and_tell(folder, engine=engine, master=master)
+
+
+async def _record(folder: Path, options: RunOptions, schedule: Schedule) -> None:
+    """Record; SIGTERM ends it as Ctrl-C does."""
+    from nemesis.runner import record_run
+
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    with progress_shown() as show:
+        await record_run(folder, options, schedule, show)
