@@ -50,16 +50,16 @@ def pump_unattached(q: QuorumLogState, role: Unattached, now_ms: int) -> None:
     if q.is_voter:
         if now_ms >= role.election_deadline_ms:
             become_prospective(q, now_ms)
-    elif role.pending is None and now_ms >= role.retry_at_ms:
+    elif role.pending is None and now_ms >= role.retry_at_ms and q.log.is_flushed:
         voter = q.config.voters[role.questions % len(q.config.voters)]
         q.role = replace(role, pending=_send_fetch(q, voter), questions=role.questions + 1)
 
 
 def unattached_deadline_ms(q: QuorumLogState, role: Unattached) -> int | None:
-    """Name when an unattached replica has something to do again; an observer with a question out waits for that."""
+    """Name when an unattached replica has something to do again; an observer waits for its answer or its flush."""
     if q.is_voter:
         return role.election_deadline_ms
-    return role.retry_at_ms if role.pending is None else None
+    return role.retry_at_ms if role.pending is None and q.log.is_flushed else None
 
 
 def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
