@@ -142,6 +142,7 @@ class Bench:
         self.disk.owed.clear()
         self.calls.clear()
         self.sends = []
+        self.halted = None
         self._start()
 
     # --- looking ----------------------------------------------------------------------------------------------------
