@@ -140,7 +140,7 @@ class Walk:
             case m.FetchRequest():
                 return self.fetch_response(send.request, error)
             case m.OffsetForLeaderEpochRequest(leader_epoch=epoch):
-                end = EpochEndOffset(Epoch(self.random.randint(0, epoch)), self.offset())
+                end = EpochEndOffset(Epoch(self.random.randint(0, epoch)), self.boundary())
                 answer = end if self.random.random() < 0.9 else None
                 return m.OffsetForLeaderEpochResponse(error=error, answer=answer, current_leader=self.own_leader())
             case m.BeginQuorumEpochRequest():
@@ -155,7 +155,7 @@ class Walk:
         if error is not ErrorCode.NONE:
             return m.FetchResponse(error=error, current_leader=self.some_leader())
         if self.random.random() < 0.1:
-            end = EpochEndOffset(Epoch(self.random.randint(0, self.bench.epoch)), self.offset())
+            end = EpochEndOffset(Epoch(self.random.randint(0, self.bench.epoch)), self.boundary())
             return m.FetchResponse(error=error, diverging_epoch=end, current_leader=self.own_leader())
         epoch = max(1, self.random.randint(min(request.last_fetched_epoch or 0, self.bench.epoch), self.bench.epoch))
         data = records_of(batches_of((epoch, self.random.randrange(4)), start=request.fetch_offset))
@@ -175,6 +175,13 @@ class Walk:
     def offset(self) -> Offset:
         """Guess an offset: mostly near the log's end."""
         return Offset(max(0, self.bench.disk.end + self.random.choice([0, 0, 0, 0, -1, -2, -9, 1, 50, -(1 << 40)])))
+
+    def boundary(self) -> Offset:
+        """Guess where an epoch ends: between batches, for logs that share an epoch share its batches."""
+        return self.random.choice([Offset(self.bench.disk.end + 5), *self._batch_ends()[-4:]])
+
+    def _batch_ends(self) -> list[Offset]:
+        return [Offset(0), *(batch.end_offset for batch in self.bench.disk.batches)]
 
     def request(self) -> None:
         make = self.random.choice([self.vote, self.begin, self.end, self.fetch, self.fetch, self.produce, self.inspect])
