@@ -35,10 +35,15 @@ def test_many_runs_in_one_job(spark: SparkSession, tmp_path: Path) -> None:
         folders.append(
             record_run(folder, run, faults=seed % 2, shard_rows=(7, 10_000)[seed % 2], complete=seed % 5 != 4)
         )
+    later = Run(
+        operations=[append((0, 1), 10, 0)], logs=replica_log(1, [(1, [10]), (1, [99])]), events=[], gapless=True
+    )
+    folders.append(record_run(tmp_path / "written after the cut", later, shard_rows=1, complete=False))
     on_spark, local = (judge_runs(folders, engine=engine, spark=spark) for engine in ("spark", "local"))
     assert without_engine(on_spark) == without_engine(local)
     assert sum(len(judgement.anomalies) for judgement in local) > 20
     assert {judgement.verdict for judgement in local} == set(Verdict)
+    assert local[-1].anomalies == ()
     assert on_spark[0].engine.keys() == {"name", "spark", "java", "numpy", "pyarrow"}
 
 
@@ -50,7 +55,7 @@ def test_odd_history(spark: SparkSession, tmp_path: Path) -> None:
         {"process": 0, "type": EventType.INVOKE, "f": "append", "topic_partition": "log-1", "value": 3},
         {"process": 0, "type": EventType.OK, "f": "append", "topic_partition": "log-1", "value": 3, "offset": 0},
         {"process": 1, "type": EventType.INVOKE, "f": "poll", "topic_partition": None, "offset": 0, "limited": True},
-        {"process": 1, "type": EventType.OK, "f": "poll", "topic_partition": None},
+        {"process": 1, "type": EventType.OK, "f": "poll", "topic_partition": None, "offset": 3},
     ]
     with HistoryWriter(tmp_path) as writer:
         for index, row in enumerate(rows):
