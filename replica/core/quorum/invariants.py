@@ -65,6 +65,8 @@ def _offsets_are_ordered(q: QuorumLogState) -> None:
     ends = (log.log_start_offset, high_watermark, log.log_end_offset)
     assert ends[0] <= ends[1] <= ends[2], ends
     assert log.flushed_end_offset <= log.log_end_offset, (log.flushed_end_offset, log.log_end_offset)
+    if isinstance(q.role, Leader) and q.role.high_watermark is not None:
+        assert q.role.high_watermark <= high_watermark, (q.role.high_watermark, log.high_watermark)
 
 
 def _epochs_increase(q: QuorumLogState) -> None:
