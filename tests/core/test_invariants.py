@@ -1,0 +1,156 @@
+"""Each clause of the invariants can fail: a state broken by hand is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from replica.core import events as ev
+from replica.core.effects import QuorumState
+from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.quorum import QuorumLog, invariants
+from replica.core.quorum.roles import Follower, Leader, Unattached
+from replica.core.quorum.state import ParkedFetch, ParkedProduce
+from replica.ids import CallId, Epoch, EpochEntry, Offset, ReplicaId
+from tests.core.harness import Bench, batches_of, stored
+from tests.core.scenarios import campaign, commit, consume, follower_bench, leader_bench
+
+Break = Callable[[QuorumLog], None]
+
+
+def a_candidate() -> Bench:
+    bench = Bench(quorum_state=stored(5))
+    campaign(bench)
+    return bench
+
+
+def a_follower() -> Bench:
+    return follower_bench(leader_id=1, log=[(1, 2), (2, 2)])
+
+
+def a_leader() -> Bench:
+    bench = leader_bench()
+    commit(bench, 1)
+    return bench
+
+
+def set_log(**fields: int | None) -> Break:
+    def act(q: QuorumLog) -> None:
+        for name, value in fields.items():
+            setattr(q.log, name, value)
+
+    return act
+
+
+def set_epochs(*entries: tuple[int, int]) -> Break:
+    def act(q: QuorumLog) -> None:
+        cache = LeaderEpochCache()
+        for epoch, start in entries:
+            # One entry at a time behind the cache's back: by itself it would keep them increasing.
+            cache._entries.append(EpochEntry(Epoch(epoch), Offset(start)))
+        q.log.epochs = cache
+
+    return act
+
+
+def set_stored(state: QuorumState) -> Break:
+    def act(q: QuorumLog) -> None:
+        q.quorum_state = state
+
+    return act
+
+
+def set_role(**fields: Any) -> Break:
+    def act(q: QuorumLog) -> None:
+        q.role = replace(q.role, **fields)
+
+    return act
+
+
+def park_a_fetch(q: QuorumLog) -> None:
+    q.fetches.add(ParkedFetch(call_id=CallId(1), deadline_ms=1, request=consume(0)))
+
+
+def park_a_produce(q: QuorumLog) -> None:
+    q.produces.add(ParkedProduce(call_id=CallId(1), deadline_ms=1, base_offset=Offset(0), end_offset=Offset(1)))
+
+
+@pytest.mark.parametrize(
+    ("build", "breakage"),
+    [
+        pytest.param(a_follower, set_log(log_start_offset=5), id="log_start_above_log_end"),
+        pytest.param(a_follower, set_log(log_start_offset=3, high_watermark=2), id="high_watermark_below_log_start"),
+        pytest.param(a_follower, set_log(high_watermark=5), id="high_watermark_above_log_end"),
+        pytest.param(a_follower, set_log(flushed_end_offset=5), id="flushed_above_log_end"),
+        pytest.param(a_leader, set_role(high_watermark=Offset(2)), id="leaders_high_watermark_above_log_end"),
+        pytest.param(a_follower, set_epochs((2, 0), (1, 1)), id="epochs_fall"),
+        pytest.param(a_follower, set_epochs((1, 1), (2, 1)), id="epochs_start_at_one_offset"),
+        pytest.param(a_follower, set_epochs((1, 0), (2, 5)), id="epoch_starts_beyond_log_end"),
+        pytest.param(a_follower, set_stored(stored(1, leader_id=1)), id="stored_epoch_below_the_logs"),
+        pytest.param(a_leader, set_stored(stored(6, voted_id=0)), id="leader_not_recorded"),
+        pytest.param(a_leader, set_stored(stored(6, leader_id=1)), id="another_leader_recorded"),
+        pytest.param(a_follower, set_role(leader_id=ReplicaId(2)), id="follows_another_than_recorded"),
+        pytest.param(a_candidate, set_stored(stored(6)), id="candidate_without_its_vote"),
+        pytest.param(a_candidate, set_stored(stored(6, leader_id=1, voted_id=0)), id="candidate_knows_a_leader"),
+        pytest.param(a_candidate, lambda q: q.append(*batches_of((5, 1))), id="candidate_with_unflushed_records"),
+        pytest.param(a_follower, park_a_fetch, id="follower_with_a_parked_fetch"),
+        pytest.param(a_follower, park_a_produce, id="follower_with_a_parked_write"),
+    ],
+)
+def test_clauses_about_one_state(build: Callable[[], Bench], breakage: Break) -> None:
+    """A state that is whole passes; broken in one place it does not."""
+    log = build().log
+    invariants.check_state(log)
+    breakage(log)
+    with pytest.raises(AssertionError):
+        invariants.check_state(log)
+
+
+def follows_in_its_own_epoch(q: QuorumLog) -> None:
+    q.role = Follower(leader_id=ReplicaId(1), fetch_deadline_ms=0, reconciled=True)
+
+
+def forgets_its_leadership(q: QuorumLog) -> None:
+    q.role = Unattached(election_deadline_ms=0)
+
+
+def forgets_its_high_watermark(q: QuorumLog) -> None:
+    assert isinstance(q.role, Leader)
+    q.role = replace(q.role, high_watermark=None)
+
+
+@pytest.mark.parametrize(
+    ("build", "breakage"),
+    [
+        pytest.param(a_follower, set_stored(stored(4, leader_id=1)), id="epoch_falls"),
+        pytest.param(a_candidate, set_stored(stored(6, voted_id=1)), id="second_vote"),
+        pytest.param(a_candidate, set_stored(stored(6)), id="vote_forgotten"),
+        pytest.param(a_follower, set_stored(stored(5, leader_id=2)), id="second_leader"),
+        pytest.param(a_follower, set_stored(stored(5)), id="leader_forgotten"),
+        pytest.param(a_leader, set_log(high_watermark=0), id="high_watermark_falls"),
+        pytest.param(a_leader, set_log(high_watermark=None), id="high_watermark_forgotten"),
+        pytest.param(a_leader, set_role(high_watermark=Offset(0)), id="leaders_high_watermark_falls"),
+        pytest.param(a_leader, forgets_its_high_watermark, id="leaders_high_watermark_forgotten"),
+        pytest.param(a_leader, follows_in_its_own_epoch, id="leader_follows_in_its_own_epoch"),
+        pytest.param(a_leader, forgets_its_leadership, id="leader_is_unattached_in_its_own_epoch"),
+    ],
+)
+def test_clauses_about_a_step(build: Callable[[], Bench], breakage: Break) -> None:
+    """No change is a legal step; a step that takes something back is not."""
+    log = build().log
+    before = invariants.observe(log)
+    invariants.check_step(before, log)
+    breakage(log)
+    with pytest.raises(AssertionError):
+        invariants.check_step(before, log)
+
+
+def test_every_step_is_checked() -> None:
+    """A broken state does not survive the next step, whatever that step is."""
+    bench = a_follower()
+    set_log(high_watermark=9)(bench.log)
+    with pytest.raises(AssertionError):
+        bench.step(ev.Ticked())
