@@ -27,7 +27,7 @@ from nemesis.faults.injector import Injector
 from nemesis.history import EventType, HistoryWriter
 from nemesis.schedule import Schedule
 from nemesis.workload.append import AppendWorkload
-from nemesis.workload.ending import dump_all, final_read, wait_converged, write_reports
+from nemesis.workload.ending import ReportWriter, dump_all, final_read, wait_converged
 from nemesis.workload.recorder import Clock, Recorder
 
 WORKLOAD = "append"
@@ -139,15 +139,15 @@ async def record_run(folder: Path, options: RunOptions, schedule: Schedule, on_p
     cluster = LocalCluster(folder, options.cluster)
     with HistoryWriter(folder) as writer:
         clock = Clock()
-        recorder = Recorder(writer, clock, cluster.topic_partition)
-        run = _Run(cluster, recorder, writer, clock, options, schedule, on_progress)
+        reports = ReportWriter(writer, clock)
+        run = _Run(cluster, writer, clock, reports, options, schedule, on_progress)
         try:
             await cluster.open()
             await run.record()
         finally:
             cluster.links.heal_all()
             await cluster.close()
-            write_reports(cluster.reports(), writer, clock)
+            reports.write_new(cluster.reports())
 
 
 class _Run:
@@ -156,21 +156,22 @@ class _Run:
     def __init__(
         self,
         system: System,
-        recorder: Recorder,
         writer: HistoryWriter,
         clock: Clock,
+        reports: ReportWriter,
         options: RunOptions,
         schedule: Schedule,
         on_progress: OnProgress,
     ) -> None:
         self._system = system
-        self._recorder = recorder
         self._writer = writer
         self._clock = clock
+        self._reports = reports
         self._options = options
         self._schedule = schedule
         self._on_progress = on_progress
         self._phase = "starting"
+        self._recorder = recorder = Recorder(writer, clock, system.topic_partition)
         self._injector = Injector(system, recorder)
         # A name, not the number alone: the schedule's dice must not repeat themselves here.
         random = Random(f"workload {options.seed}")
@@ -217,6 +218,7 @@ class _Run:
         while True:
             await asyncio.sleep(0.25)
             if self._clock.now_ns() - written_ns > SHARD_S * 1e9:
+                self._reports.write_new(self._system.reports())
                 self._writer.flush()
                 written_ns = self._clock.now_ns()
             self._on_progress(self._progress())

@@ -125,17 +125,27 @@ def log_rows(dump: Dump, topic_partition: str) -> list[ReplicaLogBatch]:
     return [row(**asdict(batch)) for batch in dump.batches] or [row()]
 
 
-def write_reports(reports: Sequence[Report], writer: HistoryWriter, clock: Clock) -> None:
-    """Put what the nodes reported on the run's time line."""
-    for report in reports:
-        writer.write(
-            ReplicaEvent(
-                time_ns=clock.from_wall_ns(report.wall_ns),
-                replica_id=report.node,
-                event=report.event,
-                epoch=report.epoch,
-                offset=report.offset,
-                topic_partition=report.topic_partition,
-                detail=report.detail,
-            )
-        )
+class ReportWriter:
+    """Puts what the nodes reported on the run's time line, each report once, as often as it is asked to."""
+
+    def __init__(self, writer: HistoryWriter, clock: Clock) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._written: set[Report] = set()
+
+    def write_new(self, reports: Sequence[Report]) -> None:
+        """Write those of ``reports``, all so far, that were not written before."""
+        for report in reports:
+            if report not in self._written:
+                self._written.add(report)
+                self._writer.write(
+                    ReplicaEvent(
+                        time_ns=self._clock.from_wall_ns(report.wall_ns),
+                        replica_id=report.node,
+                        event=report.event,
+                        epoch=report.epoch,
+                        offset=report.offset,
+                        topic_partition=report.topic_partition,
+                        detail=report.detail,
+                    )
+                )

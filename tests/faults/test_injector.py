@@ -1,0 +1,186 @@
+"""What the nemesis does to a system, records, and undoes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from nemesis.faults.injector import Injector, healer_of, name_of
+from nemesis.faults.links import CLIENTS, LinkMode
+from nemesis.faults.shapes import Shape
+from nemesis.faults.targets import Role
+from nemesis.faults.values import CutClients, CutLink, Fault, Kill, Partition, Pause
+from nemesis.report.timeline import BEGINS, ENDS, kind_of
+from nemesis.schedule import Action, AwaitLeader, Heal, Inject, Name, Schedule, Step
+from tests.workload.fake_system import FakeSystem
+from tests.workload.recording import Recording
+
+ISOLATED = frozenset({(1, 2), (2, 1), (1, 3), (3, 1)})
+FAULTS: tuple[Fault, ...] = (
+    *(Partition(shape=shape, target=Role.LEADER) for shape in Shape),
+    CutLink(source="@a", destination="@b"),
+    CutClients(target=Role.LEADER),
+    Kill(target=Role.LEADER),
+    Pause(target=Role.LEADER),
+)
+
+
+class Stage:
+    """A fake system with an injector, and what is recorded."""
+
+    def __init__(self, folder: Path) -> None:
+        self.system = FakeSystem()
+        self.recording = Recording(folder)
+        self.injector = Injector(self.system, self.recording.recorder)
+
+    async def do(self, *actions: Action) -> None:
+        """Do these actions at once."""
+        steps = tuple(Step(at_s=0, action=action) for action in actions)
+        schedule = Schedule(name="test", time_limit_s=1, steps=steps)
+        await self.injector.run(schedule, begin_s=asyncio.get_running_loop().time())
+
+    def told(self) -> list[tuple[str, str, list[int]]]:
+        """What is recorded: (f, type, replicas)."""
+        return [
+            (f, kind, json.loads(detail or "{}").get("replicas")) for f, kind, detail in self.recording.nemesis_rows()
+        ]
+
+
+async def test_a_partition_cuts_and_heals_its_links(tmp_path: Path) -> None:
+    """Isolating the leader cuts its links both ways and is undone by its healing; both are told with the same nodes."""
+    stage = Stage(tmp_path)
+    fault = Partition(shape=Shape.ISOLATE, target=Role.LEADER, mode=LinkMode.RESET)
+
+    await stage.do(Inject(fault_id=4, fault=fault))
+    assert stage.system.links.cuts == {"4": (ISOLATED, LinkMode.RESET)}
+    assert stage.injector.open_faults == ("partition-isolate [1]",)
+    await stage.do(Heal(fault_id=4))
+
+    assert stage.system.links.cuts == {}
+    assert stage.told() == [
+        ("partition-isolate", "invoke", [1]),
+        ("partition-isolate", "info", [1]),
+        ("heal-partition-isolate", "invoke", [1]),
+        ("heal-partition-isolate", "info", [1]),
+    ]
+
+
+async def test_clients_are_cut_off_by_a_fault_of_their_own(tmp_path: Path) -> None:
+    """Cutting clients touches their links to the target only."""
+    stage = Stage(tmp_path)
+
+    await stage.do(Inject(fault_id=0, fault=CutClients(target=Role.LEADER)))
+
+    assert stage.system.links.cuts["0"][0] == {(CLIENTS, 1), (1, CLIENTS)}
+
+
+async def test_a_killed_node_is_started_again(tmp_path: Path) -> None:
+    """The node that was killed, and no other, is started by the healing."""
+    stage = Stage(tmp_path)
+
+    await stage.do(Inject(fault_id=0, fault=Kill(target=Role.LEADER)), Heal(fault_id=0))
+
+    assert stage.system.calls == [("kill", 1), ("start", 1)]
+    assert [f for f, kind, _ in stage.told() if kind == "info"] == ["kill", "start"]
+
+
+async def test_a_paused_node_resumes(tmp_path: Path) -> None:
+    """The healing of a pause wakes whoever was paused."""
+    stage = Stage(tmp_path)
+
+    await stage.do(Inject(fault_id=0, fault=Pause(target=Role.ALL)))
+    assert stage.system.paused == {1, 2, 3}
+    await stage.do(Heal(fault_id=0))
+
+    assert stage.system.paused == set()
+
+
+async def test_names_stay_with_their_bearers(tmp_path: Path) -> None:
+    """A name given to the leader means the same node when another leads, and followers get different names."""
+    stage = Stage(tmp_path)
+    cast = (
+        Name(name="a", target=Role.LEADER),
+        Name(name="b", target=Role.FOLLOWER),
+        Name(name="c", target=Role.FOLLOWER),
+    )
+
+    await stage.do(*cast, Inject(fault_id=0, fault=Kill(target="@a")), Inject(fault_id=1, fault=Kill(target="@a")))
+
+    named = [replicas[0] for f, kind, replicas in stage.told() if (f, kind) == ("name", "info")]
+    assert named[0] == 1
+    assert sorted(named) == [1, 2, 3]
+    assert stage.system.calls == [("kill", 1), ("kill", 1)]
+
+
+async def test_a_fault_that_hits_nobody_is_told_as_failed(tmp_path: Path) -> None:
+    """Killing a dead node, or a name that nobody bears, is recorded as not done and heals to nothing."""
+    stage = Stage(tmp_path)
+    stage.system.running = {2, 3}
+
+    await stage.do(
+        Name(name="a", target=Role.LEADER),
+        Inject(fault_id=0, fault=Kill(target="@a")),
+        Inject(fault_id=1, fault=Kill(target="@a")),
+        Inject(fault_id=2, fault=Pause(target="@z")),
+        Heal(fault_id=1),
+        Heal(fault_id=2),
+    )
+
+    assert [(f, kind) for f, kind, _ in stage.told() if kind != "invoke"] == [
+        ("name", "info"),
+        ("kill", "info"),
+        ("kill", "fail"),
+        ("pause", "fail"),
+    ]
+
+
+async def test_awaiting_a_leader_goes_on_when_it_leads_or_time_is_up(tmp_path: Path) -> None:
+    """The step ends with the wanted leader, or without it after its time; the history says who led."""
+    stage = Stage(tmp_path)
+    wait = AwaitLeader(target="@b", at_most_s=0.2)
+
+    await stage.do(Name(name="b", target=Role.FOLLOWER, draw=1), wait)
+    bearer = next(replicas[0] for f, kind, replicas in stage.told() if (f, kind) == ("name", "info"))
+    stage.system.paused = {1, 2, 3} - {bearer}
+    await stage.do(wait)
+
+    details = [json.loads(detail or "") for f, kind, detail in stage.recording.nemesis_rows() if f == "await-leader"]
+    assert [detail.get("leader") for detail in details] == [None, 1, None, bearer]
+
+
+async def test_everything_is_healed_at_the_end(tmp_path: Path) -> None:
+    """Open faults of every kind are undone, and a node that died by itself is started."""
+    stage = Stage(tmp_path)
+    await stage.do(
+        Inject(fault_id=0, fault=Partition(shape=Shape.HALVES)),
+        Inject(fault_id=1, fault=Kill(target=Role.LEADER)),
+        Inject(fault_id=2, fault=Pause(target=Role.LEADER)),
+    )
+    stage.system.running.discard(3)
+
+    await stage.injector.heal_all()
+
+    assert stage.system.links.cuts == {}
+    assert stage.system.running == {1, 2, 3}
+    assert stage.system.paused == set()
+    assert stage.injector.open_faults == ()
+    assert ("start-dead", "info", [3]) in stage.told()
+
+
+async def test_a_node_that_does_not_start_is_told(tmp_path: Path) -> None:
+    """A refused start is recorded as failed, and does not keep the others from being healed."""
+    stage = Stage(tmp_path)
+    stage.system.refuses_start = {1}
+
+    await stage.do(Inject(fault_id=0, fault=Kill(target=Role.ALL)), Heal(fault_id=0))
+
+    assert stage.system.running == {2, 3}
+    assert stage.told()[-1] == ("start", "fail", [1, 2, 3])
+
+
+def test_the_report_knows_every_fault_by_its_name() -> None:
+    """Whatever the nemesis does or undoes has a name from which the report reads its kind."""
+    kinds = [(kind_of(name_of(fault), BEGINS), kind_of(healer_of(fault), ENDS)) for fault in FAULTS]
+
+    assert all(begun is not None and begun is healed for begun, healed in kinds)

@@ -1,0 +1,135 @@
+"""A system under test that is a list: one log, three nodes that agree, clients that fail on command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from nemesis.cluster.system import Appended, Dump, NodeFailedError, NodeState, Polled, Report
+from nemesis.faults.links import Link, LinkMode
+
+
+def always(f: str, value: int) -> None:
+    """Every operation succeeds."""
+
+
+@dataclass
+class FakeLinks:
+    """Remembers what is cut."""
+
+    cuts: dict[str, tuple[frozenset[Link], LinkMode]] = field(default_factory=dict)
+
+    def cut(self, key: str, links: frozenset[Link], mode: LinkMode) -> None:
+        self.cuts[key] = (links, mode)
+
+    def heal(self, key: str) -> None:
+        self.cuts.pop(key, None)
+
+    def heal_all(self) -> None:
+        self.cuts.clear()
+
+
+class FakeClient:
+    """Appends to the system's list at once; ``outcome`` is called first and may raise."""
+
+    def __init__(self, system: FakeSystem) -> None:
+        self._system = system
+        self.is_closed = False
+
+    async def append(self, value: int) -> Appended:
+        self._system.outcome("append", value)
+        self._system.log.append(value)
+        return Appended(offset=len(self._system.log) - 1, leader_epoch=1, node=self._system.leader)
+
+    async def poll(self, offset: int) -> Polled:
+        self._system.outcome("poll", offset)
+        log = self._system.log
+        end = min(len(log), offset + self._system.poll_records_max)
+        records = tuple((position, log[position]) for position in range(offset, end))
+        return Polled(records=records, high_watermark=len(log), next_offset=end, node=self._system.leader)
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+class FakeSystem:
+    """Nodes 1 to 3; node 1 leads while it runs unpaused, else the next that does."""
+
+    def __init__(self, outcome: Callable[[str, int], None] | None = None) -> None:
+        self.outcome = outcome or always
+        self.log: list[int] = []
+        self.poll_records_max = 1000
+        self.links = FakeLinks()
+        self.clients: list[FakeClient] = []
+        self.running = {1, 2, 3}
+        self.paused: set[int] = set()
+        self.refuses_start: set[int] = set()
+        self.calls: list[tuple[str, int]] = []
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return (1, 2, 3)
+
+    @property
+    def topic_partition(self) -> str:
+        return "log-0"
+
+    @property
+    def leader(self) -> int:
+        return min(self.running - self.paused, default=0)
+
+    async def start(self, node: int) -> None:
+        self.calls.append(("start", node))
+        if node in self.refuses_start:
+            raise NodeFailedError(f"replica {node} ended with 1")
+        self.running.add(node)
+
+    async def stop(self, node: int) -> None:
+        self.running.discard(node)
+
+    async def kill(self, node: int) -> bool:
+        self.calls.append(("kill", node))
+        was_there = node in self.running
+        self.running.discard(node)
+        self.paused.discard(node)
+        return was_there
+
+    def pause(self, node: int) -> bool:
+        if node not in self.running or node in self.paused:
+            return False
+        self.paused.add(node)
+        return True
+
+    def resume(self, node: int) -> bool:
+        was_paused = node in self.paused
+        self.paused.discard(node)
+        return was_paused
+
+    def is_running(self, node: int) -> bool:
+        return node in self.running
+
+    def client(self) -> FakeClient:
+        self.clients.append(FakeClient(self))
+        return self.clients[-1]
+
+    async def states(self) -> tuple[NodeState, ...]:
+        answering = sorted(self.running - self.paused)
+        return tuple(
+            NodeState(
+                node=node,
+                role="leader" if node == self.leader else "follower",
+                epoch=1,
+                leader_id=self.leader,
+                high_watermark=len(self.log),
+                log_end_offset=len(self.log),
+            )
+            for node in answering
+        )
+
+    async def dump(self, node: int) -> Dump:
+        if node not in self.running:
+            raise NodeFailedError(f"the log of replica {node} cannot be read")
+        return Dump(node=node, batches=(), high_watermark=None, log_start_offset=0, log_end_offset=0, complete=True)
+
+    def reports(self) -> Sequence[Report]:
+        return ()

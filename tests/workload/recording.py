@@ -1,0 +1,33 @@
+"""A history that code under test records into, and its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nemesis.history import NEMESIS_PROCESS, HistoryWriter, read_history
+from nemesis.workload.recorder import Clock, Recorder
+
+
+class Recording:
+    """A history in ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.writer = HistoryWriter(folder)
+        self.clock = Clock()
+        self.recorder = Recorder(self.writer, self.clock, "log-0")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The events so far, without the columns that are absent in them."""
+        self.writer.flush()
+        found = read_history(self.folder).to_pylist()
+        return [{name: value for name, value in row.items() if value is not None} for row in found]
+
+    def client_rows(self) -> list[dict[str, Any]]:
+        """Those of clients."""
+        return [row for row in self.rows() if row["process"] != NEMESIS_PROCESS]
+
+    def nemesis_rows(self) -> list[tuple[str, str, str | None]]:
+        """Those of the nemesis: (f, type, detail)."""
+        return [(row["f"], row["type"], row["detail"]) for row in self.rows() if row["process"] == NEMESIS_PROCESS]
