@@ -1,0 +1,71 @@
+"""What a replica wrote to its log, as reports of the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nemesis.cluster.log_lines import log_lines, read_reports, report_of
+from nemesis.cluster.system import Report
+from nemesis.report.timeline import BECAME_LEADER, TRUNCATED
+
+LED = {"event": "role_changed", "log": "log-0", "role": "leader", "epoch": 3, "leader_id": 2, "time_ns": 5}
+CUT = {"event": "log_truncated", "log": "log-0", "from_offset": 9, "end_offset": 4, "time_ns": 6}
+
+
+def test_a_new_role_is_told_by_its_name() -> None:
+    """A role is reported with its epoch, in the word that judges and report know."""
+    report = report_of(LED, 2)
+
+    assert report is not None
+    assert (report.node, report.wall_ns, report.event, report.epoch) == (2, 5, BECAME_LEADER, 3)
+    assert json.loads(report.detail or "") == {"leader_id": 2}
+
+
+def test_a_truncation_is_told_with_its_new_end() -> None:
+    """A truncation is reported with the new end of the log."""
+    report = report_of(CUT, 1)
+
+    assert report is not None
+    assert (report.event, report.offset, report.topic_partition) == (TRUNCATED, 4, "log-0")
+    assert json.loads(report.detail or "") == {"from_offset": 9, "end_offset": 4}
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [("started", "started"), ("stopping", "stopped"), ("halted", "halted"), ("start_refused", "halted")],
+)
+def test_life_and_death_are_told(event: str, expected: str) -> None:
+    """Beginning and end of a replica are reported."""
+    assert report_of({"event": event, "time_ns": 1}, 1) == Report(node=1, wall_ns=1, event=expected)
+
+
+@pytest.mark.parametrize("line", [{}, {"event": "peer_unreachable", "time_ns": 1}, {"event": "started"}])
+def test_other_lines_are_passed_over(line: dict[str, object]) -> None:
+    """What does not matter to a run, or does not say when, is no report."""
+    assert report_of(line, 1) is None
+
+
+def test_a_file_may_hold_anything(tmp_path: Path) -> None:
+    """Words that are no JSON, other documents, damaged text and a torn last line do not hide the reports."""
+    path = tmp_path / "replica.log"
+    path.write_bytes(
+        b"Traceback (most recent call last):\n[1]\n\xff\xfe\n" + json.dumps(LED).encode() + b"\n"
+        b'replica: cannot start\n{"event": "role_ch'
+    )
+
+    assert [report.event for report in read_reports(path, 2)] == [BECAME_LEADER]
+    assert list(read_reports(tmp_path / "absent.log", 2)) == []
+
+
+def test_lines_of_an_earlier_life_are_skipped(tmp_path: Path) -> None:
+    """Reading from where the file ended before shows what was written since."""
+    path = tmp_path / "replica.log"
+    path.write_text(json.dumps(LED) + "\n")
+    seen = path.stat().st_size
+    with path.open("a") as more:
+        more.write(json.dumps(CUT) + "\n")
+
+    assert list(log_lines(path, skip_bytes=seen)) == [CUT]

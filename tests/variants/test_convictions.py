@@ -1,0 +1,47 @@
+"""The harness convicts each wrong protocol by name, and acquits the right one under the same faults."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nemesis.cli import main
+from nemesis.variants.registry import VARIANTS, Variant
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+FAST = ("--election-timeout-ms", "400", "--fetch-timeout-ms", "800", "--fetch-max-wait-ms", "100")
+SCHEDULES = sorted({variant.schedule.name for variant in VARIANTS.values()})
+
+
+def run(store: Path, *arguments: str) -> tuple[object, dict[str, object]]:
+    """Run ``nemesis run`` in this process; returns its exit code and its results."""
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--seed", "1", "--store", str(store), "--engine", "local", *FAST, *arguments])
+    return ended.value.code, json.loads((store / "append" / "latest" / "results.json").read_text())
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+def test_a_wrong_protocol_is_convicted_by_name(variant: Variant, tmp_path: Path) -> None:
+    """Under its directed schedule a variant is invalid, and the anomaly it is known for is among the violations."""
+    code, results = run(tmp_path, "--variant", variant.name)
+
+    anomalies = results["anomalies"]
+    assert isinstance(anomalies, list)
+    named = {row["anomaly"] for row in anomalies if row["severity"] == "violation"}
+    assert (code, results["verdict"]) == (1, "invalid")
+    assert variant.convicted_of in named
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_right_protocol_is_valid_under_the_same_schedule(schedule: str, tmp_path: Path) -> None:
+    """What convicts a variant is the variant and not the schedule: there the right protocol loses nothing."""
+    code, results = run(tmp_path, "--schedule", schedule)
+
+    stats = results["stats"]
+    assert isinstance(stats, dict)
+    assert (code, results["verdict"], results["anomalies"]) == (0, "valid", [])
+    assert results["faults_bit"] is True
+    assert stats["truncations"] >= 1
