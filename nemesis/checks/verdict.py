@@ -7,6 +7,8 @@ three-valued checkers of ``jepsen.checker``.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -81,10 +83,16 @@ def decide(
 
 
 def _counted(anomalies: Sequence[Mapping[str, Any]], severity: Severity) -> tuple[str, ...]:
-    """One sentence for each kind of anomaly of this severity, in the order of ``AnomalyName``."""
-    found = [row["anomaly"] for row in anomalies if row["severity"] == severity]
+    """One sentence for each kind of anomaly of this severity, in the order of ``AnomalyName``.
+
+    The last row of a kind that has too many stands for ``more`` of them.
+    """
+    found: Counter[str] = Counter()
+    for row in anomalies:
+        if row["severity"] == severity:
+            found[row["anomaly"]] += json.loads(row["evidence"]).get("more", 1)
     suffix = "" if severity is Severity.VIOLATION else " (undecided)"
-    return tuple(f"{name}: {found.count(name)}{suffix}" for name in AnomalyName if name in found)
+    return tuple(f"{name}: {found[name]}{suffix}" for name in AnomalyName if name in found)
 
 
 def _gaps(counts: RunCounts, complete: bool) -> Iterator[str]:

@@ -109,8 +109,8 @@ def verdict(*anomalies: Row, complete: bool = True, problems: tuple[str, ...] = 
     return decide(counts=RunCounts(**changed), anomalies=anomalies, complete=complete, problems=problems).verdict
 
 
-VIOLATION = {"anomaly": "lost-write", "severity": "violation"}
-UNDECIDED = {"anomaly": "unseen", "severity": "unknown"}
+VIOLATION = {"anomaly": "lost-write", "severity": "violation", "evidence": "{}"}
+UNDECIDED = {"anomaly": "unseen", "severity": "unknown", "evidence": "{}"}
 
 
 def test_valid_needs_everything() -> None:
@@ -143,6 +143,13 @@ def test_severities_decide() -> None:
     assert verdict(VIOLATION) is Verdict.INVALID
     assert verdict(UNDECIDED) is Verdict.UNKNOWN
     assert verdict(UNDECIDED, VIOLATION) is Verdict.INVALID
+
+
+def test_reasons_count_what_is_not_listed() -> None:
+    """The row that stands for the anomalies that were too many to list counts as all of them."""
+    rows = (VIOLATION, VIOLATION, VIOLATION | {"evidence": '{"more": 47}'})
+    decision = decide(counts=WHOLE, anomalies=rows, complete=True, problems=())
+    assert decision.reasons == ("lost-write: 49",)
 
 
 def test_faults_that_did_not_bite_are_a_warning() -> None:
