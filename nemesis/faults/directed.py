@@ -31,7 +31,7 @@ ISOLATED_LEADER = Schedule(
 
 SHORT_LOG_CANDIDATE = Schedule(
     name="short-log-candidate",
-    time_limit_s=12.0,
+    time_limit_s=11.0,
     steps=(
         Step(at_s=1.0, action=Name(name="a", target=Role.LEADER)),
         Step(at_s=1.0, action=Name(name="b", target=Role.FOLLOWER)),
@@ -52,7 +52,7 @@ SHORT_LOG_CANDIDATE = Schedule(
         Step(at_s=3.7, action=AwaitLeader(target="@c", at_most_s=3.5)),
         Step(at_s=3.8, action=Heal(fault_id=3)),
         # 5. With a there again, whoever leads is obeyed by all.
-        Step(at_s=9.5, action=Heal(fault_id=1)),
+        Step(at_s=9.0, action=Heal(fault_id=1)),
     ),
 )
 

@@ -16,7 +16,7 @@ from typing import Any, assert_never
 from nemesis.cluster.system import NodeFailedError, System, leader_of
 from nemesis.faults.links import CLIENTS, Link
 from nemesis.faults.shapes import cut_links
-from nemesis.faults.targets import Cast, InvalidTargetError, Target, resolve
+from nemesis.faults.targets import Cast, InvalidTargetError, Target, needs_leader, resolve
 from nemesis.faults.values import CutClients, CutLink, Fault, Kill, Partition, Pause
 from nemesis.history import EventType
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
@@ -88,16 +88,17 @@ class Injector:
     # --- whom ---------------------------------------------------------------------------------------------------------
 
     async def _resolve(self, target: Target, random: Random) -> tuple[int, ...]:
-        return resolve(target, await self._cast(), random)
+        leader = await self._wait_any_leader() if needs_leader(target) else None
+        return resolve(target, Cast(nodes=self._system.nodes, leader=leader, names=dict(self._names)), random)
 
-    async def _cast(self) -> Cast:
-        """Who is there now; an election in progress is waited for a while."""
+    async def _wait_any_leader(self) -> int | None:
+        """Who leads now; an election in progress is waited for a while."""
         leader = None
         with suppress(TimeoutError):
             async with asyncio.timeout(LEADER_S_MAX):
                 while (leader := leader_of(await self._system.states())) is None:
                     await asyncio.sleep(_LOOK_S)
-        return Cast(nodes=self._system.nodes, leader=leader, names=dict(self._names))
+        return leader
 
     async def _await_leader(self, target: Target, at_most_s: float) -> None:
         (wanted,) = await self._resolve(target, Random(0))
@@ -130,21 +131,21 @@ class Injector:
 
     async def _aim(self, fault: Fault, random: Random) -> OpenFault:
         """Decide whom the fault is about and which links it cuts."""
-        cast = await self._cast()
+        all_nodes = self._system.nodes
         match fault:
             case Partition(shape=shape, target=target):
-                about = resolve(target, cast, random)
-                links = cut_links(shape, cast.nodes, about, random)
-                return OpenFault(fault=fault, nodes=about or _smaller_side(cast.nodes, links), links=links)
+                about = await self._resolve(target, random)
+                links = cut_links(shape, all_nodes, about, random)
+                return OpenFault(fault=fault, nodes=about or _smaller_side(all_nodes, links), links=links)
             case CutLink(source=source, destination=destination):
-                ends = (*resolve(source, cast, random), *resolve(destination, cast, random))
+                ends = (*await self._resolve(source, random), *await self._resolve(destination, random))
                 return OpenFault(fault=fault, nodes=ends, links=frozenset({(ends[0], ends[1])}))
             case CutClients(target=target):
-                nodes = resolve(target, cast, random)
+                nodes = await self._resolve(target, random)
                 links = frozenset(link for node in nodes for link in ((CLIENTS, node), (node, CLIENTS)))
                 return OpenFault(fault=fault, nodes=nodes, links=links)
             case Kill(target=target) | Pause(target=target):
-                return OpenFault(fault=fault, nodes=resolve(target, cast, random), links=frozenset())
+                return OpenFault(fault=fault, nodes=await self._resolve(target, random), links=frozenset())
             case _:
                 assert_never(fault)
 

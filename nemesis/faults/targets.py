@@ -43,6 +43,11 @@ class Cast:
     names: Mapping[str, int]
 
 
+def needs_leader(target: Target) -> bool:
+    """Whether it matters who leads for what the word means."""
+    return target in (Role.LEADER, Role.FOLLOWER)
+
+
 def resolve(target: Target, cast: Cast, random: Random) -> tuple[int, ...]:
     """The replicas that ``target`` means now, ascending.
 

@@ -40,8 +40,5 @@ def test_the_right_protocol_is_valid_under_the_same_schedule(schedule: str, tmp_
     """What convicts a variant is the variant and not the schedule: there the right protocol loses nothing."""
     code, results = run(tmp_path, "--schedule", schedule)
 
-    stats = results["stats"]
-    assert isinstance(stats, dict)
     assert (code, results["verdict"], results["anomalies"]) == (0, "valid", [])
     assert results["faults_bit"] is True
-    assert stats["truncations"] >= 1
