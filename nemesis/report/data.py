@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from nemesis.report.evidence import worded
 from nemesis.report.final_logs import replica_logs
 from nemesis.report.folder import RunFiles, read_run_files
+from nemesis.report.headlines import headlines
 from nemesis.report.judgement import ANOMALIES_PER_KIND_MAX, read_judgement
 from nemesis.report.operations import (
     NS_PER_SECOND,
@@ -47,6 +49,8 @@ def read_run(folder: Path) -> RunView:
     drawn = latency(operations, duration_s)
     logs = replica_logs(files.logs)
     judgement = read_judgement(files, operations, logs)
+    said = headlines(judgement, operations, files.history, logs, timeline, _nodes(files.test))
+    judgement = replace(judgement, headlines=said)
     return RunView(
         name=folder.resolve().name,
         command=_command(files.test),
@@ -75,6 +79,12 @@ def _gaps(operations: Operations, files: RunFiles) -> tuple[str, ...]:
     if files.history.num_rows and not len(operations.invoke_row):
         return ("The history has no client operation at all.",)
     return ()
+
+
+def _nodes(test: Mapping[str, Any]) -> int:
+    options = test.get("options")
+    nodes = options.get("nodes") if isinstance(options, dict) else None
+    return nodes if isinstance(nodes, int) else len(nodes) if isinstance(nodes, list) else 0
 
 
 def _command(test: Mapping[str, Any]) -> str:

@@ -2,8 +2,8 @@
 
 Owns colours, symbols and layout of the plotly figure. Knows the values it draws and nothing of where they come from.
 Colours are near Okabe and Ito's palette for colour-blind readers, of middle lightness so that they stand out on white
-and on black; each is doubled by a dash, a symbol or a pattern. All text goes through ``html.escape``, because plotly reads
-its texts as markup. Only SVG traces are used: the WebGL ones compile code, which the page's content policy forbids.
+and on black; each is doubled by a dash, a symbol or a pattern. All text goes through ``html.escape``, because plotly
+reads its texts as markup. Only SVG traces are used: WebGL ones compile code, which the page's content policy forbids.
 """
 
 from __future__ import annotations

@@ -13,12 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.verdict import Verdict
 from nemesis.report.evidence import operation_rows, shortened, worded
 from nemesis.report.final_logs import held_at
 from nemesis.report.folder import RunFiles
 from nemesis.report.operations import Operations
 from nemesis.report.timeline import parsed
-from nemesis.report.values import AnomalyView, Judgement, Kept, OperationRow, Promise, ReplicaLog, Verdict
+from nemesis.report.values import AnomalyView, Judgement, Kept, OperationRow, Promise, ReplicaLog
 
 ANOMALIES_PER_KIND_MAX = 8
 OPERATIONS_PER_ANOMALY_MAX = 12
@@ -51,7 +52,7 @@ def read_judgement(files: RunFiles, operations: Operations, logs: Sequence[Repli
         return Judgement(
             verdict=Verdict.UNKNOWN,
             reasons=("The run has not been judged: there is no readable results.json.",),
-            promises=_promises((), Verdict.UNKNOWN, ()),
+            promises=_promises((), Verdict.UNKNOWN, frozenset()),
         )
     verdict = _verdict(results.get("verdict"))
     rows = [row for row in _list(results.get("anomalies")) if isinstance(row, dict)]
@@ -61,7 +62,7 @@ def read_judgement(files: RunFiles, operations: Operations, logs: Sequence[Repli
         verdict=verdict,
         reasons=_texts(results.get("reasons")),
         warnings=_texts(results.get("warnings")),
-        promises=_promises(rows, verdict, _texts(results.get("judged"))),
+        promises=_promises(rows, verdict, _blind(files, logs)),
         anomalies=tuple(_anomaly(number, row, found, files.logs, logs) for number, row in enumerate(shown, 1)),
         anomaly_count=sum(_found(row) for row in rows),
         stats=_stats(results.get("stats")),
@@ -107,7 +108,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 # --- promises ---------------------------------------------------------------------------------------------------------
 
 
-def _promises(rows: Sequence[Mapping[str, Any]], verdict: Verdict, judged: Sequence[str]) -> tuple[Promise, ...]:
+def _promises(rows: Sequence[Mapping[str, Any]], verdict: Verdict, blind: frozenset[str]) -> tuple[Promise, ...]:
     counted: Counter[str] = Counter()
     violated = {_kind(row) for row in rows if _is_violation(row)}
     for row in rows:
@@ -119,10 +120,21 @@ def _promises(rows: Sequence[Mapping[str, Any]], verdict: Verdict, judged: Seque
             anomaly=kind,
             sentence=sentences.get(kind, "This anomaly does not occur."),
             count=counted[kind],
-            kept=_kept(counted[kind], kind in violated, verdict, not judged or kind in judged),
+            kept=_kept(counted[kind], kind in violated, verdict, kind not in blind),
         )
         for kind in kinds
     )
+
+
+def _blind(files: RunFiles, logs: Sequence[ReplicaLog]) -> frozenset[str]:
+    """The kinds that could not have been found, because what would show them was not recorded."""
+    # Control records take offsets too, so a gap in what was read proves nothing: no recorded run is judged for it.
+    blind = {AnomalyName.HOLE.value}
+    if sum(log.is_complete for log in logs) < 2:
+        blind.add(AnomalyName.DIVERGED_LOG.value)
+    if not files.events.num_rows:
+        blind.add(AnomalyName.TWO_LEADERS.value)
+    return frozenset(blind)
 
 
 def _kept(count: int, is_violated: bool, verdict: Verdict, is_judged: bool) -> Kept:

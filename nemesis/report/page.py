@@ -15,11 +15,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from nemesis.checks.verdict import Verdict
 from nemesis.report.data import read_run
 from nemesis.report.figures import run_figure
 from nemesis.report.legend import LEGEND
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX
-from nemesis.report.values import Fault, Kept, MarkKind, RunView, Verdict
+from nemesis.report.values import Fault, Kept, MarkKind, RunView
 
 REPORT_NAME = "report.html"
 

@@ -10,13 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-
-class Verdict(StrEnum):
-    """What the checks concluded. A run that was not judged is UNKNOWN, never VALID."""
-
-    VALID = "valid"
-    INVALID = "invalid"
-    UNKNOWN = "unknown"
+from nemesis.checks.verdict import Verdict
 
 
 class Kept(StrEnum):

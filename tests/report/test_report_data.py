@@ -1,0 +1,175 @@
+"""The view of a run counts, pairs and bounds what was recorded, and claims nothing that was not checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from nemesis.checks import AnomalyName, Verdict
+from nemesis.history import APPEND, POLL, EventType, PolledRecord, read_history
+from nemesis.report.data import read_run
+from nemesis.report.judgement import PROMISES
+from nemesis.report.operations import BINS_MAX, LATENCY_POINTS_MAX, bin_width_ms, latency, pair_operations
+from nemesis.report.values import FaultKind, Kept, MarkKind, Outcome
+
+if TYPE_CHECKING:
+    from tests.report.conftest import RunFolder
+
+
+def test_operations_are_paired_by_process(run_folder: RunFolder) -> None:
+    """A completion belongs to the invocation of its own process, and what never returned is info without a time."""
+    run_folder.operation(1.0, 4.0, process=0, value=10, offset=0)
+    run_folder.operation(2.0, 3.0, POLL, EventType.FAIL, process=1, error="cut")
+    run_folder.operation(2.5, None, process=2, value=11)
+    operations = pair_operations(read_history(run_folder.write()), 0)
+    assert operations.invoked_s.tolist() == [1.0, 2.0, 2.5]
+    assert operations.returned_s[:2].tolist() == [4.0, 3.0]
+    assert np.isnan(operations.returned_s[2])
+    assert [tuple(Outcome)[code] for code in operations.outcome] == [Outcome.OK, Outcome.FAIL, Outcome.INFO]
+
+
+def test_counts_and_errors(run_folder: RunFolder) -> None:
+    """Operations are counted by function and outcome, errors by text, and silence has a line of its own."""
+    run_folder.operation(1, 2, value=1, offset=0)
+    run_folder.operation(2.1, 3, POLL, EventType.FAIL, process=1, error="cut")
+    run_folder.operation(3.1, 4, POLL, EventType.FAIL, process=1, error="cut")
+    run_folder.operation(4.1, None, process=2, value=2)
+    run = read_run(run_folder.write())
+    assert [(entry.f, *entry.counts.values()) for entry in run.counts] == [("append", 1, 0, 1), ("poll", 0, 2, 0)]
+    assert [(entry.f, entry.outcome, entry.error, entry.count) for entry in run.errors] == [
+        (POLL, Outcome.FAIL, "cut", 2),
+        (APPEND, Outcome.INFO, "never returned", 1),
+    ]
+
+
+def test_throughput_loses_nothing(busy_run: Callable[[], RunFolder]) -> None:
+    """Summed over its bins, throughput is the number of operations of each function and outcome."""
+    run = read_run(busy_run().write())
+    counts = {(entry.f, outcome): count for entry in run.counts for outcome, count in entry.counts.items() if count}
+    seconds = run.throughput.bin_ms / 1000
+    binned = {(rate.f, rate.outcome): round(sum(rate.per_second) * seconds) for rate in run.throughput.rates}
+    assert binned == counts
+
+
+@pytest.mark.parametrize("duration_s", [0.0, 1.0, 30.0, 600.0, 86_400.0])
+def test_bins_are_bounded(duration_s: float) -> None:
+    """Whatever its length, a run has at most so many bins."""
+    assert duration_s * 1000 / bin_width_ms(duration_s) <= BINS_MAX
+
+
+def test_drawn_points_are_bounded_and_said(busy_run: Callable[[], RunFolder]) -> None:
+    """A long history draws a sample that keeps the slowest operation, and the page says so."""
+    folder = busy_run().write()
+    run = read_run(folder)
+    assert run.latency.shown <= LATENCY_POINTS_MAX < run.latency.total
+    assert any(f"{run.latency.shown:,} of {run.latency.total:,}" in note for note in run.notes)
+    operations = pair_operations(read_history(folder), 0)
+    slowest = np.nanmax(operations.returned_s - operations.invoked_s) * 1000
+    drawn = latency(operations, run.duration_s, points_max=50)
+    assert drawn.shown <= 50
+    assert max(max(points.latency_ms) for points in drawn.points) == pytest.approx(slowest, abs=0.001)
+
+
+def test_faults_last_until_they_heal(busy_run: Callable[[], RunFolder]) -> None:
+    """A fault lasts from the invocation of its injection to the completion of its healing, on its replicas."""
+    faults = read_run(busy_run().write()).timeline.faults
+    assert [(fault.kind, fault.replicas) for fault in faults] == [
+        (FaultKind.PARTITION, (1,)),
+        (FaultKind.KILL, (2,)),
+        (FaultKind.PAUSE, (3,)),
+    ]
+    assert faults[0].end_s is not None
+    assert faults[0].end_s - faults[0].start_s == pytest.approx(5.02)
+
+
+def test_unhealed_fault_stays_open(run_folder: RunFolder) -> None:
+    """A fault that nothing heals, or that heals on another replica only, has no end."""
+    run_folder.fault("kill", 1, replicas=[1])
+    run_folder.fault("restart", 2, replicas=[2])
+    (fault,) = read_run(run_folder.write()).timeline.faults
+    assert fault.end_s is None
+
+
+def test_reigns_may_overlap(busy_run: Callable[[], RunFolder]) -> None:
+    """A leader that is cut off leads in its own eyes until it learns of the next epoch; a killed one until it dies."""
+    timeline = read_run(busy_run().write()).timeline
+    first, second = timeline.leaderships[:2]
+    assert (first.replica_id, first.epoch, second.epoch) == (1, 1, 2)
+    assert first.end_s is not None
+    assert first.end_s > second.start_s
+    assert second.end_s == pytest.approx(timeline.faults[1].start_s)
+    assert [mark.offset for mark in timeline.marks if mark.kind is MarkKind.TRUNCATION] == [412]
+
+
+def test_every_anomaly_has_a_promise() -> None:
+    """No kind of anomaly that a check can find is missing from the table of promises."""
+    assert set(PROMISES) == set(AnomalyName)
+
+
+def test_anomaly_comes_with_its_evidence(run_folder: RunFolder) -> None:
+    """An anomaly shows the operations it names, by invocation or completion, and what each replica holds there."""
+    run_folder.operation(1, 2, value=7, offset=1)
+    run_folder.operation(3, 4, POLL, process=1, records=(PolledRecord(offset=1, value=8),))
+    run_folder.log(1, values=[5, 8], epochs=[1, 2])
+    run_folder.log(2, values=[5], epochs=[1])
+    lost = {"anomaly": "lost-write", "severity": "violation", "topic_partition": "log-0", "offsets": [1]}
+    evidence = {"op_indexes": [0, 3], "replicas": [1], "detail": "gone", "evidence": '{"value":7}'}
+    (anomaly,) = read_run(run_folder.write(verdict="invalid", anomalies=[lost | evidence])).judgement.anomalies
+    assert [(row.index, row.f, row.value, row.invoked_s) for row in anomaly.operations] == [
+        (0, "append", "7", 0.0),
+        (2, "poll", "8@1", 2.0),
+    ]
+    assert [held.holds.split(",")[0] for held in anomaly.held] == ["value 8", "nothing: its log ends at 1"]
+    assert anomaly.facts == (("value", "7"),)
+
+
+def test_promises_are_kept_violated_or_undecided(busy_run: Callable[[], RunFolder]) -> None:
+    """A violation breaks its promise, what could not be decided leaves it open, and rows that count are counted."""
+    anomalies = [
+        {"anomaly": "lost-write", "severity": "violation", "detail": "one"},
+        {"anomaly": "lost-write", "severity": "violation", "detail": "41 more", "evidence": '{"more":41}'},
+        {"anomaly": "unseen", "severity": "unknown", "detail": "perhaps"},
+    ]
+    judgement = read_run(busy_run().write(verdict="invalid", anomalies=anomalies)).judgement
+    promises = {promise.anomaly: promise for promise in judgement.promises}
+    assert (promises["lost-write"].kept, promises["lost-write"].count) == (Kept.VIOLATED, 42)
+    assert promises["unseen"].kept is Kept.UNDECIDED
+    assert promises["duplicate"].kept is Kept.KEPT
+    assert judgement.anomaly_count == 43
+
+
+def test_nothing_is_kept_that_was_not_recorded(run_folder: RunFolder) -> None:
+    """Without logs of two replicas nobody knows of divergence, without events nobody knows of leaders."""
+    run_folder.operation(1, 2, value=1, offset=0)
+    promises = {p.anomaly: p.kept for p in read_run(run_folder.write(verdict="valid")).judgement.promises}
+    assert promises["diverged-log"] is Kept.NOT_JUDGED
+    assert promises["two-leaders"] is Kept.NOT_JUDGED
+    assert promises["duplicate"] is Kept.KEPT
+
+
+@pytest.mark.parametrize(
+    ("lengths", "verdict", "said"),
+    [
+        ((2, 2, 2), Verdict.VALID, "2 acknowledged writes; each was found in the final log of all 3 replicas."),
+        ((2, 2, 1), Verdict.VALID, "not every replica's final log could be compared"),
+        ((2, 2), Verdict.VALID, "not every replica's final log could be compared"),
+        ((2, 2, 2), Verdict.UNKNOWN, "whether all were kept is not known"),
+    ],
+)
+def test_headline_claims_only_what_was_checked(
+    run_folder: RunFolder, lengths: tuple[int, ...], verdict: Verdict, said: str
+) -> None:
+    """Every replica is said to hold every write only when each vouches for all acknowledged offsets."""
+    for number in range(2):
+        run_folder.operation(number + 1, number + 1.5, value=number, offset=number)
+    for replica_id, length in enumerate(lengths, 1):
+        run_folder.log(replica_id, values=[0, 1][:length], epochs=[1, 1][:length])
+    assert said in read_run(run_folder.write(verdict=verdict)).judgement.headlines[0]
+
+
+def test_unknown_verdicts_are_unknown(run_folder: RunFolder) -> None:
+    """A verdict that is none of the three is not believed."""
+    assert read_run(run_folder.write(verdict="fine")).judgement.verdict is Verdict.UNKNOWN

@@ -1,0 +1,174 @@
+"""The page says what the run's files say, stands alone, and cannot be taken over by what a run recorded."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from plotly.offline import get_plotlyjs
+
+from nemesis.history import APPEND, POLL, EventType
+from nemesis.report import write_report
+from nemesis.report.data import read_run
+from nemesis.report.values import Kept
+
+if TYPE_CHECKING:
+    from tests.report.conftest import RunFolder
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+class Page(HTMLParser):
+    """The elements, the attributes and the text of a page, as a browser would find them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.scripts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.lasttag == "script" and self.scripts:
+            self.scripts[-1] += data
+        elif self.lasttag != "style":
+            self.text += data
+
+    @property
+    def words(self) -> str:
+        return re.sub(r"\s+", " ", self.text)
+
+
+def page_of(folder: Path) -> Page:
+    written = write_report(folder)
+    assert written == folder / "report.html"
+    return Page(written.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("verdict", "word"), [("valid", "Valid"), ("invalid", "Invalid"), ("unknown", "Unknown")])
+def test_verdict_is_the_headline(busy_run: Callable[[], RunFolder], verdict: str, word: str) -> None:
+    """The verdict of results.json is the title, with its reasons and warnings."""
+    folder = busy_run().write(verdict=verdict, reasons=["because of this"], warnings=["the faults did not bite"])
+    page = page_of(folder)
+    assert re.search(rf"\b{word} ", page.words.split("What ran")[0])
+    assert "because of this" in page.words
+    assert "the faults did not bite" in page.words
+
+
+def test_command_repeats_the_run(busy_run: Callable[[], RunFolder]) -> None:
+    """The page shows the command as it was given, with the seed that was drawn."""
+    page = page_of(busy_run().write(verdict="valid"))
+    assert "nemesis run --workload append --nemesis partition,kill,pause --seed 7" in page.words
+
+
+def test_empty_folder_is_unknown(tmp_path: Path) -> None:
+    """A folder without a single file gives a page that says unknown and names each missing part."""
+    page = page_of(tmp_path)
+    assert "Unknown" in page.words
+    for name in ("test.json", "results.json", "history/", "logs/", "events/"):
+        assert name in page.words
+    assert "not judged" in page.words
+    assert "✔ kept" not in page.words
+
+
+def test_run_without_results_keeps_its_operations(busy_run: Callable[[], RunFolder]) -> None:
+    """A run that was never judged is unknown, and shows what it did all the same."""
+    page = page_of(busy_run().write())
+    assert "The run has not been judged" in page.words
+    assert "NOT_LEADER_OR_FOLLOWER" in page.words
+    assert "✔ kept" not in page.words
+
+
+def test_torn_documents_are_named(busy_run: Callable[[], RunFolder]) -> None:
+    """A half-written results.json and a torn shard are named, and the page is written."""
+    folder = busy_run().write(verdict="valid")
+    (folder / "results.json").write_text('{"verdict": "val', encoding="utf-8")
+    shard = folder / "events/part-00000.parquet"
+    shard.write_bytes(shard.read_bytes()[:-9])
+    page = page_of(folder)
+    assert "results.json cannot be read" in page.words
+    assert "events/part-00000.parquet cannot be read" in page.words
+
+
+def test_no_folder_is_an_error(tmp_path: Path) -> None:
+    """A folder that does not exist is refused by name."""
+    with pytest.raises(NotADirectoryError, match="nowhere is not a run folder"):
+        write_report(tmp_path / "nowhere")
+
+
+def test_page_loads_nothing(busy_run: Callable[[], RunFolder]) -> None:
+    """Nothing on the page refers to another place, and its policy forbids to load from one."""
+    folder = busy_run().write(verdict="valid")
+    page = page_of(folder)
+    places = [value for name, value in page.attributes if name in ("src", "href", "srcset", "action", "data") and value]
+    assert all(place.startswith(("#", "data:")) for place in places), places
+    ours = (folder / "report.html").read_text(encoding="utf-8").replace(get_plotlyjs(), "")
+    assert re.findall(r"https?://|@import|url\(", ours) == []
+    contents = [value for name, value in page.attributes if name == "content"]
+    assert any("default-src 'none'" in str(content) for content in contents), contents
+
+
+def hostile_run(run: RunFolder) -> Path:
+    run.operation(1, 2, APPEND, EventType.FAIL, value=1, error=HOSTILE)
+    run.operation(2, 3, POLL, EventType.INFO, process=1, error=f"{HOSTILE} & more")
+    run.fault("partition", 1, shape=HOSTILE, replicas=[1])
+    run.replica_event(1, 1, HOSTILE)
+    anomaly: dict[str, Any] = {"anomaly": HOSTILE, "severity": HOSTILE, "topic_partition": HOSTILE, "detail": HOSTILE}
+    run.write(
+        verdict="invalid",
+        reasons=[HOSTILE],
+        warnings=[HOSTILE],
+        anomalies=[anomaly | {"op_indexes": [0, 1, 2], "evidence": json.dumps({HOSTILE: HOSTILE})}],
+        stats={HOSTILE: HOSTILE},
+        engine=HOSTILE,
+    )
+    run.document("test.json", {"workload": HOSTILE, "argv": ["nemesis", HOSTILE], "versions": {HOSTILE: HOSTILE}})
+    return run.folder
+
+
+def test_recorded_text_is_never_markup(run_folder: RunFolder) -> None:
+    """Markup in errors, details, options and evidence is shown as text: it adds no element and ends no script."""
+    page = page_of(hostile_run(run_folder))
+    assert len(page.scripts) == 3
+    assert "img" not in page.tags
+    assert not any(name.startswith("on") for name, _ in page.attributes)
+    assert page.text.count(HOSTILE) > 10
+
+
+def test_drawing_shows_recorded_text_as_text(run_folder: RunFolder) -> None:
+    """Plotly reads its texts as markup, so the data of the drawing holds recorded text only in escaped form."""
+    figure = json.loads(page_of(hostile_run(run_folder)).scripts[1])
+    texts = json.dumps(figure["data"])
+    assert "&lt;img src=x" in texts
+    assert "<img" not in texts
+
+
+def test_tables_have_headers_and_the_drawing_a_description(busy_run: Callable[[], RunFolder]) -> None:
+    """Those who cannot see the page find headers in each table and words for the drawing."""
+    folder = busy_run().write(verdict="valid")
+    page = page_of(folder)
+    assert page.tags.count("table") == page.tags.count("thead")
+    labels = [value for name, value in page.attributes if name == "aria-label" and value]
+    assert any("3 faults, 4 leader elections, 1 truncations" in label for label in labels)
+    assert page.tags.count("h1") == 1
+
+
+def test_a_promise_that_no_run_is_judged_for_is_not_called_kept(busy_run: Callable[[], RunFolder]) -> None:
+    """Holes are looked for only where every offset holds a value, which a log with control records is not."""
+    view = read_run(busy_run().write(verdict="valid"))
+    kept = {promise.anomaly: promise.kept for promise in view.judgement.promises}
+    assert kept["hole"] is Kept.NOT_JUDGED
+    assert kept["lost-write"] is Kept.KEPT
