@@ -36,7 +36,9 @@ cli.add_command(list_variants)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(exit_code_of(lambda: cli.main(args=given, prog_name="nemesis", standalone_mode=False)))
+    # What stands in test.json as the command is what was given here, not whatever started this process.
+    words = ["nemesis", *given]
+    sys.exit(exit_code_of(lambda: cli.main(args=given, prog_name="nemesis", standalone_mode=False, obj=words)))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,7 +160,8 @@ def record_and_judge(options: RunOptions, schedule: Schedule, *, store: Path, en
 
     now = datetime.now(UTC)
     folder = new_folder(store, now)
-    write_documents(folder, options, schedule, ["nemesis", *sys.argv[1:]], now)
+    words: list[str] = click.get_current_context().find_object(list) or ["nemesis"]
+    write_documents(folder, options, schedule, words, now)
     click.echo(f"recording {folder}: schedule {schedule.name}, seed {options.seed}", err=True)
     try:
         asyncio.run(_record(folder, options, schedule))

@@ -1,0 +1,285 @@
+"""The ``nemesis`` command without a cluster: exit codes, stored runs, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import pytest
+
+from nemesis.cli import main
+from nemesis.cli_exit import Exit, UnsupportedError, exit_code_of
+from nemesis.cli_run import plan
+from nemesis.faults.directed import DEMO, DIRECTED, ISOLATED_LEADER
+from nemesis.history import EventType, HistoryEvent, HistoryWriter, PolledRecord, ReplicaLogBatch
+from nemesis.runner import RunOptions, new_folder, write_documents
+from nemesis.schedule import Package, random_schedule, schedule_from_json
+from nemesis.variants.registry import VARIANTS
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+DEFAULTS = {
+    "nemesis": None,
+    "schedule": None,
+    "variant": None,
+    "time_limit": None,
+    "seed": 3,
+    "concurrency": 10,
+    "rate": 200.0,
+    "nodes": 3,
+    "election_timeout_ms": 500,
+    "fetch_timeout_ms": 1000,
+    "fetch_max_wait_ms": 200,
+    "final_time_limit": 30.0,
+}
+
+
+def code_of(*arguments: object) -> object:
+    """The exit code of ``nemesis`` with these arguments."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return ended.value.code
+
+
+def event(index: int, process: int, kind: EventType, f: str, **fields: object) -> HistoryEvent:
+    """One event of a client."""
+    return HistoryEvent(
+        index=index,
+        time_ns=index,
+        process=process,
+        type=kind,
+        f=f,
+        topic_partition="log-0",
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def stored_run(folder: Path, *, read: Iterable[int], closed: bool = True) -> Path:
+    """A run in which value 7 was acknowledged at offset 0, and the final read returned ``read``."""
+    writer = HistoryWriter(folder)
+    records = tuple(PolledRecord(offset=offset, value=value) for offset, value in enumerate(read))
+    for one in (
+        event(0, 0, EventType.INVOKE, "append", value=7),
+        event(1, 0, EventType.OK, "append", value=7, offset=0, node=1),
+        event(2, 1, EventType.INVOKE, "final-read", offset=0),
+        event(3, 1, EventType.OK, "final-read", records=records, high_watermark=1, node=1, limited=False),
+    ):
+        writer.write(one)
+    writer.write(
+        ReplicaLogBatch(
+            replica_id=1,
+            topic_partition="log-0",
+            base_offset=0,
+            last_offset=0,
+            leader_epoch=1,
+            crc=5,
+            is_control=False,
+            high_watermark=1,
+            log_end_offset=1,
+            complete=True,
+            values=(7,),
+        )
+    )
+    if closed:
+        writer.close()
+    else:
+        writer.abandon()
+    return folder
+
+
+def test_a_stored_run_is_judged_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A valid run exits with 0, and results and report are written anew."""
+    run = stored_run(tmp_path / "run", read=[7])
+
+    assert code_of("check", run, "--engine", "local") == Exit.VALID
+
+    said = capsys.readouterr().out
+    assert "verdict: valid" in said
+    assert "acknowledged writes checked: 1" in said
+    assert str(run / "report.html") in said
+    assert json.loads((run / "results.json").read_text())["verdict"] == "valid"
+    assert (run / "report.html").stat().st_size > 1000
+
+
+def test_a_lost_write_exits_with_1(tmp_path: Path) -> None:
+    """An invalid run exits with 1."""
+    assert code_of("check", stored_run(tmp_path, read=[]), "--engine", "local") == Exit.INVALID
+
+
+def test_a_run_without_an_end_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that was cut off is unknown, and says why."""
+    run = stored_run(tmp_path, read=[7], closed=False)
+
+    assert code_of("check", run, "--engine", "local") == Exit.UNKNOWN
+    assert "the history has no end" in capsys.readouterr().out
+
+
+def test_without_java_spark_is_unsupported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark on demand exits with 3 where there is no Java; without a demand this process judges, and says so."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    run = stored_run(tmp_path / "run", read=[7])
+
+    assert code_of("check", run, "--engine", "spark") == Exit.UNSUPPORTED
+    assert "install Java" in capsys.readouterr().err
+    assert code_of("check", run) == Exit.VALID
+    assert "this process judges" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--nemesis", "earthquake"], "partition, kill, pause"),
+        (["run", "--nodes", "2"], "3<=x<=9"),
+        (["run", "--variant", "perfect"], "ack-before-replication"),
+        (["run", "--schedule", "no-such"], "isolated-leader"),
+        (["run", "--schedule", "demo", "--nemesis", "kill"], "exclude each other"),
+        (["run", "--time-limit", "2"], "too short"),
+        (["run", "--schedule", "demo", "--time-limit", "3"], "too short for this schedule"),
+        (["run", "--fetch-max-wait-ms", "1000"], "must be below --fetch-timeout-ms"),
+        (["run", "--rate", "0"], "rate"),
+        (["frobnicate"], "frobnicate"),
+        (["check", "/no/such/folder"], "does not exist"),
+        (["check", "/"], "holds no run"),
+        (["export", "/"], "holds no run"),
+    ],
+)
+def test_bad_arguments_exit_with_254(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What makes no sense is refused with what would, and nothing is recorded."""
+    monkeypatch.chdir(tmp_path)
+
+    assert code_of(*arguments) == Exit.BAD_ARGUMENTS
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def _interrupted() -> object:
+    raise KeyboardInterrupt
+
+
+def _crashed() -> object:
+    raise RuntimeError("a bug")
+
+
+def _unsupported() -> object:
+    raise UnsupportedError("install Java")
+
+
+def _refused() -> object:
+    raise click.ClickException("replica 1 does not serve")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (lambda: None, 0),
+        (lambda: 2, 2),
+        (_interrupted, 130),
+        (_crashed, 255),
+        (_unsupported, 3),
+        (_refused, 255),
+    ],
+)
+def test_every_way_to_end_has_its_code(command: object, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever a command does, the process ends with the code that the help names."""
+    assert callable(command)
+    assert exit_code_of(command) == code
+
+
+def test_a_run_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All three tables are written as JSON Lines."""
+    run = stored_run(tmp_path / "run", read=[7])
+
+    assert code_of("export", run, "--output", tmp_path / "out") == 0
+
+    lines = (tmp_path / "out" / "history.jsonl").read_text().splitlines()
+    assert json.loads(lines[1])["offset"] == 0
+    assert [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()] == ["4 rows", "1 rows", "0 rows"]
+
+
+def test_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every variant is listed with its rule, schedule and conviction."""
+    assert code_of("list-variants") == 0
+
+    said = capsys.readouterr().out
+    assert all(
+        word in said
+        for variant in VARIANTS.values()
+        for word in (variant.name, variant.overrides, variant.schedule.name, variant.convicted_of)
+    )
+
+
+def test_a_variant_brings_its_schedule() -> None:
+    """A variant alone runs under its directed schedule; with packages or a schedule it runs under those."""
+    alone, options = plan(DEFAULTS | {"variant": "ack-before-replication"})
+    packaged, _ = plan(DEFAULTS | {"variant": "ack-before-replication", "nemesis": (Package.KILL,)})
+    scheduled, _ = plan(DEFAULTS | {"variant": "ack-before-replication", "schedule": DEMO})
+
+    assert alone == ISOLATED_LEADER
+    assert "nemesis.variants.server" in options.cluster.server
+    assert packaged.name == "random"
+    assert scheduled == DEMO
+
+
+def test_all_packages_are_the_default() -> None:
+    """Without any wish all packages are drawn from for 30 seconds; ``none`` draws from none."""
+    schedule, options = plan(DEFAULTS)
+
+    assert schedule == random_schedule(seed=3, packages=list(Package), time_limit_s=30)
+    assert options.nemesis == tuple(Package)
+    assert plan(DEFAULTS | {"nemesis": ()})[0].steps == ()
+
+
+def test_a_drawn_seed_is_kept(tmp_path: Path) -> None:
+    """Without a seed one is drawn, and the one in test.json repeats the stored schedule."""
+    schedule, options = plan(DEFAULTS | {"seed": None})
+    write_documents(tmp_path, options, schedule, ["nemesis", "run"], NOW)
+
+    seed = json.loads((tmp_path / "test.json").read_text())["seed"]
+
+    assert plan(DEFAULTS | {"seed": seed})[0].to_json() == (tmp_path / "schedule.json").read_text()
+    assert schedule_from_json((tmp_path / "schedule.json").read_text()) == schedule
+
+
+def test_the_documents_of_a_run(tmp_path: Path) -> None:
+    """test.json says what ran, with what, and by which command."""
+    write_documents(tmp_path, RunOptions(seed=9, nemesis=("kill",)), DIRECTED["demo"], ["nemesis", "demo"], NOW)
+
+    document = json.loads((tmp_path / "test.json").read_text())
+
+    assert (document["workload"], document["seed"], document["argv"]) == ("append", 9, ["nemesis", "demo"])
+    assert document["started_at"] == "2026-01-02T03:04:05+00:00"
+    assert document["options"]["schedule"] == "demo"
+    assert {"nodes", "nemesis", "time_limit", "concurrency", "rate", "variant"} <= document["options"].keys()
+    assert {"python", "grpcio", "pyarrow"} <= document["versions"].keys()
+
+
+def test_latest_is_the_newest_run(tmp_path: Path) -> None:
+    """Each run has a folder of its own, even within one second, and ``latest`` points to the last."""
+    first, second = new_folder(tmp_path, NOW), new_folder(tmp_path, NOW)
+
+    assert (first.name, second.name) == ("20260102T030405", "20260102T030405-1")
+    assert (tmp_path / "append" / "latest").resolve() == second.resolve()
+    assert os.readlink(tmp_path / "append" / "latest") == second.name
+
+
+def test_help_is_light() -> None:
+    """``nemesis --help`` loads neither gRPC, nor Arrow, nor Spark."""
+    program = (
+        "import sys; from nemesis.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('grpc', 'pyarrow', 'pyspark', 'numpy', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "130 interrupted" in " ".join(done.stdout.split())

@@ -1,0 +1,121 @@
+"""``nemesis run`` from its arguments to its folder, with a real cluster: to the end, and interrupted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nemesis.history import is_complete, read_history, read_replica_events
+
+pytestmark = pytest.mark.cluster
+
+PATIENCE_S = 60.0
+COMMAND = (sys.executable, "-m", "nemesis.cli", "run", "--engine", "local", "--seed", "5")
+
+
+def start(store: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a run that judges in its own process."""
+    return subprocess.Popen(
+        [*COMMAND, "--store", str(store), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def processes_of(store: Path) -> list[psutil.Process]:
+    """The processes whose command names a folder of this store."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "status"])
+        if process.info["status"] != psutil.STATUS_ZOMBIE
+        and any(str(store) in word for word in process.info["cmdline"] or ())
+    ]
+
+
+def wait_acknowledged(run: Path) -> None:
+    """Wait until a shard with an acknowledged append is on disk."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if (run / "history").is_dir() and "ok" in read_history(run).column("type").to_pylist():
+            return
+        time.sleep(0.05)
+    raise AssertionError("nothing was recorded")
+
+
+def test_a_run_ends_with_everything_in_its_folder(tmp_path: Path) -> None:
+    """A short run with a kill is valid, exits with 0, and leaves documents, tables, logs and report behind."""
+    process = start(tmp_path, "--nemesis", "kill", "--time-limit", "6", "--rate", "50", "--concurrency", "3")
+    out, err = process.communicate(timeout=PATIENCE_S)
+    run = tmp_path / "append" / "latest"
+
+    assert (process.returncode, out.splitlines()[0]) == (0, "verdict: valid"), err
+    assert "running" in err, "progress goes to standard error"
+    for name in ("test.json", "schedule.json", "results.json", "report.html", "nodes/1/replica.log"):
+        assert (run / name).stat().st_size > 0, name
+    assert is_complete(run)
+    assert "kill" in read_history(run).column("f").to_pylist()
+    results = json.loads((run / "results.json").read_text())
+    assert results["faults_bit"] is True
+    assert results["stats"]["logs_dumped_completely"] == 3
+    assert "became-leader" in read_replica_events(run).column("event").to_pylist()
+    assert processes_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing_running(number: signal.Signals, tmp_path: Path) -> None:
+    """Exit code 130, no process left, and a history that can be judged: unknown, for it has no end."""
+    process = start(tmp_path, "--time-limit", "60")
+    run = tmp_path / "append" / "latest"
+    wait_acknowledged(run)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == 130, err
+    assert "interrupted; what was recorded is kept" in err
+    assert processes_of(tmp_path) == []
+    assert not is_complete(run)
+    judged = subprocess.run(
+        [sys.executable, "-m", "nemesis.cli", "check", str(run), "--engine", "local"], check=False, capture_output=True
+    )
+    assert judged.returncode == 2
+
+
+def test_a_killed_harness_takes_its_replicas_along(tmp_path: Path) -> None:
+    """SIGKILL of the harness leaves no replica behind, and what was recorded can be judged."""
+    process = start(tmp_path, "--time-limit", "60")
+    run = tmp_path / "append" / "latest"
+    wait_acknowledged(run)
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)
+
+    deadline = time.monotonic() + PATIENCE_S
+    while processes_of(tmp_path):
+        assert time.monotonic() < deadline, processes_of(tmp_path)
+        time.sleep(0.02)
+    judged = subprocess.run(
+        [sys.executable, "-m", "nemesis.cli", "check", str(run), "--engine", "local"], check=False, capture_output=True
+    )
+    assert judged.returncode == 2
+
+
+def test_the_demo_shows_an_election_and_a_truncation(tmp_path: Path) -> None:
+    """The demo is valid, and its schedule forced a change of leader and the cutting of an uncommitted tail."""
+    done = subprocess.run(
+        [sys.executable, "-m", "nemesis.cli", "demo", "--engine", "local", "--store", str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    said = dict(line.split(": ") for line in done.stdout.splitlines() if ": " in line)
+
+    assert (done.returncode, said["verdict"]) == (0, "valid"), done.stderr
+    assert int(said["acknowledged writes checked"]) >= 500
+    assert int(said["leader elections"]) >= 2
+    assert int(said["truncations"]) >= 1
+    assert Path(said["report"]).is_file()
