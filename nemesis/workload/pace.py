@@ -14,13 +14,16 @@ BEHIND_S_MAX = 0.5
 
 
 class Pace:
-    """Hands out slots. ``rate`` is operations a second, all processes together."""
+    """Hands out slots.
 
-    def __init__(self, rate: float) -> None:
+    ``rate`` is operations a second, all processes together; ``begin_s`` the loop's time of the first slot, now without it.
+    """
+
+    def __init__(self, rate: float, *, begin_s: float | None = None) -> None:
         if rate <= 0:
             raise ValueError(f"rate is {rate}: give more than 0 operations a second")
         self._interval_s = 1 / rate
-        self._next_s = asyncio.get_running_loop().time()
+        self._next_s = asyncio.get_running_loop().time() if begin_s is None else begin_s
 
     async def wait_turn(self, stop: asyncio.Event) -> bool:
         """Wait for the next slot; False when ``stop`` was set first."""

@@ -127,9 +127,8 @@ async def test_the_pace_is_kept_by_all_together() -> None:
 async def test_slots_that_nobody_took_are_given_up() -> None:
     """After an outage there is no flood: at most the slots of a short while are made up for."""
     loop, stop, rate = asyncio.get_running_loop(), asyncio.Event(), 200.0
-    pace = Pace(rate)
-    pace._next_s -= 60  # as if nobody had asked for a minute
     begin = loop.time()
+    pace = Pace(rate, begin_s=begin - 60)
     turns = 0
     while loop.time() - begin < 0.1:
         await pace.wait_turn(stop)
