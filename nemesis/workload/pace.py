@@ -16,7 +16,8 @@ BEHIND_S_MAX = 0.5
 class Pace:
     """Hands out slots.
 
-    ``rate`` is operations a second, all processes together; ``begin_s`` the loop's time of the first slot, now without it.
+    ``rate`` is operations a second, all processes together. ``begin_s`` is the loop's time of the first slot; absent =
+    now.
     """
 
     def __init__(self, rate: float, *, begin_s: float | None = None) -> None:
