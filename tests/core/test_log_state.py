@@ -177,3 +177,12 @@ def test_bytes_are_counted_over_the_remembered_tail() -> None:
     assert not log.has_bytes(Offset(3), Offset(3), 1)
     log.append(batches_of((1, TAIL_BATCHES_MAX), start=3))
     assert log.has_bytes(Offset(0), log.log_end_offset, 1 << 40)
+
+
+def test_truncated_batches_are_not_counted() -> None:
+    """Sizes of batches that were cut away are forgotten with them."""
+    log = log_of((1, 3))
+    size = batches_of((1, 1))[0].size_bytes
+    log.truncate_to(Offset(1))
+    log.append(batches_of((2, 1), start=1))
+    assert not log.has_bytes(Offset(1), Offset(2), size + 1)

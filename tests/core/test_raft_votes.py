@@ -6,6 +6,7 @@ import pytest
 
 from replica.core import effects as fx
 from replica.core import messages as m
+from replica.core.config import QuorumConfig
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
 from tests.core.harness import Bench, batches_of, leader, stored
@@ -171,6 +172,26 @@ def test_retry_election() -> None:
     bench.to_role("prospective")
     bench.respond(bench.send_to(1, m.VoteRequest), granted(6))
     assert (bench.role, bench.epoch, bench.disk.quorum_state) == ("candidate", 7, stored(7, voted_id=0))
+
+
+def test_loser_tries_again_before_its_election_would_have_timed_out() -> None:
+    """A candidate that cannot win any more waits for a back-off, not for its whole election timeout."""
+    bench = Bench(quorum_state=stored(5), config=QuorumConfig(election_timeout_ms=5000, election_backoff_max_ms=70))
+    campaign(bench)
+    for voter in (1, 2):
+        bench.respond(bench.send_to(voter, m.VoteRequest), rejected(6))
+    bench.elapse(70)
+    assert bench.role == "prospective"
+
+
+def test_an_answer_is_taken_once() -> None:
+    """Whatever comes a second time for a request that was answered, even news of a newer epoch, is dropped."""
+    bench = Bench(quorum_state=stored(5))
+    campaign(bench)
+    send = bench.send_to(1, m.VoteRequest)
+    bench.respond(send, rejected(6))
+    assert bench.respond(send, rejected(9)) == ()
+    assert bench.epoch == 6
 
 
 def test_vote_request_timeout() -> None:
