@@ -83,6 +83,7 @@ def test_fetch_request_cluster_id_validation() -> None:
     bench = leader_bench()
     assert fetched(bench, fetch(0, 0, 5, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert fetched(bench, consume(0, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert fetched(bench, fetch(-1, 0, 6, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert fetched(bench, fetch(0, 0, 6, cluster_id=None)).error is ErrorCode.NONE
 
 

@@ -9,7 +9,7 @@ Source: Kafka ``KafkaRaftClient.handleFetchRequest``.
 from __future__ import annotations
 
 from replica.core.messages import FetchRequest, FetchResponse
-from replica.core.quorum.fencing import leader_request_error
+from replica.core.quorum.fencing import cluster_error, leader_request_error
 from replica.core.quorum.serving import is_answerable, reply_to_fetch
 from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.core.quorum.watermark import maybe_advance_high_watermark, note_fetch
@@ -19,8 +19,10 @@ from replica.ids import CallId, Offset
 
 def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
     """Answer or park a fetch from a follower, an observer or a consumer."""
-    error = _malformed(q, request) or leader_request_error(
-        q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch
+    error = (
+        cluster_error(q, request.cluster_id)
+        or _malformed(q, request)
+        or leader_request_error(q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
     )
     if error is None and not q.log.log_start_offset <= request.fetch_offset <= _readable_end(q, request):
         error = ErrorCode.OFFSET_OUT_OF_RANGE
