@@ -25,7 +25,8 @@ HARNESS = """
 import sys, time
 from pathlib import Path
 from nemesis.cluster.processes import NodeProcess
-process = NodeProcess((sys.executable, "-c", "import time; time.sleep(600)"), Path(sys.argv[1]))
+program = "import time; print('up', flush=True); time.sleep(600)"
+process = NodeProcess((sys.executable, "-c", program), Path(sys.argv[1]))
 print(process.pid, flush=True)
 time.sleep(600)
 """
@@ -97,6 +98,7 @@ async def test_a_process_dies_with_its_harness(tmp_path: Path) -> None:
     with harness:
         assert harness.stdout is not None
         node = psutil.Process(int(harness.stdout.readline()))
+        await wait_up(tmp_path / "out")
         harness.kill()
 
     deadline = time.monotonic() + PATIENCE_S

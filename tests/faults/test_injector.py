@@ -150,7 +150,7 @@ async def test_awaiting_a_leader_goes_on_when_it_leads_or_time_is_up(tmp_path: P
 
 
 async def test_everything_is_healed_at_the_end(tmp_path: Path) -> None:
-    """Open faults of every kind are undone, and a node that died by itself is started."""
+    """Open faults of every kind are undone, also a cut of another's making, and a node that died is started."""
     stage = Stage(tmp_path)
     await stage.do(
         Inject(fault_id=0, fault=Partition(shape=Shape.HALVES)),
@@ -158,6 +158,7 @@ async def test_everything_is_healed_at_the_end(tmp_path: Path) -> None:
         Inject(fault_id=2, fault=Pause(target=Role.LEADER)),
     )
     stage.system.running.discard(3)
+    stage.system.links.cut("by hand", ISOLATED, LinkMode.RESET)
 
     await stage.injector.heal_all()
 
