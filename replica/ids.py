@@ -12,6 +12,9 @@ from typing import NewType
 Epoch = NewType("Epoch", int)
 """A leader epoch: 0 or more. It grows with every election and never falls."""
 
+EPOCH_MAX = Epoch((1 << 31) - 2)
+"""The largest epoch that is taken from others. A batch holds an int32, and one more epoch must still fit into it."""
+
 Offset = NewType("Offset", int)
 """A position in a log: 0 for the first record."""
 

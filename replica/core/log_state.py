@@ -31,7 +31,7 @@ class LogState:
         self.high_watermark: Offset | None = None
         """Everything below is committed; absent since the start until a leader has said so. It never falls."""
         self.epochs = LeaderEpochCache(recovered.epochs)
-        self._tail: deque[tuple[Offset, int]] = deque(maxlen=TAIL_BATCHES_MAX)
+        self._tail: deque[tuple[Offset, Offset, int]] = deque(maxlen=TAIL_BATCHES_MAX)
 
     @property
     def last_epoch(self) -> Epoch | None:
@@ -50,7 +50,7 @@ class LogState:
             assert batch.base_offset == self.log_end_offset, (batch.base_offset, self.log_end_offset)
             epochs_changed |= self.epochs.assign(batch.leader_epoch, batch.base_offset)
             self.log_end_offset = batch.end_offset
-            self._tail.append((batch.base_offset, batch.size_bytes))
+            self._tail.append((batch.base_offset, batch.end_offset, batch.size_bytes))
         return epochs_changed
 
     def flushed(self, end_offset: Offset) -> None:
@@ -82,7 +82,7 @@ class LogState:
             return False
         if wanted <= 1 or not self._tail or start_offset < self._tail[0][0]:
             return True
-        return sum(size for base, size in self._tail if start_offset <= base < end_offset) >= wanted
+        return sum(size for _, end, size in self._tail if start_offset < end <= end_offset) >= wanted
 
     def end_offset_for_epoch(self, epoch: Epoch) -> EpochEndOffset:
         """Answer as a quorum log does: always with an epoch that this log has, or with its very beginning.

@@ -51,6 +51,11 @@ class Purgatory(Generic[P]):
         assert not self.is_full, self._capacity
         assert parked.call_id not in self._parked, parked.call_id
         self._parked[parked.call_id] = parked
+        if len(self._deadlines) > 2 * self._capacity:
+            # Most of these are of calls that have left; the heap is made anew so that it stays bounded as well.
+            self._deadlines = [(waiting.deadline_ms, call_id) for call_id, waiting in self._parked.items()]
+            heapq.heapify(self._deadlines)
+            return
         heapq.heappush(self._deadlines, (parked.deadline_ms, parked.call_id))
 
     @property

@@ -26,7 +26,7 @@ from replica.core.quorum.roles import (
 )
 from replica.core.quorum.state import QuorumLogState
 from replica.errors import ErrorCode
-from replica.ids import Epoch, ReplicaId
+from replica.ids import EPOCH_MAX, Epoch, ReplicaId
 from replica.records import leader_change_batch
 
 
@@ -165,7 +165,7 @@ def become_resigned(q: QuorumLogState, now_ms: int, *, preferred_candidates: tup
 
 def observe_leader(q: QuorumLogState, leader: CurrentLeader | None, now_ms: int) -> None:
     """Learn from any message who leads which epoch, and follow if that is news."""
-    if leader is None or leader.leader_epoch < q.epoch:
+    if leader is None or not q.epoch <= leader.leader_epoch <= EPOCH_MAX:
         return
     if leader.leader_id is None or leader.leader_id == q.replica_id:
         if leader.leader_epoch > q.epoch:
