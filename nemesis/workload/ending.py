@@ -32,7 +32,7 @@ FINAL_POLLS_MAX = 1_000_000
 
 async def wait_converged(system: System, recorder: Recorder, *, at_most_s: float) -> bool:
     """Wait until one leader has committed its whole log and every node has all of it; record how it ended."""
-    recorder.nemesis(EventType.INVOKE, CONVERGE, {})
+    recorder.harness(EventType.INVOKE, CONVERGE, {})
     states: tuple[NodeState, ...] = ()
     try:
         async with asyncio.timeout(at_most_s):
@@ -40,9 +40,9 @@ async def wait_converged(system: System, recorder: Recorder, *, at_most_s: float
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
         seen = {"states": [asdict(state) for state in states]}
-        recorder.nemesis(EventType.FAIL, CONVERGE, seen, error=f"the replicas did not agree within {at_most_s} s")
+        recorder.harness(EventType.FAIL, CONVERGE, seen, error=f"the replicas did not agree within {at_most_s} s")
         return False
-    recorder.nemesis(EventType.INFO, CONVERGE, {"states": [asdict(state) for state in states]})
+    recorder.harness(EventType.INFO, CONVERGE, {"states": [asdict(state) for state in states]})
     return True
 
 
@@ -95,15 +95,15 @@ async def dump_all(system: System, recorder: Recorder, writer: HistoryWriter) ->
     """Read every node's log into the table of logs; what cannot be read is recorded as such."""
     for node in system.nodes:
         detail = {"replicas": [node]}
-        recorder.nemesis(EventType.INVOKE, "dump", detail)
+        recorder.harness(EventType.INVOKE, "dump", detail)
         try:
             dump = await system.dump(node)
         except NodeFailedError as error:
-            recorder.nemesis(EventType.FAIL, "dump", detail, error=str(error))
+            recorder.harness(EventType.FAIL, "dump", detail, error=str(error))
             continue
         for row in log_rows(dump, system.topic_partition):
             writer.write(row)
-        recorder.nemesis(EventType.INFO, "dump", detail | {"complete": dump.complete, "batches": len(dump.batches)})
+        recorder.harness(EventType.INFO, "dump", detail | {"complete": dump.complete, "batches": len(dump.batches)})
 
 
 def log_rows(dump: Dump, topic_partition: str) -> list[ReplicaLogBatch]:

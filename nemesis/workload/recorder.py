@@ -14,6 +14,9 @@ from typing import Any
 
 from nemesis.history import NEMESIS_PROCESS, EventType, HistoryEvent, HistoryWriter
 
+HARNESS_PROCESS = -2
+"""The process number of the harness's own looking and reading: it is no client, and it is no fault."""
+
 
 class Clock:
     """Nanoseconds since the run began, monotonic; a replica's wall clock is put on the same line."""
@@ -48,6 +51,10 @@ class Recorder:
     def nemesis(self, kind: EventType, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
         """Record what the nemesis begins to do (invoke), did (info) or could not do (fail)."""
         self._write(NEMESIS_PROCESS, kind, f, detail=json.dumps(detail), error=error)
+
+    def harness(self, kind: EventType, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
+        """Record what the harness waits for or reads when no fault is involved; outcomes as for the nemesis."""
+        self._write(HARNESS_PROCESS, kind, f, detail=json.dumps(detail), error=error)
 
     def _write(self, process: int, kind: EventType, f: str, **fields: Any) -> None:
         index = self._writer.next_index

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nemesis.history import NEMESIS_PROCESS, HistoryWriter, read_history
-from nemesis.workload.recorder import Clock, Recorder
+from nemesis.workload.recorder import HARNESS_PROCESS, Clock, Recorder
 
 
 class Recording:
@@ -26,8 +26,15 @@ class Recording:
 
     def client_rows(self) -> list[dict[str, Any]]:
         """Those of clients."""
-        return [row for row in self.rows() if row["process"] != NEMESIS_PROCESS]
+        return [row for row in self.rows() if row["process"] >= 0]
 
     def nemesis_rows(self) -> list[tuple[str, str, str | None]]:
         """Those of the nemesis: (f, type, detail)."""
-        return [(row["f"], row["type"], row["detail"]) for row in self.rows() if row["process"] == NEMESIS_PROCESS]
+        return self._described(NEMESIS_PROCESS)
+
+    def harness_rows(self) -> list[tuple[str, str, str | None]]:
+        """Those of the harness itself: (f, type, detail)."""
+        return self._described(HARNESS_PROCESS)
+
+    def _described(self, process: int) -> list[tuple[str, str, str | None]]:
+        return [(row["f"], row["type"], row["detail"]) for row in self.rows() if row["process"] == process]

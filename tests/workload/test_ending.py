@@ -51,7 +51,7 @@ async def test_disagreement_is_recorded_and_not_waited_for(tmp_path: Path) -> No
 
     assert not await wait_converged(system, recording.recorder, at_most_s=0.1)
 
-    (_, invoked, _), (f, ended, detail) = recording.nemesis_rows()
+    (_, invoked, _), (f, ended, detail) = recording.harness_rows()
     assert (invoked, f, ended) == ("invoke", "converge", "fail")
     assert len(json.loads(detail or "")["states"]) == 2
 
@@ -100,7 +100,7 @@ async def test_every_node_that_answers_is_dumped(tmp_path: Path) -> None:
 
     recording.writer.flush()
     assert read_replica_logs(tmp_path).column("replica_id").to_pylist() == [1, 3]
-    assert [(kind, json.loads(detail or "")["replicas"]) for f, kind, detail in recording.nemesis_rows()] == [
+    assert [(kind, json.loads(detail or "")["replicas"]) for f, kind, detail in recording.harness_rows()] == [
         ("invoke", [1]),
         ("info", [1]),
         ("invoke", [2]),
