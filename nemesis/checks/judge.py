@@ -21,6 +21,7 @@ from nemesis.checks.partition import (
     partition_keys,
     replica_logs_of,
     row_groups,
+    stops_of,
 )
 from nemesis.checks.placement import check_duplicate, check_inconsistent_offsets
 from nemesis.checks.provenance import check_aborted_read, check_malformed_operation, check_phantom_read
@@ -30,7 +31,12 @@ from nemesis.checks.real_time import (
     check_realtime_reorder,
     check_stale_read,
 )
-from nemesis.checks.replica_logs import check_diverged_log, check_epoch_regression, check_two_leaders
+from nemesis.checks.replica_logs import (
+    check_diverged_log,
+    check_epoch_regression,
+    check_replica_stopped,
+    check_two_leaders,
+)
 from nemesis.checks.schemas import (
     LOG_BATCH_SCHEMA,
     OPERATION_SCHEMA,
@@ -60,6 +66,7 @@ CHECKS: Sequence[Check] = (
     check_diverged_log,
     check_epoch_regression,
     check_two_leaders,
+    check_replica_stopped,
 )
 
 
@@ -121,6 +128,7 @@ def partition_of(key: tuple[str, str], tables: Sequence[pa.Table | None], option
         operations=operations_of(operations),
         logs=replica_logs_of(logs),
         leaders=leaders_of(events),
+        stops=stops_of(events),
         history_complete=key[0] not in options.incomplete_runs,
         gapless=options.gapless,
     )

@@ -114,7 +114,8 @@ class ReplicaLog:
 class Partition:
     """All that is known of one topic-partition of one run.
 
-    ``leaders`` has (epoch, replica id) of each became-leader. ``history_complete`` is false when operations after
+    ``leaders`` has (epoch, replica id) of each became-leader, ``stops`` (replica id, event, detail) of each time that a
+    replica ended by itself. ``history_complete`` is false when operations after
     the last one known may have happened. ``gapless`` says that every offset of this log holds a value.
     """
 
@@ -123,6 +124,7 @@ class Partition:
     operations: Operations
     logs: tuple[ReplicaLog, ...]
     leaders: tuple[tuple[int, int], ...]
+    stops: tuple[tuple[int, str, str], ...]
     history_complete: bool
     gapless: bool
 
@@ -269,6 +271,14 @@ def leaders_of(events: pa.Table) -> tuple[tuple[int, int], ...]:
     rows = events.select(["replica_id", "event", "epoch"]).to_pylist()
     found = {(row["epoch"], row["replica_id"]) for row in rows if row["event"] == "became-leader"}
     return tuple(sorted(pair for pair in found if pair[0] is not None))
+
+
+def stops_of(events: pa.Table) -> tuple[tuple[int, str, str], ...]:
+    """(replica id, event, detail) of each halted and died, in order of time."""
+    rows = events.select(["time_ns", "replica_id", "event", "detail"]).to_pylist()
+    found = [row for row in rows if row["event"] in ("halted", "died")]
+    found.sort(key=lambda row: (row["time_ns"], row["replica_id"], row["event"]))
+    return tuple((row["replica_id"], row["event"], row["detail"] or "") for row in found)
 
 
 def partition_keys(*groups: dict[tuple[str, str], pa.Table]) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """The replicas' final logs agree, and epochs never fall along a log.
 
-Owns **diverged-log**, **epoch-regression** (of a replica's log) and **two-leaders**. A batch is the same in two logs
-when its offsets, its leader epoch and its checksum are. Two logs that part at offset ``x`` are a violation when
+Owns **diverged-log**, **epoch-regression** (of a replica's log), **two-leaders** and **replica-stopped**. A batch is
+the same in two logs when its offsets, its leader epoch and its checksum are. Two logs that part at offset ``x`` are a
+violation when
 
 1. both replicas vouch for ``x``: it is below the high watermark of each. A straggler that has not yet cut its
    uncommitted tail does not vouch for it, so it is not convicted for being late;
@@ -154,3 +155,18 @@ def check_two_leaders(partition: Partition) -> Iterator[Anomaly]:
                 replicas=replicas,
                 evidence={"epoch": epoch, "replicas": replicas},
             )
+
+
+def check_replica_stopped(partition: Partition) -> Iterator[Anomaly]:
+    """Replicas that halted, or whose process ended, without the nemesis having done it; in order of time.
+
+    A replica halts when it sees what cannot happen in a sound cluster, so a run with a halt in it is not a good one,
+    even if nothing was lost.
+    """
+    for replica_id, event, detail in partition.stops:
+        yield Anomaly(
+            name=AnomalyName.REPLICA_STOPPED,
+            detail=f"replica {replica_id} {event} by itself" + (f": {detail}" if detail else ""),
+            replicas=(replica_id,),
+            evidence={"event": event, "detail": detail},
+        )

@@ -33,6 +33,7 @@ class AnomalyName(StrEnum):
     DIVERGED_LOG = "diverged-log"
     EPOCH_REGRESSION = "epoch-regression"
     TWO_LEADERS = "two-leaders"
+    REPLICA_STOPPED = "replica-stopped"
     MALFORMED_OPERATION = "malformed-operation"
     CHECK_CRASHED = "check-crashed"
 
@@ -117,6 +118,7 @@ DEFINITIONS: Mapping[AnomalyName, str] = MappingProxyType(
         AnomalyName.DIVERGED_LOG: "two replicas hold different batches at one committed offset",
         AnomalyName.EPOCH_REGRESSION: "leader epochs fall along a log",
         AnomalyName.TWO_LEADERS: "two replicas led in one epoch",
+        AnomalyName.REPLICA_STOPPED: "a replica stopped by itself, though no fault excuses that",
         AnomalyName.MALFORMED_OPERATION: "an operation was recorded without what its kind must have",
         AnomalyName.CHECK_CRASHED: "a check raised, so that nothing is known of what it judges",
     }

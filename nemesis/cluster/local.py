@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ class LocalCluster:
         self._links = Links(self._nodes)
         self._processes: dict[int, NodeProcess] = {}
         self._control: ReplicaClient | None = None
+        self._deaths: list[Report] = []
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -114,6 +116,7 @@ class LocalCluster:
         """Start a replica and wait until it serves; nothing if it runs. Raises NodeFailedError."""
         if self.is_running(node):
             return
+        self._note_death(node)
         log_file = self._log_file(node)
         seen = log_file.stat().st_size if log_file.exists() else 0
         process = self._processes[node] = NodeProcess(self._start_command(node), log_file)
@@ -130,6 +133,7 @@ class LocalCluster:
         """Ask a replica to stop; kill it when it does not."""
         process = self._processes.get(node)
         if process is not None:
+            self._note_death(node)
             await process.stop(STOPPED_S_MAX)
             self._links.set_upstream(node, None)
 
@@ -149,6 +153,13 @@ class LocalCluster:
     def is_running(self, node: int) -> bool:
         """Whether the replica's process is there."""
         return node in self._processes and self._processes[node].exit_code is None
+
+    def _note_death(self, node: int) -> None:
+        """Remember that a replica's process was found ended and nobody here had done it."""
+        process = self._processes.get(node)
+        if process is not None and process.died:
+            detail = f"exit code {process.exit_code}"
+            self._deaths.append(Report(node=node, wall_ns=time.time_ns(), event="died", detail=detail))
 
     @property
     def pids(self) -> dict[int, int]:
@@ -239,9 +250,9 @@ class LocalCluster:
         )
 
     def reports(self) -> Sequence[Report]:
-        """What the replicas have written to their logs so far."""
+        """What the replicas have written to their logs so far, and which of them died by themselves."""
         found = [report for node in self._nodes for report in read_reports(self._log_file(node), node)]
-        return sorted(found, key=lambda report: (report.wall_ns, report.node))
+        return sorted([*found, *self._deaths], key=lambda report: (report.wall_ns, report.node))
 
 
 def _table(option: str, addresses: Mapping[int, str]) -> list[str]:

@@ -30,6 +30,7 @@ class NodeProcess:
                 launch, stdin=subprocess.DEVNULL, stdout=lines, stderr=lines, start_new_session=True
             )
         self.is_paused = False
+        self._told_to_end = False
 
     @property
     def pid(self) -> int:
@@ -40,6 +41,11 @@ class NodeProcess:
     def exit_code(self) -> int | None:
         """How it ended (negative: by that signal); absent while it is there."""
         return self._process.poll()
+
+    @property
+    def died(self) -> bool:
+        """Whether it ended by itself: nobody had told it to, or killed it, before."""
+        return self.exit_code is not None and not self._told_to_end
 
     def pause(self) -> bool:
         """SIGSTOP; whether it ran."""
@@ -60,6 +66,7 @@ class NodeProcess:
     async def kill(self) -> bool:
         """SIGKILL the whole group and wait until it is gone; whether it was there."""
         was_there = self.exit_code is None
+        self._told_to_end |= was_there
         self._signal(signal.SIGKILL)
         await self._wait_gone(GONE_S_MAX)
         return was_there
@@ -67,6 +74,7 @@ class NodeProcess:
     async def stop(self, grace_s: float) -> None:
         """SIGTERM, and SIGKILL if it is still there after ``grace_s``."""
         self.resume()
+        self._told_to_end |= self.exit_code is None
         self._signal(signal.SIGTERM)
         if not await self._wait_gone(grace_s):
             await self.kill()

@@ -39,6 +39,7 @@ PROMISES: Mapping[AnomalyName, str] = {
     AnomalyName.DIVERGED_LOG: "Below the high watermark all replicas hold the same batches.",
     AnomalyName.EPOCH_REGRESSION: "Along a log the leader epoch never falls.",
     AnomalyName.TWO_LEADERS: "One epoch has one leader.",
+    AnomalyName.REPLICA_STOPPED: "A replica ends only when it is told or killed.",
     AnomalyName.MALFORMED_OPERATION: "Every operation was recorded with all that its kind needs.",
     AnomalyName.CHECK_CRASHED: "Every check ran to its end.",
 }
@@ -133,7 +134,7 @@ def _blind(files: RunFiles, logs: Sequence[ReplicaLog]) -> frozenset[str]:
     if sum(log.is_complete for log in logs) < 2:
         blind.add(AnomalyName.DIVERGED_LOG.value)
     if not files.events.num_rows:
-        blind.add(AnomalyName.TWO_LEADERS.value)
+        blind |= {AnomalyName.TWO_LEADERS.value, AnomalyName.REPLICA_STOPPED.value}
     return frozenset(blind)
 
 

@@ -381,3 +381,12 @@ def test_many_rows_are_counted_not_listed() -> None:
     rows = [row for row in judge(polls) if row["anomaly"] == "phantom-read"]
     assert len(rows) == 101
     assert any(json.loads(row["evidence"]) == {"more": 50} for row in rows)
+
+
+def test_replica_stopped() -> None:
+    """A replica that halted or died by itself is convicted with its reason; one that was stopped in order is not."""
+    event = became_leader(2, 3) | {"epoch": None, "topic_partition": None}
+    halted = event | {"event": "halted", "detail": "committed records would be lost"}
+    rows = judge([], [], [halted, event | {"event": "stopped"}, event | {"event": "died"}])
+    assert [(row["anomaly"], row["replicas"]) for row in rows] == [("replica-stopped", [2])] * 2
+    assert "committed records would be lost" in "".join(row["detail"] for row in rows)

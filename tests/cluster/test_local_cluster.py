@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -75,6 +77,11 @@ async def test_a_cluster_lives_through_kill_pause_and_partition(tmp_path: Path) 
         acknowledged |= {(await client.append(value)).offset: value for value in range(5, 8)}
         await wait_states(cluster, lambda states: has_converged(states, 3))
 
+        os.kill(cluster.pids[third], signal.SIGKILL)
+        await wait_states(cluster, lambda states: len(states) == 2)
+        await cluster.start(third)
+        await wait_states(cluster, lambda states: has_converged(states, 3))
+
         polled = await client.poll(0)
         dumps = [await cluster.dump(node) for node in cluster.nodes]
         pids = list(cluster.pids.values())
@@ -83,6 +90,7 @@ async def test_a_cluster_lives_through_kill_pause_and_partition(tmp_path: Path) 
     assert acknowledged.items() <= dict(polled.records).items()
     assert all(dump.complete and dump.batches == dumps[0].batches for dump in dumps)
     epochs = [report.epoch for report in cluster.reports() if report.event == "became-leader"]
+    assert [report.node for report in cluster.reports() if report.event == "died"] == [third]
     assert len(epochs) >= 4
     assert epochs == sorted(epochs, key=lambda epoch: epoch or 0)
     assert not any(psutil.pid_exists(pid) for pid in pids)

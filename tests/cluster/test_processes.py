@@ -53,6 +53,20 @@ async def test_a_killed_process_is_gone(tmp_path: Path) -> None:
     assert not await process.kill()
 
 
+async def test_a_process_that_nobody_ended_has_died(tmp_path: Path) -> None:
+    """What ends a process from outside is a death; what the harness does to it is not."""
+    killed, dying = NodeProcess(SLEEPER, tmp_path / "one"), NodeProcess(SLEEPER, tmp_path / "two")
+    assert not dying.died
+    await killed.kill()
+    os.kill(dying.pid, signal.SIGKILL)
+    async with asyncio.timeout(PATIENCE_S):
+        while dying.exit_code is None:
+            await asyncio.sleep(0.01)
+    assert (killed.died, dying.died) == (False, True)
+    await dying.stop(1.0)
+    assert dying.died
+
+
 async def test_a_paused_process_stands_still(tmp_path: Path) -> None:
     """Pausing stops it, resuming lets it go on, and each says whether there was something to do."""
     process = NodeProcess(SLEEPER, tmp_path / "out")
