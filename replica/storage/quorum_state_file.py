@@ -17,6 +17,7 @@ from replica.storage.files import Files, atomic_write, read_file
 
 _DATA_VERSION = 1
 _ABSENT = -1
+_INT32_MAX = (1 << 31) - 1
 
 
 def write_quorum_state(files: Files, path: Path, state: QuorumState) -> None:
@@ -63,6 +64,6 @@ def _replica_id(path: Path, document: dict[str, object], name: str) -> ReplicaId
 
 def _integer(path: Path, document: dict[str, object], name: str, *, minimum: int) -> int:
     value = document.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise CorruptCheckpointError(path, f"{name} {value!r} is not a number of {minimum} or more")
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= _INT32_MAX:
+        raise CorruptCheckpointError(path, f"{name} {value!r} is not a number from {minimum} to {_INT32_MAX}")
     return value

@@ -188,6 +188,7 @@ def test_a_missing_quorum_state_is_absent() -> None:
         b"[]",
         b'{"leaderId":-1,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"","data_version":0}',
         b'{"leaderId":-1,"leaderEpoch":-3,"votedId":-1,"votedDirectoryId":"","data_version":1}',
+        b'{"leaderId":-1,"leaderEpoch":2147483648,"votedId":-1,"votedDirectoryId":"","data_version":1}',
         b'{"leaderId":-2,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"","data_version":1}',
         b'{"leaderId":-1,"leaderEpoch":3,"votedId":true,"votedDirectoryId":"","data_version":1}',
         b'{"leaderId":-1,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":1,"data_version":1}',
