@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from replica.core.messages import VoteRequest, VoteResponse
-from replica.core.quorum.fencing import cluster_error
+from replica.core.quorum.fencing import cluster_error, is_believable_epoch
 from replica.core.quorum.roles import Campaign, Candidate, Follower, Leader, Prospective
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import (
@@ -26,7 +26,7 @@ from replica.core.quorum.transitions import (
     observe_leader,
 )
 from replica.errors import ErrorCode
-from replica.ids import EPOCH_MAX, CallId, CorrelationId, Epoch, ReplicaId
+from replica.ids import CallId, CorrelationId, Epoch, ReplicaId
 
 
 def on_vote_request(q: QuorumLogState, call_id: CallId, request: VoteRequest, now_ms: int) -> None:
@@ -50,7 +50,7 @@ def _malformed(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:
     newest_epoch = request.candidate_epoch if request.pre_vote else request.candidate_epoch - 1
     believable = (
         request.candidate_id in q.other_voters
-        and request.candidate_epoch <= EPOCH_MAX
+        and is_believable_epoch(q, request.candidate_epoch)
         and request.last_offset >= 0
         and 0 <= request.last_offset_epoch <= newest_epoch
     )

@@ -10,7 +10,19 @@ from __future__ import annotations
 from replica.core.quorum.roles import Leader
 from replica.core.quorum.state import QuorumLogState
 from replica.errors import ErrorCode
-from replica.ids import Epoch
+from replica.ids import EPOCH_MAX, Epoch
+
+EPOCHS_AHEAD_MAX = 1 << 24
+"""How far a request may be ahead of this replica's epoch: half a year of an election every second.
+
+Epochs end at ``EPOCH_MAX`` and never fall. Without a bound one damaged number would use them all up, for ever: no
+election could follow. A replica that really is so far behind learns the epoch from the answers to its own questions.
+"""
+
+
+def is_believable_epoch(q: QuorumLogState, epoch: Epoch) -> bool:
+    """Tell whether an epoch that a request brings can be the cluster's at all."""
+    return epoch <= min(EPOCH_MAX, q.epoch + EPOCHS_AHEAD_MAX)
 
 
 def cluster_error(q: QuorumLogState, cluster_id: str | None) -> ErrorCode | None:

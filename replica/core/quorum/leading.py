@@ -18,14 +18,14 @@ from replica.core.messages import (
     EndQuorumEpochResponse,
     ProduceResponse,
 )
-from replica.core.quorum.fencing import cluster_error
+from replica.core.quorum.fencing import cluster_error, is_believable_epoch
 from replica.core.quorum.roles import Follower, Leader, ReplicaProgress, Resigned, Unattached
 from replica.core.quorum.serving import expire_fetches
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import become_prospective, become_resigned, become_unattached, observe_leader
 from replica.core.quorum.watermark import maybe_advance_high_watermark
 from replica.errors import ErrorCode
-from replica.ids import EPOCH_MAX, CallId, CorrelationId, Epoch, Offset, ReplicaId
+from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
 
 
 def pump_leader(q: QuorumLogState, role: Leader, now_ms: int) -> None:
@@ -164,7 +164,7 @@ def on_begin_quorum_epoch_request(
 
 def _leadership_error(q: QuorumLogState, leader_id: ReplicaId, leader_epoch: Epoch) -> ErrorCode | None:
     """Only another voter can lead, and an epoch that is over has no leader any more."""
-    if leader_id not in q.other_voters or leader_epoch > EPOCH_MAX:
+    if leader_id not in q.other_voters or not is_believable_epoch(q, leader_epoch):
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < q.epoch else None
 
