@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from typing import TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
@@ -33,7 +34,7 @@ def configure_logging(*, level: str, json: bool | None = None) -> None:
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         # Line and line end in one write, so that a kill or another thread cannot come between them.
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _StandardError())),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -44,6 +45,26 @@ def configure_logging(*, level: str, json: bool | None = None) -> None:
         )
     )
     logging.basicConfig(level=max(LEVELS[level], logging.INFO), handlers=[handler], force=True)
+
+
+class _StandardError:
+    """Standard error, whose failures are not ours: who cannot be heard must still serve.
+
+    1. The lines go to a file on a full disk, or to a pipe whose reader is gone. 2. A line of a step cannot be written.
+    3. Raised there, the error would reach whoever made the step: a call, a timer or a flush would be left half done.
+    """
+
+    def write(self, text: str) -> int:
+        try:
+            return sys.stderr.write(text)
+        except OSError:
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            sys.stderr.flush()
+        except OSError:
+            return
 
 
 def logger_of(replica_id: ReplicaId | None) -> FilteringBoundLogger:
