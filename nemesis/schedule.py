@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
 from nemesis.faults.links import LinkMode
 from nemesis.faults.shapes import Shape
@@ -169,6 +169,8 @@ def leader_fault(random: Random, package: Package) -> Fault:
             return Kill(target=Role.LEADER)
         case Package.PAUSE:
             return Pause(target=Role.LEADER)
+        case _:
+            assert_never(package)
 
 
 def any_fault(random: Random, package: Package) -> Fault:
@@ -180,6 +182,8 @@ def any_fault(random: Random, package: Package) -> Fault:
             return Kill(target=random.choice((Role.LEADER, Role.FOLLOWER, Role.ONE, Role.MAJORITY, Role.ALL)))
         case Package.PAUSE:
             return Pause(target=random.choice((Role.LEADER, Role.FOLLOWER, Role.ONE, Role.MAJORITY)))
+        case _:
+            assert_never(package)
 
 
 def _any_partition(random: Random) -> Fault:
@@ -205,6 +209,8 @@ def _action_to_json(action: Action) -> dict[str, Any]:
             return {"action": "name", "name": action.name, "target": action.target, "draw": action.draw}
         case AwaitLeader():
             return {"action": "await-leader", "target": action.target, "at_most_s": action.at_most_s}
+        case _:
+            assert_never(action)
 
 
 def _step_from_json(document: dict[str, Any]) -> Step:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from random import Random
+from typing import assert_never
 
 from nemesis.faults.links import Link
 
@@ -46,6 +47,8 @@ def cut_links(shape: Shape, nodes: Sequence[int], targets: Sequence[int], random
             return bridge(nodes, targets[0])
         case Shape.MAJORITIES_RING:
             return majorities_ring(nodes)
+        case _:
+            assert_never(shape)
 
 
 def split(left: Sequence[int], right: Sequence[int]) -> frozenset[Link]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
+from typing import assert_never
 
 NAME_SIGN = "@"
 
@@ -56,7 +57,7 @@ def resolve(target: Target, cast: Cast, random: Random) -> tuple[int, ...]:
     if target.startswith(NAME_SIGN):
         return (_named(target, cast),)
     size = len(cast.nodes)
-    match _role(target):
+    match role := _role(target):
         case Role.LEADER:
             return (random.choice(cast.nodes) if cast.leader is None else cast.leader,)
         case Role.FOLLOWER:
@@ -71,6 +72,8 @@ def resolve(target: Target, cast: Cast, random: Random) -> tuple[int, ...]:
             return cast.nodes
         case Role.NOBODY:
             return ()
+        case _:
+            assert_never(role)
 
 
 def _role(target: Target) -> Role:
