@@ -198,4 +198,3 @@ def _decode_name(name: bytes, position: int) -> str:
         return name.decode()
     except UnicodeDecodeError as error:
         raise CorruptRecordError(position, f"a header name is not UTF-8: {name!r}") from error
-
