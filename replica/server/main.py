@@ -75,9 +75,14 @@ async def _serve(options: ServerOptions, rules: Rules) -> int:
         storage = open_storage(options)
         cleanup.callback(storage.abandon)
         structlog.contextvars.bind_contextvars(replica_id=storage.replica_id)
-        process = ReplicaProcess(options=options, rules=rules, storage=storage, addresses=addresses)
-        await process.bind()
-        cleanup.callback(process.serve_metrics())
+        try:
+            process = ReplicaProcess(options=options, rules=rules, storage=storage, addresses=addresses)
+            await process.bind()
+            cleanup.callback(process.serve_metrics())
+        except (StartRefusedError, InvalidAddressError, InvalidConfigError):
+            # Nothing was written since the logs were opened: the next start need not search them again.
+            storage.close_clean()
+            raise
         return await process.run()
 
 

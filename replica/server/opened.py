@@ -71,7 +71,8 @@ def open_storage(options: ServerOptions) -> OpenedStorage:
     """Lock the data directory, check whose it is, and recover its logs. Raises StorageError with one sentence."""
     with ExitStack() as undo:
         directory = open_directory(options.data_dir, cluster_id=options.cluster_id, replica_id=options.replica_id)
-        undo.callback(directory.close, clean=False)
+        # If a log is refused, nothing was changed, and the marker that was taken away goes back to where it was.
+        undo.callback(directory.close, clean=directory.was_clean)
         stores: dict[TopicPartition, LogStore] = {}
         recovered: dict[TopicPartition, RecoveredLog] = {}
         for topic_partition in HOSTED_LOGS:

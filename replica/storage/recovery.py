@@ -57,6 +57,12 @@ def load_log(directory: DataDirectory, topic_partition: TopicPartition, config: 
     try:
         log.open_segments()
         loaded = (log.load_clean() if clean else None) or log.recover()
+    except (CorruptLogError, CorruptCheckpointError):
+        # Refused, hence untouched: it is as clean as it was found.
+        log.close()
+        if clean:
+            directory.log_closed_cleanly(topic_partition)
+        raise
     except BaseException:
         log.close()
         raise

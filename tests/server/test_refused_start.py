@@ -1,0 +1,78 @@
+"""A start that is refused leaves the data directory as it was, the marker of the last clean stop included."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from replica.ids import ReplicaId
+from tests.server.local_cluster import LocalCluster, run_replica
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+
+ONE = ReplicaId(1)
+
+Obstacle = Callable[[LocalCluster], AbstractContextManager[str]]
+
+
+@pytest.fixture
+async def stopped(tmp_path: Path) -> AsyncIterator[LocalCluster]:
+    """A cluster of one that was stopped cleanly with a record in its log."""
+    cluster = LocalCluster(tmp_path, size=1)
+    cluster.format()
+    cluster.start()
+    try:
+        async with cluster.client(request_timeout_ms=20_000) as client:
+            await client.produce([b"kept"])
+        assert cluster.stop(ONE) == 0
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@contextmanager
+def taken_port(cluster: LocalCluster) -> Iterator[str]:
+    """Let somebody who speaks no gRPC listen on the replica's port."""
+    host, _, port = cluster.addresses[ONE].rpartition(":")
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind((host, int(port)))
+        other.listen()
+        yield "the port is taken"
+
+
+@contextmanager
+def corrupt_quorum_state(cluster: LocalCluster) -> Iterator[str]:
+    """Damage the file that holds the vote."""
+    path = cluster.data_dir(ONE) / "log-0" / "quorum-state"
+    path.write_bytes(path.read_bytes()[:-5])
+    yield f"{path}: the file is not JSON"
+
+
+@contextmanager
+def damaged_segment(cluster: LocalCluster) -> Iterator[str]:
+    """Flip a bit in the last batch, which even a clean start reads."""
+    data = bytearray(cluster.segment(ONE).read_bytes())
+    data[-1] ^= 1
+    cluster.segment(ONE).write_bytes(bytes(data))
+    yield "was flushed and may not be cut"
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("obstacle", [taken_port, corrupt_quorum_state, damaged_segment])
+def test_a_refused_start_changes_nothing(stopped: LocalCluster, obstacle: Obstacle) -> None:
+    """Whatever forbids the start is one sentence, and every file is as it was: the next start is as quick as ever."""
+    with obstacle(stopped) as sentence:
+        before = files_of(stopped.data_dir(ONE))
+        ended = run_replica(*stopped.start_arguments(ONE), check=False)
+        assert (ended.returncode, "Traceback" in ended.stderr) == (1, False)
+        assert sentence in ended.stderr.splitlines()[-1]
+        assert files_of(stopped.data_dir(ONE)) == before
+        assert ".kafka_cleanshutdown" in before
