@@ -27,7 +27,7 @@ from replica.ids import TopicPartition
 from replica.server.addresses import AddressTable, InvalidAddressError, check_address
 from replica.server.channels import server_options
 from replica.server.codec import SERVICES
-from replica.server.driver import Driver, monotonic_ms
+from replica.server.driver import Driver
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.metrics import LogView, Metrics
 from replica.server.observer import ReplicaObserver
@@ -194,15 +194,8 @@ class ReplicaProcess:
         others = set(self._options.voters) - {self._storage.replica_id}
         if not others or not self._leads():
             return
-        began_ms = monotonic_ms()
-        handed_over = False
-        while not handed_over and (left_ms := began_ms + self._options.handover_wait_ms - monotonic_ms()) > 0:
-            # Nobody else may have campaigned in time, so that this replica was elected once more.
-            self._driver.submit(ResignRequested())
-            await self._driver.wait_until(lambda: self._others_lead() or self._leads(), left_ms)
-            handed_over = self._others_lead()
-            if self._driver.halted.is_set():
-                break
+        self._driver.submit(ResignRequested())
+        handed_over = await self._driver.wait_until(self._others_lead, self._options.handover_wait_ms)
         self._logger.info("resigned", handed_over=handed_over)
 
     def _leads(self) -> bool:
