@@ -49,6 +49,11 @@ class QuorumConfig:
                 f"fetch_max_wait_ms ({self.fetch_max_wait_ms}) must be below "
                 f"fetch_timeout_ms ({self.fetch_timeout_ms}), or an idle leader looks dead"
             )
+        if self.fetch_max_wait_ms >= self.request_timeout_ms:
+            raise InvalidConfigError(
+                f"fetch_max_wait_ms ({self.fetch_max_wait_ms}) must be below "
+                f"request_timeout_ms ({self.request_timeout_ms}), or an idle leader's answers come too late"
+            )
 
     @property
     def check_quorum_timeout_ms(self) -> int:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from replica.core.config import InvalidConfigError, QuorumConfig
 from replica.ids import ReplicaId, TopicPartition
+from replica.server.channels import MESSAGE_BYTES_MAX
 
 
 class LogKind(StrEnum):
@@ -26,6 +27,8 @@ HOSTED_LOGS: Mapping[TopicPartition, LogKind] = MappingProxyType({TopicPartition
 
 STOPPING_MS_MAX = 60_000
 CLIENT_CALLS_MAX = 1_000_000
+RECORDS_BYTES_MAX = MESSAGE_BYTES_MAX // 4
+"""Records that one request or answer may carry. A follower whose fetch is answered with more gets nothing, for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,3 +63,9 @@ class ServerOptions:
             value = getattr(self, name)
             if not 0 < value <= largest:
                 raise InvalidConfigError(f"{name} is {value}; it must be above 0 and at most {largest}")
+        for name in ("message_max_bytes", "fetch_max_bytes", "dump_max_bytes"):
+            if getattr(self.quorum, name) > RECORDS_BYTES_MAX:
+                raise InvalidConfigError(
+                    f"{name} is {getattr(self.quorum, name)}; it must be at most {RECORDS_BYTES_MAX}, "
+                    "a quarter of what a connection takes in one message"
+                )
