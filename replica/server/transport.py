@@ -16,6 +16,7 @@ import grpc.aio
 
 from replica.core.messages import Request, Response
 from replica.ids import ReplicaId
+from replica.server.addresses import InvalidAddressError
 from replica.server.channels import channel_options
 from replica.server.codec import MalformedMessageError, Method, method_of
 
@@ -62,7 +63,10 @@ class GrpcTransport:
     def _channel_to(self, replica_id: ReplicaId) -> grpc.aio.Channel:
         channel = self._channels.get(replica_id)
         if channel is None:
-            address = self._address_of(replica_id)
+            try:
+                address = self._address_of(replica_id)
+            except InvalidAddressError as error:
+                raise NotAppliedError(str(error)) from error
             channel = self._channels[replica_id] = grpc.aio.insecure_channel(address, options=channel_options())
         return channel
 

@@ -12,6 +12,7 @@ import pytest
 
 from replica.core.messages import ListOffsetsRequest
 from replica.ids import ReplicaId
+from replica.server.addresses import AddressTable
 from replica.server.transport import GrpcTransport, NotAppliedError
 from tests.server.driver_fakes import LOG
 
@@ -53,6 +54,13 @@ async def test_a_refused_connection_is_not_applied_and_fails_at_once(bound_addre
         with pytest.raises(NotAppliedError, match="replica 1"):
             await transport.call(ONE, LIST, 20_000)
         assert time.monotonic() - began < 5
+
+
+async def test_a_replica_without_an_address_is_not_applied() -> None:
+    """A leader that the table does not name, as others may tell of one, cannot be asked: that is an answer like any."""
+    transport = GrpcTransport(AddressTable(advertised={ONE: "127.0.0.1:1"}, overrides={}).address_of)
+    with pytest.raises(NotAppliedError, match="no address is known for replica 2"):
+        await transport.call(ReplicaId(2), LIST, 20_000)
 
 
 async def test_a_silent_peer_is_not_applied(silent_address: str) -> None:
