@@ -44,7 +44,16 @@ def configure_logging(*, level: str, json: bool | None = None) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
+    handler.addFilter(_is_not_a_callers_leaving)
     logging.basicConfig(level=max(LEVELS[level], logging.INFO), handlers=[handler], force=True)
+
+
+def _is_not_a_callers_leaving(record: logging.LogRecord) -> bool:
+    """Tell whether a line of a library is worth an operator's eye.
+
+    gRPC reports a caller that hung up just before its reply as an error with a traceback. Callers may do that.
+    """
+    return "ExecuteBatchError" not in str(record.msg)
 
 
 class _StandardError:
