@@ -6,6 +6,7 @@ after a gap would be judged without its past, and could be convicted wrongly. Do
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,8 @@ def list_shards(folder: Path, kind: Kind) -> ShardListing:
         if problem is not None:
             return ShardListing(kind=kind, paths=tuple(paths), problems=(problem,))
         paths.append(path)
-    return ShardListing(kind=kind, paths=tuple(paths), problems=())
+    problem = _short(folder, kind, len(paths))
+    return ShardListing(kind=kind, paths=tuple(paths), problems=() if problem is None else (problem,))
 
 
 def _shard_matches(folder: Path) -> list[tuple[Path, re.Match[str]]]:
@@ -58,6 +60,19 @@ def _shard_matches(folder: Path) -> list[tuple[Path, re.Match[str]]]:
         return []
     matches = ((path, _SHARD_NAME.fullmatch(path.name)) for path in folder.iterdir())
     return [(path, match) for path, match in matches if match is not None]
+
+
+def _short(folder: Path, kind: Kind, found: int) -> str | None:
+    """What is wrong with a table of a complete history that has not all the shards that its marker tells."""
+    if not is_complete(folder):
+        return None
+    try:
+        told = int(json.loads((folder / Kind.HISTORY / COMPLETE_MARKER).read_text(encoding="utf-8"))[kind])
+    except (ValueError, TypeError, KeyError):
+        return f"{Kind.HISTORY}/{COMPLETE_MARKER} does not say how many shards {kind}/ has, so some may be missing"
+    if found == told:
+        return None
+    return f"{kind}/ has {found} shards, and {Kind.HISTORY}/{COMPLETE_MARKER} says that it had {told}"
 
 
 def _gap(kind: Kind, expected: int, found: Path) -> str:

@@ -8,6 +8,7 @@ decision (``flush``).
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import TracebackType
 from typing import Any, assert_never
@@ -36,7 +37,7 @@ class _Shards:
         self._folder = folder / kind
         self._schema = SCHEMAS[kind]
         self._rows: list[dict[str, Any]] = []
-        self._next_shard = 0
+        self.written = 0
 
     def add(self, row: dict[str, Any]) -> int:
         self._rows.append(row)
@@ -47,11 +48,11 @@ class _Shards:
         if not self._rows:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"part-{self._next_shard:05d}.parquet"
+        path = self._folder / f"part-{self.written:05d}.parquet"
         unfinished = self._folder / f".{path.name}.unfinished"
         pq.write_table(pa.Table.from_pylist(self._rows, schema=self._schema), unfinished)
         unfinished.rename(path)
-        self._next_shard += 1
+        self.written += 1
         self._rows = []
 
 
@@ -109,11 +110,17 @@ class HistoryWriter:
             shards.flush()
 
     def close(self) -> None:
-        """Write what waits and mark the history as complete. Closing again does nothing."""
+        """Write what waits and mark the history as complete. Closing again does nothing.
+
+        The mark says how many shards each table has: a table that has lost its last ones looks whole otherwise.
+        """
         if self._closed:
             return
         self.flush()
-        self._marker.touch()
+        unfinished = self._marker.with_name(f".{COMPLETE_MARKER}.unfinished")
+        written = {kind.value: shards.written for kind, shards in self._shards.items()}
+        unfinished.write_text(json.dumps(written) + "\n", encoding="utf-8")
+        unfinished.rename(self._marker)
         self._closed = True
 
     def abandon(self) -> None:

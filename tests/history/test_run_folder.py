@@ -149,6 +149,30 @@ def test_a_gap_ends_the_history(tmp_path: Path) -> None:
     assert "part-00001.parquet is missing" in listing.problems[0]
 
 
+@pytest.mark.parametrize("kind", list(Kind))
+def test_missing_last_shards_are_noticed(kind: Kind, tmp_path: Path) -> None:
+    """The marker of a complete history tells how many shards each table has, so none can be cut off at its end."""
+    with HistoryWriter(tmp_path, shard_rows=1) as writer:
+        for index in range(2):
+            writer.write(event(index))
+            writer.write(batch(index))
+            writer.write(ReplicaEvent(time_ns=index, replica_id=1, event="truncated", epoch=2, offset=9))
+    assert [list_shards(tmp_path, every).problems for every in Kind] == [(), (), ()]
+    for left in (1, 0):
+        (tmp_path / kind / f"part-{left:05d}.parquet").unlink()
+        (problem,) = list_shards(tmp_path, kind).problems
+        assert problem == f"{kind}/ has {left} shards, and history/_COMPLETE says that it had 2"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"history": null}', "{"])
+def test_a_marker_that_tells_nothing_is_noticed(text: str, tmp_path: Path) -> None:
+    """A marker without the number of shards cannot vouch for them."""
+    write_shards(tmp_path)
+    (tmp_path / "history/_COMPLETE").write_text(text)
+    (problem,) = list_shards(tmp_path, Kind.HISTORY).problems
+    assert "does not say how many shards history/ has" in problem
+
+
 def test_a_torn_shard_ends_the_history(tmp_path: Path) -> None:
     """A shard cut short is named, and the shards before it are kept; unfinished ones are not looked at."""
     write_shards(tmp_path)
