@@ -9,17 +9,21 @@ INSTALLED := $(VENV)/.installed
 GENERATED := replica/v1/__init__.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint proto clean python java
+.PHONY: help demo test lint soak proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
 	@echo "make test   run all tests (needs Java 17+); PYTEST_ARGS='-k name' is passed on"
 	@echo "make lint   check style, types and the wire protocol"
+	@echo "make soak   run ten known and ten fresh seeds of 30 s each, and write store/soak.json (a quarter of an hour)"
 	@echo "make proto  generate replica/v1 from proto/"
 	@echo "make clean  remove everything that make has made; recorded runs in store/ stay"
 
 demo: java $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis demo
+
+soak: java $(INSTALLED) $(GENERATED)
+	$(BIN)/nemesis soak --seeds 1-10 --fresh 10
 
 # With PYTEST_ARGS that choose tests, one of the two runs may find none of them: pytest's status 5.
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)

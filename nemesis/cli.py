@@ -14,6 +14,7 @@ import click
 from nemesis.cli_check import check, export, list_variants
 from nemesis.cli_exit import exit_code_of
 from nemesis.cli_run import demo, run
+from nemesis.cli_soak import soak
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -28,6 +29,7 @@ def cli() -> None:
 
 cli.add_command(run)
 cli.add_command(demo)
+cli.add_command(soak)
 cli.add_command(check)
 cli.add_command(export)
 cli.add_command(list_variants)

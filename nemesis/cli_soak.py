@@ -1,0 +1,152 @@
+"""``nemesis soak``: one run per seed, all judged in one job, and one JSON document that says how each ended.
+
+Owns the sweep and its document. Every seed is run once and counted, however it ends: a sweep that could pick its runs
+would prove nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nemesis.cli_exit import VERDICT_EXITS, Exit
+from nemesis.cli_judge import choose_engine, engine_option, master_option
+from nemesis.cli_progress import progress_shown
+from nemesis.schedule import Package, random_schedule
+
+if TYPE_CHECKING:
+    from nemesis.pipeline import Judgement
+
+SEEDS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One run of the sweep: its seed, its folder, and what kept it from being recorded to the end, if anything did."""
+
+    seed: int
+    folder: Path
+    error: str | None
+
+
+def _seeds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
+    """Read ``1-10,17``."""
+    del context, parameter
+    seeds: list[int] = []
+    try:
+        for part in filter(None, value.split(",")):
+            first, _, last = part.partition("-")
+            seeds += range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise click.BadParameter(f"{value!r}: give seeds and ranges of seeds, such as 1-10,17") from None
+    if len(seeds) > SEEDS_MAX:
+        raise click.BadParameter(f"{len(seeds)} seeds: at most {SEEDS_MAX}")
+    return tuple(seeds)
+
+
+@click.command()
+@click.option("--seeds", callback=_seeds, default="1-10", show_default=True, metavar="LIST", help="Such as 1-10,17.")
+@click.option("--fresh", type=click.IntRange(0, SEEDS_MAX), default=0, show_default=True, help="Draw as many more.")
+@click.option("--time-limit", type=click.FloatRange(6, 86_400), default=30.0, show_default=True, help="Seconds each.")
+@click.option("--concurrency", type=click.IntRange(1, 1000), default=10, show_default=True)
+@click.option("--rate", type=click.FloatRange(0.1, 100_000), default=200.0, show_default=True, help="Operations a s.")
+@click.option("--store", type=click.Path(file_okay=False, path_type=Path), default=Path("store"), show_default=True)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("store/soak.json"),
+    show_default=True,
+    help="Where the result is written.",
+)
+@engine_option
+@master_option
+def soak(seeds: tuple[int, ...], fresh: int, output: Path, engine: str | None, master: str, **given: Any) -> int:
+    """Run every seed once under all kinds of faults, judge all runs, and write how each of them ended.
+
+    Exits as the worst run does.
+    """
+    drawn = tuple(SystemRandom().getrandbits(32) for _ in range(fresh))
+    if not seeds + drawn:
+        raise click.UsageError("there is no seed to run: give --seeds or --fresh")
+    chosen = choose_engine(engine)
+    rows = _judge([_record(seed, **given) for seed in seeds + drawn], chosen, master)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    document = {"time_limit": given["time_limit"], "engine": chosen, "runs": rows}
+    output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    for row in rows:
+        click.echo(_told(row))
+    click.echo(f"result: {output}")
+    return worst(row["verdict"] for row in rows)
+
+
+def worst(verdicts: Iterable[str]) -> Exit:
+    """The exit code of the whole: a violation outweighs what is unknown, and that outweighs what is valid."""
+    return max((VERDICT_EXITS[verdict] for verdict in verdicts), key=[Exit.VALID, Exit.UNKNOWN, Exit.INVALID].index)
+
+
+def _record(seed: int, *, time_limit: float, concurrency: int, rate: float, store: Path) -> Recorded:
+    from nemesis.cluster.system import NodeFailedError
+    from nemesis.runner import RunOptions, new_folder, record_run, write_documents
+
+    packages = tuple(Package)
+    options = RunOptions(seed=seed, nemesis=packages, concurrency=concurrency, rate=rate)
+    schedule = random_schedule(seed=seed, packages=packages, time_limit_s=time_limit)
+    now = datetime.now(UTC)
+    folder = new_folder(store, now)
+    command = f"nemesis run --nemesis {','.join(packages)} --time-limit {time_limit} --seed {seed}"
+    write_documents(folder, options, schedule, command.split(), now)
+    click.echo(f"recording {folder}: seed {seed}", err=True)
+    try:
+        with progress_shown() as show:
+            asyncio.run(record_run(folder, options, schedule, show))
+    except NodeFailedError as error:
+        return Recorded(seed=seed, folder=folder, error=str(error))
+    return Recorded(seed=seed, folder=folder, error=None)
+
+
+def _judge(runs: Sequence[Recorded], engine: str, master: str) -> list[dict[str, Any]]:
+    from nemesis.pipeline import judge_runs, write_results
+    from nemesis.report import write_report
+
+    click.echo(f"judging {len(runs)} runs with {engine}", err=True)
+    judgements = judge_runs([run.folder for run in runs], engine=engine, master=master)
+    rows = []
+    for run, judgement in zip(runs, judgements, strict=True):
+        write_results(judgement, run.folder)
+        write_report(run.folder)
+        rows.append(_row(run, judgement))
+    return rows
+
+
+def _row(run: Recorded, judgement: Judgement) -> dict[str, Any]:
+    """How one run ended. A run that could not be recorded to its end is unknown at best."""
+    stats = judgement.stats
+    verdict = judgement.verdict.value
+    return {
+        "seed": run.seed,
+        "verdict": "unknown" if run.error is not None and verdict == "valid" else verdict,
+        "reasons": [*judgement.reasons, *([] if run.error is None else [run.error])],
+        "warnings": list(judgement.warnings),
+        "acknowledged": stats.acked_checked,
+        "leader_elections": stats.leader_elections,
+        "truncations": stats.truncations,
+        "faults_bit": judgement.faults_bit,
+        "run": str(run.folder),
+    }
+
+
+def _told(row: dict[str, Any]) -> str:
+    return (
+        f"seed {row['seed']}: {row['verdict']}, {row['acknowledged']} acknowledged writes, "
+        f"{row['leader_elections']} leader elections, {row['truncations']} truncations"
+        + ("" if row["faults_bit"] else "; the faults did not bite")
+        + ("" if row["verdict"] == "valid" else f"; {'; '.join(row['reasons'])}")
+    )

@@ -1,0 +1,45 @@
+"""``nemesis soak``: every seed once, one document, the worst exit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nemesis.cli_exit import Exit
+from nemesis.cli_soak import worst
+from tests.cli.commands import nemesis
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        (["valid", "valid"], Exit.VALID),
+        (["valid", "unknown"], Exit.UNKNOWN),
+        (["unknown", "invalid", "valid"], Exit.INVALID),
+    ],
+)
+def test_the_worst_run_decides(verdicts: list[str], code: Exit) -> None:
+    """One run that is not valid is enough for the sweep not to be."""
+    assert worst(verdicts) is code
+
+
+@pytest.mark.parametrize("arguments", [("--seeds", "1-x"), ("--seeds", "")])
+def test_seeds_that_are_none_are_refused(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """A list of seeds that cannot be read, or is empty, is a bad argument, and nothing is run."""
+    done = nemesis("soak", "--store", str(tmp_path / "store"), *arguments)
+    assert done.returncode == Exit.BAD_ARGUMENTS, done.stderr
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.cluster
+def test_a_sweep_says_how_each_seed_ended(tmp_path: Path) -> None:
+    """Each seed is one row with its verdict and figures, in the order in which they were given."""
+    store, output = tmp_path / "store", tmp_path / "soak.json"
+    options = ("--time-limit", "8", "--rate", "50", "--concurrency", "3", "--engine", "local")
+    done = nemesis("soak", "--seeds", "3,1", *options, "--store", str(store), "--output", str(output))
+    rows = json.loads(output.read_text())["runs"]
+    assert [(row["seed"], row["verdict"]) for row in rows] == [(3, "valid"), (1, "valid")], done.stdout
+    assert all(row["acknowledged"] > 0 and (Path(row["run"]) / "results.json").exists() for row in rows)
+    assert done.returncode == Exit.VALID, done.stderr
