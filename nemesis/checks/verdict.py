@@ -31,7 +31,9 @@ class RunCounts:
 
     ``events`` counts the lines of the history, ``index_end`` is the last index plus one: they differ when lines are
     missing. ``orphans`` are completions without an invocation. ``acked_checked`` are acknowledged appends that stand at
-    a known offset. ``epoch_max`` is -1 when no epoch is known.
+    a known offset. ``harness_failures`` are what the harness itself could not bring about: that the replicas agree, that
+    a log is dumped. Of the ``final_reads`` that were begun, ``final_reads_whole`` saw the end of the log.
+    ``epoch_max`` is -1 when no epoch is known.
     """
 
     events: int = 0
@@ -45,7 +47,10 @@ class RunCounts:
     poll_info: int = 0
     acked_checked: int = 0
     values_read: int = 0
+    final_reads: int = 0
+    final_reads_whole: int = 0
     faults: int = 0
+    harness_failures: int = 0
     logs_dumped: int = 0
     logs_dumped_completely: int = 0
     batches_dumped: int = 0
@@ -104,6 +109,12 @@ def _gaps(counts: RunCounts, complete: bool) -> Iterator[str]:
         yield f"{counts.orphans} completions have no invocation: the history is damaged"
     if not counts.logs_dumped_completely:
         yield "no replica's log was read to its end, so what was finally kept is not known"
+    elif counts.logs_dumped_completely < counts.logs_dumped:
+        yield f"{counts.logs_dumped_completely} of {counts.logs_dumped} replicas' logs were read to their end"
+    if counts.harness_failures:
+        yield f"{counts.harness_failures} times the replicas did not agree in time, or a log could not be read"
+    if counts.final_reads and not counts.final_reads_whole:
+        yield "no final read saw the end of the log"
     if not counts.append_ok:
         yield "nothing was acknowledged, so nothing was promised"
 

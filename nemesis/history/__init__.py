@@ -11,6 +11,7 @@ from __future__ import annotations
 from nemesis.history.events import (
     APPEND,
     FINAL_READ,
+    HARNESS_PROCESS,
     NEMESIS_PROCESS,
     POLL,
     EventType,
@@ -36,6 +37,7 @@ from nemesis.history.writer import HistoryWriter
 __all__ = [
     "APPEND",
     "FINAL_READ",
+    "HARNESS_PROCESS",
     "HISTORY_SCHEMA",
     "NEMESIS_PROCESS",
     "POLL",

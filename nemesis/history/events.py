@@ -12,6 +12,8 @@ from enum import StrEnum
 
 NEMESIS_PROCESS = -1
 """The process number of whoever injects the faults; clients are 0 or more."""
+HARNESS_PROCESS = -2
+"""The process number of the harness's own looking and reading: it is no client, and it is no fault."""
 
 APPEND = "append"
 """Append one value, unique in its topic-partition."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from nemesis.checks.judge import CheckOptions, judge_partitions
 from nemesis.checks.schemas import ANOMALY_SCHEMA, LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
-from nemesis.history.events import APPEND, FINAL_READ, NEMESIS_PROCESS, POLL, EventType
+from nemesis.history.events import APPEND, FINAL_READ, HARNESS_PROCESS, NEMESIS_PROCESS, POLL, EventType
 from nemesis.history.schemas import Kind
 
 if TYPE_CHECKING:
@@ -139,9 +139,12 @@ def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, event
         (F.max("index") + 1).alias("index_end"),
         (F.count_if("completion") - F.count("return_index")).alias("orphans"),
         F.count_if("fault").alias("faults"),
+        F.count_if("harness_failure").alias("harness_failures"),
         *_outcome_counts(),
         F.count_if("placed").alias("acked_checked"),
         F.sum("values_read").alias("values_read"),
+        F.count_if("final_read").alias("final_reads"),
+        F.count_if("saw_the_end").alias("final_reads_whole"),
         logs_dumped.alias("logs_dumped"),
         (logs_dumped - F.size(F.collect_set("partial_log"))).alias("logs_dumped_completely"),
         F.count("base_offset").alias("batches_dumped"),
@@ -167,7 +170,13 @@ def _history_marks(history: DataFrame) -> DataFrame:
 
     completion = (F.col("process") >= 0) & (F.col("type") != EventType.INVOKE.value)
     fault = F.col("process") == NEMESIS_PROCESS
-    return history.select("run_id", "index", completion.alias("completion"), fault.alias("fault"))
+    harness_failure = (F.col("process") == HARNESS_PROCESS) & (F.col("type") == EventType.FAIL.value)
+    return history.select(
+        *("run_id", "index"),
+        completion.alias("completion"),
+        fault.alias("fault"),
+        harness_failure.alias("harness_failure"),
+    )
 
 
 def _operation_marks(operations: DataFrame) -> DataFrame:
@@ -175,11 +184,14 @@ def _operation_marks(operations: DataFrame) -> DataFrame:
 
     append, poll = F.col("f") == APPEND, F.col("f").isin(POLL, FINAL_READ)
     ok = F.col("type") == EventType.OK.value
+    final_read = F.col("f") == FINAL_READ
     return operations.select(
         *("run_id", "type", "return_index"),
         append.alias("append"),
         poll.alias("poll"),
         (append & ok & F.col("offset").isNotNull()).alias("placed"),
+        final_read.alias("final_read"),
+        (final_read & ok & ~F.col("limited")).alias("saw_the_end"),
         F.when(poll & ok, F.size(F.coalesce("records", F.array()))).alias("values_read"),
     )
 

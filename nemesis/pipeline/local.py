@@ -18,7 +18,7 @@ from nemesis.checks.judge import CheckOptions, judge_partitions
 from nemesis.checks.partition import Bools, ints
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import RunCounts
-from nemesis.history.events import APPEND, FINAL_READ, NEMESIS_PROCESS, POLL, EventType
+from nemesis.history.events import APPEND, FINAL_READ, HARNESS_PROCESS, NEMESIS_PROCESS, POLL, EventType
 from nemesis.history.reader import read_table
 from nemesis.history.schemas import Kind
 from nemesis.pipeline.judgement import Judgement, judgement_of
@@ -100,6 +100,9 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
     acked = _rows(operations, APPEND, EventType.OK)
     placed = operations.filter(acked).column("offset").is_valid()
     read = operations.filter(_polls(operations, EventType.OK)).column("records")
+    final_read = pc.equal(operations.column("f"), FINAL_READ)
+    saw_the_end = pc.and_(_rows(operations, FINAL_READ, EventType.OK), pc.invert(operations.column("limited")))
+    harness = pc.equal(history.column("process"), HARNESS_PROCESS)
     dumped = logs.group_by(["topic_partition", "replica_id"]).aggregate([("complete", "all")])
     elected = events.filter(pc.equal(events.column("event"), "became-leader"))
     epochs = pc.unique(logs.column("leader_epoch").drop_null())
@@ -111,7 +114,10 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
         **outcomes,
         acked_checked=_true(placed),
         values_read=int(pc.sum(pc.list_value_length(read)).as_py() or 0),
+        final_reads=_true(final_read),
+        final_reads_whole=_true(saw_the_end),
         faults=_true(pc.equal(history.column("process"), NEMESIS_PROCESS)),
+        harness_failures=_true(pc.and_(harness, pc.equal(history.column("type"), EventType.FAIL.value))),
         logs_dumped=dumped.num_rows,
         logs_dumped_completely=_true(dumped.column("complete_all")),
         batches_dumped=_true(logs.column("base_offset").is_valid()),

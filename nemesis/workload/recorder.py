@@ -12,10 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from nemesis.history import NEMESIS_PROCESS, EventType, HistoryEvent, HistoryWriter
-
-HARNESS_PROCESS = -2
-"""The process number of the harness's own looking and reading: it is no client, and it is no fault."""
+from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, HistoryEvent, HistoryWriter
 
 
 class Clock:

@@ -128,6 +128,9 @@ def test_valid_needs_everything() -> None:
         {"index_end": 5},
         {"orphans": 1},
         {"logs_dumped_completely": 0},
+        {"logs_dumped_completely": 2},
+        {"harness_failures": 1},
+        {"final_reads": 3, "final_reads_whole": 0},
         {"append_ok": 0},
     ],
     ids=lambda missing: next(iter(missing)),
@@ -154,7 +157,7 @@ def test_reasons_count_what_is_not_listed() -> None:
 
 def test_faults_that_did_not_bite_are_a_warning() -> None:
     """Faults without a change of leader are told and change no verdict; elections or epochs show that they bit."""
-    counts = RunCounts(events=4, index_end=4, append_ok=2, logs_dumped_completely=1, faults=2)
+    counts = RunCounts(events=4, index_end=4, append_ok=2, logs_dumped=1, logs_dumped_completely=1, faults=2)
     tame = decide(counts=counts, anomalies=(), complete=True, problems=())
     assert tame.verdict is Verdict.VALID
     assert "did not bite" in tame.warnings[0]

@@ -33,7 +33,14 @@ def test_many_runs_in_one_job(spark: SparkSession, tmp_path: Path) -> None:
         run = simulate(seed, seed % 4)
         folder = tmp_path / ("a [run] {x}*", "a run + %20")[seed % 2] / (str(seed), f"{seed}:00:00")[seed % 2]
         folders.append(
-            record_run(folder, run, faults=seed % 2, shard_rows=(7, 10_000)[seed % 2], complete=seed % 5 != 4)
+            record_run(
+                folder,
+                run,
+                faults=seed % 2,
+                harness_failures=seed % 3,
+                shard_rows=(7, 10_000)[seed % 2],
+                complete=seed % 5 != 4,
+            )
         )
     later = Run(
         operations=[append((0, 1), 10, 0)], logs=replica_log(1, [(1, [10]), (1, [99])]), events=[], gapless=True

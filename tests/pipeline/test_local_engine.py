@@ -86,6 +86,25 @@ def test_a_run_without_final_logs_is_unknown(tmp_path: Path) -> None:
         assert any("no replica's log" in reason for reason in judgement.reasons)
 
 
+def test_a_run_whose_end_was_not_seen_is_unknown(tmp_path: Path) -> None:
+    """Replicas that did not agree, one log not read to its end, no final read that saw the end: none of it is valid."""
+    gone = record_run(tmp_path / "disagreed", GOOD, harness_failures=2)
+    logs = [row | {"complete": row["replica_id"] != 1} for row in LOGS]
+    partial = record_run(tmp_path / "partial", Run(operations=OPERATIONS, logs=logs, events=[], gapless=False))
+    for name, told in (("limited", {"limited": True}), ("failed", {"type": "fail", "records": None})):
+        operations = [*OPERATIONS[:-1], OPERATIONS[-1] | told]
+        record_run(tmp_path / name, Run(operations=operations, logs=LOGS, events=[], gapless=False))
+    folders = [gone, partial, tmp_path / "limited", tmp_path / "failed"]
+    judged = {run.run_id: run for run in judge_runs(folders, engine="local")}
+    assert {run.verdict for run in judged.values()} == {Verdict.UNKNOWN}
+    assert {name: run.reasons for name, run in judged.items()} == {
+        "disagreed": ("2 times the replicas did not agree in time, or a log could not be read",),
+        "partial": ("2 of 3 replicas' logs were read to their end",),
+        "limited": ("no final read saw the end of the log",),
+        "failed": ("no final read saw the end of the log",),
+    }
+
+
 def test_results_json(tmp_path: Path) -> None:
     """results.json has the verdict, reasons, anomalies with evidence, and what judged it; the same bytes each time."""
     bad = record_run(tmp_path / "bad", simulate(5, 6))

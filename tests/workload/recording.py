@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nemesis.history import NEMESIS_PROCESS, HistoryWriter, read_history
-from nemesis.workload.recorder import HARNESS_PROCESS, Clock, Recorder
+from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, HistoryWriter, read_history
+from nemesis.workload.recorder import Clock, Recorder
 
 
 class Recording:
