@@ -61,7 +61,7 @@ def read_run_files(folder: Path) -> RunFiles:
         history=tables[Kind.HISTORY],
         logs=tables[Kind.LOGS],
         events=tables[Kind.EVENTS],
-        log_files=tuple(sorted(path for path in folder.rglob("*.log") if path.is_file())[:LOG_FILES_MAX]),
+        log_files=tuple(sorted(path for path in folder.glob("nodes/*/*.log") if path.is_file())[:LOG_FILES_MAX]),
         missing=tuple(missing),
     )
 

@@ -67,7 +67,7 @@ def read_judgement(files: RunFiles, operations: Operations, logs: Sequence[Repli
         anomalies=tuple(_anomaly(number, row, found, files.logs, logs) for number, row in enumerate(shown, 1)),
         anomaly_count=sum(_found(row) for row in rows),
         stats=_stats(results.get("stats")),
-        engine=_words(results.get("engine")),
+        engine=_engine(results.get("engine")),
     )
 
 
@@ -100,6 +100,14 @@ def _ints(row: Mapping[str, Any], key: str) -> tuple[int, ...]:
 
 def _words(value: Any) -> str:
     return "" if value is None else worded(value)
+
+
+def _engine(engine: Any) -> str:
+    """The engine by its name, then what it ran on: ``spark (java 17.0.15, spark 4.3.0)``."""
+    if not isinstance(engine, dict):
+        return _words(engine)
+    versions = ", ".join(f"{name} {worded(version)}" for name, version in engine.items() if name != "name")
+    return f"{worded(engine.get('name', 'unnamed'))} ({versions})" if versions else worded(engine.get("name"))
 
 
 def _texts(value: Any) -> tuple[str, ...]:
