@@ -31,8 +31,8 @@ class RunCounts:
 
     ``events`` counts the lines of the history, ``index_end`` is the last index plus one: they differ when lines are
     missing. ``orphans`` are completions without an invocation. ``acked_checked`` are acknowledged appends that stand at
-    a known offset. ``harness_failures`` are what the harness itself could not bring about: that the replicas agree, that
-    a log is dumped. Of the ``final_reads`` that were begun, ``final_reads_whole`` saw the end of the log.
+    a known offset. ``harness_failures`` are what the harness itself could not bring about: that the replicas agree, or
+    that a log is dumped. Of the ``final_reads`` that were begun, ``final_reads_whole`` saw the end of the log.
     ``epoch_max`` is -1 when no epoch is known.
     """
 
