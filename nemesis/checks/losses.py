@@ -5,8 +5,8 @@ Owns **lost-write** and **unseen**. An acknowledged value is lost when
 1. an ok poll passed over its offset (asked at or below it, returned something at or above it), and no poll returned it;
 2. a final read that began after the acknowledgement covers its offset and does not return it;
 3. a replica whose log was read whole vouches for its offset and holds something else there;
-4. no log read whole holds it anywhere, and those are a majority, so that one of them must hold whatever a majority has
-   flushed.
+4. a majority of the replicas, whose logs were read whole, do not hold it anywhere: then no majority has it, and without
+   the few that do it could be lost at the next election.
 
 What none of this decides and what nobody has ever seen is *unseen*: nobody looked where it must stand, so it is
 unknown. Source: ``lost-write`` and ``unseen`` of ``jepsen.tests.kafka``, and "acknowledged is a part of the final log".
@@ -25,16 +25,21 @@ from nemesis.checks.schemas import AnomalyName, Severity
 
 
 def check_lost_write(partition: Partition) -> Iterator[Anomaly]:
-    """Acknowledged appends that are lost, in order of invocation; one row each, by the first rule that convicts it."""
+    """Acknowledged appends that are lost, in order of invocation; one row each, by the first rule that convicts it.
+
+    A rule that cannot decide leaves it to those after it.
+    """
     operations = partition.operations
     convicted: dict[int, Anomaly] = {}
     for anomaly in (
         *_overwritten(operations),
         *_missing_from_final_reads(operations),
         *_missing_from_logs(partition),
-        *_nowhere(partition),
+        *_missing_from_majority(partition),
     ):
-        convicted.setdefault(anomaly.op_indexes[0], anomaly)
+        before = convicted.setdefault(anomaly.op_indexes[0], anomaly)
+        if before.severity is Severity.UNKNOWN and anomaly.severity is Severity.VIOLATION:
+            convicted[anomaly.op_indexes[0]] = anomaly
     for op_index in sorted(convicted):
         yield convicted[op_index]
 
@@ -141,22 +146,27 @@ def _value_at(log: ReplicaLog, offsets: Ints) -> Ints:
     return log.value[np.minimum(np.searchsorted(log.value_offset, offsets), len(log.value) - 1)]
 
 
-def _nowhere(partition: Partition) -> Iterator[Anomaly]:
-    """Rule 4."""
+def _missing_from_majority(partition: Partition) -> Iterator[Anomaly]:
+    """Rule 4; unknown where it takes logs with batches that could not be decoded to make the majority."""
     operations = partition.operations
-    whole = [log for log in partition.logs if log.complete]
     known = {log.replica_id for log in partition.logs} | set(ints(operations.table, "node").tolist()) - {NONE}
-    if 2 * len(whole) <= len(known):
-        return
     rows = np.flatnonzero(acknowledged(operations) & (operations.offset != NONE))
-    rows = rows[operations.offset[rows] >= max(log.log_start_offset for log in whole)]
-    held = np.unique(np.concatenate([log.value for log in whole]))
-    decoded = not any(log.undecoded for log in whole)
-    for row in rows[~contains(held, operations.value[rows])]:
-        replicas = tuple(log.replica_id for log in whole)
-        what = "none of the logs read whole, a majority, holds it anywhere"
-        severity = Severity.VIOLATION if decoded else Severity.UNKNOWN
-        yield _lost(operations, int(row), None, what, replicas, severity)
+    whole = [log for log in partition.logs if log.complete]
+    lacking = {log.replica_id: _lacking(log, operations, rows) for log in whole}
+    nobody = np.zeros(len(rows), np.int64)
+    certainly = sum((lacking[log.replica_id] for log in whole if not log.undecoded), nobody)
+    convicted = 2 * certainly > len(known)
+    for i in np.flatnonzero(2 * sum(lacking.values(), nobody) > len(known)):
+        replicas = tuple(replica_id for replica_id, absent in lacking.items() if absent[i])
+        what = f"{len(replicas)} of {len(known)} replicas, a majority, do not hold it anywhere in their logs"
+        severity = Severity.VIOLATION if convicted[i] else Severity.UNKNOWN
+        yield _lost(operations, int(rows[i]), None, what, replicas, severity)
+
+
+def _lacking(log: ReplicaLog, operations: Operations, rows: Ints) -> Ints:
+    """1 for each of these appends whose value is nowhere in the log, though it cannot have been deleted; else 0."""
+    absent = ~contains(np.unique(log.value), operations.value[rows])
+    return (absent & (operations.offset[rows] >= log.log_start_offset)).astype(np.int64)
 
 
 def _lost(

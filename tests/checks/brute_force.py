@@ -132,7 +132,8 @@ class Brute:
     def loss(self, row: Row) -> str | None:
         if self.passed_over(row) or self.absent_from_final_read(row):
             return "violation"
-        return self.absent_from_logs(row) or self.absent_everywhere(row)
+        found = (self.absent_from_logs(row), self.absent_from_majority(row))
+        return "violation" if "violation" in found else found[0] or found[1]
 
     def passed_over(self, row: Row) -> bool:
         offset, value = row["offset"], row["value"]
@@ -171,18 +172,23 @@ class Brute:
                 return "violation"
         return None
 
-    def absent_everywhere(self, row: Row) -> str | None:
+    def absent_from_majority(self, row: Row) -> str | None:
         whole = [replica_id for replica_id, rows in self.replicas.items() if rows[0]["complete"]]
         nodes = {entry["node"] for entry in self.run.operations if entry["node"] is not None}
-        if 2 * len(whole) <= len(set(self.replicas) | nodes) or row["offset"] is None:
+        if row["offset"] is None:
             return None
-        if any(row["offset"] < self.vouched(replica_id) for replica_id in whole):
-            return None
-        batches = [entry for replica_id in whole for entry in self.replicas[replica_id]]
-        if any(entry["values"] == [row["value"]] and not entry["is_control"] for entry in batches):
-            return None
-        undecoded = any(entry["values"] is None and not entry["is_control"] for entry in batches)
-        return "unknown" if undecoded else "violation"
+        without = [
+            entries
+            for entries in (self.replicas[replica_id] for replica_id in whole)
+            if not any(entry["values"] == [row["value"]] and not entry["is_control"] for entry in entries)
+        ]
+        undecoded = [
+            entries for entries in without if any(e["values"] is None and not e["is_control"] for e in entries)
+        ]
+        majority = len(set(self.replicas) | nodes) / 2
+        if len(without) - len(undecoded) > majority:
+            return "violation"
+        return "unknown" if len(without) > majority else None
 
     def unseen(self, lost: set[int]) -> Iterator[Found]:
         shown = {record["value"] for row in self.polls for record in row["records"]}

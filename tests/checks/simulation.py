@@ -247,6 +247,15 @@ def _change_a_batch(rng: random.Random, run: Run) -> None:
         )
 
 
+def _cut_two_logs(rng: random.Random, run: Run) -> None:
+    end = rng.randrange(1, 12)
+    two = rng.sample(range(3), 2)
+    run.logs[:] = [row for row in run.logs if row["replica_id"] not in two or row["base_offset"] < end]
+    for row in run.logs:
+        if row["replica_id"] in two and row["log_end_offset"] > end:
+            row |= {"log_end_offset": end, "high_watermark": min(row["high_watermark"] or 0, end)}
+
+
 LIES: tuple[Callable[[random.Random, Run], None], ...] = (
     _lie_about_a_value,
     _lie_about_an_offset,
@@ -260,4 +269,5 @@ LIES: tuple[Callable[[random.Random, Run], None], ...] = (
     _forget_a_seek,
     _change_an_epoch,
     _change_a_batch,
+    _cut_two_logs,
 )

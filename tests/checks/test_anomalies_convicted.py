@@ -45,6 +45,18 @@ CONVICTED: dict[str, tuple[list[Row], list[Row], list[str]]] = {
         + replica_log(3, [(1, [10])], complete=False),
         ["lost-write"],
     ),
+    "lost-write: a majority of the logs ends before it": (
+        [*THREE, SEEN],
+        replica_log(1, [(1, [10, 11]), (1, [12])]) + replica_log(2, [(1, [10, 11])]) + replica_log(3, [(1, [10, 11])]),
+        ["lost-write"],
+    ),
+    "lost-write: a majority of the logs, one not decoded": (
+        [*THREE, SEEN],
+        replica_log(1, [(1, [10, 11, 12])], high_watermark=0)
+        + replica_log(2, [(1, [10, 11])], high_watermark=0)
+        + [row | {"values": None} for row in replica_log(3, [(1, [10, 11])], high_watermark=0)],
+        ["lost-write?"],
+    ),
     "duplicate": (
         [*THREE, poll((6, 7), 0, (0, 10), (1, 11), (2, 12), (3, 11))],
         [],
@@ -223,6 +235,20 @@ INNOCENT: dict[str, tuple[list[Row], list[Row]]] = {
     "lost-write: a minority of the logs": (
         [*THREE, SEEN],
         replica_log(1, [(1, [10])]) + replica_log(2, [(1, [10])], complete=False) + replica_log(3, [], complete=False),
+    ),
+    "lost-write: one replica of three is behind": (
+        [*THREE, SEEN],
+        replica_log(1, [(1, [10, 11]), (1, [12])])
+        + replica_log(2, [(1, [10, 11]), (1, [12])])
+        + replica_log(3, [(1, [10, 11])]),
+    ),
+    "lost-write: deleted from the start of the logs": (
+        [*THREE, SEEN],
+        [
+            row
+            for replica_id in (1, 2, 3)
+            for row in replica_log(replica_id, [(1, [12])], base_offset=2, log_start_offset=2)
+        ],
     ),
     "lost-write: in an uncommitted tail": (
         [*THREE, SEEN],
