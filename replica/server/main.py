@@ -7,7 +7,9 @@ taken port) is one sentence and exit code 1, before anything is served.
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -135,8 +137,9 @@ class ReplicaProcess:
         listen = self._options.listen
         check_address(listen, port_min=0)
         try:
+            _check_every_address_is_free(listen)
             port = self._server.add_insecure_port(listen)
-        except RuntimeError:
+        except (OSError, RuntimeError):
             # Without a started server the destructor would warn that it was never awaited.
             await self._server.stop(None)
             raise StartRefusedError(
@@ -221,6 +224,23 @@ class ReplicaProcess:
         await self._transport.close()
         sys.stderr.write(f"replica: halted: {self._driver.halt_reason}\n")
         return EXIT_REFUSED_OR_HALTED
+
+
+def _check_every_address_is_free(listen: str) -> None:
+    """Raise OSError if any of the addresses that ``listen`` stands for is taken: gRPC is content with one of them.
+
+    1. Somebody listens on 127.0.0.1. 2. ``localhost`` is also ::1, which is free, so that gRPC binds that and says
+    nothing. 3. Who dials 127.0.0.1 reaches a stranger. An address that this machine does not have is gRPC's to judge.
+    """
+    host, _, port = listen.rpartition(":")
+    for family, kind, _, _, address in socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM):
+        try:
+            with socket.socket(family, kind) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise
 
 
 async def _wait_first(*events: asyncio.Event) -> None:

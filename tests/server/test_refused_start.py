@@ -76,3 +76,11 @@ def test_a_refused_start_changes_nothing(stopped: LocalCluster, obstacle: Obstac
         assert sentence in ended.stderr.splitlines()[-1]
         assert files_of(stopped.data_dir(ONE)) == before
         assert ".kafka_cleanshutdown" in before
+
+
+def test_a_name_of_which_one_address_is_taken_is_refused(stopped: LocalCluster) -> None:
+    """Where a host has several addresses, all must be free: else a stranger gets the calls to the one that is not."""
+    port = stopped.addresses[ONE].rpartition(":")[2]
+    with taken_port(stopped) as sentence:
+        ended = run_replica(*stopped.start_arguments(ONE), "--listen", f"localhost:{port}", check=False)
+    assert (ended.returncode, sentence in ended.stderr) == (1, True)
