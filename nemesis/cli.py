@@ -6,6 +6,7 @@ imported inside the commands. Results go to standard output, everything else to 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -37,6 +38,8 @@ cli.add_command(list_variants)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
+    # Broken connections are what a run is about: gRPC's core need not tell of each. It reads this when it is loaded.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     given = list(sys.argv[1:] if arguments is None else arguments)
     # What stands in test.json as the command is what was given here, not whatever started this process.
     words = ["nemesis", *given]
