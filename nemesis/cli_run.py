@@ -42,11 +42,12 @@ def _packages(context: click.Context, parameter: click.Parameter, value: str | N
     if value is None:
         return None
     words = [word.strip() for word in value.split(",") if word.strip()]
-    try:
-        return () if words == [NO_FAULTS] else tuple(Package(word) for word in words)
-    except ValueError:
+    if words == [NO_FAULTS]:
+        return ()
+    if not words or not set(words) <= set(Package):
         known = ", ".join(Package)
-        raise click.BadParameter(f"{value!r}: give some of {known}, separated by commas, or {NO_FAULTS}") from None
+        raise click.BadParameter(f"{value!r}: give some of {known}, separated by commas, or {NO_FAULTS}")
+    return tuple(Package(word) for word in words)
 
 
 def _schedule(context: click.Context, parameter: click.Parameter, value: str | None) -> Schedule | None:
@@ -159,7 +160,10 @@ def record_and_judge(options: RunOptions, schedule: Schedule, *, store: Path, en
     from nemesis.runner import new_folder, write_documents
 
     now = datetime.now(UTC)
-    folder = new_folder(store, now)
+    try:
+        folder = new_folder(store, now)
+    except OSError as error:
+        raise click.BadParameter(f"no folder for the run can be made: {error}", param_hint="--store") from None
     words: list[str] = click.get_current_context().find_object(list) or ["nemesis"]
     write_documents(folder, options, schedule, words, now)
     click.echo(f"recording {folder}: schedule {schedule.name}, seed {options.seed}", err=True)

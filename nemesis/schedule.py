@@ -113,6 +113,8 @@ def schedule_from_json(text: str) -> Schedule:
         document = json.loads(text)
         steps = tuple(_step_from_json(step) for step in document["steps"])
         return Schedule(name=document["name"], time_limit_s=document["time_limit_s"], steps=steps)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"this is not a schedule, nor any JSON: {error}") from None
     except (KeyError, TypeError) as error:
         raise ValueError(f"this is not a schedule: {error!r}") from None
 

@@ -137,6 +137,11 @@ def test_without_java_spark_is_unsupported(
     ("arguments", "said"),
     [
         (["run", "--nemesis", "earthquake"], "partition, kill, pause"),
+        (["run", "--nemesis", ""], "give some of partition, kill, pause"),
+        (["run", "--nemesis", "kill,none"], "give some of partition, kill, pause"),
+        (["run", "--nemesis", "none", "--store", "/dev/null/store"], "no folder for the run can be made"),
+        (["run", "--schedule", "/dev/null"], "neither a file"),
+        (["run", "--schedule", __file__], "this is not a schedule, nor any JSON"),
         (["run", "--nodes", "2"], "3<=x<=9"),
         (["run", "--variant", "perfect"], "ack-before-replication"),
         (["run", "--schedule", "no-such"], "isolated-leader"),
