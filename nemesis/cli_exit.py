@@ -5,6 +5,8 @@ Owns the codes. Jepsen's: a verdict is 0, 1 or 2, so that bad arguments, which c
 
 from __future__ import annotations
 
+import os
+import sys
 import traceback
 from collections.abc import Callable
 from enum import IntEnum
@@ -34,6 +36,17 @@ class UnsupportedError(click.ClickException):
 def exit_code_of(command: Callable[[], object]) -> int:
     """Run a click command that is not in standalone mode; whatever happens, say it on stderr and return the code."""
     try:
+        return _told_code_of(command)
+    except (BrokenPipeError, SystemExit):
+        # Whoever listened has left, as ``head`` does. click exits with 1 then, and here that would be a verdict.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
+        return Exit.INTERNAL_ERROR
+
+
+def _told_code_of(command: Callable[[], object]) -> int:
+    try:
         result = command()
     except click.UsageError as error:
         error.show()
@@ -46,6 +59,8 @@ def exit_code_of(command: Callable[[], object]) -> int:
         return Exit.INTERNAL_ERROR
     except (click.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
+    except BrokenPipeError:
+        raise
     except Exception:
         traceback.print_exc()
         click.echo("nemesis: this is a fault of the harness, not a verdict on the log", err=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -46,6 +46,8 @@ def _plain() -> Callable[[Progress], None]:
     def show(progress: Progress) -> None:
         if not last or last[-1][0] != progress.phase or progress.elapsed_s - last[-1][1] >= PLAIN_S:
             last[:] = [(progress.phase, progress.elapsed_s)]
-            click.echo(described(progress), err=True)
+            # Whoever watched may have left, as ``head`` does: the recording goes on.
+            with suppress(BrokenPipeError):
+                click.echo(described(progress), err=True)
 
     return show
