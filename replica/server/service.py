@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -60,6 +60,15 @@ class ServiceLimits:
     client_calls_max: int = 4096
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    """A call that ends with a status instead of a response; ``not_applied`` if certainly nothing was done for it."""
+
+    code: grpc.StatusCode
+    reason: str
+    not_applied: bool
+
+
 class ReplicaService:
     """Serves every method of the table by ``call``, which hands a request to the core and awaits its response."""
 
@@ -92,39 +101,47 @@ class ReplicaService:
         )
 
     async def _handle(self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT) -> bytes:
+        answer = await self._serve(method, encoded, context)
+        if isinstance(answer, bytes):
+            return answer
+        # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by. Requests can
+        # be large, so that frame must not hold one.
+        del encoded
+        await context.abort(answer.code, answer.reason, ((NOT_APPLIED_KEY, "1"),) if answer.not_applied else ())
+
+    async def _serve(self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT) -> bytes | _Refusal:
         try:
             request = method.decode_request(encoded)
         except MalformedMessageError as error:
-            await self._refuse(method, context, grpc.StatusCode.INVALID_ARGUMENT, f"malformed {method.rpc}: {error}")
+            return self._refused(method, context, grpc.StatusCode.INVALID_ARGUMENT, f"malformed {method.rpc}: {error}")
         if is_from_replica(request):
             return await self._answer(method, request, context)
         if self._client_calls >= self._limits.client_calls_max:
             reason = f"{self._client_calls} calls are being served, the most this replica takes; try again later"
-            await self._refuse(method, context, grpc.StatusCode.RESOURCE_EXHAUSTED, reason)
+            return self._refused(method, context, grpc.StatusCode.RESOURCE_EXHAUSTED, reason)
         self._client_calls += 1
         try:
             return await self._answer(method, request, context)
         finally:
             self._client_calls -= 1
 
-    async def _answer(self, method: Method[Any, Any], request: Request, context: _CLIENTS_CONTEXT) -> bytes:
+    async def _answer(self, method: Method[Any, Any], request: Request, context: _CLIENTS_CONTEXT) -> bytes | _Refusal:
         try:
             response = await self._call(request)
         except ReplicaStoppedError as error:
-            metadata = ((NOT_APPLIED_KEY, "1"),) if error.not_applied else ()
-            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error), metadata)
+            return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
         if response.error in BAD_INPUT:
             self._logger.warning("request_refused", rpc=method.rpc, peer=context.peer(), error=response.error.value)
         if isinstance(response, DescribeReplicaResponse):
             response = replace(response, addresses=self._addresses)
         return method.encode_response(response)
 
-    async def _refuse(
+    def _refused(
         self, method: Method[Any, Any], context: _CLIENTS_CONTEXT, code: grpc.StatusCode, reason: str
-    ) -> NoReturn:
-        """End the call with a status, marked as given before anything was done."""
+    ) -> _Refusal:
+        """Log that a call ends with a status before anything was done."""
         self._logger.warning("request_refused", rpc=method.rpc, peer=context.peer(), error=code.name, reason=reason)
-        await context.abort(code, reason, ((NOT_APPLIED_KEY, "1"),))
+        return _Refusal(code=code, reason=reason, not_applied=True)
 
 
 def is_from_replica(request: Request) -> bool:
