@@ -22,9 +22,14 @@ COMMAND = (sys.executable, "-m", "nemesis.cli", "run", "--engine", "local", "--s
 
 def start(store: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start a run that judges in its own process."""
-    return subprocess.Popen(
-        [*COMMAND, "--store", str(store), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    # Tests that a shell runs in the background ignore Ctrl-C, and what they start would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [*COMMAND, "--store", str(store), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def processes_of(store: Path) -> list[psutil.Process]:
