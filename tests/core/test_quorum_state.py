@@ -1,0 +1,121 @@
+"""Transitions that are illegal from every state: Kafka's QuorumStateTest, ``testXToAnyStateLowerEpoch`` and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from replica.core.quorum.state import QuorumLogState
+from replica.core.quorum.transitions import (
+    become_candidate,
+    become_follower,
+    become_leader,
+    become_resigned,
+    become_unattached,
+)
+from replica.ids import Epoch, ReplicaId
+from tests.core.harness import Bench, stored
+from tests.core.scenarios import campaign, follower_bench, leader_bench
+
+NOW_MS = 2_000_000
+OTHER = ReplicaId(1)
+
+
+def unattached() -> Bench:
+    """Build a voter that knows no leader of epoch 5."""
+    return Bench(quorum_state=stored(5))
+
+
+def unattached_voted() -> Bench:
+    """Build a voter that has voted in epoch 5."""
+    return Bench(quorum_state=stored(5, voted_id=2))
+
+
+def prospective() -> Bench:
+    """Build a voter that asks for pre-votes."""
+    bench = unattached()
+    bench.to_role("prospective")
+    return bench
+
+
+def candidate() -> Bench:
+    """Build a voter that asks for votes in epoch 6."""
+    bench = unattached()
+    campaign(bench)
+    return bench
+
+
+def resigned() -> Bench:
+    """Build a leader that came back after a restart."""
+    return Bench(quorum_state=stored(5, leader_id=0))
+
+
+STATES: list[Callable[[], Bench]] = [
+    unattached,
+    unattached_voted,
+    prospective,
+    candidate,
+    leader_bench,
+    follower_bench,
+    resigned,
+]
+LOWER: dict[str, Callable[[QuorumLogState, Epoch], None]] = {
+    "unattached": lambda q, epoch: become_unattached(q, epoch, NOW_MS),
+    "follower": lambda q, epoch: become_follower(q, epoch, OTHER, NOW_MS),
+}
+
+
+@pytest.mark.parametrize("build", STATES, ids=lambda build: build.__name__)
+@pytest.mark.parametrize("to", LOWER)
+def test_any_state_to_lower_epoch(build: Callable[[], Bench], to: str) -> None:
+    """No state is left for a lower epoch; nothing is stored and nothing changes."""
+    bench = build()
+    before = (bench.log.role, bench.log.quorum_state)
+    with pytest.raises(AssertionError):
+        LOWER[to](bench.log, Epoch(bench.epoch - 1))
+    assert (bench.log.role, bench.log.quorum_state) == before
+
+
+@pytest.mark.parametrize("build", STATES, ids=lambda build: build.__name__)
+def test_cannot_follow_self(build: Callable[[], Bench]) -> None:
+    """No state becomes a follower of its own replica, in the present epoch or a later one."""
+    bench = build()
+    for epoch in (bench.epoch, bench.epoch + 1):
+        with pytest.raises(AssertionError):
+            become_follower(bench.log, Epoch(epoch), bench.log.replica_id, NOW_MS)
+
+
+@pytest.mark.parametrize("build", [state for state in STATES if state is not prospective], ids=lambda b: b.__name__)
+def test_only_a_prospective_becomes_candidate(build: Callable[[], Bench]) -> None:
+    """A new epoch is begun only after a round of pre-votes."""
+    with pytest.raises(AssertionError):
+        become_candidate(build().log, NOW_MS)
+
+
+@pytest.mark.parametrize("build", STATES, ids=lambda build: build.__name__)
+def test_no_state_leads_without_granted_votes(build: Callable[[], Bench]) -> None:
+    """Neither another state nor a candidate without a majority becomes leader."""
+    with pytest.raises(AssertionError):
+        become_leader(build().log, NOW_MS)
+
+
+@pytest.mark.parametrize("build", [unattached, candidate, follower_bench], ids=lambda build: build.__name__)
+def test_only_the_recorded_leader_resigns(build: Callable[[], Bench]) -> None:
+    """Who has not led the epoch cannot resign from it."""
+    with pytest.raises(AssertionError):
+        become_resigned(build().log, NOW_MS, preferred_candidates=())
+
+
+def test_leader_to_follower_in_its_own_epoch() -> None:
+    """A leader follows nobody in the epoch that it leads."""
+    bench = leader_bench()
+    with pytest.raises(AssertionError):
+        become_follower(bench.log, bench.log.epoch, OTHER, NOW_MS)
+
+
+def test_follower_to_another_leader_of_its_epoch() -> None:
+    """An epoch that has one leader does not get another."""
+    bench = follower_bench(leader_id=1)
+    with pytest.raises(AssertionError):
+        become_follower(bench.log, bench.log.epoch, ReplicaId(2), NOW_MS)
