@@ -1,4 +1,4 @@
-"""Transitions that are illegal from every state: Kafka's QuorumStateTest, ``testXToAnyStateLowerEpoch`` and the like."""
+"""Transitions that are illegal from every state: Kafka's QuorumStateTest (``testXToAnyStateLowerEpoch`` and more)."""
 
 from __future__ import annotations
 
