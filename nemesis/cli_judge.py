@@ -46,10 +46,14 @@ def choose_engine(asked: str | None) -> str:
 
 def judge_and_tell(folder: Path, *, engine: str, master: str) -> int:
     """Judge the run in ``folder``, write ``results.json`` and the report, print the result; returns the exit code."""
+    from nemesis.history import HistoryError
     from nemesis.pipeline import judge_run, write_results
 
     click.echo(f"judging with {engine}", err=True)
-    judgement = judge_run(folder, engine=engine, master=master)
+    try:
+        judgement = judge_run(folder, engine=engine, master=master)
+    except HistoryError as error:
+        raise click.ClickException(str(error)) from error
     write_results(judgement, folder)
     tell(judgement, folder, _maybe_report(folder))
     return VERDICT_EXITS[judgement.verdict.value]

@@ -91,10 +91,21 @@ def _damage(kind: Kind, path: Path) -> str | None:
 
 
 def read_table(listing: ShardListing) -> pa.Table:
-    """All rows of the usable shards in order; an empty table with the declared columns when there are none."""
-    schema = SCHEMAS[listing.kind]
-    tables = [pq.read_table(path, schema=schema) for path in listing.paths]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+    """All rows of the usable shards in order; an empty table with the declared columns when there are none.
+
+    Raises ``HistoryError`` when what a shard holds is not what was written: no verdict can rest on it.
+    """
+    tables = [_rows_of(path, SCHEMAS[listing.kind]) for path in listing.paths]
+    return pa.concat_tables(tables) if tables else SCHEMAS[listing.kind].empty_table()
+
+
+def _rows_of(path: Path, schema: pa.Schema) -> pa.Table:
+    try:
+        table = pq.read_table(path, schema=schema, page_checksum_verification=True)
+        table.validate(full=True)
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path} is damaged, so the run cannot be judged: {error}") from error
+    return table
 
 
 def read_history(folder: Path) -> pa.Table:

@@ -50,7 +50,8 @@ class _Shards:
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"part-{self.written:05d}.parquet"
         unfinished = self._folder / f".{path.name}.unfinished"
-        pq.write_table(pa.Table.from_pylist(self._rows, schema=self._schema), unfinished)
+        table = pa.Table.from_pylist(self._rows, schema=self._schema)
+        pq.write_table(table, unfinished, write_page_checksum=True)
         unfinished.rename(path)
         self.written += 1
         self._rows = []

@@ -49,7 +49,9 @@ def _read(spark: SparkSession, runs: Sequence[RunFolder], folders: DataFrame, ki
     paths = [_spark_path(path) for run in runs for path in run.shards[kind].paths]
     if not paths:
         return _frame(spark, SCHEMAS[kind].append(pa.field("run_id", pa.string())).empty_table())
-    return spark.read.schema(schema).parquet(*paths).transform(frames.with_run_id, folders)
+    # Without the option a changed bit on the disk is read as another value.
+    reader = spark.read.schema(schema).option("parquet.page.verify-checksum.enabled", True)
+    return reader.parquet(*paths).transform(frames.with_run_id, folders)
 
 
 def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:

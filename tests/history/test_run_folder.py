@@ -185,6 +185,22 @@ def test_a_torn_shard_ends_the_history(tmp_path: Path) -> None:
     assert read_history(tmp_path).num_rows == 2
 
 
+def test_a_changed_bit_is_noticed(tmp_path: Path) -> None:
+    """Wherever a bit of the rows has changed on the disk, the shard is refused, and never read as something else."""
+    write_shards(tmp_path)
+    path = tmp_path / "history/part-00001.parquet"
+    whole, rows = path.read_bytes(), read_history(tmp_path)
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    refused = 0
+    for at in range(4, footer):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        try:
+            assert read_history(tmp_path) == rows, f"byte {at}"
+        except HistoryError:
+            refused += 1
+    assert refused > footer // 4
+
+
 def test_foreign_columns_are_refused(tmp_path: Path) -> None:
     """A shard without the declared columns is an error that names it."""
     write_shards(tmp_path)

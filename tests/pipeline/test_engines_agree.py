@@ -18,6 +18,8 @@ from tests.pipeline.recorded import record_run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from nemesis.pipeline import EngineName
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
@@ -94,3 +96,15 @@ def test_the_bytes_are_the_same_again(spark: SparkSession, tmp_path: Path) -> No
     """Judging the same run twice gives the same results.json."""
     folder = record_run(tmp_path / "run", simulate(3, 4))
     assert judge_run(folder, spark=spark).to_json() == judge_run(folder, spark=spark).to_json()
+
+
+@pytest.mark.parametrize(("engine", "words"), [("spark", "page integrity, CRC checksum"), ("local", "is damaged")])
+def test_a_changed_bit_gets_no_verdict(spark: SparkSession, tmp_path: Path, engine: EngineName, words: str) -> None:
+    """A shard in which a bit has changed on the disk is read by neither engine."""
+    run = record_run(tmp_path / "run", simulate(3, 0))
+    path = run / "history/part-00000.parquet"
+    data = bytearray(path.read_bytes())
+    data[60] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(Exception, match=words):
+        judge_run(run, engine=engine, spark=spark)
