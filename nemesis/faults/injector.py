@@ -17,7 +17,7 @@ from nemesis.cluster.system import NodeFailedError, System, leader_of
 from nemesis.faults.links import CLIENTS, Link
 from nemesis.faults.shapes import cut_links
 from nemesis.faults.targets import Cast, InvalidTargetError, Target, needs_leader, resolve
-from nemesis.faults.values import CutClients, CutLink, Fault, Kill, Partition, Pause
+from nemesis.faults.values import Clog, CutClients, CutLink, Fault, Kill, LiveFault, Partition, Pause
 from nemesis.history import EventType
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 from nemesis.workload.recorder import Recorder
@@ -31,7 +31,7 @@ _LOOK_S = 0.05
 class OpenFault:
     """A fault that was done and not yet undone: the nodes it is about, and the links that it cut."""
 
-    fault: Fault
+    fault: LiveFault
     nodes: tuple[int, ...]
     links: frozenset[Link]
 
@@ -115,6 +115,8 @@ class Injector:
     async def _inject(self, fault_id: int, fault: Fault, random: Random) -> None:
         f = name_of(fault)
         try:
+            if not isinstance(fault, LiveFault):
+                raise InvalidTargetError(f"{fault.kind} cannot be done to processes, only in the simulator")
             opened = await self._aim(fault, random)
         except InvalidTargetError as error:
             self._recorder.nemesis(EventType.INVOKE, f, {"fault_id": fault_id})
@@ -129,7 +131,7 @@ class Injector:
         else:
             self._recorder.nemesis(EventType.FAIL, f, detail, error="there was no running process to hit")
 
-    async def _aim(self, fault: Fault, random: Random) -> OpenFault:
+    async def _aim(self, fault: LiveFault, random: Random) -> OpenFault:
         """Decide whom the fault is about and which links it cuts."""
         all_nodes = self._system.nodes
         match fault:
@@ -197,7 +199,7 @@ class Injector:
 
 def name_of(fault: Fault) -> str:
     """The name of doing it, in the history; its first word says the kind."""
-    return f"{fault.kind}-{fault.shape}" if isinstance(fault, Partition) else fault.kind
+    return f"{fault.kind}-{fault.shape}" if isinstance(fault, Partition | Clog) else fault.kind
 
 
 def healer_of(fault: Fault) -> str:

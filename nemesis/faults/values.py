@@ -1,6 +1,7 @@
 """Faults as data: what is done, to whom, and the word for undoing it.
 
-Owns the closed set of faults and their form in JSON. How they are done is the injector's business.
+Owns the closed set of faults and their form in JSON. How they are done is the injectors' business. Those that need
+power over time, memory or the platter can be done by the simulator only.
 """
 
 from __future__ import annotations
@@ -64,9 +65,98 @@ class Pause:
     target: Target
 
 
-Fault = Partition | CutLink | CutClients | Kill | Pause
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLoss:
+    """The machine goes dark: what was written and not flushed is lost, all of it or any part."""
 
-_FAULTS: dict[str, type[Fault]] = {fault.kind: fault for fault in (Partition, CutLink, CutClients, Kill, Pause)}
+    kind: ClassVar[str] = "power-loss"
+    healer: ClassVar[str] = "start"
+    target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """A graceful stop: the replica hands over its leadership and closes its log; healed by starting it again."""
+
+    kind: ClassVar[str] = "stop"
+    healer: ClassVar[str] = "start"
+    target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clog:
+    """Messages on the links of ``shape`` are held up, and all arrive when it is healed."""
+
+    kind: ClassVar[str] = "clog"
+    healer: ClassVar[str] = "unclog"
+    shape: Shape
+    target: Target = Role.NOBODY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JumpClock:
+    """The clock leaps ahead by ``by_ms`` milliseconds; there is nothing to undo."""
+
+    kind: ClassVar[str] = "clock-jump"
+    healer: ClassVar[str] = "clock-jumped"
+    target: Target
+    by_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FillDisk:
+    """Nothing that takes space can be written."""
+
+    kind: ClassVar[str] = "fill-disk"
+    healer: ClassVar[str] = "free-disk"
+    target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowDisk:
+    """A flush takes ``factor`` times as long."""
+
+    kind: ClassVar[str] = "slow-disk"
+    healer: ClassVar[str] = "speed-up-disk"
+    target: Target
+    factor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailDisk:
+    """Every call of one kind (``call``, such as fsync) fails with an input/output error."""
+
+    kind: ClassVar[str] = "fail-disk"
+    healer: ClassVar[str] = "repair-disk"
+    target: Target
+    call: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamageDisk:
+    """A sector of the flushed log is flipped, zeroed or overwritten by another (``how``); nobody can undo that."""
+
+    kind: ClassVar[str] = "damage-disk"
+    healer: ClassVar[str] = "disk-damaged"
+    target: Target
+    how: str
+
+
+LiveFault = Partition | CutLink | CutClients | Kill | Pause
+"""What can be done to processes."""
+
+SimulatedFault = PowerLoss | Stop | Clog | JumpClock | FillDisk | SlowDisk | FailDisk | DamageDisk
+"""What can be done in the simulator only."""
+
+Fault = LiveFault | SimulatedFault
+
+_FAULTS: dict[str, type[Fault]] = {
+    fault.kind: fault
+    for fault in (
+        *(Partition, CutLink, CutClients, Kill, Pause),
+        *(PowerLoss, Stop, Clog, JumpClock, FillDisk, SlowDisk, FailDisk, DamageDisk),
+    )
+}
 _ENUMS: dict[str, Callable[[Any], Any]] = {"shape": Shape, "mode": LinkMode}
 
 

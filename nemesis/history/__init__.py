@@ -2,8 +2,8 @@
 
 The way of the data: ``events`` (the values that are recorded) -> ``schemas`` (their Arrow columns) -> ``writer``
 (Parquet shards, written while the run goes on) -> ``reader`` (the shards again, and what is wrong with them) ->
-``json_lines`` (the same for people and other tools). Judging starts where this package ends: it needs the folder, never
-the cluster.
+``json_lines`` (the same for people and other tools); ``tables`` is the short way, from values to columns without files.
+Judging starts where this package ends: it needs the folder, never the cluster.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from nemesis.history.reader import (
     read_replica_logs,
 )
 from nemesis.history.schemas import HISTORY_SCHEMA, REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA, Kind
+from nemesis.history.tables import table_of
 from nemesis.history.writer import HistoryWriter
 
 __all__ = [
@@ -59,4 +60,5 @@ __all__ = [
     "read_history",
     "read_replica_events",
     "read_replica_logs",
+    "table_of",
 ]

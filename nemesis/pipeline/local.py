@@ -33,11 +33,22 @@ def judge_locally(runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
 
 def _judge(run: RunFolder, engine: dict[str, str]) -> Judgement:
     history, logs, events = (read_table(run.shards[kind]) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
-    operations = pair_operations(history, run.run_id)
-    logs, events = of_run(logs, run.run_id, LOG_BATCH_SCHEMA), of_run(events, run.run_id, RUN_EVENT_SCHEMA)
-    options = CheckOptions(incomplete_runs=frozenset() if run.history_whole else frozenset({run.run_id}))
+    counts, anomalies = judge_tables(run.run_id, history, logs, events, whole=run.history_whole)
+    return judgement_of(run, counts, anomalies, engine)
+
+
+def judge_tables(
+    run_id: str, history: pa.Table, logs: pa.Table, events: pa.Table, *, whole: bool
+) -> tuple[RunCounts, list[dict[str, Any]]]:
+    """What one run did, and its anomalies (rows of ``ANOMALY_SCHEMA``), from the three tables of ``nemesis.history``.
+
+    ``whole`` says that nothing can have happened that the history does not tell.
+    """
+    operations = pair_operations(history, run_id)
+    logs, events = of_run(logs, run_id, LOG_BATCH_SCHEMA), of_run(events, run_id, RUN_EVENT_SCHEMA)
+    options = CheckOptions(incomplete_runs=frozenset() if whole else frozenset({run_id}))
     anomalies = judge_partitions(operations, logs, events, options).to_pylist()
-    return judgement_of(run, count(history, operations, logs, events), anomalies, engine)
+    return count(history, operations, logs, events), anomalies
 
 
 def of_run(table: pa.Table, run_id: str, schema: pa.Schema) -> pa.Table:

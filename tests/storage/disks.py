@@ -10,7 +10,7 @@ from replica.core.recovered import RecoveredLog
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, encode_batch, parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
-from tests.storage.power_loss import PowerLossFiles
+from nemesis.simulator.files import SimulatedFiles
 
 DATA = Path("/data")
 LOG = TopicPartition("log", 0)
@@ -25,14 +25,14 @@ SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=0)
 ONE_SEGMENT = LogConfig(tail_bytes_max=0)
 
 
-def formatted(files: PowerLossFiles | None = None) -> PowerLossFiles:
+def formatted(files: SimulatedFiles | None = None) -> SimulatedFiles:
     """A disk with a formatted data directory."""
-    files = PowerLossFiles() if files is None else files
+    files = SimulatedFiles() if files is None else files
     format_directory(DATA, cluster_id="cluster", replica_id=ReplicaId(1), directory_id="directory", files=files)
     return files
 
 
-def open_log(files: PowerLossFiles, config: LogConfig = ONE_SEGMENT) -> tuple[DataDirectory, LogStore, RecoveredLog]:
+def open_log(files: SimulatedFiles, config: LogConfig = ONE_SEGMENT) -> tuple[DataDirectory, LogStore, RecoveredLog]:
     """Open the directory and the log in it; a new log gets the quorum state that must precede its first record."""
     directory = open_directory(DATA, files=files)
     try:
@@ -45,7 +45,7 @@ def open_log(files: PowerLossFiles, config: LogConfig = ONE_SEGMENT) -> tuple[Da
     return directory, log, recovered
 
 
-def reopen_log(files: PowerLossFiles, config: LogConfig = ONE_SEGMENT) -> tuple[LogStore, RecoveredLog]:
+def reopen_log(files: SimulatedFiles, config: LogConfig = ONE_SEGMENT) -> tuple[LogStore, RecoveredLog]:
     """Open the log again after a crash."""
     _, log, recovered = open_log(files, config)
     return log, recovered
@@ -79,7 +79,7 @@ def offsets(data: bytes) -> list[Offset]:
 
 
 def failing(call: str, name: str = "") -> Callable[[str, Path], OSError | None]:
-    """A fault for ``PowerLossFiles``: this call fails, on files whose name contains ``name``."""
+    """A fault for ``SimulatedFiles``: this call fails, on files whose name contains ``name``."""
 
     def fault(this_call: str, path: Path) -> OSError | None:
         return OSError("input/output error") if this_call == call and name in path.name else None
@@ -92,7 +92,7 @@ def entries(*pairs: tuple[int, int]) -> tuple[EpochEntry, ...]:
     return tuple(EpochEntry(Epoch(epoch), Offset(start_offset)) for epoch, start_offset in pairs)
 
 
-def flushed_log(count: int, *, recovery_point: int | None = None) -> PowerLossFiles:
+def flushed_log(count: int, *, recovery_point: int | None = None) -> SimulatedFiles:
     """A disk after a crash, its log of ``count`` flushed batches in small segments; the recovery point as given."""
     files = formatted()
     _, log, _ = open_log(files, SMALL)
@@ -104,7 +104,7 @@ def flushed_log(count: int, *, recovery_point: int | None = None) -> PowerLossFi
     return files
 
 
-def flip(files: PowerLossFiles, path: Path, position: int) -> None:
+def flip(files: SimulatedFiles, path: Path, position: int) -> None:
     """Damage one bit of the byte at ``position``, durably."""
     content = bytearray(files.content(path))
     content[position] ^= 0x10

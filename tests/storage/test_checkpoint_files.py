@@ -14,13 +14,13 @@ from replica.storage import CorruptCheckpointError
 from replica.storage.checkpoints import OffsetCheckpoint, read_epochs, write_epochs
 from replica.storage.files import atomic_write
 from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
-from tests.storage.power_loss import PowerLossError, PowerLossFiles
+from nemesis.simulator.files import PowerLossError, SimulatedFiles
 
 FILE = Path("/checkpoint")
 
 
-def disk_with(content: bytes) -> PowerLossFiles:
-    files = PowerLossFiles()
+def disk_with(content: bytes) -> SimulatedFiles:
+    files = SimulatedFiles()
     atomic_write(files, FILE, content)
     return files
 
@@ -120,7 +120,7 @@ def test_a_malformed_offset_checkpoint_is_refused_by_name(content: bytes, line: 
 def test_a_missing_checkpoint_is_refused_by_name() -> None:
     """A formatted directory always has its checkpoints; one that is gone is not read as empty."""
     with pytest.raises(CorruptCheckpointError, match="/checkpoint: the file is missing"):
-        OffsetCheckpoint.load(PowerLossFiles(), FILE)
+        OffsetCheckpoint.load(SimulatedFiles(), FILE)
 
 
 def test_every_cut_of_a_checkpoint_is_refused() -> None:
@@ -133,7 +133,7 @@ def test_every_cut_of_a_checkpoint_is_refused() -> None:
 
 def test_epoch_checkpoint_round_trip() -> None:
     """leader-epoch-checkpoint holds version, count, and epoch and start offset a line."""
-    files = PowerLossFiles()
+    files = SimulatedFiles()
     write_epochs(files, FILE, [entry(1, 0), entry(4, 17)])
     assert files.content(FILE) == b"0\n2\n1 0\n4 17\n"
     assert read_epochs(files, FILE) == (entry(1, 0), entry(4, 17))
@@ -156,7 +156,7 @@ def test_epochs_out_of_order_are_refused(lines: bytes) -> None:
 )
 def test_quorum_state_round_trip(state: QuorumState) -> None:
     """What a voter stores is what it reads back, replica 0 and absent ids included."""
-    files = PowerLossFiles()
+    files = SimulatedFiles()
     write_quorum_state(files, FILE, state)
     files.crash()
     assert read_quorum_state(files, FILE) == state
@@ -164,7 +164,7 @@ def test_quorum_state_round_trip(state: QuorumState) -> None:
 
 def test_quorum_state_has_kafkas_form() -> None:
     """Absent ids are -1 and empty on disk."""
-    files = PowerLossFiles()
+    files = SimulatedFiles()
     write_quorum_state(files, FILE, QuorumState(leader_epoch=Epoch(3)))
     assert json.loads(files.content(FILE)) == {
         "leaderId": -1,
@@ -177,7 +177,7 @@ def test_quorum_state_has_kafkas_form() -> None:
 
 def test_a_missing_quorum_state_is_absent() -> None:
     """A freshly formatted disk has no quorum state, and that is no error."""
-    assert read_quorum_state(PowerLossFiles(), FILE) is None
+    assert read_quorum_state(SimulatedFiles(), FILE) is None
 
 
 @pytest.mark.parametrize(

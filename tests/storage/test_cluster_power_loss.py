@@ -20,7 +20,7 @@ from replica.records import parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
 from tests.core.simulated import LOG, Climate, Disk, Node, PromiseBrokenError, SimulatedCluster
 from tests.storage.disks import DATA
-from tests.storage.power_loss import PowerLossError, PowerLossFiles
+from nemesis.simulator.files import PowerLossError, SimulatedFiles
 
 CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=300, tail_bytes_max=600)
 ROUGH = Climate(loss=0.02, duplication=0.02, flush_ms=(1, 30))
@@ -31,7 +31,7 @@ class StoreDisk(Disk):
 
     def __init__(self, replica_id: ReplicaId, chance: Random) -> None:
         super().__init__()
-        self.files = PowerLossFiles()
+        self.files = SimulatedFiles()
         self.chance = chance
         format_directory(DATA, cluster_id="simulated", replica_id=replica_id, files=self.files)
         self.states: list[fx.QuorumState | None] = [None]

@@ -21,7 +21,7 @@ from replica.storage import (
     open_directory,
 )
 from tests.storage.disks import DATA, LOG, append, close, failing, formatted, open_log
-from tests.storage.power_loss import PowerLossError, PowerLossFiles
+from nemesis.simulator.files import PowerLossError, SimulatedFiles
 
 MARKER = DATA / ".kafka_cleanshutdown"
 META = DATA / "meta.properties"
@@ -82,7 +82,7 @@ def test_format_is_all_or_nothing_under_power_loss() -> None:
     """After a power loss anywhere in format, the directory is formatted whole or not at all."""
     for step in range(200):
         for seed in range(5):
-            files = PowerLossFiles()
+            files = SimulatedFiles()
             files.power_fails_before = step
             try:
                 formatted(files)

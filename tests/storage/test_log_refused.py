@@ -26,10 +26,10 @@ from tests.storage.disks import (
     open_log,
     reopen_log,
 )
-from tests.storage.power_loss import PowerLossFiles
+from nemesis.simulator.files import SimulatedFiles
 
 
-def assert_refused(files: PowerLossFiles, path: Path, *, position: int, offset: int) -> None:
+def assert_refused(files: SimulatedFiles, path: Path, *, position: int, offset: int) -> None:
     """The log is refused with file, byte and offset in the message, and nothing but the lock file changes."""
     before = files.tree()
     with pytest.raises(CorruptLogError, match="can rejoin only as a wiped one") as caught:

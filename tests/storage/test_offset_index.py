@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from replica.ids import Offset
 from replica.storage.offset_index import OffsetIndex
-from tests.storage.power_loss import PowerLossFiles
+from nemesis.simulator.files import SimulatedFiles
 
 PATH = Path("/00000000000000000100.index")
 BASE = Offset(100)
@@ -73,7 +73,7 @@ def test_truncate_forgets_what_is_cut(shapes: list[tuple[int, int]], interval_by
 def test_store_and_load(shapes: list[tuple[int, int]], interval_bytes: int) -> None:
     """An index loaded from its file, after a power loss, answers as the stored one."""
     layout, size = laid_out(shapes)
-    files = PowerLossFiles()
+    files = SimulatedFiles()
     index = indexed(layout, interval_bytes)
     index.store(files, PATH)
     files.crash()
@@ -85,14 +85,14 @@ def test_store_and_load(shapes: list[tuple[int, int]], interval_bytes: int) -> N
 
 def test_the_file_has_eight_bytes_an_entry() -> None:
     """Relative offset and position, big-endian, four bytes each."""
-    files = PowerLossFiles()
+    files = SimulatedFiles()
     indexed([(BASE, 0), (Offset(107), 5000)], 4096).store(files, PATH)
     assert files.content(PATH) == bytes.fromhex("00000007 00001388")
 
 
 def test_an_unchanged_index_is_not_written_again() -> None:
     """Storing twice costs one write; a new entry makes the next store a write again."""
-    files = PowerLossFiles()
+    files = SimulatedFiles()
     index = indexed([(Offset(107), 5000)], 4096)
     index.store(files, PATH)
     before = files.operations
@@ -110,7 +110,7 @@ def test_an_unchanged_index_is_not_written_again() -> None:
 )
 def test_an_index_that_cannot_be_right_is_not_used(content: bytes) -> None:
     """A file that does not fit the segment is left aside, to be rebuilt."""
-    files = PowerLossFiles()
+    files = SimulatedFiles()
     indexed([], 1).store(files, PATH)
     files.overwrite(PATH, content)
     index = OffsetIndex(BASE, 4096)

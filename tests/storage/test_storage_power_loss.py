@@ -10,7 +10,7 @@ from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset
 from replica.storage import DataDirectory, LogConfig, LogStore
 from tests.storage.disks import append, batch, close, formatted, held, open_log, reopen_log
-from tests.storage.power_loss import PowerLossError, PowerLossFiles
+from nemesis.simulator.files import PowerLossError, SimulatedFiles
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=200)
 
@@ -119,7 +119,7 @@ def test_power_loss_keeps_every_promise(seed: int) -> None:
         history.run(steps=40)
 
 
-def truncate_interrupted(step: int, chance: random.Random | None) -> tuple[PowerLossFiles, bool]:
+def truncate_interrupted(step: int, chance: random.Random | None) -> tuple[SimulatedFiles, bool]:
     """Lose the power before the given operation of a truncation to 3 of 12 flushed batches; tell if it returned."""
     files = formatted()
     _, log, _ = open_log(files, CONFIG)

@@ -1,13 +1,16 @@
-"""A disk in memory that forgets what was not fsynced: the fake behind the crash tests of storage.
+"""A disk in memory that forgets what was not fsynced: what a simulated replica's storage stands on.
 
 Owns a tree of directories and files with two contents each, the one that the process sees and the one on the platter.
 It is as weak as POSIX allows: a file's content is durable after its own fsync, a name after the fsync of its directory,
-and the two are independent. ``crash`` keeps nothing of what is pending, or a random part of it. The fake also stops
-the power before a chosen operation and fails chosen calls, so that a test can visit every step of a procedure.
+and the two are independent. ``crash`` keeps nothing of what is pending, or a random part of it. The disk also loses its
+power before a chosen operation, fills up, and fails chosen calls, so that every step of a procedure can be visited.
+
+Source: ALICE (Pillai et al., OSDI 2014) for what file systems may lose; TigerBeetle's simulated storage.
 """
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +28,7 @@ class MemoryFile:
     """``pending`` lists what was done to ``content`` since ``durable`` was: ``(position, data)``, or a length."""
 
     content: bytearray = field(default_factory=bytearray)
-    durable: bytes = b""
+    durable: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes] | int] = field(default_factory=list)
     lock_holder: int | None = None
 
@@ -36,10 +39,14 @@ class MemoryDirectory:
     durable: dict[str, MemoryFile | MemoryDirectory] = field(default_factory=dict)
 
 
-class PowerLossFiles:
-    """A ``Files`` that can lose its power. ``operations`` counts everything that changes something."""
+class SimulatedFiles:
+    """A ``Files`` that can lose its power. ``operations`` counts everything that changes something.
 
-    def __init__(self) -> None:
+    ``is_full`` refuses whatever takes space, ``fault`` fails the calls that it returns an error for; ``calls`` are
+    remembered only where a test asks for them.
+    """
+
+    def __init__(self, *, remember_calls: bool = True) -> None:
         self._root = MemoryDirectory()
         self._handles: dict[int, MemoryFile] = {}
         self._next_handle = 1
@@ -47,7 +54,12 @@ class PowerLossFiles:
         self.power_fails_before: int | None = None
         self.fault: Callable[[str, Path], OSError | None] | None = None
         self.short_writes = False
+        self.is_full = False
+        self.refused_for_space = 0
+        self.cut_bytes = 0
+        """How much ``ftruncate`` has cut off, all in all: at a start, that is the torn tail."""
         self.calls: list[str] = []
+        self._remember_calls = remember_calls
         self.before_fsync: Callable[[], None] | None = None
         self._paths: dict[int, Path] = {}
 
@@ -71,7 +83,7 @@ class PowerLossFiles:
     def overwrite(self, path: Path, content: bytes) -> None:
         """Change a file behind everybody's back, durably: damage."""
         file = self._file(path)
-        file.content, file.durable, file.pending = bytearray(content), content, []
+        file.content, file.durable, file.pending = bytearray(content), bytearray(content), []
 
     def remove(self, path: Path) -> None:
         """Take a file or directory away behind everybody's back, durably."""
@@ -93,7 +105,7 @@ class PowerLossFiles:
         if file is None:
             if mode in {OpenMode.READ, OpenMode.READ_WRITE}:
                 raise FileNotFoundError(str(path))
-            self._change("create", path)
+            self._change("create", path, takes_space=True)
             file = directory.entries[path.name] = MemoryFile()
         if isinstance(file, MemoryDirectory):
             raise IsADirectoryError(str(path))
@@ -121,9 +133,9 @@ class PowerLossFiles:
         return bytes(self._handles[handle].content[position : position + size])
 
     def pwrite(self, handle: Handle, data: bytes, position: int) -> int:
-        self._change("pwrite", self._paths[handle])
-        taken = data[: len(data) // 2] if self.short_writes else data
         file = self._handles[handle]
+        self._change("pwrite", self._paths[handle], takes_space=position + len(data) > len(file.content))
+        taken = data[: len(data) // 2] if self.short_writes else data
         _write(file.content, position, taken)
         file.pending.append((position, taken))
         return len(taken)
@@ -131,16 +143,18 @@ class PowerLossFiles:
     def ftruncate(self, handle: Handle, size: int) -> None:
         self._change("ftruncate", self._paths[handle])
         file = self._handles[handle]
+        self.cut_bytes += max(0, len(file.content) - size)
         _resize(file.content, size)
         file.pending.append(size)
 
     def fsync(self, handle: Handle) -> None:
         file = self._handles[handle]
-        seen, count = bytes(file.content), len(file.pending)
+        count = len(file.pending)
         if self.before_fsync is not None:
             self.before_fsync()
         self._change("fsync", self._paths[handle])
-        file.durable = seen
+        for change in file.pending[:count]:
+            _apply(file.durable, change)
         del file.pending[:count]
 
     def try_lock(self, handle: Handle) -> bool:
@@ -178,11 +192,15 @@ class PowerLossFiles:
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
-    def _change(self, call: str, path: Path) -> None:
+    def _change(self, call: str, path: Path, *, takes_space: bool = False) -> None:
         if self.operations == self.power_fails_before:
             raise PowerLossError(f"before operation {self.operations}: {call} {path}")
         self.operations += 1
-        self.calls.append(f"{call} {path.name}")
+        if self._remember_calls:
+            self.calls.append(f"{call} {path.name}")
+        if takes_space and self.is_full:
+            self.refused_for_space += 1
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
         self._check_fault(call, path)
 
     def _check_fault(self, call: str, path: Path) -> None:
@@ -231,16 +249,23 @@ class PowerLossFiles:
 
 
 def _settle_file(file: MemoryFile, chance: random.Random | None) -> None:
-    content = bytearray(file.durable)
     for change in file.pending if chance is not None else ():
         if chance is None or chance.random() < 0.5:
             continue
         match change:
-            case int(size):
-                _resize(content, size)
+            case int():
+                _apply(file.durable, change)
             case (position, data):
-                _write(content, position, data[: chance.randint(0, len(data))])
-    file.content, file.durable, file.pending, file.lock_holder = content, bytes(content), [], None
+                _apply(file.durable, (position, data[: chance.randint(0, len(data))]))
+    file.content, file.pending, file.lock_holder = bytearray(file.durable), [], None
+
+
+def _apply(content: bytearray, change: tuple[int, bytes] | int) -> None:
+    match change:
+        case int(size):
+            _resize(content, size)
+        case (position, data):
+            _write(content, position, data)
 
 
 def _write(content: bytearray, position: int, data: bytes) -> None:

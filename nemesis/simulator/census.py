@@ -1,0 +1,98 @@
+"""What happened in a world that happens rarely: by how often it did, one knows whether a sweep meant anything.
+
+Owns the counting, and the rows of what replicas had happen to them. Judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+
+from nemesis.simulator.node import Crash, Node, Step
+from nemesis.simulator.record import Record
+from nemesis.simulator.world import LOG
+from replica.core import effects as fx
+from replica.core.quorum.roles import Candidate, Leader, Resigned
+from replica.ids import Epoch, ReplicaId
+from replica.storage import StorageError
+
+
+class Rare(StrEnum):
+    """Events that a sweep should have seen."""
+
+    ELECTION = "election"
+    SPLIT_VOTE = "split-vote"
+    RESIGNATION = "resignation"
+    DIVERGENCE_TRUNCATED = "divergence-truncated"
+    CRASH_BETWEEN_EFFECTS = "crash-between-effects"
+    CRASH_IN_EFFECT = "crash-in-effect"
+    POWER_LOSS = "power-loss"
+    TORN_TAIL = "torn-tail"
+    FULL_DISK = "full-disk"
+    STORAGE_FAILURE = "storage-failure"
+    DAMAGE_DETECTED = "damage-detected"
+
+
+class Census:
+    """Counts ``Rare`` events of one world, and records elections and truncations."""
+
+    def __init__(self, record: Record) -> None:
+        self.counts: Counter[Rare] = Counter()
+        self.steps = 0
+        self._record = record
+        self._roles: dict[ReplicaId, tuple[type, Epoch]] = {}
+        self._candidates: dict[Epoch, set[ReplicaId]] = {}
+        self._led: set[Epoch] = set()
+
+    def on_boot(self, node: Node, torn_bytes: int) -> None:
+        """See ``Observer``."""
+        self.counts[Rare.TORN_TAIL] += torn_bytes > 0
+        self._roles.pop(node.replica_id, None)
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """See ``Observer``."""
+        self.steps += 1
+        for effect in step.effects:
+            if isinstance(effect, fx.Truncate):
+                self.counts[Rare.DIVERGENCE_TRUNCATED] += 1
+                self._record.replica(node.replica_id, "truncated", offset=effect.end_offset)
+        if node.core is not None and step.is_whole:
+            log = node.core.logs[LOG]
+            now = (type(log.role), log.epoch)
+            before = self._roles.get(node.replica_id)
+            if now != before:
+                self._roles[node.replica_id] = now
+                self._on_role(node.replica_id, now, before)
+
+    def on_down(self, node: Node, crash: Crash) -> None:
+        """See ``Observer``."""
+        self.counts[Rare.POWER_LOSS] += crash.cause.startswith("power")
+        self.counts[Rare.CRASH_BETWEEN_EFFECTS] += 0 < crash.performed < crash.effects
+        self.counts[Rare.CRASH_IN_EFFECT] += crash.cause == "power-in-step"
+        self.counts[Rare.STORAGE_FAILURE] += node.storage_failed and crash.cause.startswith("halt")
+        files = node.disk.files
+        self.counts[Rare.FULL_DISK] += files.refused_for_space > 0
+        files.refused_for_space = 0
+
+    def on_refused_start(self, node: Node, error: StorageError) -> None:
+        """See ``Observer``."""
+        del error
+        self.counts[Rare.DAMAGE_DETECTED] += node.is_retired
+        self.counts[Rare.FULL_DISK] += node.disk.files.refused_for_space > 0
+        node.disk.files.refused_for_space = 0
+
+    def finish(self) -> None:
+        """Count what only the end shows: epochs in which several campaigned and nobody won."""
+        lost = [epoch for epoch, who in self._candidates.items() if len(who) > 1 and epoch not in self._led]
+        self.counts[Rare.SPLIT_VOTE] += len(lost)
+
+    def _on_role(self, replica_id: ReplicaId, now: tuple[type, Epoch], before: tuple[type, Epoch] | None) -> None:
+        role, epoch = now
+        if role is Candidate:
+            self._candidates.setdefault(epoch, set()).add(replica_id)
+        elif role is Leader:
+            self._led.add(epoch)
+            self.counts[Rare.ELECTION] += 1
+            self._record.replica(replica_id, "became-leader", epoch=epoch)
+        elif role is Resigned and before is not None and before[0] is Leader:
+            self.counts[Rare.RESIGNATION] += 1

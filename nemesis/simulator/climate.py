@@ -1,0 +1,125 @@
+"""How hostile one world is: every rate and every habit of its network, disks, clocks and clients.
+
+Owns the climate as a value, and the drawing of one from a seed. Each seed is another climate (swarm testing): a fault
+that is possible everywhere hides those that need its absence, so most climates leave most faults out, and make those
+that they have frequent. Knows nothing of worlds.
+
+Source: Groce et al., "Swarm Testing" (ISSTA 2012); TigerBeetle's VOPR.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+CLIMATE_VOTERS = (3, 3, 3, 3, 3, 3, 5, 5, 4, 2, 1)
+"""Cluster sizes in the proportion in which seeds have them."""
+
+
+class Weather(StrEnum):
+    """The kinds of trouble that a climate has or has not."""
+
+    PARTITION = "partition"
+    KILL = "kill"
+    PAUSE = "pause"
+    POWER = "power"
+    STOP = "stop"
+    CLOG = "clog"
+    CLOCK = "clock"
+    SPACE = "space"
+    SLOW_DISK = "slow-disk"
+    IO_ERROR = "io-error"
+    DAMAGE = "damage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Climate:
+    """The constants of one world. Rates are probabilities per message or per step, times milliseconds.
+
+    ``spike`` is the share of messages that take up to ``spike_ms``. ``ordered`` keeps the messages of a link in their
+    order, as one connection would. ``refuses`` tells a sender at once that nobody listens, instead of by silence.
+    ``crash_in_step`` is how often a process dies between two effects, ``power_in_step`` how often the machine dies
+    before some file operation of a step. ``drift_ppm`` bounds how far clocks run from true. ``weather`` is what the
+    schedule may do, with ``calm_ms`` between and ``fault_ms`` the length of each fault. ``rate`` is operations a second
+    of all ``concurrency`` clients together, ``appends`` the share of appends among them.
+    """
+
+    voters: int = 3
+    latency_ms: tuple[float, float] = (0.3, 2.0)
+    spike: float = 0.0
+    spike_ms: float = 50.0
+    loss: float = 0.0
+    duplication: float = 0.0
+    ordered: bool = False
+    refuses: bool = True
+    flush_ms: tuple[float, float] = (0.5, 4.0)
+    crash_in_step: float = 0.0
+    power_in_step: float = 0.0
+    drift_ppm: int = 0
+    weather: tuple[Weather, ...] = ()
+    calm_ms: tuple[int, int] = (500, 5000)
+    fault_ms: tuple[int, int] = (200, 6000)
+    overlap: float = 0.2
+    concurrency: int = 4
+    rate: float = 5.0
+    appends: float = 0.6
+    election_timeout_ms: int = 1000
+    fetch_timeout_ms: int = 2000
+    fetch_max_wait_ms: int = 500
+    truncate_on_fetch: bool = True
+
+
+CALM = Climate()
+"""A world in which nothing goes wrong but what a schedule does."""
+
+
+def draw_climate(random: Random) -> Climate:
+    """The climate of a seed."""
+    weather = tuple(kind for kind in Weather if random.random() < _SHARES[kind])
+    fast = random.random() < 0.4
+    return Climate(
+        voters=random.choice(CLIMATE_VOTERS),
+        latency_ms=random.choice(((0.3, 2.0), (1.0, 10.0), (5.0, 40.0))),
+        spike=_sometimes(random, 0.4, 0.03),
+        spike_ms=random.choice((50.0, 400.0, 3000.0)),
+        loss=_sometimes(random, 0.4, 0.06),
+        duplication=_sometimes(random, 0.4, 0.06),
+        ordered=random.random() < 0.3,
+        refuses=random.random() < 0.5,
+        flush_ms=random.choice(((0.5, 4.0), (1.0, 40.0), (20.0, 300.0))),
+        crash_in_step=_sometimes(random, 0.4, 0.004),
+        power_in_step=_sometimes(random, 0.4, 0.004),
+        drift_ppm=random.choice((0, 100, 10_000, 100_000)),
+        weather=weather,
+        calm_ms=random.choice(((100, 1500), (500, 5000), (3000, 12_000))),
+        fault_ms=random.choice(((50, 1500), (200, 6000), (2500, 12_000))),
+        overlap=random.choice((0.0, 0.2, 0.6)),
+        concurrency=random.choice((1, 3, 6)),
+        rate=random.choice((1.0, 3.0, 6.0)),
+        appends=random.choice((0.4, 0.6, 0.9)),
+        election_timeout_ms=300 if fast else 1000,
+        fetch_timeout_ms=600 if fast else 2000,
+        fetch_max_wait_ms=random.choice((250, 500)),
+        truncate_on_fetch=random.random() < 0.7,
+    )
+
+
+_SHARES = {
+    Weather.PARTITION: 0.6,
+    Weather.KILL: 0.4,
+    Weather.PAUSE: 0.4,
+    Weather.POWER: 0.5,
+    Weather.STOP: 0.25,
+    Weather.CLOG: 0.3,
+    Weather.CLOCK: 0.25,
+    Weather.SPACE: 0.15,
+    Weather.SLOW_DISK: 0.25,
+    Weather.IO_ERROR: 0.15,
+    Weather.DAMAGE: 0.06,
+}
+
+
+def _sometimes(random: Random, share: float, most: float) -> float:
+    """Zero, or in ``share`` of all climates up to ``most``."""
+    return random.uniform(0, most) if random.random() < share else 0.0

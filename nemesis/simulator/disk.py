@@ -1,0 +1,115 @@
+"""The disk of one simulated machine: production storage on files that can lose, refuse and rot.
+
+Owns a formatted data directory in memory, the opening and the ends of the stores on it, and the damage that is done to
+flushed data. It must not know the protocol. Damage is done below the recovery point only: above it a log cannot tell a
+rotten sector from a torn write, and cuts either (see the storage documentation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from nemesis.simulator.files import SimulatedFiles
+from replica.core.recovered import RecoveredLog
+from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
+
+DATA = Path("/data")
+CLUSTER_ID = "simulated"
+LOG_CONFIG = LogConfig(segment_bytes=16 << 10, index_interval_bytes=1024, tail_bytes_max=4 << 10)
+"""Small segments and a short tail in memory: a minute of a world must roll, and read from its disk."""
+SECTOR_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenDisk:
+    """A data directory that one process has opened, with its logs as they were recovered."""
+
+    directory: DataDirectory
+    stores: Mapping[TopicPartition, LogStore]
+    recovered: Mapping[TopicPartition, RecoveredLog]
+
+    def close(self, *, clean: bool) -> None:
+        """Give everything back; with ``clean``, as a graceful stop does. May raise StorageError then."""
+        try:
+            for store in self.stores.values():
+                store.close(clean=clean)
+        finally:
+            self.directory.close(clean=clean)
+
+
+class NodeDisk:
+    """What one machine keeps while its processes come and go."""
+
+    def __init__(self, replica_id: ReplicaId, logs: Sequence[TopicPartition], dice: Random) -> None:
+        self.files = SimulatedFiles(remember_calls=False)
+        self.slow_factor = 1
+        self.is_damaged = False
+        self._logs = logs
+        self._dice = dice
+        format_directory(
+            DATA, cluster_id=CLUSTER_ID, replica_id=replica_id, directory_id=f"disk-{replica_id}", files=self.files
+        )
+
+    def open(self) -> OpenDisk:
+        """Open the directory and recover its logs. Raises StorageError, or PowerLossError if the power goes."""
+        directory = open_directory(DATA, files=self.files)
+        try:
+            opened = {log: LogStore.open(directory, log, config=LOG_CONFIG) for log in self._logs}
+        except Exception:
+            directory.close(clean=False)
+            raise
+        return OpenDisk(
+            directory=directory,
+            stores={log: store for log, (store, _) in opened.items()},
+            recovered={log: recovered for log, (_, recovered) in opened.items()},
+        )
+
+    def endanger(self, operations: int) -> None:
+        """Let the power go before one of the next ``operations`` operations that change something."""
+        self.files.power_fails_before = self.files.operations + self._dice.randrange(operations)
+
+    def lose_power(self) -> None:
+        """Lose what was not flushed: all of it, or any part, each write perhaps torn."""
+        self.files.crash(self._dice if self._dice.random() < 0.7 else None)
+
+    # --- damage -----------------------------------------------------------------------------------------------------
+
+    def damage(self, how: str, recovery_points: Mapping[TopicPartition, Offset], dice: Random) -> str | None:
+        """Spoil one sector of a finished, flushed segment; say which, or None if there is none yet."""
+        paths = [path for log, end in recovery_points.items() for path in self._finished_segments(log, end)]
+        if not paths:
+            return None
+        path = dice.choice(paths)
+        content = self.files.content(path)
+        start = dice.randrange(0, len(content), SECTOR_BYTES)
+        self.files.overwrite(path, _spoiled(how, content, start, dice))
+        self.is_damaged = True
+        return f"{how} at byte {start} of {path}"
+
+    def _finished_segments(self, log: TopicPartition, recovery_point: Offset) -> list[Path]:
+        folder = DATA / str(log)
+        segments = sorted(name for name in self.files.names(folder) if name.endswith(".log"))
+        return [
+            folder / name
+            for name, following in zip(segments, segments[1:], strict=False)
+            if int(following.removesuffix(".log")) <= recovery_point and self.files.content(folder / name)
+        ]
+
+
+def _spoiled(how: str, content: bytes, start: int, dice: Random) -> bytes:
+    end = min(start + SECTOR_BYTES, len(content))
+    match how:
+        case "flip":
+            position = dice.randrange(start, end)
+            return content[:position] + bytes([content[position] ^ 1 << dice.randrange(8)]) + content[position + 1 :]
+        case "zero":
+            return content[:start] + bytes(end - start) + content[end:]
+        case "misdirect":
+            source = dice.randrange(0, len(content) - (end - start) + 1)
+            return content[:start] + content[source : source + end - start] + content[end:]
+        case _:
+            raise ValueError(f"{how!r} is no damage: give flip, zero or misdirect")

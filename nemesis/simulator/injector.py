@@ -1,0 +1,223 @@
+"""Do the steps of a schedule to a world, undo them, and record what was really done.
+
+The simulator's counterpart of ``nemesis.faults.injector``: the same schedules, the same words in the history, no event
+loop, and faults that no operating system offers.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, assert_never
+
+from nemesis.faults.injector import healer_of, name_of
+from nemesis.faults.links import CLIENTS, Link
+from nemesis.faults.shapes import cut_links
+from nemesis.faults.targets import Cast, InvalidTargetError, Target, resolve
+from nemesis.faults.values import (
+    Clog,
+    CutClients,
+    CutLink,
+    DamageDisk,
+    FailDisk,
+    Fault,
+    FillDisk,
+    JumpClock,
+    Kill,
+    Partition,
+    Pause,
+    PowerLoss,
+    SlowDisk,
+    Stop,
+)
+from nemesis.history import EventType
+from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule
+from nemesis.schedule import Step as ScheduleStep
+from nemesis.simulator.node import Crash, Node
+from nemesis.simulator.queue import US_PER_S
+from nemesis.simulator.record import Record
+from nemesis.simulator.world import LOG, World
+from replica.core.quorum.roles import Leader
+from replica.ids import ReplicaId
+
+NO_HOLD = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFault:
+    """A fault that was done and not yet undone."""
+
+    fault: Fault
+    nodes: tuple[int, ...]
+    links: frozenset[Link]
+
+
+class SimulatedInjector:
+    """Does one schedule to one world."""
+
+    def __init__(self, world: World, record: Record) -> None:
+        self._world = world
+        self._record = record
+        self._names: dict[str, int] = {}
+        self._open: dict[int, OpenFault] = {}
+
+    def put_down(self, schedule: Schedule) -> None:
+        """Put every step of the schedule on the world's agenda, counted from now."""
+        for step in schedule.steps:
+            self._world.queue.after(int(step.at_s * US_PER_S), self._doing(step))
+
+    def _doing(self, step: ScheduleStep) -> Callable[[], None]:
+        return lambda: self.do(step)
+
+    def do(self, step: ScheduleStep) -> None:
+        """Do one step now."""
+        match step.action:
+            case Inject(fault_id=fault_id, fault=fault, draw=draw):
+                self._inject(fault_id, fault, Random(draw))
+            case Heal(fault_id=fault_id):
+                self._heal(fault_id)
+            case Name(name=name, target=target, draw=draw):
+                self._names[name] = self._resolve(target, Random(draw))[0]
+            case AwaitLeader():
+                pass  # Virtual time does not wait: a schedule for the simulator says when.
+            case _:
+                assert_never(step.action)
+
+    def heal_all(self) -> None:
+        """Undo whatever is still open, and free every machine of what was about to happen to it."""
+        for fault_id in tuple(self._open):
+            self._heal(fault_id)
+        self._world.network.heal_all()
+        for node in self._world.nodes.values():
+            node.disk.files.power_fails_before = None
+            if node.is_paused:
+                node.resume()
+
+    # --- whom ---------------------------------------------------------------------------------------------------------
+
+    def _resolve(self, target: Target, dice: Random) -> tuple[int, ...]:
+        cast = Cast(nodes=tuple(self._world.nodes), leader=self._leader(), names=dict(self._names))
+        if target == "follower" and len(cast.nodes) == 1:
+            return ()
+        return resolve(target, cast, dice)
+
+    def _leader(self) -> int | None:
+        leading = [
+            (log.epoch, node.replica_id)
+            for node in self._world.up()
+            if node.core is not None and isinstance((log := node.core.logs[LOG]).role, Leader)
+        ]
+        return max(leading)[1] if leading else None
+
+    def _aim(self, fault: Fault, dice: Random) -> OpenFault:
+        """Decide whom the fault is about, and which links."""
+        nodes = tuple(self._world.nodes)
+        match fault:
+            case Partition(shape=shape, target=target) | Clog(shape=shape, target=target):
+                about = self._resolve(target, dice)
+                return OpenFault(fault=fault, nodes=about, links=cut_links(shape, nodes, about, dice))
+            case CutLink(source=source, destination=destination):
+                ends = (*self._resolve(source, dice), *self._resolve(destination, dice))
+                return OpenFault(fault=fault, nodes=ends, links=frozenset({(ends[0], ends[1])}))
+            case CutClients(target=target):
+                about = self._resolve(target, dice)
+                links = frozenset(link for node in about for link in ((CLIENTS, node), (node, CLIENTS)))
+                return OpenFault(fault=fault, nodes=about, links=links)
+            case _:
+                return OpenFault(fault=fault, nodes=self._resolve(fault.target, dice), links=frozenset())
+
+    # --- doing --------------------------------------------------------------------------------------------------------
+
+    def _inject(self, fault_id: int, fault: Fault, dice: Random) -> None:
+        f = name_of(fault)
+        try:
+            opened = self._aim(fault, dice)
+        except InvalidTargetError as error:
+            self._record.nemesis(EventType.INVOKE, f, {"fault_id": fault_id})
+            self._record.nemesis(EventType.FAIL, f, {"fault_id": fault_id}, error=str(error))
+            return
+        detail = _detail(fault_id, opened)
+        self._record.nemesis(EventType.INVOKE, f, detail)
+        self._open[fault_id] = opened
+        match fault:
+            case Partition() | CutLink() | CutClients():
+                self._world.network.cut(fault_id, opened.links)
+            case Clog():
+                self._world.network.clog(fault_id, opened.links)
+            case _:
+                for node in opened.nodes:
+                    self._strike(fault_id, fault, self._world.nodes[ReplicaId(node)], dice)
+        self._record.nemesis(EventType.INFO, f, detail)
+
+    def _strike(self, fault_id: int, fault: Fault, node: Node, dice: Random) -> None:
+        match fault:
+            case Kill():
+                self._world.hold_down(node.replica_id, fault_id)
+                node.kill()
+            case PowerLoss():
+                self._world.hold_down(node.replica_id, fault_id)
+                node.lose_power(Crash(cause="power"))
+            case Stop():
+                self._world.hold_down(node.replica_id, fault_id)
+                node.stop()
+            case Pause():
+                node.pause()
+            case JumpClock(by_ms=by_ms):
+                node.jump_clock(by_ms)
+            case FillDisk():
+                node.disk.files.is_full = True
+            case SlowDisk(factor=factor):
+                node.disk.slow_factor = factor
+            case FailDisk(call=call):
+                node.disk.files.fault = _failing(call)
+            case DamageDisk(how=how):
+                node.disk.damage(how, node.recovery_points, dice)
+            case Partition() | CutLink() | CutClients() | Clog():
+                raise AssertionError(f"{fault.kind} strikes links")
+            case _:
+                assert_never(fault)
+
+    # --- undoing ------------------------------------------------------------------------------------------------------
+
+    def _heal(self, fault_id: int) -> None:
+        opened = self._open.pop(fault_id, None)
+        if opened is None:
+            return
+        f, detail = healer_of(opened.fault), _detail(fault_id, opened)
+        self._record.nemesis(EventType.INVOKE, f, detail)
+        if opened.links:
+            self._world.network.heal(fault_id)
+        else:
+            for node in opened.nodes:
+                self._restore(fault_id, opened.fault, self._world.nodes[ReplicaId(node)])
+        self._record.nemesis(EventType.INFO, f, detail)
+
+    def _restore(self, fault_id: int, fault: Fault, node: Node) -> None:
+        match fault:
+            case Kill() | PowerLoss() | Stop():
+                self._world.release(node.replica_id, fault_id)
+            case Pause():
+                node.resume()
+            case FillDisk():
+                node.disk.files.is_full = False
+            case SlowDisk():
+                node.disk.slow_factor = 1
+            case FailDisk():
+                node.disk.files.fault = None
+            case _:
+                pass
+
+
+def _failing(call: str) -> Callable[[str, Path], OSError | None]:
+    def fault(this_call: str, path: Path) -> OSError | None:
+        return OSError(errno.EIO, "Input/output error", str(path)) if this_call == call else None
+
+    return fault
+
+
+def _detail(fault_id: int, opened: OpenFault) -> dict[str, Any]:
+    detail: dict[str, Any] = {"fault_id": fault_id, "replicas": list(opened.nodes)}
+    return detail | {"cut": sorted(opened.links)} if opened.links else detail

@@ -1,0 +1,315 @@
+"""What must hold across replicas, checked after every step of a simulated world.
+
+Owns the promises that no replica can check alone; each has a name, which convicts. What concerns one replica, the core
+asserts itself. Logs are compared by *chains*: two batches are the same link exactly when they are the same bytes on the
+same link before them, so that equal links mean equal logs up to there.
+
+Source: Kafka's ``RaftEventSimulationTest`` (SingleLeader, MonotonicHighWatermark, ConsistentCommittedData,
+MajorityReachedHighWatermark); Raft figure 3; etcd's TLA+ specification (CommittedIsDurable).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from nemesis.simulator.node import Crash, Node, Step
+from nemesis.simulator.violations import BrokenInvariantError
+from replica.core import effects as fx
+from replica.core import messages as m
+from replica.core.quorum import QuorumLog
+from replica.core.quorum.roles import Candidate, Leader
+from replica.errors import ErrorCode
+from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.records import CorruptRecordError, RecordBatch, parse_batches
+from replica.storage import StorageError
+
+ROOT = 0
+"""The link before the first batch."""
+
+
+@dataclass(slots=True)
+class Chain:
+    """One log as ends, epochs and links, batch by batch."""
+
+    ends: list[Offset] = field(default_factory=list)
+    epochs: list[Epoch] = field(default_factory=list)
+    links: list[int] = field(default_factory=list)
+
+    @property
+    def end(self) -> Offset:
+        """Where the log ends."""
+        return self.ends[-1] if self.ends else Offset(0)
+
+    @property
+    def last_link(self) -> int:
+        """The link of the whole log."""
+        return self.links[-1] if self.links else ROOT
+
+    def add(self, batch: RecordBatch, link: int) -> None:
+        """Append a batch."""
+        self.ends.append(batch.end_offset)
+        self.epochs.append(batch.leader_epoch)
+        self.links.append(link)
+
+    def truncate_to(self, end_offset: Offset) -> None:
+        """Drop what is at and above ``end_offset``."""
+        kept = bisect_right(self.ends, end_offset)
+        del self.ends[kept:], self.epochs[kept:], self.links[kept:]
+
+    def link_at(self, end_offset: Offset) -> int | None:
+        """The link of everything below ``end_offset``; None if no batch ends there."""
+        if end_offset == 0:
+            return ROOT
+        index = bisect_left(self.ends, end_offset)
+        return self.links[index] if index < len(self.ends) and self.ends[index] == end_offset else None
+
+
+class LogInvariants:
+    """The promises of one log, over all its replicas."""
+
+    def __init__(self, log: TopicPartition, nodes: Mapping[ReplicaId, Node]) -> None:
+        self._log = log
+        self._nodes = nodes
+        self._majority = len(nodes) // 2 + 1
+        self.chains = {replica_id: Chain() for replica_id in nodes}
+        self.committed = Chain()
+        """The longest log that anybody has ever called committed."""
+        self._links: dict[tuple[int, bytes], int] = {}
+        self._link_of: dict[tuple[Offset, Epoch], int] = {}
+        self._leaders: dict[Epoch, ReplicaId] = {}
+        self._votes: dict[tuple[ReplicaId, Epoch], ReplicaId] = {}
+        self._stored_epochs: dict[ReplicaId, Epoch] = {}
+        self._seen_high_watermark: dict[ReplicaId, Offset] = {}
+        self._led: dict[ReplicaId, Epoch] = {}
+
+    # --- what happens -----------------------------------------------------------------------------------------------
+
+    def on_boot(self, node: Node) -> None:
+        """Compare what was recovered with what was flushed."""
+        replica_id, chain = node.replica_id, self.chains[node.replica_id]
+        end_offset = node.stores[self._log].log_end_offset
+        if chain.link_at(end_offset) is None:
+            _convict("phantom-log", f"replica {replica_id} recovered to {end_offset}, where nothing ended")
+        chain.truncate_to(end_offset)
+        self._seen_high_watermark[replica_id] = Offset(0)
+        self._led.pop(replica_id, None)
+        assert node.core is not None, replica_id
+        epoch = node.core.logs[self._log].epoch
+        if epoch < self._stored_epochs.get(replica_id, 0):
+            _convict("epoch-never-falls", f"replica {replica_id} stored {self._stored_epochs[replica_id]}, has {epoch}")
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """Take what was stored, then look at the replica, then at what it told others."""
+        effects = [effect for effect in step.effects if _log_of(node, effect) == self._log]
+        for effect in effects:
+            self._on_stored(node, effect)
+        if isinstance(step.interrupted, fx.Append) and step.interrupted.topic_partition == self._log:
+            self._append(node.replica_id, step.interrupted)  # Perhaps; what is there is seen at the next start.
+        if node.core is not None:
+            self._look(node, node.core.logs[self._log], is_whole=step.is_whole)
+        for effect in effects:
+            self._on_told(node, effect)
+
+    def _on_stored(self, node: Node, effect: fx.Effect) -> None:
+        match effect:
+            case fx.Append():
+                self._append(node.replica_id, effect)
+            case fx.Truncate(end_offset=end_offset):
+                self._truncate(node.replica_id, end_offset)
+            case fx.StoreQuorumState(state=state):
+                self._stored_epochs[node.replica_id] = state.leader_epoch
+            case _:
+                pass
+
+    def _on_told(self, node: Node, effect: fx.Effect) -> None:
+        match effect:
+            case fx.Reply(call_id=call_id, response=response):
+                self._on_reply(node.replica_id, node.requests[call_id], response)
+            case fx.ReplyWithRecords(call_id=call_id):
+                self._on_read(node, node.requests[call_id], effect)
+            case _:
+                pass
+
+    # --- logs -------------------------------------------------------------------------------------------------------
+
+    def _append(self, replica_id: ReplicaId, effect: fx.Append) -> None:
+        """LogMatching: records of one offset and epoch are the same everywhere, and so is everything before them."""
+        chain = self.chains[replica_id]
+        for batch in effect.batches:
+            link = self._links.setdefault((chain.last_link, batch.data), len(self._links) + 1)
+            known = self._link_of.setdefault((batch.base_offset, batch.leader_epoch), link)
+            if known != link:
+                _convict(
+                    "log-matching",
+                    f"replica {replica_id} has other records at offset {batch.base_offset} of epoch "
+                    f"{batch.leader_epoch}, or others before them, than another replica had",
+                )
+            chain.add(batch, link)
+
+    def _truncate(self, replica_id: ReplicaId, end_offset: Offset) -> None:
+        """Nobody drops what itself called committed."""
+        if end_offset < self._seen_high_watermark.get(replica_id, 0):
+            _convict(
+                "committed-truncated",
+                f"replica {replica_id} truncates to {end_offset}, its high watermark was "
+                f"{self._seen_high_watermark[replica_id]}",
+            )
+        self.chains[replica_id].truncate_to(end_offset)
+
+    # --- the replica after the step ---------------------------------------------------------------------------------
+
+    def _look(self, node: Node, log: QuorumLog, *, is_whole: bool) -> None:
+        """Look at the role and the high watermark.
+
+        After a step that was cut short, a leader's high watermark still counts, for it rests on earlier steps; all else
+        was never true outside the memory that is being lost.
+        """
+        role = log.role
+        if not is_whole:
+            pass
+        elif isinstance(role, Leader):
+            if self._led.get(node.replica_id) != log.epoch:
+                self._led[node.replica_id] = log.epoch
+                self._new_leader(node.replica_id, log.epoch)
+            self._check_quorum(node, log, role)
+        elif isinstance(role, Candidate):
+            self._vote(node.replica_id, log.epoch, node.replica_id)
+        if not is_whole and not isinstance(role, Leader):
+            return
+        high_watermark = log.log.high_watermark
+        if high_watermark is not None and high_watermark > self._seen_high_watermark[node.replica_id]:
+            self._seen_high_watermark[node.replica_id] = high_watermark
+            self._high_watermark(node, high_watermark)
+
+    def _new_leader(self, replica_id: ReplicaId, epoch: Epoch) -> None:
+        """SingleLeader, and LeaderCompleteness: it holds whatever was committed in the epochs before its own."""
+        if self._leaders.setdefault(epoch, replica_id) != replica_id:
+            _convict("single-leader", f"epoch {epoch} is led by replicas {self._leaders[epoch]} and {replica_id}")
+        before = bisect_left(self.committed.epochs, epoch)
+        if not before:
+            return
+        end_offset = self.committed.ends[before - 1]
+        if self.chains[replica_id].link_at(end_offset) != self.committed.links[before - 1]:
+            _convict(
+                "leader-completeness",
+                f"replica {replica_id} leads epoch {epoch} without the log that was committed up to {end_offset}",
+            )
+
+    def _check_quorum(self, node: Node, log: QuorumLog, role: Leader) -> None:
+        """A leader that no majority fetches from does not go on (KAFKA-15489)."""
+        silent_ms = log.quorum.check_quorum_timeout_ms
+        now_ms = node.now_ms
+        heard = sum(now_ms - progress.last_fetch_ms <= silent_ms for progress in role.voters.values())
+        if heard + 1 < self._majority:
+            _convict("check-quorum", f"replica {node.replica_id} leads epoch {log.epoch} on, {heard + 1} are with it")
+
+    def _high_watermark(self, node: Node, high_watermark: Offset) -> None:
+        """ConsistentCommittedData: what is committed is the same for all and for ever."""
+        chain, committed = self.chains[node.replica_id], self.committed
+        index = bisect_right(chain.ends, high_watermark)
+        if index and chain.ends[index - 1] != high_watermark:
+            _convict("committed-boundary", f"the high watermark {high_watermark} is inside a batch")
+        common = min(high_watermark, committed.end)
+        if chain.link_at(common) != committed.link_at(common):
+            _convict(
+                "consistent-committed-data",
+                f"replica {node.replica_id} has other records below its high watermark {high_watermark} than were "
+                "committed there",
+            )
+        if high_watermark > committed.end:
+            self._commit(chain, high_watermark)
+
+    def _commit(self, chain: Chain, high_watermark: Offset) -> None:
+        """CommittedIsDurable: a majority holds it, on the platter."""
+        start, end = bisect_right(chain.ends, self.committed.end), bisect_right(chain.ends, high_watermark)
+        link = chain.links[end - 1]
+        holding = [
+            replica_id
+            for replica_id, node in self._nodes.items()
+            if node.flushed_end.get(self._log, 0) >= high_watermark
+            and self.chains[replica_id].link_at(high_watermark) == link
+        ]
+        if len(holding) < self._majority:
+            _convict(
+                "committed-is-durable",
+                f"the high watermark reached {high_watermark}, which only replicas {holding} have on the platter",
+            )
+        self.committed.ends += chain.ends[start:end]
+        self.committed.epochs += chain.epochs[start:end]
+        self.committed.links += chain.links[start:end]
+
+    # --- answers ----------------------------------------------------------------------------------------------------
+
+    def _on_reply(self, replica_id: ReplicaId, request: m.Request, response: m.Response) -> None:
+        match request, response:
+            case m.VoteRequest(pre_vote=False), m.VoteResponse(vote_granted=True):
+                self._vote(replica_id, request.candidate_epoch, request.candidate_id)
+            case m.ProduceRequest(acks=-1), m.ProduceResponse(error=ErrorCode.NONE, base_offset=int(base_offset)):
+                if base_offset >= self.committed.end:
+                    _convict("acknowledged-is-committed", f"offset {base_offset} is acknowledged, not committed")
+
+    def _vote(self, voter: ReplicaId, epoch: Epoch, candidate: ReplicaId) -> None:
+        """One vote a voter and epoch, whatever happened to the voter in between."""
+        if self._votes.setdefault((voter, epoch), candidate) != candidate:
+            first = self._votes[voter, epoch]
+            _convict("one-vote", f"replica {voter} voted for {first} and for {candidate} in epoch {epoch}")
+
+    def _on_read(self, node: Node, request: m.Request, effect: fx.ReplyWithRecords) -> None:
+        """A consumer is shown committed records only, and only as they were written."""
+        if not isinstance(request, m.FetchRequest) or request.replica_id is not None:
+            return
+        data = node.stores[self._log].read(effect.start_offset, effect.end_offset, effect.max_bytes)
+        try:
+            batches = parse_batches(data)
+        except CorruptRecordError as error:
+            _convict("damage-served", f"replica {node.replica_id} served damaged records: {error}")
+        if batches and batches[-1].end_offset > self.committed.end:
+            _convict(
+                "uncommitted-read",
+                f"replica {node.replica_id} showed a consumer offset {batches[-1].end_offset - 1}; committed is what "
+                f"lies below {self.committed.end}",
+            )
+
+
+class Invariants:
+    """The promises of all logs of a world, as one observer."""
+
+    def __init__(self, logs: tuple[TopicPartition, ...], nodes: Mapping[ReplicaId, Node]) -> None:
+        self.logs = {log: LogInvariants(log, nodes) for log in logs}
+
+    def on_boot(self, node: Node, torn_bytes: int) -> None:
+        """See ``Observer``."""
+        for invariants in self.logs.values():
+            invariants.on_boot(node)
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """See ``Observer``."""
+        for invariants in self.logs.values():
+            invariants.on_step(node, step)
+
+    def on_down(self, node: Node, crash: Crash) -> None:
+        """A replica that halts by itself has seen what cannot be, unless its storage failed."""
+        if crash.cause.startswith("halt: ") and not node.storage_failed:
+            _convict("halted", f"replica {node.replica_id}: {crash.cause}")
+
+    def on_refused_start(self, node: Node, error: StorageError) -> None:
+        """See ``Observer``; the world judges it."""
+
+
+def _log_of(node: Node, effect: fx.Effect) -> TopicPartition | None:
+    match effect:
+        case fx.Reply(call_id=call_id) | fx.ReplyWithRecords(call_id=call_id):
+            return node.requests[call_id].topic_partition
+        case fx.Send(request=request):
+            return request.topic_partition
+        case fx.Halt():
+            return None
+        case _:
+            return effect.topic_partition
+
+
+def _convict(name: str, detail: str) -> NoReturn:
+    raise BrokenInvariantError(name, detail)

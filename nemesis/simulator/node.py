@@ -1,0 +1,403 @@
+"""One simulated machine with the replica process on it: the core's second driver.
+
+Owns what the server's driver owns in reality: the order of effects, the flushes, the timer, the calls that are owed an
+answer; and beside that how a process dies: between two effects, before a file operation, by a signal, with the power.
+It performs effects exactly as the server does and knows no rule of the protocol.
+
+A world hosts whatever the core can step: nothing here depends on what kind of log a topic-partition is.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Protocol, assert_never
+
+from nemesis.simulator.clock import NodeClock
+from nemesis.simulator.disk import NodeDisk, OpenDisk
+from nemesis.simulator.files import PowerLossError
+from nemesis.simulator.queue import US_PER_MS, EventQueue
+from nemesis.simulator.violations import BrokenInvariantError
+from replica.core import effects as fx
+from replica.core import events as ev
+from replica.core.messages import Request, Response
+from replica.core.replica import Replica
+from replica.ids import CallId, Offset, ReplicaId, TopicPartition
+from replica.storage import CorruptCheckpointError, CorruptLogError, LogStore, StorageError
+
+OnReply = Callable[[Response], None]
+STOP_GRACE_MS = 200
+"""How long a graceful stop waits between the resignation and the end of the process."""
+RECOVERY_POINT_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crash:
+    """How a process ended. ``performed`` of the ``effects`` of its last step were; both 0 outside a step."""
+
+    cause: str
+    performed: int = 0
+    effects: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step as it came to pass: the effects that were performed, and the one that was broken off, if one was.
+
+    ``is_whole`` says that all of them were performed. Otherwise what the core believes now was never true of anything
+    but its memory, which is lost. What an effect that was broken off has done is anybody's guess.
+    """
+
+    event: ev.Event
+    effects: tuple[fx.Effect, ...]
+    interrupted: fx.Effect | None
+    is_whole: bool
+
+
+class Surroundings(Protocol):
+    """What a node needs of its world."""
+
+    queue: EventQueue
+
+    def new_core(self, node: Node, opened: OpenDisk) -> Replica:
+        """A core for a process that begins now."""
+
+    def send(self, node: Node, effect: fx.Send) -> None:
+        """Take a request to a peer, and its answer back."""
+
+    def crash_point(self, node: Node, effects: int) -> int | None:
+        """After how many of a step's effects the process dies; None if it lives."""
+
+    def flush_us(self, node: Node) -> int:
+        """How long a flush takes that begins now."""
+
+    def on_boot(self, node: Node, torn_bytes: int) -> None:
+        """A process has opened its logs and is about to start; so much of a torn tail was cut off."""
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """A step was taken."""
+
+    def on_down(self, node: Node, crash: Crash) -> None:
+        """The process is gone."""
+
+    def on_refused_start(self, node: Node, error: StorageError) -> None:
+        """The storage would not open."""
+
+
+class Node:
+    """One machine: its disk and clock for ever, its process for one incarnation."""
+
+    def __init__(
+        self, replica_id: ReplicaId, world: Surroundings, disk: NodeDisk, clock: NodeClock, dice: Random
+    ) -> None:
+        self.replica_id = replica_id
+        self.disk = disk
+        self.clock = clock
+        self.dice = dice
+        self.incarnation = 0
+        self.core: Replica | None = None
+        self.is_paused = False
+        self.is_retired = False
+        """Whether its flushed data is known to be damaged, so that it never starts again."""
+        self.flushed_end: dict[TopicPartition, Offset] = {}
+        """What of each log is certainly on the platter, whether a process runs or not."""
+        self.requests: dict[CallId, Request] = {}
+        self.storage_failed = False
+        """Whether this process, or the last one, was told of a failure of its storage."""
+        self._world = world
+        self._open: OpenDisk | None = None
+        self._replies: dict[CallId, OnReply] = {}
+        self._last_call = 0
+        self._inbox: list[ev.Event] = []
+        self._timer_us: int | None = None
+        self._flushing: set[TopicPartition] = set()
+        self._wanted: dict[TopicPartition, Offset] = {}
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a process, paused or not."""
+        return self.core is not None
+
+    @property
+    def now_ms(self) -> int:
+        """What this machine's clock shows."""
+        return self.clock.now_ms(self._world.queue.now_us)
+
+    @property
+    def stores(self) -> Mapping[TopicPartition, LogStore]:
+        """The open logs of the process; none without one."""
+        return {} if self._open is None else self._open.stores
+
+    @property
+    def recovery_points(self) -> Mapping[TopicPartition, Offset]:
+        """Below what damage must be noticed, log by log."""
+        if self._open is None:
+            return {}
+        points = self._open.directory.recovery_points
+        return {log: points.get(log) or Offset(0) for log in self.stores}
+
+    # --- coming and going -------------------------------------------------------------------------------------------
+
+    def start(self) -> bool:
+        """Open the disk and let a process begin; whether it did. The power may go while it opens."""
+        assert self.core is None, self.replica_id
+        files = self.disk.files
+        cut_before = files.cut_bytes
+        try:
+            self._open = self.disk.open()
+        except PowerLossError:
+            self.disk.lose_power()
+            self._world.on_down(self, Crash(cause="power-in-start"))
+            return False
+        except StorageError as error:
+            self.is_retired = self.disk.is_damaged and isinstance(error, CorruptLogError | CorruptCheckpointError)
+            self._world.on_refused_start(self, error)
+            return False
+        self.incarnation += 1
+        self.storage_failed = False
+        self.flushed_end = {log: store.flushed_end_offset for log, store in self.stores.items()}
+        self.core = self._world.new_core(self, self._open)
+        self._world.on_boot(self, files.cut_bytes - cut_before)
+        self._after_ms(RECOVERY_POINT_MS, self._checkpoint)
+        self.submit(ev.Started())
+        return True
+
+    def kill(self, cause: str = "kill") -> None:
+        """End the process; what it wrote stays in the machine's memory."""
+        if self.core is not None:
+            self._end(Crash(cause=cause))
+
+    def lose_power(self, crash: Crash | None = None) -> None:
+        """End whatever runs, and lose what was not flushed."""
+        self._end(crash or Crash(cause="power"))
+
+    def stop(self) -> None:
+        """Resign, and after a while close everything cleanly."""
+        self.submit(ev.ResignRequested())
+        self._after_ms(STOP_GRACE_MS, self._close_cleanly)
+
+    def pause(self) -> None:
+        """Let the process stand still; what comes for it waits."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Let the process go on, with all that has come meanwhile."""
+        self.is_paused = False
+        inbox, self._inbox = self._inbox, []
+        for event in inbox:
+            self.submit(event)
+        self._arm_timer()
+
+    def jump_clock(self, by_ms: int) -> None:
+        """Let the clock leap ahead; what is due by it is due."""
+        self.clock.jump(by_ms)
+        self._arm_timer()
+
+    def _close_cleanly(self) -> None:
+        if self.is_paused:
+            self._after_ms(STOP_GRACE_MS, self._close_cleanly)
+            return
+        assert self._open is not None, self.replica_id
+        try:
+            self._open.close(clean=True)
+        except PowerLossError:
+            self.lose_power()
+        except StorageError:
+            self._end(Crash(cause="stop"))
+        else:
+            self.flushed_end = {log: store.flushed_end_offset for log, store in self.stores.items()}
+            self._end(Crash(cause="stop"))
+
+    def _end(self, crash: Crash) -> None:
+        if self._open is not None:
+            self.flushed_end |= {log: store.flushed_end_offset for log, store in self.stores.items()}
+            self._open.close(clean=False)
+        if crash.cause.startswith("power"):
+            self.disk.lose_power()
+        self.core, self._open, self.is_paused, self._timer_us = None, None, False, None
+        self._replies.clear()
+        self.requests.clear()
+        self._inbox.clear()
+        self._flushing.clear()
+        self._wanted.clear()
+        self._world.on_down(self, crash)
+
+    def _checkpoint(self) -> None:
+        try:
+            for store in self.stores.values():
+                store.checkpoint_recovery_point()
+        except PowerLossError:
+            self.lose_power()
+        except StorageError as error:
+            self.submit(ev.StorageFailed(reason=str(error)))
+        else:
+            self._after_ms(RECOVERY_POINT_MS, self._checkpoint)
+
+    def _after_ms(self, delay_ms: float, action: Callable[[], None]) -> None:
+        """Do something later, unless the process has ended by then."""
+        incarnation = self.incarnation
+
+        def later() -> None:
+            if self.core is not None and self.incarnation == incarnation:
+                action()
+
+        self._world.queue.after(int(delay_ms * US_PER_MS), later)
+
+    # --- stepping ---------------------------------------------------------------------------------------------------
+
+    def call(self, request: Request, on_reply: OnReply) -> None:
+        """Hand a request to the process; its answer, if one comes, goes to ``on_reply``."""
+        if self.core is None:
+            return
+        self._last_call += 1
+        call_id = CallId(self._last_call)
+        self.requests[call_id], self._replies[call_id] = request, on_reply
+        self.submit(ev.RequestReceived(call_id=call_id, request=request))
+
+    def submit(self, event: ev.Event) -> None:
+        """Step the core with ``event``, now or when the process goes on."""
+        if self.core is None:
+            return
+        if self.is_paused:
+            self._inbox.append(event)
+            return
+        self._step(event)
+        self._arm_timer()
+
+    def _step(self, event: ev.Event) -> None:
+        assert self.core is not None, self.replica_id
+        try:
+            effects = self.core.step(event, self.now_ms)
+        except AssertionError as error:
+            raise BrokenInvariantError("core-assertion", f"replica {self.replica_id}: {_where(error)}") from error
+        crash_point = self._world.crash_point(self, len(effects))
+        performed, failure = 0, None
+        try:
+            for effect in effects:
+                if performed == crash_point:
+                    break
+                self._perform(effect)
+                performed += 1
+        except PowerLossError:
+            crash_point, failure = None, "power-in-step"
+        except StorageError as error:
+            failure = str(error)
+        self._note(event, effects, performed, failure)
+        if failure == "power-in-step":
+            self.lose_power(Crash(cause=failure, performed=performed, effects=len(effects)))
+        elif failure is not None:
+            self._step(ev.StorageFailed(reason=failure))
+        elif crash_point is not None:
+            self._end(Crash(cause="crash-in-step", performed=performed, effects=len(effects)))
+        elif self.core is not None and self.core.halted is not None:
+            self._end(Crash(cause=f"halt: {self.core.halted}"))
+
+    def _note(self, event: ev.Event, effects: tuple[fx.Effect, ...], performed: int, failure: str | None) -> None:
+        """Tell of the step, and forget the calls that it answered."""
+        self.storage_failed |= isinstance(event, ev.StorageFailed)
+        done = effects[:performed]
+        step = Step(
+            event=event,
+            effects=done,
+            interrupted=None if failure is None else effects[performed],
+            is_whole=performed == len(effects),
+        )
+        self._world.on_step(self, step)
+        for effect in done:
+            if isinstance(effect, fx.Reply | fx.ReplyWithRecords):
+                del self.requests[effect.call_id]
+
+    def _perform(self, effect: fx.Effect) -> None:
+        match effect:
+            case fx.Send():
+                self._world.send(self, effect)
+            case fx.Reply(call_id=call_id, response=response):
+                self._reply(call_id, response)
+            case fx.ReplyWithRecords():
+                store = self.stores[effect.topic_partition]
+                records = store.read(effect.start_offset, effect.end_offset, effect.max_bytes)
+                self._reply(effect.call_id, replace(effect.response, records=records))
+            case fx.Append():
+                self.stores[effect.topic_partition].append(effect.batches)
+            case fx.Flush():
+                self._flush(effect.topic_partition, effect.end_offset)
+            case fx.StoreQuorumState():
+                self.stores[effect.topic_partition].store_quorum_state(effect.state)
+            case fx.StoreEpochs():
+                self.stores[effect.topic_partition].store_epochs(effect.entries)
+            case fx.Truncate(topic_partition=log, end_offset=end_offset):
+                assert log not in self._flushing, (log, "is truncated while a flush of it is owed")
+                # Once begun, some of it may be gone whatever happens.
+                self.flushed_end[log] = min(self.flushed_end[log], end_offset)
+                self.stores[log].truncate(end_offset)
+            case fx.Halt():
+                pass
+            case _:
+                assert_never(effect)
+
+    def _reply(self, call_id: CallId, response: Response) -> None:
+        self._replies.pop(call_id)(response)
+
+    # --- flushing, one at a time for each log -----------------------------------------------------------------------
+
+    def _flush(self, log: TopicPartition, end_offset: Offset) -> None:
+        if log in self._flushing:
+            self._wanted[log] = end_offset
+            return
+        self._flushing.add(log)
+        self._after_ms(self._world.flush_us(self) / US_PER_MS, lambda: self._finish_flush(log))
+
+    def _finish_flush(self, log: TopicPartition) -> None:
+        try:
+            end_offset = self.stores[log].flush()
+        except PowerLossError:
+            self.lose_power()
+            return
+        except StorageError as error:
+            self.submit(ev.StorageFailed(reason=str(error)))
+            return
+        self._flushing.discard(log)
+        self.flushed_end[log] = end_offset
+        wanted = self._wanted.pop(log, end_offset)
+        if wanted > end_offset:
+            self._flush(log, wanted)
+        self.submit(ev.Flushed(topic_partition=log, end_offset=end_offset))
+
+    # --- the timer --------------------------------------------------------------------------------------------------
+
+    def _arm_timer(self) -> None:
+        """See that the core is called by its deadline. A tick that comes too early only looks again."""
+        if self.core is None or self.is_paused:
+            return
+        deadline_ms = self.core.deadline_ms
+        if deadline_ms is None:
+            return
+        due_us = max(self.clock.world_us(deadline_ms), self._world.queue.now_us)
+        if self._timer_us is not None and self._timer_us <= due_us:
+            return
+        self._timer_us, incarnation = due_us, self.incarnation
+
+        def tick() -> None:
+            if self.core is None or self.incarnation != incarnation or self._timer_us != due_us:
+                return
+            self._timer_us = None
+            self._on_timer()
+
+        self._world.queue.at(due_us, tick)
+
+    def _on_timer(self) -> None:
+        assert self.core is not None, self.replica_id
+        if self.is_paused:
+            return
+        deadline_ms = self.core.deadline_ms
+        if deadline_ms is not None and self.now_ms >= deadline_ms:
+            self._step(ev.Ticked())
+        self._arm_timer()
+
+
+def _where(error: AssertionError) -> str:
+    """The clause that failed, by the function that states it, and its values."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.name}: {error}"

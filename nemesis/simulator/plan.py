@@ -1,0 +1,107 @@
+"""The schedule of a seed: what befalls a simulated cluster and when, in the same form as for live runs.
+
+Owns the drawing of a schedule from a climate. Whom a step hits is decided when it strikes, by the word in the schedule
+and the step's own dice. Damage is bounded here: never more machines than a cluster can lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import assert_never
+
+from nemesis.faults.shapes import Shape
+from nemesis.faults.targets import Role, Target
+from nemesis.faults.values import (
+    Clog,
+    CutClients,
+    DamageDisk,
+    FailDisk,
+    Fault,
+    FillDisk,
+    JumpClock,
+    Kill,
+    Partition,
+    Pause,
+    PowerLoss,
+    SlowDisk,
+    Stop,
+)
+from nemesis.schedule import Heal, Inject, Schedule, Step
+from nemesis.simulator.climate import Climate, Weather
+
+FIRST_FAULT_MS = 1500
+_ABOUT_ONE = (Shape.ISOLATE, Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF, Shape.BRIDGE)
+_FEW = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.ONE, Role.MINORITY)
+_ANY = (*_FEW, Role.MAJORITY, Role.ALL)
+
+
+def draw_schedule(climate: Climate, random: Random, *, time_limit_s: float) -> Schedule:
+    """Faults of the climate's weather with calm between them, sometimes several at once."""
+    steps = sorted(_steps(climate, random, int(time_limit_s * 1000)), key=lambda step: step.at_s)
+    return Schedule(name="simulated", time_limit_s=time_limit_s, steps=tuple(steps))
+
+
+def _steps(climate: Climate, random: Random, end_ms: int) -> Iterator[Step]:
+    at_ms, fault_id = FIRST_FAULT_MS, 0
+    damages_left = (climate.voters - 1) // 2
+    while climate.weather and at_ms < end_ms:
+        kind = random.choice(climate.weather)
+        until_ms = min(at_ms + random.randint(*climate.fault_ms), end_ms)
+        if kind is not Weather.DAMAGE or damages_left:
+            damages_left -= kind is Weather.DAMAGE
+            fault = draw_fault(kind, climate, random)
+            draw = random.getrandbits(32)
+            yield Step(at_s=at_ms / 1000, action=Inject(fault_id=fault_id, fault=fault, draw=draw))
+            yield Step(at_s=until_ms / 1000, action=Heal(fault_id=fault_id))
+            fault_id += 1
+        if random.random() >= climate.overlap:
+            at_ms = until_ms
+        at_ms += random.randint(*climate.calm_ms)
+
+
+def draw_fault(kind: Weather, climate: Climate, random: Random) -> Fault:
+    """Any fault of this kind."""
+    match kind:
+        case Weather.PARTITION:
+            return _partition(climate, random)
+        case Weather.KILL:
+            return Kill(target=random.choice(_ANY))
+        case Weather.PAUSE:
+            return Pause(target=random.choice(_ANY))
+        case Weather.POWER:
+            return PowerLoss(target=random.choice((*_ANY, Role.ALL)))
+        case Weather.STOP:
+            return Stop(target=random.choice(_FEW))
+        case Weather.CLOG:
+            shape, target = _shape(climate, random)
+            return Clog(shape=shape, target=target)
+        case Weather.CLOCK:
+            return JumpClock(target=random.choice(_ANY), by_ms=random.choice((100, 1_000, 10_000)))
+        case Weather.SPACE:
+            return FillDisk(target=random.choice(_FEW))
+        case Weather.SLOW_DISK:
+            return SlowDisk(target=random.choice(_ANY), factor=random.choice((5, 30)))
+        case Weather.IO_ERROR:
+            return FailDisk(target=random.choice(_FEW), call=random.choice(("fsync", "pwrite", "pread", "rename")))
+        case Weather.DAMAGE:
+            return DamageDisk(target=random.choice(_ONE), how=random.choice(("flip", "zero", "misdirect")))
+        case _:
+            assert_never(kind)
+
+
+_ONE = (Role.LEADER, Role.FOLLOWER, Role.ONE)
+
+
+def _partition(climate: Climate, random: Random) -> Fault:
+    if random.random() < 0.1:
+        return CutClients(target=random.choice((Role.LEADER, Role.ONE)))
+    shape, target = _shape(climate, random)
+    return Partition(shape=shape, target=target)
+
+
+def _shape(climate: Climate, random: Random) -> tuple[Shape, Target]:
+    """A shape, and whom it is about. A ring of majorities and a bridge need three machines."""
+    shapes = tuple(Shape) if climate.voters >= 3 else (Shape.ISOLATE, Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF)
+    shape = random.choice(shapes)
+    return shape, random.choice((Role.LEADER, Role.LEADER, Role.FOLLOWER)) if shape in _ABOUT_ONE else Role.NOBODY

@@ -1,0 +1,57 @@
+"""What a simulated run leaves for its judges: the same three tables as a run against processes.
+
+Owns the rows while the run goes on, and their Arrow tables at its end. The values are those of ``nemesis.history``, so
+that one set of checks judges both kinds of run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, HistoryEvent, ReplicaEvent, ReplicaLogBatch
+from nemesis.simulator.queue import EventQueue
+
+
+class Record:
+    """The history of one run, the events that its replicas had, and their final logs."""
+
+    def __init__(self, queue: EventQueue, topic_partition: str) -> None:
+        self.history: list[HistoryEvent] = []
+        self.events: list[ReplicaEvent] = []
+        self.logs: list[ReplicaLogBatch] = []
+        self.topic_partition = topic_partition
+        self._queue = queue
+
+    def client(self, process: int, kind: EventType, f: str, **fields: Any) -> None:
+        """An operation of a client begins or ends. ``fields`` are those of ``HistoryEvent``."""
+        self._add(process, kind, f, topic_partition=self.topic_partition, **fields)
+
+    def nemesis(self, kind: EventType, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
+        """A fault begins (invoke), was done (info) or could not be (fail)."""
+        self._add(NEMESIS_PROCESS, kind, f, detail=json.dumps(detail), error=error)
+
+    def harness(self, kind: EventType, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
+        """The harness waits for something or reads it."""
+        self._add(HARNESS_PROCESS, kind, f, detail=json.dumps(detail), error=error)
+
+    def replica(self, replica_id: int, event: str, *, epoch: int | None = None, offset: int | None = None) -> None:
+        """A replica had something happen to it."""
+        self.events.append(
+            ReplicaEvent(
+                time_ns=self._queue.now_us * 1000,
+                replica_id=replica_id,
+                event=event,
+                epoch=epoch,
+                offset=offset,
+                topic_partition=self.topic_partition,
+            )
+        )
+
+    def _add(self, process: int, kind: EventType, f: str, **fields: Any) -> None:
+        self.history.append(
+            HistoryEvent(
+                index=len(self.history), time_ns=self._queue.now_us * 1000, process=process, type=kind, f=f, **fields
+            )
+        )

@@ -1,0 +1,248 @@
+"""One simulated run, from its seed to its verdict.
+
+Owns the phases: a hostile time, then healing, then a bounded time to recover, then everything is read and judged. A run
+is a function of its options and of nothing else. Whatever is found first ends it: an invariant that broke (the judge
+that watches), a cluster that did not recover (liveness), or an anomaly in the history (the judge of live runs).
+
+Source: TigerBeetle's VOPR (safety, then liveness); Kafka's ``RaftEventSimulationTest``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from nemesis.checks.verdict import RunCounts, Verdict, decide
+from nemesis.history import Kind, ReplicaLogBatch, table_of
+from nemesis.pipeline.local import judge_tables
+from nemesis.schedule import Schedule
+from nemesis.simulator.census import Census
+from nemesis.simulator.clients import Clients, Process
+from nemesis.simulator.climate import Climate, draw_climate
+from nemesis.simulator.injector import SimulatedInjector
+from nemesis.simulator.invariants import Invariants
+from nemesis.simulator.node import Node
+from nemesis.simulator.plan import draw_schedule
+from nemesis.simulator.queue import US_PER_S
+from nemesis.simulator.record import Record
+from nemesis.simulator.violations import BrokenInvariantError, Violation
+from nemesis.simulator.world import LOG, Observer, World
+from nemesis.variants.catalogue import BUILT
+from replica.core.quorum.roles import Follower, Leader
+from replica.core.rules import Rules
+from replica.records import RecordBatch, decode_records, parse_batches
+from replica.records.batch import CRC_AT
+
+TIME_LIMIT_S = 60.0
+HOSTILE_SHARE = 0.75
+"""How much of the time limit is hostile; the rest, and if need be more, is for recovering."""
+RECOVERY_S_MAX = 60.0
+"""How long a healed cluster may take until it serves and agrees: some election timeouts and one catching up."""
+LOOK_MS = 50
+ACTIONS_MAX = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimOptions:
+    """What a run is a function of. ``climate`` and ``schedule`` are drawn from the seed where they are absent.
+
+    ``values`` bounds how many values clients append, absent for no bound (shrinking lowers it).
+    """
+
+    seed: int
+    time_limit_s: float = TIME_LIMIT_S
+    variant: str | None = None
+    climate: Climate | None = None
+    schedule: Schedule | None = None
+    values: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a run. ``rare`` counts what happened seldom, by name; ``reasons`` say why the verdict is what it is.
+
+    ``violation`` is what the run was convicted of first; absent unless the verdict is invalid.
+    """
+
+    seed: int
+    verdict: Verdict
+    violation: Violation | None
+    reasons: tuple[str, ...]
+    rare: Mapping[str, int]
+    simulated_ms: int
+    steps: int
+    acknowledged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run that is over: its outcome, and what it recorded, for whoever wants to write or show it."""
+
+    outcome: Outcome
+    record: Record
+    counts: RunCounts
+    anomalies: Sequence[Mapping[str, object]] = ()
+    options: SimOptions = field(default_factory=lambda: SimOptions(seed=0))
+
+
+def resolved(options: SimOptions) -> SimOptions:
+    """The same run with its climate and its schedule written out."""
+    climate = options.climate or draw_climate(Random(f"{options.seed} climate"))
+    schedule = options.schedule or draw_schedule(
+        climate, Random(f"{options.seed} schedule"), time_limit_s=options.time_limit_s * HOSTILE_SHARE
+    )
+    return replace(options, climate=climate, schedule=schedule)
+
+
+def simulate(options: SimOptions, observers: Sequence[Observer] = ()) -> Run:
+    """Run it, and judge it. ``observers`` watch beside the judges; they see a step before it is judged."""
+    return _Simulation(resolved(options), observers).run()
+
+
+class _Simulation:
+    def __init__(self, options: SimOptions, observers: Sequence[Observer]) -> None:
+        assert options.climate is not None, options
+        assert options.schedule is not None, options
+        self._options = options
+        self._schedule = options.schedule
+        rules = Rules if options.variant is None else BUILT[options.variant].rules
+        self.world = world = World(seed=options.seed, climate=options.climate, rules=rules)
+        self.record = Record(world.queue, str(LOG))
+        self.census = Census(self.record)
+        self.invariants = Invariants(world.logs, world.nodes)
+        world.observers += [*observers, self.census, self.invariants]
+        self.clients = Clients(
+            world, self.record, options.climate, Random(f"{options.seed} clients"), values_max=options.values
+        )
+        self.injector = SimulatedInjector(world, self.record)
+
+    def run(self) -> Run:
+        """All phases, or as many as there are before something breaks."""
+        try:
+            self._break_and_use()
+            self._heal()
+            self._recover()
+            self._read_everything()
+        except BrokenInvariantError as error:
+            return self._convicted(Violation(name=error.name, detail=error.detail, at_ms=self.world.now_ms))
+        return self._judged()
+
+    # --- phases -----------------------------------------------------------------------------------------------------
+
+    def _break_and_use(self) -> None:
+        self.world.start_all()
+        self.clients.start()
+        self.injector.put_down(self._schedule)
+        self._pass_time(self._schedule.time_limit_s)
+
+    def _heal(self) -> None:
+        self.injector.heal_all()
+        calm = replace(self.world.climate, loss=0, spike=0, duplication=0, crash_in_step=0, power_in_step=0)
+        self.world.climate = self.world.network.climate = calm
+
+    def _recover(self) -> None:
+        """Liveness: within bounds somebody leads, a write is acknowledged, and all replicas agree."""
+        before = self.clients.acknowledged
+        self._wait_until(lambda: self.clients.acknowledged > before, "no write was acknowledged")
+        self._pass_time(max(0.0, self._options.time_limit_s - self.world.now_us / US_PER_S))
+        self.clients.is_stopped = True
+        self._wait_until(lambda: has_converged(self.world), "the replicas did not agree")
+
+    def _read_everything(self) -> None:
+        reader = Process(self.clients, position=0)
+        reader.read_to_the_end(claim_end=True)
+        self._wait_until(lambda: reader.has_read_to_the_end, "the log could not be read to its end")
+        for node in self.world.up():
+            self.record.logs += log_rows(node)
+
+    def _wait_until(self, condition: Callable[[], bool], otherwise: str) -> None:
+        end_us = self.world.now_us + int(RECOVERY_S_MAX * US_PER_S)
+        while not condition():
+            if self.world.now_us >= end_us:
+                raise BrokenInvariantError("liveness", f"{otherwise} within {RECOVERY_S_MAX} s of a healed world")
+            self._pass_time(LOOK_MS / 1000)
+
+    def _pass_time(self, seconds: float) -> None:
+        self.world.queue.run_until(self.world.now_us + int(seconds * US_PER_S))
+        if self.world.queue.happened > ACTIONS_MAX:
+            raise BrokenInvariantError("liveness", f"more than {ACTIONS_MAX} things happened: somebody goes in circles")
+
+    # --- judgement --------------------------------------------------------------------------------------------------
+
+    def _convicted(self, violation: Violation) -> Run:
+        reasons = (f"{violation.name}: {violation.detail}",)
+        return self._over(Verdict.INVALID, violation, reasons, RunCounts(), ())
+
+    def _judged(self) -> Run:
+        record = self.record
+        tables = (
+            table_of(kind, rows)
+            for kind, rows in ((Kind.HISTORY, record.history), (Kind.LOGS, record.logs), (Kind.EVENTS, record.events))
+        )
+        counts, anomalies = judge_tables(f"{self._options.seed}", *tables, whole=True)
+        decision = decide(counts=counts, anomalies=anomalies, complete=True, problems=())
+        violation = None
+        if decision.verdict is Verdict.INVALID:
+            first = anomalies[0]
+            violation = Violation(name=first["anomaly"], detail=first["detail"], at_ms=self.world.now_ms)
+        return self._over(decision.verdict, violation, decision.reasons, counts, anomalies)
+
+    def _over(
+        self,
+        verdict: Verdict,
+        violation: Violation | None,
+        reasons: tuple[str, ...],
+        counts: RunCounts,
+        anomalies: Sequence[Mapping[str, object]],
+    ) -> Run:
+        self.census.finish()
+        outcome = Outcome(
+            seed=self._options.seed,
+            verdict=verdict,
+            violation=violation,
+            reasons=reasons,
+            rare={name.value: count for name, count in sorted(self.census.counts.items()) if count},
+            simulated_ms=self.world.now_ms,
+            steps=self.census.steps,
+            acknowledged=self.clients.acknowledged,
+        )
+        return Run(outcome=outcome, record=self.record, counts=counts, anomalies=anomalies, options=self._options)
+
+
+def has_converged(world: World) -> bool:
+    """Whether every machine that can run does, all follow one leader, and all of its log is everywhere and committed."""
+    logs = [node.core.logs[LOG] for node in world.up() if node.core is not None]
+    if len(logs) < sum(not node.is_retired for node in world.nodes.values()):
+        return False
+    return (
+        sum(isinstance(log.role, Leader) for log in logs) == 1
+        and all(isinstance(log.role, Leader | Follower) for log in logs)
+        and len({log.epoch for log in logs}) == 1
+        and len({log.log.log_end_offset for log in logs}) == 1
+        and all(log.high_watermark == log.log.log_end_offset for log in logs)
+    )
+
+
+def log_rows(node: Node) -> list[ReplicaLogBatch]:
+    """What one machine's log holds in the end, read from its disk."""
+    assert node.core is not None, node.replica_id
+    store, log = node.stores[LOG], node.core.logs[LOG].log
+    batches = parse_batches(store.read(store.log_start_offset, store.log_end_offset, 1 << 30))
+
+    def row(batch: RecordBatch) -> ReplicaLogBatch:
+        return ReplicaLogBatch(
+            replica_id=node.replica_id,
+            topic_partition=str(LOG),
+            base_offset=batch.base_offset,
+            last_offset=batch.end_offset - 1,
+            leader_epoch=batch.leader_epoch,
+            crc=int.from_bytes(batch.data[CRC_AT : CRC_AT + 4]),
+            is_control=batch.is_control,
+            values=None if batch.is_control else tuple(int(record.value or b"-1") for record in decode_records(batch)),
+            high_watermark=log.high_watermark,
+            log_end_offset=store.log_end_offset,
+            complete=True,
+        )
+
+    return [row(batch) for batch in batches]

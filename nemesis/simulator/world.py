@@ -1,0 +1,236 @@
+"""A cluster in one thread: machines, their network, virtual time, and whoever watches.
+
+Owns the machines and the way of messages between them and to clients. It performs faults when told and decides nothing:
+what happens when is the schedule's and the climate's business, what it means is the observers'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol
+
+from nemesis.faults.links import CLIENTS
+from nemesis.simulator.climate import Climate
+from nemesis.simulator.clock import NodeClock
+from nemesis.simulator.disk import CLUSTER_ID, NodeDisk, OpenDisk
+from nemesis.simulator.network import Network
+from nemesis.simulator.node import Crash, Node, Step
+from nemesis.simulator.queue import US_PER_MS, EventQueue
+from nemesis.simulator.violations import BrokenInvariantError
+from replica.core import effects as fx
+from replica.core import events as ev
+from replica.core.config import QuorumConfig, ReplicaConfig
+from replica.core.messages import Request, Response
+from replica.core.replica import Replica
+from replica.core.rules import Rules
+from replica.ids import CorrelationId, ReplicaId, TopicPartition
+from replica.storage import CorruptCheckpointError, CorruptLogError, StorageError
+
+LOG = TopicPartition("log", 0)
+RESTART_MS = (200, 3000)
+"""How long a supervisor waits before it starts a process that ended by itself."""
+REFUSED_MS = 1
+"""How soon a sender learns that nobody listens."""
+
+
+class Observer(Protocol):
+    """Whoever watches a world. Each call comes after the fact."""
+
+    def on_boot(self, node: Node, torn_bytes: int) -> None:
+        """A process has opened its logs, cut so much of a torn tail, and is about to start."""
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """A step was taken."""
+
+    def on_down(self, node: Node, crash: Crash) -> None:
+        """A process has ended."""
+
+    def on_refused_start(self, node: Node, error: StorageError) -> None:
+        """A process could not open its storage."""
+
+
+class World:
+    """``climate.voters`` machines with ids from 1. Every random choice comes from ``seed``."""
+
+    def __init__(
+        self,
+        *,
+        seed: int | str,
+        climate: Climate,
+        rules: Callable[[], Rules] = Rules,
+        logs: Sequence[TopicPartition] = (LOG,),
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.queue = EventQueue()
+        self.climate = climate
+        self.logs = tuple(logs)
+        self.observers = list(observers)
+        self.network = Network(self.queue, climate, f"{seed}")
+        self._seed = seed
+        self._rules = rules
+        self._held_down: dict[ReplicaId, set[int]] = {}
+        voters = tuple(ReplicaId(number) for number in range(1, climate.voters + 1))
+        self.nodes = {voter: self._new_node(voter) for voter in voters}
+        self._quorum = QuorumConfig(
+            election_timeout_ms=climate.election_timeout_ms,
+            election_backoff_max_ms=climate.election_timeout_ms,
+            fetch_timeout_ms=climate.fetch_timeout_ms,
+            request_timeout_ms=climate.fetch_timeout_ms,
+            fetch_max_wait_ms=climate.fetch_max_wait_ms,
+            truncate_on_fetch=climate.truncate_on_fetch,
+        )
+
+    def _new_node(self, replica_id: ReplicaId) -> Node:
+        dice = Random(f"{self._seed} node {replica_id}")
+        drift_ppm = self.climate.drift_ppm
+        clock = NodeClock(offset_ms=dice.randrange(1_000_000), drift_ppm=dice.randint(-drift_ppm, drift_ppm))
+        return Node(replica_id, self, NodeDisk(replica_id, self.logs, dice), clock, dice)
+
+    @property
+    def now_us(self) -> int:
+        """The world's time, in microseconds since it began."""
+        return self.queue.now_us
+
+    @property
+    def now_ms(self) -> int:
+        """The world's time, in whole milliseconds since it began."""
+        return self.queue.now_us // US_PER_MS
+
+    def up(self) -> list[Node]:
+        """The machines with a process on them."""
+        return [node for node in self.nodes.values() if node.is_up]
+
+    def start_all(self) -> None:
+        """Begin, in the order of ids."""
+        for node in self.nodes.values():
+            self._start(node)
+
+    # --- holding machines down --------------------------------------------------------------------------------------
+
+    def hold_down(self, replica_id: ReplicaId, key: int) -> None:
+        """Let nobody start this machine until it is released under the same key."""
+        self._held_down.setdefault(replica_id, set()).add(key)
+
+    def release(self, replica_id: ReplicaId, key: int) -> None:
+        """Take a hold back; with the last one gone, the process starts."""
+        self._held_down.get(replica_id, set()).discard(key)
+        self._start(self.nodes[replica_id])
+
+    def _start(self, node: Node) -> None:
+        if not node.is_up and not node.is_retired and not self._held_down.get(node.replica_id):
+            node.start()
+
+    def _supervise(self, node: Node) -> None:
+        self.queue.after(node.dice.randint(*RESTART_MS) * US_PER_MS, lambda: self._start(node))
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    def send(self, node: Node, effect: fx.Send) -> None:
+        """Carry a request to a peer and its answer back; exactly one of answer and failure reaches the sender."""
+        source, target, correlation_id = node.replica_id, effect.replica_id, effect.correlation_id
+        incarnation = node.incarnation
+        outstanding: set[CorrelationId] = {correlation_id}
+
+        def back(event: ev.ResponseReceived | ev.SendFailed) -> None:
+            if correlation_id in outstanding and node.incarnation == incarnation:
+                outstanding.discard(correlation_id)
+                node.submit(event)
+
+        failed = ev.SendFailed(correlation_id=correlation_id, replica_id=target)
+
+        def answer(response: Response) -> None:
+            event = ev.ResponseReceived(
+                correlation_id=correlation_id,
+                replica_id=target,
+                response=response,  # type: ignore[arg-type]
+            )
+            self.network.deliver(target, source, lambda: back(event))
+
+        def arrive() -> None:
+            peer = self.nodes[target]
+            if peer.is_up:
+                peer.call(effect.request, answer)
+            elif self.climate.refuses:
+                self.network.deliver(target, source, lambda: back(failed))
+
+        self.network.deliver(source, target, arrive)
+        self.queue.after(effect.timeout_ms * US_PER_MS, lambda: back(failed))
+
+    def ask(self, target: ReplicaId, request: Request, on_reply: Callable[[Response | None], None]) -> None:
+        """Let a client ask a node; ``on_reply`` gets the answer, or None at once from a machine without a process.
+
+        A lost message gets no answer at all: waiting is the client's business.
+        """
+
+        def answer(response: Response | None) -> None:
+            self.network.deliver(target, CLIENTS, lambda: on_reply(response))
+
+        def arrive() -> None:
+            node = self.nodes[target]
+            if node.is_up:
+                node.call(request, answer)
+            elif self.climate.refuses:
+                answer(None)
+
+        self.network.deliver(CLIENTS, target, arrive)
+
+    # --- what nodes need (Surroundings) -----------------------------------------------------------------------------
+
+    def new_core(self, node: Node, opened: OpenDisk) -> Replica:
+        """A core on what was recovered, with dice of its own for each incarnation."""
+        return Replica(
+            config=ReplicaConfig(
+                cluster_id=CLUSTER_ID,
+                replica_id=node.replica_id,
+                directory_id=opened.directory.directory_id,
+                voters=tuple(self.nodes),
+                quorum=self._quorum,
+            ),
+            logs=opened.recovered,
+            random=Random(f"{self._seed} core {node.replica_id} {node.incarnation}"),
+            rules=self._rules(),
+        )
+
+    def crash_point(self, node: Node, effects: int) -> int | None:
+        """Throw the dice for a death between two effects, or before a file operation of this step."""
+        climate = self.climate
+        if not effects:
+            return None
+        if climate.power_in_step and node.dice.random() < climate.power_in_step:
+            node.disk.endanger(6)
+        if climate.crash_in_step and node.dice.random() < climate.crash_in_step:
+            return node.dice.randrange(effects + 1)
+        return None
+
+    def flush_us(self, node: Node) -> int:
+        """Draw how long a flush takes."""
+        low_ms, high_ms = self.climate.flush_ms
+        return int((low_ms + (high_ms - low_ms) * node.dice.random()) * US_PER_MS * node.disk.slow_factor)
+
+    def on_boot(self, node: Node, torn_bytes: int) -> None:
+        """Tell the observers."""
+        for observer in self.observers:
+            observer.on_boot(node, torn_bytes)
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """Tell the observers."""
+        for observer in self.observers:
+            observer.on_step(node, step)
+
+    def on_down(self, node: Node, crash: Crash) -> None:
+        """Tell the observers, and have the process started again some time, unless somebody holds it down."""
+        for observer in self.observers:
+            observer.on_down(node, crash)
+        self._supervise(node)
+
+    def on_refused_start(self, node: Node, error: StorageError) -> None:
+        """Tell the observers, and try again some time. Data that was flushed and is gone without damage convicts."""
+        for observer in self.observers:
+            observer.on_refused_start(node, error)
+        if isinstance(error, _LOST) and not node.is_retired:
+            raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}")
+        self._supervise(node)
+
+
+_LOST = (CorruptLogError, CorruptCheckpointError)
