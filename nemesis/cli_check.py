@@ -6,6 +6,7 @@ Owns how a run is named on the command line: by its folder, or by a link to it s
 from __future__ import annotations
 
 from pathlib import Path
+from typing import assert_never
 
 import click
 
@@ -47,12 +48,23 @@ def export(folder: Path, output: Path | None) -> None:
 
 @click.command("list-variants")
 def list_variants() -> None:
-    """List the wrong protocols: name, what is wrong, schedule, and the anomaly that convicts it."""
-    from nemesis.variants.registry import VARIANTS
+    """List the wrong protocols: what is wrong, the invariant that breaks, and how each is run or why it is not."""
+    from nemesis.variants.catalogue import ALL
+    from nemesis.variants.mutant import DirectedVariant, Equivalent, Pending, Variant
 
-    for variant in VARIANTS.values():
-        click.echo(f"{variant.name}\n  {variant.summary}\n  overrides the rule {variant.overrides}")
-        click.echo(f"  schedule {variant.schedule.name}, convicted of {variant.convicted_of}")
+    for mutant in ALL:
+        click.echo(f"{mutant.id} {mutant.name} ({mutant.origin})\n  {mutant.summary}\n  breaks {mutant.breaks}")
+        match mutant:
+            case Variant():
+                click.echo(f"  overrides the rule {mutant.overrides}")
+                if isinstance(mutant, DirectedVariant):
+                    click.echo(f"  schedule {mutant.schedule.name}, convicted of {mutant.convicted_of}")
+            case Pending():
+                click.echo(f"  pending: waits for {mutant.waits_for}")
+            case Equivalent():
+                click.echo(f"  not built, nothing would show: {mutant.reason}")
+            case _:
+                assert_never(mutant)
 
 
 def _check_is_run(folder: Path) -> None:

@@ -21,7 +21,7 @@ from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, mast
 from nemesis.cli_progress import progress_shown
 from nemesis.faults.directed import DEMO, DIRECTED
 from nemesis.schedule import Package, Schedule, random_schedule, schedule_from_json
-from nemesis.variants.registry import VARIANTS
+from nemesis.variants.catalogue import BUILT, DIRECTED_VARIANTS
 
 if TYPE_CHECKING:
     from nemesis.runner import RunOptions
@@ -68,7 +68,7 @@ def _schedule(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--workload", type=click.Choice(["append"]), default="append", show_default=True)
 @click.option("--nemesis", callback=_packages, metavar="NAMES", help="partition, kill, pause; or none. [default: all]")
 @click.option("--schedule", callback=_schedule, metavar="NAME", help="A directed schedule, or a stored schedule.json.")
-@click.option("--variant", type=click.Choice(sorted(VARIANTS)), help="Run a wrong protocol; see list-variants.")
+@click.option("--variant", type=click.Choice(sorted(BUILT)), help="Run a wrong protocol; see list-variants.")
 @click.option("--time-limit", type=click.FloatRange(1, 86_400), help="Seconds of workload. [default: 30]")
 @click.option("--seed", type=click.IntRange(min=0), help="Decides the schedule. [default: drawn and shown]")
 @click.option("--concurrency", type=click.IntRange(1, 1000), default=10, show_default=True)
@@ -135,7 +135,7 @@ def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[Pa
     if asked is not None and packages is not None:
         raise click.UsageError("--schedule and --nemesis exclude each other: a schedule says which faults there are")
     if asked is None and packages is None and given["variant"] is not None:
-        asked = VARIANTS[given["variant"]].schedule
+        asked = _directed_schedule(given["variant"])
     time_limit_s: float | None = given["time_limit"]
     if asked is not None:
         return asked if time_limit_s is None else _lasting(asked, time_limit_s), ()
@@ -145,6 +145,16 @@ def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[Pa
         return random_schedule(seed=seed, packages=chosen, time_limit_s=limit_s), chosen
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+
+
+def _directed_schedule(variant: str) -> Schedule:
+    """The schedule that brings a variant's wrong rule about; click.UsageError if no live schedule is known to."""
+    if variant not in DIRECTED_VARIANTS:
+        raise click.UsageError(
+            f"no directed schedule brings {variant} about: simulate it with nemesis sim --variant {variant}, or give "
+            f"--schedule or --nemesis. Variants with a schedule of their own: {', '.join(sorted(DIRECTED_VARIANTS))}"
+        )
+    return DIRECTED_VARIANTS[variant].schedule
 
 
 def _lasting(schedule: Schedule, time_limit_s: float) -> Schedule:

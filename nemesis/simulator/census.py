@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.record import Record
-from nemesis.simulator.world import LOG
+from nemesis.simulator.world import LOG, Observer
 from replica.core import effects as fx
 from replica.core.quorum.roles import Candidate, Leader, Resigned
 from replica.ids import Epoch, ReplicaId
@@ -33,7 +33,7 @@ class Rare(StrEnum):
     DAMAGE_DETECTED = "damage-detected"
 
 
-class Census:
+class Census(Observer):
     """Counts ``Rare`` events of one world, and records elections and truncations."""
 
     def __init__(self, record: Record) -> None:

@@ -56,7 +56,7 @@ class Clients:
         self.dice = dice
         self.acknowledged = 0
         self.is_stopped = False
-        self._values_max = values_max
+        self.values_max = values_max
         self._next_value = 1
         self._next_process = 0
 
@@ -68,7 +68,7 @@ class Clients:
     @property
     def has_values(self) -> bool:
         """Whether there are values left to append."""
-        return self._values_max is None or self._next_value <= self._values_max
+        return self.values_max is None or self._next_value <= self.values_max
 
     def new_value(self) -> int:
         """A value that nobody had before."""
@@ -243,7 +243,7 @@ class Process:
 
 
 def _read(response: m.FetchResponse, position: int) -> Read:
-    """What a fetch brought from ``position`` on. Damaged records in an answer convict: replicas check what they read."""
+    """What a fetch brought from ``position`` on. Damaged records convict, for replicas check what they read."""
     assert response.high_watermark is not None, response
     try:
         batches = parse_batches(response.records)

@@ -9,7 +9,7 @@ Source: Groce et al., "Swarm Testing" (ISSTA 2012); TigerBeetle's VOPR.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
@@ -40,9 +40,13 @@ class Climate:
     ``spike`` is the share of messages that take up to ``spike_ms``. ``ordered`` keeps the messages of a link in their
     order, as one connection would. ``refuses`` tells a sender at once that nobody listens, instead of by silence.
     ``crash_in_step`` is how often a process dies between two effects, ``power_in_step`` how often the machine dies
-    before some file operation of a step. ``drift_ppm`` bounds how far clocks run from true. ``weather`` is what the
-    schedule may do, with ``calm_ms`` between and ``fault_ms`` the length of each fault. ``rate`` is operations a second
-    of all ``concurrency`` clients together, ``appends`` the share of appends among them.
+    before some file operation of a step. ``ambush`` is how often a new leader is struck right after its election.
+    ``lying`` is how often a disk says that the log is flushed when it is not: no protocol survives that unharmed, so no
+    seed draws it; what is judged then is whether a replica that knows better stops. ``drift_ppm`` bounds how far clocks
+    run from true. ``weather`` is what the schedule may do, with ``calm_ms`` between and ``fault_ms`` the length of each
+    fault. ``rate`` is operations a second of all ``concurrency`` clients together, ``appends`` the share of appends
+    among them. A supervisor starts a process that ended by itself after ``restart_ms``. ``fetch_max_bytes`` of 1 makes
+    every fetch bring one batch.
     """
 
     voters: int = 3
@@ -56,6 +60,8 @@ class Climate:
     flush_ms: tuple[float, float] = (0.5, 4.0)
     crash_in_step: float = 0.0
     power_in_step: float = 0.0
+    ambush: float = 0.0
+    lying: float = 0.0
     drift_ppm: int = 0
     weather: tuple[Weather, ...] = ()
     calm_ms: tuple[int, int] = (500, 5000)
@@ -67,6 +73,8 @@ class Climate:
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
     fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 1 << 20
+    restart_ms: tuple[int, int] = (200, 3000)
     truncate_on_fetch: bool = True
 
 
@@ -76,8 +84,11 @@ CALM = Climate()
 
 def draw_climate(random: Random) -> Climate:
     """The climate of a seed."""
-    weather = tuple(kind for kind in Weather if random.random() < _SHARES[kind])
-    fast = random.random() < 0.4
+    hectic = random.random() < 0.5
+    fast = hectic or random.random() < 0.3
+    ambush = random.choice((0.0, 0.0, 0.3, 0.9, 1.0)) if hectic else 0.0
+    is_quiet = ambush > 0 and random.random() < 0.5
+    weather = tuple(kind for kind in Weather if random.random() < _SHARES[kind] and not is_quiet)
     return Climate(
         voters=random.choice(CLIMATE_VOTERS),
         latency_ms=random.choice(((0.3, 2.0), (1.0, 10.0), (5.0, 40.0))),
@@ -88,21 +99,30 @@ def draw_climate(random: Random) -> Climate:
         ordered=random.random() < 0.3,
         refuses=random.random() < 0.5,
         flush_ms=random.choice(((0.5, 4.0), (1.0, 40.0), (20.0, 300.0))),
-        crash_in_step=_sometimes(random, 0.4, 0.004),
-        power_in_step=_sometimes(random, 0.4, 0.004),
+        crash_in_step=_sometimes(random, 0.4, 0.02 if hectic else 0.004),
+        power_in_step=_sometimes(random, 0.4, 0.02 if hectic else 0.004),
+        ambush=ambush,
         drift_ppm=random.choice((0, 100, 10_000, 100_000)),
         weather=weather,
-        calm_ms=random.choice(((100, 1500), (500, 5000), (3000, 12_000))),
-        fault_ms=random.choice(((50, 1500), (200, 6000), (2500, 12_000))),
+        calm_ms=(20, 600) if hectic else random.choice(((100, 1500), (500, 5000), (3000, 12_000))),
+        fault_ms=(50, 1200) if hectic else random.choice(((50, 1500), (200, 6000), (2500, 12_000))),
         overlap=random.choice((0.0, 0.2, 0.6)),
         concurrency=random.choice((1, 3, 6)),
-        rate=random.choice((1.0, 3.0, 6.0)),
+        rate=random.choice((3.0, 6.0, 10.0) if hectic else (1.0, 3.0, 6.0)),
         appends=random.choice((0.4, 0.6, 0.9)),
         election_timeout_ms=300 if fast else 1000,
         fetch_timeout_ms=600 if fast else 2000,
         fetch_max_wait_ms=random.choice((250, 500)),
+        fetch_max_bytes=1 if random.random() < 0.4 else 1 << 20,
+        restart_ms=random.choice(((5, 100), (200, 3000))),
         truncate_on_fetch=random.random() < 0.7,
     )
+
+
+def with_lying_disks(climate: Climate) -> Climate:
+    """The same climate where disks break their word, and lose their power often enough to be found out."""
+    weather = tuple(dict.fromkeys((*climate.weather, Weather.POWER, Weather.PARTITION)))
+    return replace(climate, lying=0.5, weather=weather)
 
 
 _SHARES = {

@@ -7,8 +7,9 @@ rotten sector from a torn write, and cuts either (see the storage documentation)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -19,7 +20,7 @@ from replica.storage import DataDirectory, LogConfig, LogStore, format_directory
 
 DATA = Path("/data")
 CLUSTER_ID = "simulated"
-LOG_CONFIG = LogConfig(segment_bytes=16 << 10, index_interval_bytes=1024, tail_bytes_max=4 << 10)
+LOG_CONFIG = LogConfig(segment_bytes=2 << 10, index_interval_bytes=512, tail_bytes_max=1 << 10)
 """Small segments and a short tail in memory: a minute of a world must roll, and read from its disk."""
 SECTOR_BYTES = 512
 
@@ -76,6 +77,10 @@ class NodeDisk:
         """Lose what was not flushed: all of it, or any part, each write perhaps torn."""
         self.files.crash(self._dice if self._dice.random() < 0.7 else None)
 
+    def lie(self, lies: Callable[[], bool]) -> None:
+        """Let the flush of a log only pretend, whenever ``lies`` says so. The small state files are flushed truly."""
+        self.files.lies = lambda path: path.suffix == ".log" and lies()
+
     # --- damage -----------------------------------------------------------------------------------------------------
 
     def damage(self, how: str, recovery_points: Mapping[TopicPartition, Offset], dice: Random) -> str | None:
@@ -95,7 +100,7 @@ class NodeDisk:
         segments = sorted(name for name in self.files.names(folder) if name.endswith(".log"))
         return [
             folder / name
-            for name, following in zip(segments, segments[1:], strict=False)
+            for name, following in pairwise(segments)
             if int(following.removesuffix(".log")) <= recovery_point and self.files.content(folder / name)
         ]
 

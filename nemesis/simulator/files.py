@@ -55,6 +55,8 @@ class SimulatedFiles:
         self.fault: Callable[[str, Path], OSError | None] | None = None
         self.short_writes = False
         self.is_full = False
+        self.lies: Callable[[Path], bool] = _never
+        """Asked at each fsync whether it only pretends."""
         self.refused_for_space = 0
         self.cut_bytes = 0
         """How much ``ftruncate`` has cut off, all in all: at a start, that is the torn tail."""
@@ -153,6 +155,8 @@ class SimulatedFiles:
         if self.before_fsync is not None:
             self.before_fsync()
         self._change("fsync", self._paths[handle])
+        if self.lies(self._paths[handle]):
+            return
         for change in file.pending[:count]:
             _apply(file.durable, change)
         del file.pending[:count]
@@ -246,6 +250,11 @@ class SimulatedFiles:
                     _settle_file(entry, chance)
                 case MemoryDirectory():
                     self._settle(entry, chance)
+
+
+def _never(path: Path) -> bool:
+    del path
+    return False
 
 
 def _settle_file(file: MemoryFile, chance: random.Random | None) -> None:

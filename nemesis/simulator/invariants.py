@@ -11,12 +11,13 @@ MajorityReachedHighWatermark); Raft figure 3; etcd's TLA+ specification (Committ
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.quorum import QuorumLog
@@ -24,7 +25,6 @@ from replica.core.quorum.roles import Candidate, Leader
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import CorruptRecordError, RecordBatch, parse_batches
-from replica.storage import StorageError
 
 ROOT = 0
 """The link before the first batch."""
@@ -68,10 +68,14 @@ class Chain:
 
 
 class LogInvariants:
-    """The promises of one log, over all its replicas."""
+    """The promises of one log, over all its replicas.
 
-    def __init__(self, log: TopicPartition, nodes: Mapping[ReplicaId, Node]) -> None:
+    With ``own_memory_only``, what is judged is what a replica can keep by itself, whatever its disk did to it.
+    """
+
+    def __init__(self, log: TopicPartition, nodes: Mapping[ReplicaId, Node], *, own_memory_only: bool = False) -> None:
         self._log = log
+        self._own_memory_only = own_memory_only
         self._nodes = nodes
         self._majority = len(nodes) // 2 + 1
         self.chains = {replica_id: Chain() for replica_id in nodes}
@@ -90,11 +94,13 @@ class LogInvariants:
     def on_boot(self, node: Node) -> None:
         """Compare what was recovered with what was flushed."""
         replica_id, chain = node.replica_id, self.chains[node.replica_id]
+        self._seen_high_watermark[replica_id] = Offset(0)
+        if self._own_memory_only:
+            return
         end_offset = node.stores[self._log].log_end_offset
         if chain.link_at(end_offset) is None:
             _convict("phantom-log", f"replica {replica_id} recovered to {end_offset}, where nothing ended")
         chain.truncate_to(end_offset)
-        self._seen_high_watermark[replica_id] = Offset(0)
         self._led.pop(replica_id, None)
         assert node.core is not None, replica_id
         epoch = node.core.logs[self._log].epoch
@@ -104,6 +110,9 @@ class LogInvariants:
     def on_step(self, node: Node, step: Step) -> None:
         """Take what was stored, then look at the replica, then at what it told others."""
         effects = [effect for effect in step.effects if _log_of(node, effect) == self._log]
+        if self._own_memory_only:
+            self._remember(node, step, effects)
+            return
         for effect in effects:
             self._on_stored(node, effect)
         if isinstance(step.interrupted, fx.Append) and step.interrupted.topic_partition == self._log:
@@ -112,6 +121,15 @@ class LogInvariants:
             self._look(node, node.core.logs[self._log], is_whole=step.is_whole)
         for effect in effects:
             self._on_told(node, effect)
+
+    def _remember(self, node: Node, step: Step, effects: Sequence[fx.Effect]) -> None:
+        """Hold a replica to what it knew itself: it does not drop what it called committed."""
+        for effect in effects:
+            if isinstance(effect, fx.Truncate):
+                self._keep_committed(node.replica_id, effect.end_offset)
+        if node.core is not None and step.is_whole:
+            high_watermark = node.core.logs[self._log].log.high_watermark
+            self._seen_high_watermark[node.replica_id] = high_watermark or Offset(0)
 
     def _on_stored(self, node: Node, effect: fx.Effect) -> None:
         match effect:
@@ -150,6 +168,10 @@ class LogInvariants:
             chain.add(batch, link)
 
     def _truncate(self, replica_id: ReplicaId, end_offset: Offset) -> None:
+        self._keep_committed(replica_id, end_offset)
+        self.chains[replica_id].truncate_to(end_offset)
+
+    def _keep_committed(self, replica_id: ReplicaId, end_offset: Offset) -> None:
         """Nobody drops what itself called committed."""
         if end_offset < self._seen_high_watermark.get(replica_id, 0):
             _convict(
@@ -157,7 +179,6 @@ class LogInvariants:
                 f"replica {replica_id} truncates to {end_offset}, its high watermark was "
                 f"{self._seen_high_watermark[replica_id]}",
             )
-        self.chains[replica_id].truncate_to(end_offset)
 
     # --- the replica after the step ---------------------------------------------------------------------------------
 
@@ -274,14 +295,16 @@ class LogInvariants:
             )
 
 
-class Invariants:
+class Invariants(Observer):
     """The promises of all logs of a world, as one observer."""
 
-    def __init__(self, logs: tuple[TopicPartition, ...], nodes: Mapping[ReplicaId, Node]) -> None:
-        self.logs = {log: LogInvariants(log, nodes) for log in logs}
+    def __init__(self, logs: tuple[TopicPartition, ...], nodes: Mapping[ReplicaId, Node], *, lying_disks: bool) -> None:
+        self._lying_disks = lying_disks
+        self.logs = {log: LogInvariants(log, nodes, own_memory_only=lying_disks) for log in logs}
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """See ``Observer``."""
+        del torn_bytes
         for invariants in self.logs.values():
             invariants.on_boot(node)
 
@@ -292,11 +315,8 @@ class Invariants:
 
     def on_down(self, node: Node, crash: Crash) -> None:
         """A replica that halts by itself has seen what cannot be, unless its storage failed."""
-        if crash.cause.startswith("halt: ") and not node.storage_failed:
+        if crash.cause.startswith("halt: ") and not node.storage_failed and not self._lying_disks:
             _convict("halted", f"replica {node.replica_id}: {crash.cause}")
-
-    def on_refused_start(self, node: Node, error: StorageError) -> None:
-        """See ``Observer``; the world judges it."""
 
 
 def _log_of(node: Node, effect: fx.Effect) -> TopicPartition | None:

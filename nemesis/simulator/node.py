@@ -46,8 +46,9 @@ class Crash:
 class Step:
     """One step as it came to pass: the effects that were performed, and the one that was broken off, if one was.
 
-    ``is_whole`` says that all of them were performed. Otherwise what the core believes now was never true of anything
-    but its memory, which is lost. What an effect that was broken off has done is anybody's guess.
+    ``is_whole`` says that all of them were performed, by a process whose storage has not failed. Otherwise what the
+    core believes now was never true of anything but its memory, which is lost. What an effect that was broken off has
+    done is anybody's guess.
     """
 
     event: ev.Event
@@ -67,7 +68,7 @@ class Surroundings(Protocol):
     def send(self, node: Node, effect: fx.Send) -> None:
         """Take a request to a peer, and its answer back."""
 
-    def crash_point(self, node: Node, effects: int) -> int | None:
+    def crash_point(self, node: Node, event: ev.Event, effects: int) -> int | None:
         """After how many of a step's effects the process dies; None if it lives."""
 
     def flush_us(self, node: Node) -> int:
@@ -272,7 +273,7 @@ class Node:
             effects = self.core.step(event, self.now_ms)
         except AssertionError as error:
             raise BrokenInvariantError("core-assertion", f"replica {self.replica_id}: {_where(error)}") from error
-        crash_point = self._world.crash_point(self, len(effects))
+        crash_point = self._world.crash_point(self, event, len(effects))
         performed, failure = 0, None
         try:
             for effect in effects:
@@ -291,7 +292,7 @@ class Node:
             self._step(ev.StorageFailed(reason=failure))
         elif crash_point is not None:
             self._end(Crash(cause="crash-in-step", performed=performed, effects=len(effects)))
-        elif self.core is not None and self.core.halted is not None:
+        elif self.core.halted is not None:
             self._end(Crash(cause=f"halt: {self.core.halted}"))
 
     def _note(self, event: ev.Event, effects: tuple[fx.Effect, ...], performed: int, failure: str | None) -> None:
@@ -302,7 +303,7 @@ class Node:
             event=event,
             effects=done,
             interrupted=None if failure is None else effects[performed],
-            is_whole=performed == len(effects),
+            is_whole=performed == len(effects) and not self.storage_failed,
         )
         self._world.on_step(self, step)
         for effect in done:

@@ -47,6 +47,8 @@ def _steps(climate: Climate, random: Random, end_ms: int) -> Iterator[Step]:
     damages_left = (climate.voters - 1) // 2
     while climate.weather and at_ms < end_ms:
         kind = random.choice(climate.weather)
+        if kind is Weather.DAMAGE and at_ms < end_ms // 2:
+            kind = random.choice(climate.weather)  # There is little to damage yet.
         until_ms = min(at_ms + random.randint(*climate.fault_ms), end_ms)
         if kind is not Weather.DAMAGE or damages_left:
             damages_left -= kind is Weather.DAMAGE

@@ -17,9 +17,10 @@ from nemesis.checks.verdict import RunCounts, Verdict, decide
 from nemesis.history import Kind, ReplicaLogBatch, table_of
 from nemesis.pipeline.local import judge_tables
 from nemesis.schedule import Schedule
-from nemesis.simulator.census import Census
+from nemesis.simulator.ambush import Ambush
+from nemesis.simulator.census import Census, Rare
 from nemesis.simulator.clients import Clients, Process
-from nemesis.simulator.climate import Climate, draw_climate
+from nemesis.simulator.climate import Climate, draw_climate, with_lying_disks
 from nemesis.simulator.injector import SimulatedInjector
 from nemesis.simulator.invariants import Invariants
 from nemesis.simulator.node import Node
@@ -33,6 +34,7 @@ from replica.core.quorum.roles import Follower, Leader
 from replica.core.rules import Rules
 from replica.records import RecordBatch, decode_records, parse_batches
 from replica.records.batch import CRC_AT
+from replica.storage import StorageError
 
 TIME_LIMIT_S = 60.0
 HOSTILE_SHARE = 0.75
@@ -47,7 +49,7 @@ ACTIONS_MAX = 2_000_000
 class SimOptions:
     """What a run is a function of. ``climate`` and ``schedule`` are drawn from the seed where they are absent.
 
-    ``values`` bounds how many values clients append, absent for no bound (shrinking lowers it).
+    ``values`` bounds how many values clients append in the hostile time, absent for no bound (shrinking lowers it).
     """
 
     seed: int
@@ -88,11 +90,18 @@ class Run:
 
 def resolved(options: SimOptions) -> SimOptions:
     """The same run with its climate and its schedule written out."""
-    climate = options.climate or draw_climate(Random(f"{options.seed} climate"))
+    climate = options.climate or _climate(options)
     schedule = options.schedule or draw_schedule(
         climate, Random(f"{options.seed} schedule"), time_limit_s=options.time_limit_s * HOSTILE_SHARE
     )
     return replace(options, climate=climate, schedule=schedule)
+
+
+def _climate(options: SimOptions) -> Climate:
+    climate = draw_climate(Random(f"{options.seed} climate"))
+    if options.variant is not None and BUILT[options.variant].needs_lying_disks:
+        return with_lying_disks(climate)
+    return climate
 
 
 def simulate(options: SimOptions, observers: Sequence[Observer] = ()) -> Run:
@@ -110,17 +119,23 @@ class _Simulation:
         self.world = world = World(seed=options.seed, climate=options.climate, rules=rules)
         self.record = Record(world.queue, str(LOG))
         self.census = Census(self.record)
-        self.invariants = Invariants(world.logs, world.nodes)
+        self.invariants = Invariants(world.logs, world.nodes, lying_disks=options.climate.lying > 0)
         world.observers += [*observers, self.census, self.invariants]
+        if options.climate.ambush:
+            world.observers.append(Ambush(world, self.record, Random(f"{options.seed} ambush")))
         self.clients = Clients(
             world, self.record, options.climate, Random(f"{options.seed} clients"), values_max=options.values
         )
         self.injector = SimulatedInjector(world, self.record)
+        for observer in observers:
+            observer.on_begin(world, self.record)
 
     def run(self) -> Run:
         """All phases, or as many as there are before something breaks."""
         try:
             self._break_and_use()
+            if self.world.climate.lying:
+                return self._undecided()
             self._heal()
             self._recover()
             self._read_everything()
@@ -138,7 +153,8 @@ class _Simulation:
 
     def _heal(self) -> None:
         self.injector.heal_all()
-        calm = replace(self.world.climate, loss=0, spike=0, duplication=0, crash_in_step=0, power_in_step=0)
+        self.clients.values_max = None  # Or a cluster that recovers could not show it: that takes a write.
+        calm = replace(self.world.climate, loss=0, spike=0, duplication=0, crash_in_step=0, power_in_step=0, ambush=0)
         self.world.climate = self.world.network.climate = calm
 
     def _recover(self) -> None:
@@ -154,7 +170,12 @@ class _Simulation:
         reader.read_to_the_end(claim_end=True)
         self._wait_until(lambda: reader.has_read_to_the_end, "the log could not be read to its end")
         for node in self.world.up():
-            self.record.logs += log_rows(node)
+            try:
+                self.record.logs += log_rows(node)
+            except StorageError as error:
+                if not node.disk.is_damaged:
+                    raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}") from error
+                self.census.counts[Rare.DAMAGE_DETECTED] += 1
 
     def _wait_until(self, condition: Callable[[], bool], otherwise: str) -> None:
         end_us = self.world.now_us + int(RECOVERY_S_MAX * US_PER_S)
@@ -173,6 +194,11 @@ class _Simulation:
     def _convicted(self, violation: Violation) -> Run:
         reasons = (f"{violation.name}: {violation.detail}",)
         return self._over(Verdict.INVALID, violation, reasons, RunCounts(), ())
+
+    def _undecided(self) -> Run:
+        """On lying disks acknowledged writes are lost; that no replica dropped them knowingly is all one can say."""
+        reason = "the disks lied: only what replicas dropped knowingly was judged, and there was none"
+        return self._over(Verdict.UNKNOWN, None, (reason,), RunCounts(), ())
 
     def _judged(self) -> Run:
         record = self.record
@@ -211,7 +237,7 @@ class _Simulation:
 
 
 def has_converged(world: World) -> bool:
-    """Whether every machine that can run does, all follow one leader, and all of its log is everywhere and committed."""
+    """Whether every machine that can run does, all follow one leader, and its whole log is everywhere, committed."""
     logs = [node.core.logs[LOG] for node in world.up() if node.core is not None]
     if len(logs) < sum(not node.is_retired for node in world.nodes.values()):
         return False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Protocol
 
 from nemesis.faults.links import CLIENTS
 from nemesis.simulator.climate import Climate
@@ -17,25 +16,34 @@ from nemesis.simulator.disk import CLUSTER_ID, NodeDisk, OpenDisk
 from nemesis.simulator.network import Network
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.queue import US_PER_MS, EventQueue
+from nemesis.simulator.record import Record
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.config import QuorumConfig, ReplicaConfig
-from replica.core.messages import Request, Response
+from replica.core.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    Request,
+    Response,
+    VoteRequest,
+    VoteResponse,
+)
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CorrelationId, ReplicaId, TopicPartition
 from replica.storage import CorruptCheckpointError, CorruptLogError, StorageError
 
 LOG = TopicPartition("log", 0)
-RESTART_MS = (200, 3000)
-"""How long a supervisor waits before it starts a process that ended by itself."""
-REFUSED_MS = 1
-"""How soon a sender learns that nobody listens."""
+ELECTION_WEIGHT = 10
+"""How much likelier a process dies in a step of an election."""
 
 
-class Observer(Protocol):
-    """Whoever watches a world. Each call comes after the fact."""
+class Observer:
+    """Whoever watches a world. Each call comes after the fact; what a watcher does not care for, it leaves as it is."""
+
+    def on_begin(self, world: World, record: Record) -> None:
+        """The world is made, and nothing has happened in it; ``record`` is where its history will be."""
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """A process has opened its logs, cut so much of a torn tail, and is about to start."""
@@ -78,6 +86,7 @@ class World:
             fetch_timeout_ms=climate.fetch_timeout_ms,
             request_timeout_ms=climate.fetch_timeout_ms,
             fetch_max_wait_ms=climate.fetch_max_wait_ms,
+            fetch_max_bytes=climate.fetch_max_bytes,
             truncate_on_fetch=climate.truncate_on_fetch,
         )
 
@@ -85,7 +94,10 @@ class World:
         dice = Random(f"{self._seed} node {replica_id}")
         drift_ppm = self.climate.drift_ppm
         clock = NodeClock(offset_ms=dice.randrange(1_000_000), drift_ppm=dice.randint(-drift_ppm, drift_ppm))
-        return Node(replica_id, self, NodeDisk(replica_id, self.logs, dice), clock, dice)
+        disk = NodeDisk(replica_id, self.logs, dice)
+        if self.climate.lying:
+            disk.lie(lambda: dice.random() < self.climate.lying)
+        return Node(replica_id, self, disk, clock, dice)
 
     @property
     def now_us(self) -> int:
@@ -122,7 +134,7 @@ class World:
             node.start()
 
     def _supervise(self, node: Node) -> None:
-        self.queue.after(node.dice.randint(*RESTART_MS) * US_PER_MS, lambda: self._start(node))
+        self.queue.after(node.dice.randint(*self.climate.restart_ms) * US_PER_MS, lambda: self._start(node))
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
@@ -192,14 +204,18 @@ class World:
             rules=self._rules(),
         )
 
-    def crash_point(self, node: Node, effects: int) -> int | None:
-        """Throw the dice for a death between two effects, or before a file operation of this step."""
+    def crash_point(self, node: Node, event: ev.Event, effects: int) -> int | None:
+        """Throw the dice for a death between two effects, or before a file operation of this step.
+
+        Elections are few among the steps and have most to lose: there death is likelier.
+        """
         climate = self.climate
-        if not effects:
+        if not effects or not (climate.power_in_step or climate.crash_in_step):
             return None
-        if climate.power_in_step and node.dice.random() < climate.power_in_step:
+        weight = ELECTION_WEIGHT if _is_of_an_election(event) else 1
+        if node.dice.random() < climate.power_in_step * weight:
             node.disk.endanger(6)
-        if climate.crash_in_step and node.dice.random() < climate.crash_in_step:
+        if node.dice.random() < climate.crash_in_step * weight:
             return node.dice.randrange(effects + 1)
         return None
 
@@ -228,9 +244,21 @@ class World:
         """Tell the observers, and try again some time. Data that was flushed and is gone without damage convicts."""
         for observer in self.observers:
             observer.on_refused_start(node, error)
-        if isinstance(error, _LOST) and not node.is_retired:
+        if isinstance(error, _LOST) and self.climate.lying:
+            node.is_retired = True
+        elif isinstance(error, _LOST) and not node.is_retired:
             raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}")
         self._supervise(node)
+
+
+def _is_of_an_election(event: ev.Event) -> bool:
+    match event:
+        case ev.RequestReceived(request=VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest()):
+            return True
+        case ev.ResponseReceived(response=VoteResponse()):
+            return True
+        case _:
+            return False
 
 
 _LOST = (CorruptLogError, CorruptCheckpointError)

@@ -22,15 +22,15 @@ class LeaderEpochCache:
     __slots__ = ("_entries",)
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
-        self._entries: list[EpochEntry] = list(entries)
+        self._entries: tuple[EpochEntry, ...] = tuple(entries)
         for earlier, later in pairwise(self._entries):
             if earlier.epoch >= later.epoch or earlier.start_offset >= later.start_offset:
                 raise ValueError(f"epoch entries must increase in both fields: {earlier} is followed by {later}")
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
-        """All entries, oldest first."""
-        return tuple(self._entries)
+        """All entries, oldest first; the same tuple until something changes."""
+        return self._entries
 
     @property
     def latest(self) -> EpochEntry | None:
@@ -47,17 +47,18 @@ class LeaderEpochCache:
         if latest is not None and epoch == latest.epoch and start_offset >= latest.start_offset:
             return False
         kept = [entry for entry in self._entries if entry.epoch < epoch and entry.start_offset < start_offset]
-        self._entries = [*kept, EpochEntry(epoch, start_offset)]
+        self._entries = (*kept, EpochEntry(epoch, start_offset))
         return True
 
     def truncate_from_end(self, end_offset: Offset) -> bool:
         """Drop entries that start at or after ``end_offset``; tell whether any did. Negative offsets do nothing."""
         if end_offset < 0:
             return False
-        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
-        changed = len(kept) != len(self._entries)
+        kept = tuple(entry for entry in self._entries if entry.start_offset < end_offset)
+        if len(kept) == len(self._entries):
+            return False
         self._entries = kept
-        return changed
+        return True
 
     def truncate_from_start(self, start_offset: Offset) -> bool:
         """Forget what lies below ``start_offset``, keeping the epoch that holds it; tell whether anything changed."""
@@ -67,7 +68,7 @@ class LeaderEpochCache:
         if not dropped or dropped == [EpochEntry(dropped[-1].epoch, start_offset)]:
             return False
         kept = self._entries[len(dropped) :]
-        self._entries = [EpochEntry(dropped[-1].epoch, start_offset), *kept]
+        self._entries = (EpochEntry(dropped[-1].epoch, start_offset), *kept)
         return True
 
     def end_offset_for(self, epoch: Epoch | None, log_end_offset: Offset) -> EpochEndOffset | None:
@@ -88,5 +89,8 @@ class LeaderEpochCache:
 
     def epoch_for_offset(self, offset: Offset) -> Epoch | None:
         """Name the epoch that holds ``offset``: that of the entry with the greatest start not above it."""
+        latest = self.latest
+        if latest is not None and offset >= latest.start_offset:
+            return latest.epoch
         index = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
         return self._entries[index - 1].epoch if index else None

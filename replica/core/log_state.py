@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from replica.core.epoch_cache import LeaderEpochCache
 from replica.core.recovered import RecoveredLog
+from replica.core.rules import Rules
 from replica.ids import Epoch, EpochEndOffset, Offset
 from replica.records import RecordBatch
 
@@ -24,13 +25,14 @@ TAIL_BATCHES_MAX = 1024
 class LogState:
     """The ends and the epochs of one log, kept in step with what storage is told."""
 
-    def __init__(self, recovered: RecoveredLog) -> None:
+    def __init__(self, recovered: RecoveredLog, rules: Rules | None = None) -> None:
         self.log_start_offset = recovered.log_start_offset
         self.log_end_offset = recovered.log_end_offset
         self.flushed_end_offset = recovered.log_end_offset
         self.high_watermark: Offset | None = None
         """Everything below is committed; absent since the start until a leader has said so. It never falls."""
         self.epochs = LeaderEpochCache(recovered.epochs)
+        self._rules = rules or Rules()
         self._tail: deque[tuple[Offset, Offset, int]] = deque(maxlen=TAIL_BATCHES_MAX)
 
     @property
@@ -67,6 +69,8 @@ class LogState:
         assert self.log_start_offset <= end_offset <= self.log_end_offset, (end_offset, self.log_end_offset)
         self.epochs.truncate_from_end(end_offset)
         self.log_end_offset = self.flushed_end_offset = end_offset
+        if self.high_watermark is not None:  # Cut below it only where the rules allow that, and they do not.
+            self.high_watermark = min(self.high_watermark, end_offset)
         while self._tail and self._tail[-1][0] >= end_offset:
             self._tail.pop()
 
@@ -85,31 +89,21 @@ class LogState:
         return sum(size for _, end, size in self._tail if start_offset < end <= end_offset) >= wanted
 
     def end_offset_for_epoch(self, epoch: Epoch) -> EpochEndOffset:
-        """Answer as a quorum log does: always with an epoch that this log has, or with its very beginning.
-
-        An epoch above all known ones ends at the log end, in the last known epoch; one below all of them ends at the
-        log start, in epoch 0.
-        """
-        latest = self.epochs.latest
-        if latest is None:
-            return EpochEndOffset(Epoch(0), self.log_start_offset)
-        if epoch >= latest.epoch:
-            return EpochEndOffset(latest.epoch, self.log_end_offset)
-        if epoch < self.epochs.entries[0].epoch:
-            return EpochEndOffset(Epoch(0), self.log_start_offset)
-        answer = self.epochs.end_offset_for(epoch, self.log_end_offset)
-        assert answer is not None, (epoch, self.epochs.entries)
-        return answer
+        """Tell where an epoch ends in this log."""
+        return self._rules.epoch_end(
+            epochs=self.epochs,
+            epoch=epoch,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+        )
 
     def diverging_epoch(self, fetch_offset: Offset, last_fetched_epoch: Epoch) -> EpochEndOffset | None:
         """Tell where a reader that holds ``fetch_offset`` records, the last of ``last_fetched_epoch``, left this log.
 
-        Absent when its log is a prefix of this one. ``end_offset < fetch_offset`` is strict: a reader that stands
-        exactly where its epoch ends here has not diverged.
+        Absent when its log is a prefix of this one.
         """
         if fetch_offset == self.log_start_offset == 0:
             return None
-        answer = self.end_offset_for_epoch(last_fetched_epoch)
-        if answer.epoch != last_fetched_epoch or answer.end_offset < fetch_offset:
-            return answer
-        return None
+        end = self.end_offset_for_epoch(last_fetched_epoch)
+        diverged = self._rules.has_diverged(end=end, fetch_offset=fetch_offset, last_fetched_epoch=last_fetched_epoch)
+        return end if diverged else None

@@ -23,7 +23,7 @@ from nemesis.faults.directed import DEMO, DIRECTED, ISOLATED_LEADER
 from nemesis.history import EventType, HistoryEvent, HistoryWriter, PolledRecord, ReplicaLogBatch
 from nemesis.runner import Progress, RunOptions, new_folder, write_documents
 from nemesis.schedule import Package, random_schedule, schedule_from_json
-from nemesis.variants.registry import VARIANTS
+from nemesis.variants.catalogue import ALL, DIRECTED_VARIANTS
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 DEFAULTS = {
@@ -240,15 +240,29 @@ def test_a_run_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every variant is listed with its rule, schedule and conviction."""
+    """Every mutant is listed with what it breaks, a directed one with its rule, schedule and conviction."""
     assert code_of("list-variants") == 0
 
     said = capsys.readouterr().out
+    assert all(word in said for mutant in ALL for word in (f"{mutant.id} {mutant.name}", mutant.breaks, mutant.summary))
     assert all(
         word in said
-        for variant in VARIANTS.values()
-        for word in (variant.name, variant.overrides, variant.schedule.name, variant.convicted_of)
+        for variant in DIRECTED_VARIANTS.values()
+        for word in (variant.overrides, variant.schedule.name, variant.convicted_of)
     )
+    assert "pending: waits for ISR partitions" in said
+    assert "nothing would show: Recovery" in said
+
+
+def test_a_variant_without_a_schedule_is_refused() -> None:
+    """A variant that no live schedule brings about is not run under one that proves nothing, unless that is asked."""
+    with pytest.raises(click.UsageError) as refused:
+        plan(DEFAULTS | {"variant": "fetch-before-fsync"})
+    packaged, _ = plan(DEFAULTS | {"variant": "fetch-before-fsync", "nemesis": (Package.KILL,)})
+
+    assert "nemesis sim --variant fetch-before-fsync" in refused.value.message
+    assert all(name in refused.value.message for name in DIRECTED_VARIANTS)
+    assert packaged.name == "random"
 
 
 def test_a_variant_brings_its_schedule() -> None:

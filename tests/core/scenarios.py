@@ -142,10 +142,13 @@ def records(
     )
 
 
-def diverging(epoch: int, end_offset: int, *, leader_id: int, leader_epoch: int) -> m.FetchResponse:
+def diverging(
+    epoch: int, end_offset: int, *, leader_id: int, leader_epoch: int, high_watermark: int | None = None
+) -> m.FetchResponse:
     """Answer a Fetch with where the logs part."""
     return m.FetchResponse(
         error=NONE,
+        high_watermark=None if high_watermark is None else Offset(high_watermark),
         diverging_epoch=EpochEndOffset(Epoch(epoch), Offset(end_offset)),
         current_leader=leader(leader_id, leader_epoch),
     )

@@ -48,9 +48,8 @@ def set_log(**fields: int | None) -> Break:
 def set_epochs(*entries: tuple[int, int]) -> Break:
     def act(q: QuorumLog) -> None:
         cache = LeaderEpochCache()
-        for epoch, start in entries:
-            # One entry at a time behind the cache's back: by itself it would keep them increasing.
-            cache._entries.append(EpochEntry(Epoch(epoch), Offset(start)))
+        # Behind the cache's back: by itself it would keep them increasing.
+        cache._entries = tuple(EpochEntry(Epoch(epoch), Offset(start)) for epoch, start in entries)
         q.log.epochs = cache
 
     return act

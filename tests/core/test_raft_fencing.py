@@ -138,14 +138,14 @@ def test_follower_state_not_updated_if_fetch_is_refused(request_: m.Request) -> 
     assert bench.high_watermark is None
 
 
-def test_diverging_answer_has_neither_records_nor_high_watermark() -> None:
-    """Where the logs part is all that a diverged replica is told."""
+def test_diverging_answer_has_the_high_watermark_and_no_records() -> None:
+    """A diverged replica is told where the logs part, and like everybody how far the leader has committed."""
     bench = leader_bench(log=[(1, 3), (3, 2)], quorum_state=stored(5))
     commit(bench, 2)
     response = fetched(bench, fetch(4, 2, 6))
     assert response.error is ErrorCode.NONE
     assert response.diverging_epoch == EpochEndOffset(Epoch(1), Offset(3))
-    assert (response.records, response.high_watermark) == (b"", None)
+    assert (response.records, response.high_watermark) == (b"", 6)
 
 
 def test_fetch_beyond_the_log_end_is_divergence_for_a_replica_and_out_of_range_for_a_consumer() -> None:

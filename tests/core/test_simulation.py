@@ -5,17 +5,18 @@ A failing seed is repeated with ``pytest tests/core/test_simulation.py -k 'name 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from replica.core.epoch_cache import LeaderEpochCache
-from replica.core.rules import Rules, Truncation
-from replica.ids import EpochEndOffset, Offset, ReplicaId
+from nemesis.variants.catalogue import BUILT
+from replica.core.rules import Rules
+from replica.ids import Offset, ReplicaId
 from tests.core.simulated import CONFIG, Climate, PromiseBrokenError, SimulatedCluster
 
 SEEDS = range(8)
+ONE_BATCH_BYTES = 100
 HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.002, flush_ms=(1, 40))
 
 
@@ -70,9 +71,15 @@ def test_can_make_progress_if_majority_is_reachable(seed: int) -> None:
         cluster.promises.check_acknowledged(node, below=Offset(target))
 
 
-def storm(seed: int, *, rules: Callable[[], Rules] = Rules, truncate_on_fetch: bool = True) -> SimulatedCluster:
+def storm(
+    seed: int,
+    *,
+    rules: Callable[[], Rules] = Rules,
+    truncate_on_fetch: bool = True,
+    fetch_max_bytes: int = CONFIG.fetch_max_bytes,
+) -> SimulatedCluster:
     """Partitions, crashes with unflushed suffixes lost, loss and duplication for a while; then calm until all agree."""
-    config = replace(CONFIG, truncate_on_fetch=truncate_on_fetch)
+    config = replace(CONFIG, truncate_on_fetch=truncate_on_fetch, fetch_max_bytes=fetch_max_bytes)
     cluster = SimulatedCluster(seed, climate=replace(HOSTILE), rules=rules, config=config)
     for _ in range(8):
         cluster.isolate(cluster.random.randrange(3))
@@ -96,55 +103,52 @@ def test_keeps_its_promises_in_a_storm(seed: int, truncate_on_fetch: bool) -> No
     assert len(cluster.promises.acknowledged) > 50, len(cluster.promises.acknowledged)
 
 
-class VoteWithoutComparingLogs(Rules):
-    """Any candidate will do."""
-
-    def candidate_log_is_up_to_date(
-        self, *, candidate_epoch: int, candidate_end: int, own_epoch: int, own_end: int
-    ) -> bool:
-        return True
-
-
-class HighWatermarkOfTheFastest(Rules):
-    """Counts the furthest replica instead of a majority."""
-
-    def quorum_high_watermark(
-        self, *, voter_end_offsets: Sequence[Offset], epoch_start_offset: Offset, current: Offset | None
-    ) -> Offset | None:
-        return max(voter_end_offsets)
-
-
-class AcknowledgeBeforeReplication(Rules):
-    """Answers ``acks=all`` as soon as the leader has appended."""
-
-    def produce_is_committed(self, *, end_offset: Offset, high_watermark: Offset | None) -> bool:
-        return True
-
-
-class TruncateNothing(Rules):
-    """Takes the leader's answer and keeps its own records."""
-
-    def truncation(self, *, epochs: LeaderEpochCache, log_end_offset: Offset, leader: EpochEndOffset) -> Truncation:
-        return Truncation(end_offset=log_end_offset, done=True)
-
-
-WRONG: list[type[Rules]] = [
-    VoteWithoutComparingLogs,
-    HighWatermarkOfTheFastest,
-    AcknowledgeBeforeReplication,
-    TruncateNothing,
+CONVICTED_BY_STORMS = [
+    "truncate-to-high-watermark",
+    "high-watermark-before-truncation",
+    "diverged-fetch-acknowledges",
+    "high-watermark-starts-at-zero",
+    "high-watermark-never-rises",
+    "fence-own-epoch",
+    "fetch-before-fsync",
+    "restarted-leader-leads-on",
+    "diverging-at-equal-end",
+    "ack-before-replication",
+    "append-without-reconciling",
+    "vote-without-comparing-logs",
+    "high-watermark-of-the-fastest",
+    "take-nothing-back",
+    "vote-for-the-longer-log",
 ]
+CONVICTED_BATCH_BY_BATCH = ["unknown-epoch-ends-at-log-end", "high-watermark-beyond-log-end"]
 
 
-@pytest.mark.parametrize("rules", WRONG, ids=lambda rules: rules.__name__)
-def test_a_storm_convicts_wrong_rules(rules: type[Rules]) -> None:
-    """Each wrong decision breaks a promise within a few storms, so a green storm means something."""
+def is_convicted(variant: str, *, fetch_max_bytes: int = CONFIG.fetch_max_bytes) -> bool:
+    """Let 20 storms blow over a wrong protocol, or as many as it stands."""
     for seed in range(20):
         try:
-            storm(seed, rules=rules)
+            storm(seed, rules=BUILT[variant].rules, fetch_max_bytes=fetch_max_bytes)
         except AssertionError:
-            return
-    pytest.fail(f"{rules.__name__} survived 20 storms")
+            return True
+    return False
+
+
+@pytest.mark.parametrize("variant", CONVICTED_BY_STORMS)
+def test_a_storm_convicts_wrong_rules(variant: str) -> None:
+    """Each wrong decision breaks a promise within a few storms, so a green storm means something."""
+    assert is_convicted(variant)
+
+
+@pytest.mark.parametrize("variant", CONVICTED_BATCH_BY_BATCH)
+def test_a_storm_convicts_wrong_rules_where_fetches_are_small(variant: str) -> None:
+    """Some decisions matter only while a follower is on its way to the leader's end, one batch after the other."""
+    assert is_convicted(variant, fetch_max_bytes=ONE_BATCH_BYTES)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_keeps_its_promises_in_a_storm_batch_by_batch(seed: int) -> None:
+    """The right rules survive the storms with small fetches, too."""
+    storm(seed, fetch_max_bytes=ONE_BATCH_BYTES)
 
 
 def test_the_same_seed_gives_the_same_world() -> None:

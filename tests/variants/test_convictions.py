@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from nemesis.cli import main
-from nemesis.variants.registry import VARIANTS, Variant
+from nemesis.variants.catalogue import DIRECTED_VARIANTS
+from nemesis.variants.mutant import DirectedVariant
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 
 FAST = ("--election-timeout-ms", "400", "--fetch-timeout-ms", "800", "--fetch-max-wait-ms", "100")
-SCHEDULES = sorted({variant.schedule.name for variant in VARIANTS.values()})
+SCHEDULES = sorted({variant.schedule.name for variant in DIRECTED_VARIANTS.values()})
 
 
 def run(store: Path, *arguments: str) -> tuple[object, dict[str, object]]:
@@ -23,8 +24,8 @@ def run(store: Path, *arguments: str) -> tuple[object, dict[str, object]]:
     return ended.value.code, json.loads((store / "append" / "latest" / "results.json").read_text())
 
 
-@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
-def test_a_wrong_protocol_is_convicted_by_name(variant: Variant, tmp_path: Path) -> None:
+@pytest.mark.parametrize("variant", DIRECTED_VARIANTS.values(), ids=DIRECTED_VARIANTS)
+def test_a_wrong_protocol_is_convicted_by_name(variant: DirectedVariant, tmp_path: Path) -> None:
     """Under its directed schedule a variant is invalid, and the anomaly it is known for is among the violations."""
     code, results = run(tmp_path, "--variant", variant.name)
 

@@ -34,9 +34,7 @@ def cluster_error(q: QuorumLogState, cluster_id: str | None) -> ErrorCode | None
 
 def epoch_error(q: QuorumLogState, current_leader_epoch: Epoch | None) -> ErrorCode | None:
     """Refuse a request from an older or a newer epoch than this replica's; one that names none is taken."""
-    if current_leader_epoch is None or current_leader_epoch == q.epoch:
-        return None
-    return ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < q.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+    return q.rules.epoch_error(current_leader_epoch=current_leader_epoch, own_epoch=q.epoch)
 
 
 def leader_request_error(

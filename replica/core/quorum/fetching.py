@@ -14,7 +14,7 @@ from replica.core.quorum.serving import is_answerable, reply_to_fetch
 from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.core.quorum.watermark import maybe_advance_high_watermark, note_fetch
 from replica.errors import ErrorCode
-from replica.ids import CallId, Offset
+from replica.ids import CallId, EpochEndOffset, Offset
 
 
 def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
@@ -29,11 +29,13 @@ def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: 
     if error is not None:
         q.reply(call_id, FetchResponse(error=error, current_leader=q.current_leader))
         return
-    if _reply_with_divergence(q, call_id, request):
-        return
-    if request.replica_id is not None:
+    diverging_epoch = _diverging_epoch(q, request)
+    if request.replica_id is not None and q.rules.fetch_acknowledges(diverged=diverging_epoch is not None):
         note_fetch(q, request.replica_id, request.fetch_offset, now_ms)
         maybe_advance_high_watermark(q)
+    if diverging_epoch is not None:
+        _reply_with_divergence(q, call_id, diverging_epoch)
+        return
     max_wait_ms = min(request.max_wait_ms, q.quorum.fetch_wait_max_ms)
     if max_wait_ms > 0 and not q.fetches.is_full and not is_answerable(q, request):
         q.fetches.add(ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request))
@@ -62,14 +64,21 @@ def _readable_end(q: QuorumLogState, request: FetchRequest) -> Offset:
     return request.fetch_offset if request.last_fetched_epoch is not None else q.log.log_end_offset
 
 
-def _reply_with_divergence(q: QuorumLogState, call_id: CallId, request: FetchRequest) -> bool:
+def _diverging_epoch(q: QuorumLogState, request: FetchRequest) -> EpochEndOffset | None:
+    """Find where the sender's log leaves this one; one that does not say what it holds is not compared."""
     if request.last_fetched_epoch is None:
-        return False
-    diverging_epoch = q.log.diverging_epoch(request.fetch_offset, request.last_fetched_epoch)
-    if diverging_epoch is None:
-        return False
+        return None
+    return q.log.diverging_epoch(request.fetch_offset, request.last_fetched_epoch)
+
+
+def _reply_with_divergence(q: QuorumLogState, call_id: CallId, diverging_epoch: EpochEndOffset) -> None:
+    """Tell the sender where the logs part. As every answer this has the high watermark, which the sender ignores."""
     q.reply(
         call_id,
-        FetchResponse(error=ErrorCode.NONE, diverging_epoch=diverging_epoch, current_leader=q.current_leader),
+        FetchResponse(
+            error=ErrorCode.NONE,
+            high_watermark=q.high_watermark,
+            diverging_epoch=diverging_epoch,
+            current_leader=q.current_leader,
+        ),
     )
-    return True

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replica.core.effects import StoreEpochs, Truncate
 from replica.core.messages import (
     FetchRequest,
     FetchResponse,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
+from replica.core.quorum.producing import acknowledge_committed
 from replica.core.quorum.roles import Follower, Unattached
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import become_prospective, become_unattached, observe_leader
@@ -33,14 +33,14 @@ def pump_follower(q: QuorumLogState, role: Follower, now_ms: int) -> None:
             become_prospective(q, now_ms)
         else:
             become_unattached(q, q.epoch, now_ms)
-    elif role.pending is None and now_ms >= role.retry_at_ms and q.log.is_flushed:
+    elif role.pending is None and now_ms >= role.retry_at_ms and _may_fetch(q):
         ask = _send_fetch if role.reconciled or q.log.last_epoch is None else _send_offset_for_leader_epoch
         q.role = replace(role, pending=ask(q, role.leader_id))
 
 
 def follower_deadline_ms(q: QuorumLogState, role: Follower) -> int:
     """Name when the follower has something to do again; while it flushes it waits for that."""
-    if role.pending is None and q.log.is_flushed:
+    if role.pending is None and _may_fetch(q):
         return min(role.fetch_deadline_ms, role.retry_at_ms)
     return role.fetch_deadline_ms
 
@@ -50,7 +50,7 @@ def pump_unattached(q: QuorumLogState, role: Unattached, now_ms: int) -> None:
     if q.is_voter:
         if now_ms >= role.election_deadline_ms:
             become_prospective(q, now_ms)
-    elif role.pending is None and now_ms >= role.retry_at_ms and q.log.is_flushed:
+    elif role.pending is None and now_ms >= role.retry_at_ms and _may_fetch(q):
         voter = q.config.voters[role.questions % len(q.config.voters)]
         q.role = replace(role, pending=_send_fetch(q, voter), questions=role.questions + 1)
 
@@ -59,7 +59,11 @@ def unattached_deadline_ms(q: QuorumLogState, role: Unattached) -> int | None:
     """Name when an unattached replica has something to do again; an observer waits for its answer or its flush."""
     if q.is_voter:
         return role.election_deadline_ms
-    return role.retry_at_ms if role.pending is None and q.log.is_flushed else None
+    return role.retry_at_ms if role.pending is None and _may_fetch(q) else None
+
+
+def _may_fetch(q: QuorumLogState) -> bool:
+    return q.rules.may_fetch(flushed_end_offset=q.log.flushed_end_offset, log_end_offset=q.log.log_end_offset)
 
 
 def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
@@ -119,6 +123,7 @@ def on_follow_response(
             _on_records(q, response, now_ms)
         case FetchResponse():
             assert response.diverging_epoch is not None, response
+            _maybe_follow_high_watermark(q, response)
             _reconcile(q, response.diverging_epoch, now_ms)
 
 
@@ -146,8 +151,7 @@ def _on_records(q: QuorumLogState, response: FetchResponse, now_ms: int) -> None
         return
     if batches:
         q.append(*batches)
-    if response.high_watermark is not None:
-        _follow_high_watermark(q, response.high_watermark)
+    _maybe_follow_high_watermark(q, response)
 
 
 def _check_continuity(q: QuorumLogState, batches: tuple[RecordBatch, ...]) -> None:
@@ -157,15 +161,24 @@ def _check_continuity(q: QuorumLogState, batches: tuple[RecordBatch, ...]) -> No
         end_offset, last_epoch = batch.end_offset, batch.leader_epoch
 
 
-def _follow_high_watermark(q: QuorumLogState, leader_high_watermark: Offset) -> None:
-    """Take the leader's high watermark as far as this log reaches. In a quorum log it never goes back."""
-    high_watermark = min(leader_high_watermark, q.log.log_end_offset)
+def _maybe_follow_high_watermark(q: QuorumLogState, response: FetchResponse) -> None:
+    """Take the leader's high watermark as the rules say. In a quorum log it never goes back."""
+    if response.high_watermark is None:
+        return
+    high_watermark = q.rules.follower_high_watermark(
+        leader_high_watermark=response.high_watermark,
+        log_end_offset=q.log.log_end_offset,
+        diverged=response.diverging_epoch is not None,
+    )
+    if high_watermark is None:
+        return
     if q.log.high_watermark is not None and high_watermark < q.log.high_watermark:
         q.halt(
-            f"the leader's high watermark {leader_high_watermark} is below {q.log.high_watermark}, which is committed"
+            f"the leader's high watermark {response.high_watermark} is below {q.log.high_watermark}, which is committed"
         )
         return
     q.log.advance_high_watermark(high_watermark)
+    acknowledge_committed(q)
 
 
 def _on_epoch_end(q: QuorumLogState, response: OffsetForLeaderEpochResponse, now_ms: int) -> None:
@@ -179,18 +192,19 @@ def _on_epoch_end(q: QuorumLogState, response: OffsetForLeaderEpochResponse, now
 def _reconcile(q: QuorumLogState, leader_end: EpochEndOffset, now_ms: int) -> None:
     """Cut the log back to where it can agree with the leader's."""
     assert isinstance(q.role, Follower), q.role
+    if not q.log.is_flushed:
+        _back_off(q, now_ms)  # Only if the rules let a fetch go before the flush. A log is cut when it is at rest.
+        return
     truncation = q.rules.truncation(epochs=q.log.epochs, log_end_offset=q.log.log_end_offset, leader=leader_end)
     end_offset = max(truncation.end_offset, q.log.log_start_offset)
-    if q.log.high_watermark is not None and end_offset < q.log.high_watermark:
+    if not q.rules.may_truncate(end_offset=end_offset, high_watermark=q.log.high_watermark):
         q.halt(
             f"leader {q.leader_id} in epoch {q.epoch} asks to truncate to {end_offset}, "
             f"below the high watermark {q.log.high_watermark}: committed records would be lost"
         )
         return
     if end_offset < q.log.log_end_offset:
-        q.log.truncate_to(end_offset)
-        q.emit(Truncate(topic_partition=q.topic_partition, end_offset=end_offset))
-        q.emit(StoreEpochs(topic_partition=q.topic_partition, entries=q.log.epochs.entries))
+        q.truncate(end_offset)
     elif q.role.reconciled:
         _back_off(q, now_ms)  # An answer that changes nothing must not be asked for again at full speed.
     if truncation.done:

@@ -19,7 +19,7 @@ from replica.core.messages import (
     ProduceResponse,
 )
 from replica.core.quorum.fencing import cluster_error, is_believable_epoch
-from replica.core.quorum.roles import Follower, Leader, ReplicaProgress, Resigned, Unattached
+from replica.core.quorum.roles import Follower, Leader, Resigned, Unattached
 from replica.core.quorum.serving import expire_fetches
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import become_prospective, become_resigned, become_unattached, observe_leader
@@ -52,31 +52,32 @@ def leader_deadline_ms(q: QuorumLogState, role: Leader) -> int:
 
 def check_quorum_deadline_ms(q: QuorumLogState, role: Leader) -> int:
     """Name when a majority, the leader included, will not have fetched for too long. A lone voter never runs out."""
-    needed = q.majority - 1
-    latest_first = sorted((progress.last_fetch_ms for progress in role.voters.values()), reverse=True)
-    if needed == 0:
-        return 1 << 62
-    return latest_first[needed - 1] + q.quorum.check_quorum_timeout_ms
+    return q.rules.check_quorum_deadline_ms(
+        last_fetches_ms=[progress.last_fetch_ms for progress in role.voters.values()],
+        needed=q.majority - 1,
+        timeout_ms=q.quorum.check_quorum_timeout_ms,
+    )
 
 
 def _announce(q: QuorumLogState, role: Leader, now_ms: int) -> None:
     """Send BeginQuorumEpoch to every voter that has not fetched for a while; fetches are its acknowledgement."""
-    voters: dict[ReplicaId, ReplicaProgress] = {}
-    for voter, progress in role.voters.items():
-        voters[voter] = progress
-        if progress.announce_at_ms <= now_ms:
-            voters[voter] = replace(progress, announce_at_ms=now_ms + q.quorum.begin_quorum_epoch_interval_ms)
-            q.send(
-                voter,
-                BeginQuorumEpochRequest(
-                    topic_partition=q.topic_partition,
-                    cluster_id=q.config.cluster_id,
-                    leader_id=q.replica_id,
-                    leader_epoch=q.epoch,
-                    voter_id=voter,
-                ),
-                timeout_ms=q.quorum.begin_quorum_epoch_interval_ms,
-            )
+    due = [voter for voter, progress in role.voters.items() if progress.announce_at_ms <= now_ms]
+    if not due:
+        return
+    voters = dict(role.voters)
+    for voter in due:
+        voters[voter] = replace(voters[voter], announce_at_ms=now_ms + q.quorum.begin_quorum_epoch_interval_ms)
+        q.send(
+            voter,
+            BeginQuorumEpochRequest(
+                topic_partition=q.topic_partition,
+                cluster_id=q.config.cluster_id,
+                leader_id=q.replica_id,
+                leader_epoch=q.epoch,
+                voter_id=voter,
+            ),
+            timeout_ms=q.quorum.begin_quorum_epoch_interval_ms,
+        )
     q.role = replace(role, voters=voters)
 
 

@@ -47,7 +47,7 @@ class QuorumLog(QuorumLogState):
         self._handle(event, now_ms)
         self._pump(now_ms)
         if __debug__ and self.halted is None:
-            invariants.check_state(self)
+            invariants.check_state(self, before)
             invariants.check_step(before, self)
         return self.take_outbox()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from replica.core.config import QuorumConfig, ReplicaConfig
-from replica.core.effects import Append, Effect, Flush, Halt, QuorumState, Reply, Send, StoreEpochs
+from replica.core.effects import Append, Effect, Flush, Halt, QuorumState, Reply, Send, StoreEpochs, Truncate
 from replica.core.log_state import LogState
 from replica.core.messages import CurrentLeader, FetchRequest, PeerRequest, Response
 from replica.core.purgatory import Purgatory
@@ -56,8 +56,16 @@ class QuorumLogState:
     ) -> None:
         self.topic_partition = topic_partition
         self.config = config
+        self.quorum: QuorumConfig = config.quorum
+        """Timing and limits."""
+        self.replica_id = config.replica_id
+        self.is_voter = config.replica_id in config.voters
+        """Whether this replica has a vote; one that has none is an observer."""
+        self.other_voters = tuple(voter for voter in config.voters if voter != config.replica_id)
+        self.majority = len(config.voters) // 2 + 1
+        """How many voters are more than half of them."""
         self.rules = rules
-        self.log = LogState(recovered)
+        self.log = LogState(recovered, rules)
         self.quorum_state = recovered.quorum_state or QuorumState(leader_epoch=self.log.last_epoch or Epoch(0))
         self.role: Role = Unattached(election_deadline_ms=0)
         self.produces: Purgatory[ParkedProduce] = Purgatory(self.quorum.parked_produces_max)
@@ -68,31 +76,6 @@ class QuorumLogState:
         self._outbox: list[Effect] = []
 
     # --- who and where ----------------------------------------------------------------------------------------------
-
-    @property
-    def quorum(self) -> QuorumConfig:
-        """Timing and limits."""
-        return self.config.quorum
-
-    @property
-    def replica_id(self) -> ReplicaId:
-        """Who this is."""
-        return self.config.replica_id
-
-    @property
-    def is_voter(self) -> bool:
-        """Whether this replica has a vote; one that has none is an observer."""
-        return self.replica_id in self.config.voters
-
-    @property
-    def other_voters(self) -> tuple[ReplicaId, ...]:
-        """Every voter but this replica."""
-        return tuple(voter for voter in self.config.voters if voter != self.replica_id)
-
-    @property
-    def majority(self) -> int:
-        """How many voters are more than half of them."""
-        return len(self.config.voters) // 2 + 1
 
     @property
     def epoch(self) -> Epoch:
@@ -171,3 +154,9 @@ class QuorumLogState:
             self.emit(StoreEpochs(topic_partition=self.topic_partition, entries=self.log.epochs.entries))
         self.emit(Append(topic_partition=self.topic_partition, batches=batches))
         self.emit(Flush(topic_partition=self.topic_partition, end_offset=self.log.log_end_offset))
+
+    def truncate(self, end_offset: Offset) -> None:
+        """Cut the log at ``end_offset``, and its epochs with it."""
+        self.log.truncate_to(end_offset)
+        self.emit(Truncate(topic_partition=self.topic_partition, end_offset=end_offset))
+        self.emit(StoreEpochs(topic_partition=self.topic_partition, entries=self.log.epochs.entries))

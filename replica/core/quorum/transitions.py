@@ -39,7 +39,10 @@ def restore(q: QuorumLogState, now_ms: int) -> None:
     elif not q.is_voter:
         become_unattached(q, stored.leader_epoch, now_ms)
     elif stored.leader_id == q.replica_id:
-        become_resigned(q, now_ms, preferred_candidates=())
+        if q.rules.leads_on_after_restart():
+            _lead(q, now_ms, granted=frozenset({q.replica_id}))
+        else:
+            become_resigned(q, now_ms, preferred_candidates=())
     elif stored.leader_id is not None:
         become_follower(q, stored.leader_epoch, stored.leader_id, now_ms)
     elif stored.voted_id == q.replica_id and stored.voted_directory_id == q.config.directory_id:
@@ -107,6 +110,11 @@ def become_leader(q: QuorumLogState, now_ms: int) -> None:
     granted = q.role.campaign.granted
     assert len(granted) >= q.majority, granted
     _store(q, replace(q.quorum_state, leader_id=q.replica_id))
+    _lead(q, now_ms, granted=granted)
+
+
+def _lead(q: QuorumLogState, now_ms: int, *, granted: frozenset[ReplicaId]) -> None:
+    """Begin the recorded leadership at the log's end."""
     progress = ReplicaProgress(last_fetch_ms=now_ms, announce_at_ms=now_ms)
     _change_role(
         q,
@@ -147,6 +155,9 @@ def become_follower(
             reconciled=q.quorum.truncate_on_fetch,
         ),
     )
+    kept = q.rules.kept_by_new_follower(high_watermark=q.log.high_watermark, log_end_offset=q.log.log_end_offset)
+    if kept < q.log.log_end_offset and q.log.is_flushed:  # By the right rules it is never less.
+        q.truncate(kept)
 
 
 def become_resigned(q: QuorumLogState, now_ms: int, *, preferred_candidates: tuple[ReplicaId, ...]) -> None:
@@ -182,8 +193,9 @@ def observe_leader(q: QuorumLogState, leader: CurrentLeader | None, now_ms: int)
 
 def _store(q: QuorumLogState, state: QuorumState) -> None:
     assert state.leader_epoch >= q.epoch, (state, q.quorum_state)
-    q.quorum_state = state
-    q.emit(StoreQuorumState(topic_partition=q.topic_partition, state=state))
+    before, q.quorum_state = q.quorum_state, state
+    if q.rules.quorum_state_is_stored(stored=before, now=state):
+        q.emit(StoreQuorumState(topic_partition=q.topic_partition, state=state))
 
 
 def _new_campaign(q: QuorumLogState, now_ms: int) -> Campaign:
@@ -199,11 +211,12 @@ def _change_role(q: QuorumLogState, role: Role) -> None:
 
 def _release_parked(q: QuorumLogState) -> None:
     """Answer everything that waited for the lost leadership: the fate of appended records is now unknown."""
-    for produce in q.produces.take_all():
-        q.reply(
-            produce.call_id,
-            ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=q.current_leader),
-        )
+    if not q.rules.writes_wait_after_leadership():
+        for produce in q.produces.take_all():
+            q.reply(
+                produce.call_id,
+                ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=q.current_leader),
+            )
     for fetch in q.fetches.take_all():
         q.reply(
             fetch.call_id,

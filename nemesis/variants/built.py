@@ -1,0 +1,197 @@
+"""The mutants that can be run: every published one that goes wrong on a quorum log, and our own.
+
+Owns the table; the wrong rules are in the modules beside it.
+"""
+
+from __future__ import annotations
+
+from nemesis.faults.directed import ISOLATED_LEADER, SHORT_LOG_CANDIDATE
+from nemesis.variants import durability, fetching, high_watermark, leadership, votes
+from nemesis.variants.mutant import DirectedVariant, Invariant, Variant
+
+BUILT_MUTANTS: tuple[Variant, ...] = (
+    Variant(
+        id="M1",
+        name="truncate-to-high-watermark",
+        origin="before KIP-101; hachikuji/kafka-specification",
+        breaks=Invariant.LEADER_COMPLETENESS,
+        rules=fetching.TruncateToHighWatermark,
+    ),
+    Variant(
+        id="R5",
+        name="high-watermark-before-truncation",
+        origin="KAFKA-14704",
+        breaks=Invariant.CONSISTENT_COMMITTED_DATA,
+        rules=high_watermark.HighWatermarkBeforeTruncation,
+    ),
+    Variant(
+        id="R6",
+        name="diverged-fetch-acknowledges",
+        origin="KAFKA-13141",
+        breaks=Invariant.MAJORITY_REACHED_HIGH_WATERMARK,
+        rules=fetching.DivergedFetchAcknowledges,
+    ),
+    Variant(
+        id="R10",
+        name="unknown-epoch-ends-at-log-end",
+        origin="KAFKA-6857",
+        breaks=Invariant.LOG_MATCHING,
+        rules=fetching.UnknownEpochEndsAtLogEnd,
+    ),
+    Variant(
+        id="R16",
+        name="high-watermark-starts-at-zero",
+        origin="KAFKA-3978",
+        breaks=Invariant.MONOTONIC_HIGH_WATERMARK,
+        rules=high_watermark.HighWatermarkStartsAtZero,
+    ),
+    Variant(
+        id="R19",
+        name="no-check-quorum",
+        origin="KAFKA-15489",
+        breaks=Invariant.PROGRESS,
+        rules=leadership.NoCheckQuorum,
+    ),
+    Variant(
+        id="R20",
+        name="high-watermark-before-own-epoch",
+        origin="KAFKA-12619; Raft figure 8",
+        breaks=Invariant.CONSISTENT_COMMITTED_DATA,
+        rules=high_watermark.HighWatermarkBeforeOwnEpoch,
+    ),
+    Variant(
+        id="P3",
+        name="inclusive-high-watermark-read",
+        origin="classic",
+        breaks=Invariant.CONSISTENT_READ,
+        rules=high_watermark.InclusiveHighWatermarkRead,
+    ),
+    Variant(
+        id="P4",
+        name="high-watermark-never-rises",
+        origin="classic",
+        breaks=Invariant.PROGRESS,
+        rules=high_watermark.HighWatermarkNeverRises,
+    ),
+    Variant(
+        id="P6",
+        name="fence-own-epoch",
+        origin="classic",
+        breaks=Invariant.PROGRESS,
+        rules=votes.FenceOwnEpoch,
+    ),
+    Variant(
+        id="P7",
+        name="vote-not-persisted",
+        origin="classic; Raft section 5.2",
+        breaks=Invariant.ELECTION_SAFETY,
+        rules=votes.VoteNotPersisted,
+    ),
+    Variant(
+        id="P8",
+        name="fetch-before-fsync",
+        origin="classic; KIP-595",
+        breaks=Invariant.LEADER_COMPLETENESS,
+        rules=durability.FetchBeforeFsync,
+    ),
+    Variant(
+        id="P9",
+        name="restarted-leader-leads-on",
+        origin="KIP-595, the Resigned state",
+        breaks=Invariant.LOG_MATCHING,
+        rules=durability.RestartedLeaderLeadsOn,
+    ),
+    Variant(
+        id="P13",
+        name="truncate-below-high-watermark",
+        origin="KIP-595, the guard of its log",
+        breaks=Invariant.CONSISTENT_COMMITTED_DATA,
+        rules=fetching.TruncateBelowHighWatermark,
+        needs_lying_disks=True,
+    ),
+    Variant(
+        id="P14",
+        name="acknowledge-after-leadership",
+        origin="classic",
+        breaks=Invariant.NO_COMMITTED_RECORD_LOST,
+        rules=leadership.AcknowledgeAfterLeadership,
+    ),
+    Variant(
+        id="P15",
+        name="diverging-at-equal-end",
+        origin="classic; the comparison of KIP-595",
+        breaks=Invariant.PROGRESS,
+        rules=fetching.DivergingAtEqualEnd,
+    ),
+    DirectedVariant(
+        id="P18",
+        name="read-beyond-high-watermark",
+        origin="classic",
+        breaks=Invariant.CONSISTENT_READ,
+        rules=high_watermark.ReadBeyondHighWatermark,
+        schedule=ISOLATED_LEADER,
+        convicted_of="inconsistent-offsets",
+    ),
+    Variant(
+        id="P19",
+        name="high-watermark-beyond-log-end",
+        origin="classic",
+        breaks=Invariant.ORDERED_OFFSETS,
+        rules=high_watermark.HighWatermarkBeyondLogEnd,
+    ),
+    DirectedVariant(
+        id="H1",
+        name="ack-before-replication",
+        origin="classic",
+        breaks=Invariant.NO_COMMITTED_RECORD_LOST,
+        rules=high_watermark.AckBeforeReplication,
+        schedule=ISOLATED_LEADER,
+        convicted_of="lost-write",
+    ),
+    DirectedVariant(
+        id="H2",
+        name="append-without-reconciling",
+        origin="before KIP-595",
+        breaks=Invariant.LOG_MATCHING,
+        rules=fetching.AppendWithoutReconciling,
+        schedule=ISOLATED_LEADER,
+        convicted_of="diverged-log",
+    ),
+    DirectedVariant(
+        id="H3",
+        name="vote-without-comparing-logs",
+        origin="Raft section 5.4.1",
+        breaks=Invariant.LEADER_COMPLETENESS,
+        rules=votes.VoteWithoutComparingLogs,
+        schedule=SHORT_LOG_CANDIDATE,
+        convicted_of="lost-write",
+    ),
+    Variant(
+        id="H4",
+        name="high-watermark-of-the-fastest",
+        origin="classic; the quorum form of P5",
+        breaks=Invariant.MAJORITY_REACHED_HIGH_WATERMARK,
+        rules=high_watermark.HighWatermarkOfTheFastest,
+    ),
+    Variant(
+        id="H5",
+        name="take-nothing-back",
+        origin="classic",
+        breaks=Invariant.PROGRESS,
+        rules=fetching.TakeNothingBack,
+    ),
+    Variant(
+        id="H6",
+        name="trust-the-leaders-offset",
+        origin="before KIP-279",
+        breaks=Invariant.PROGRESS,
+        rules=fetching.TrustTheLeadersOffset,
+    ),
+    Variant(
+        id="H7",
+        name="vote-for-the-longer-log",
+        origin="Raft section 5.4.1",
+        breaks=Invariant.LEADER_COMPLETENESS,
+        rules=votes.VoteForTheLongerLog,
+    ),
+)

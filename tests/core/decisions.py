@@ -1,0 +1,220 @@
+"""Every decision of the protocol as a table: what is asked, and what the right rules answer.
+
+The tables hold the right rules to their answers, and a wrong rule is none if it agrees with all rows of its table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from replica.core.effects import QuorumState
+from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.rules import NEVER_MS, Rules, Truncation
+from replica.errors import ErrorCode
+from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId
+
+FENCED, UNKNOWN = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One question to one rule."""
+
+    name: str
+    asked: Mapping[str, Any]
+    expected: Any
+
+
+def decide(rules: Rules, rule: str, row: Row) -> Any:
+    """Ask ``rules``."""
+    return getattr(rules, rule)(**row.asked)
+
+
+def cache_of(entries: Mapping[int, int]) -> LeaderEpochCache:
+    """Build an epoch cache from start offsets by epoch."""
+    return LeaderEpochCache(EpochEntry(Epoch(epoch), Offset(start)) for epoch, start in entries.items())
+
+
+def state(epoch: int, *, leader_id: int | None = None, voted_id: int | None = None) -> QuorumState:
+    """Build a quorum state."""
+    return QuorumState(
+        leader_epoch=Epoch(epoch),
+        leader_id=None if leader_id is None else ReplicaId(leader_id),
+        voted_id=None if voted_id is None else ReplicaId(voted_id),
+    )
+
+
+def _vote(candidate: tuple[int, int], own: tuple[int, int], expected: bool) -> Row:
+    asked = {
+        "candidate_epoch": candidate[0],
+        "candidate_end": candidate[1],
+        "own_epoch": own[0],
+        "own_end": own[1],
+    }
+    return Row(f"{candidate}_against_{own}", asked, expected)
+
+
+def _epoch(asked: int | None, expected: ErrorCode | None) -> Row:
+    return Row(f"epoch_{asked}_at_5", {"current_leader_epoch": asked, "own_epoch": 5}, expected)
+
+
+def _stored(name: str, before: QuorumState, now: QuorumState, expected: bool) -> Row:
+    return Row(name, {"stored": before, "now": now}, expected)
+
+
+def _may_fetch(flushed: int, log_end: int, expected: bool) -> Row:
+    return Row(f"{flushed}_of_{log_end}", {"flushed_end_offset": flushed, "log_end_offset": log_end}, expected)
+
+
+def _kept(high_watermark: int | None, expected: int) -> Row:
+    return Row(f"hw_{high_watermark}", {"high_watermark": high_watermark, "log_end_offset": 9}, expected)
+
+
+def _last_fetched(last_epoch: int | None, expected: int) -> Row:
+    return Row(f"last_{last_epoch}", {"last_epoch": last_epoch, "leader_epoch": 7}, expected)
+
+
+def _epoch_end(name: str, epochs: Mapping[int, int], epoch: int, expected: tuple[int, int]) -> Row:
+    asked = {"epochs": cache_of(epochs), "epoch": epoch, "log_start_offset": 0, "log_end_offset": 15}
+    return Row(name, asked, EpochEndOffset(Epoch(expected[0]), Offset(expected[1])))
+
+
+def _diverged(name: str, end: tuple[int, int], fetch: tuple[int, int], expected: bool) -> Row:
+    asked = {
+        "end": EpochEndOffset(Epoch(end[0]), Offset(end[1])),
+        "fetch_offset": fetch[0],
+        "last_fetched_epoch": fetch[1],
+    }
+    return Row(name, asked, expected)
+
+
+def _truncation(
+    name: str, own: Mapping[int, int], log_end: int, leader: tuple[int, int], end_offset: int, *, done: bool
+) -> Row:
+    asked = {
+        "epochs": cache_of(own),
+        "log_end_offset": log_end,
+        "leader": EpochEndOffset(Epoch(leader[0]), Offset(leader[1])),
+    }
+    return Row(name, asked, Truncation(end_offset=Offset(end_offset), done=done))
+
+
+def _may_truncate(end_offset: int, high_watermark: int | None, expected: bool) -> Row:
+    asked = {"end_offset": end_offset, "high_watermark": high_watermark}
+    return Row(f"to_{end_offset}_at_{high_watermark}", asked, expected)
+
+
+def _majority(name: str, epoch_start: int, ends: list[int], current: int | None, expected: int | None) -> Row:
+    asked = {"voter_end_offsets": ends, "epoch_start_offset": epoch_start, "current": current}
+    return Row(name, asked, expected)
+
+
+def _followed(name: str, leader: int, *, diverged: bool, expected: int | None) -> Row:
+    asked = {"leader_high_watermark": leader, "log_end_offset": 6, "diverged": diverged}
+    return Row(name, asked, expected)
+
+
+def _committed(end_offset: int, high_watermark: int | None, expected: bool) -> Row:
+    asked = {"end_offset": end_offset, "high_watermark": high_watermark}
+    return Row(f"{end_offset}_at_{high_watermark}", asked, expected)
+
+
+def _bound(high_watermark: int | None, expected: int | None) -> Row:
+    return Row(f"hw_{high_watermark}", {"high_watermark": high_watermark, "log_end_offset": 9}, expected)
+
+
+def _resigns(name: str, fetches: list[int], needed: int, expected: int) -> Row:
+    return Row(name, {"last_fetches_ms": fetches, "needed": needed, "timeout_ms": 30}, expected)
+
+
+TABLES: Mapping[str, tuple[Row, ...]] = {
+    "candidate_log_is_up_to_date": (
+        _vote((3, 10), (3, 10), True),
+        _vote((3, 11), (3, 10), True),
+        _vote((3, 9), (3, 10), False),
+        _vote((4, 1), (3, 10), True),
+        _vote((2, 99), (3, 10), False),
+        _vote((0, 0), (0, 0), True),
+        _vote((0, 0), (1, 1), False),
+    ),
+    "epoch_error": (_epoch(None, None), _epoch(4, FENCED), _epoch(5, None), _epoch(6, UNKNOWN)),
+    "quorum_state_is_stored": (
+        _stored("epoch", state(5), state(6), True),
+        _stored("leader", state(5), state(5, leader_id=1), True),
+        _stored("vote", state(5), state(5, voted_id=1), True),
+        _stored("own_vote", state(5, leader_id=1), state(6, voted_id=0), True),
+        _stored("nothing", state(5, voted_id=1), state(5, voted_id=1), False),
+    ),
+    "may_fetch": (_may_fetch(0, 0, True), _may_fetch(4, 4, True), _may_fetch(3, 4, False)),
+    "leads_on_after_restart": (Row("always", {}, False),),
+    "kept_by_new_follower": (_kept(None, 9), _kept(9, 9), _kept(4, 9), _kept(0, 9)),
+    "last_fetched_epoch": (_last_fetched(3, 3), _last_fetched(7, 7), _last_fetched(None, 0)),
+    "epoch_end": (
+        _epoch_end("no_epoch_at_all", {}, 3, (0, 0)),
+        _epoch_end("below_the_first", {2: 0, 4: 10}, 1, (0, 0)),
+        _epoch_end("known", {2: 0, 4: 10}, 2, (2, 10)),
+        _epoch_end("unknown_between", {2: 0, 4: 10}, 3, (2, 10)),
+        _epoch_end("latest", {2: 0, 4: 10}, 4, (4, 15)),
+        _epoch_end("above_the_latest", {2: 0, 4: 10}, 7, (4, 15)),
+    ),
+    "has_diverged": (
+        _diverged("behind", (3, 9), (7, 3), False),
+        _diverged("at_the_end", (3, 9), (9, 3), False),
+        _diverged("beyond_the_end", (3, 9), (10, 3), True),
+        _diverged("of_an_unknown_epoch", (2, 9), (7, 3), True),
+    ),
+    "fetch_acknowledges": (Row("prefix", {"diverged": False}, True), Row("diverged", {"diverged": True}, False)),
+    "truncation": (
+        _truncation("local_undefined_empty", {}, 0, (1, 2), 0, done=True),
+        _truncation("local_undefined_leader_beyond", {1: 0}, 4, (2, 9), 4, done=True),
+        _truncation("local_undefined_leader_below", {1: 0}, 4, (2, 3), 3, done=True),
+        _truncation("same_epoch_leader_ends_first", {1: 0}, 4, (1, 2), 2, done=True),
+        _truncation("same_epoch_own_ends_first", {1: 0}, 4, (1, 9), 4, done=True),
+        _truncation("same_epoch_own_next_begins_first", {1: 0, 2: 2}, 4, (1, 3), 2, done=True),
+        _truncation("only_an_older_epoch_known", {0: 0, 2: 1}, 5, (1, 5), 1, done=False),
+        _truncation("epoch_below_all_own", {2: 0}, 1, (1, 1), 0, done=True),
+        _truncation("floor_below_leaders_answer", {3: 0, 5: 120}, 200, (4, 155), 120, done=False),
+        _truncation("second_round", {3: 0, 5: 120}, 120, (3, 101), 101, done=True),
+    ),
+    "may_truncate": (_may_truncate(3, None, True), _may_truncate(3, 3, True), _may_truncate(2, 3, False)),
+    "quorum_high_watermark": (
+        _majority("quorum_size_one_nothing_in_epoch", 15, [15], None, None),
+        _majority("quorum_size_one", 15, [16], None, 16),
+        _majority("quorum_size_two_unknown_follower", 15, [15, 0], None, None),
+        _majority("quorum_size_two_at_epoch_start", 15, [15, 15], None, None),
+        _majority("quorum_size_two", 15, [16, 16], None, 16),
+        _majority("quorum_size_two_slower_decides", 15, [20, 16], None, 16),
+        _majority("quorum_size_three_at_epoch_start", 10, [15, 10, 0], None, None),
+        _majority("quorum_size_three_both_at_epoch_start", 10, [15, 10, 10], None, None),
+        _majority("quorum_size_three", 10, [15, 15, 10], None, 15),
+        _majority("quorum_size_three_leader_ahead", 10, [20, 15, 15], 15, 15),
+        _majority("quorum_size_three_again", 10, [20, 20, 15], 15, 20),
+        _majority("non_monotonic_high_watermark_update", 10, [20, 12, 15], 20, 20),
+        _majority("quorum_size_four_needs_three", 10, [20, 15, 14, 11], None, 14),
+        _majority("quorum_size_five_needs_three", 0, [9, 8, 7, 6, 5], None, 7),
+        _majority("known_high_watermark_rises", 10, [11, 11, 9], 9, 11),
+    ),
+    "follower_high_watermark": (
+        _followed("within_the_log", 4, diverged=False, expected=4),
+        _followed("beyond_the_log", 9, diverged=False, expected=6),
+        _followed("diverged", 4, diverged=True, expected=None),
+        _followed("diverged_beyond_the_log", 9, diverged=True, expected=None),
+    ),
+    "produce_is_committed": (
+        _committed(5, None, False),
+        _committed(5, 4, False),
+        _committed(5, 5, True),
+        _committed(5, 6, True),
+    ),
+    "consumer_read_bound": (_bound(None, None), _bound(0, 0), _bound(4, 4), _bound(9, 9)),
+    "check_quorum_deadline_ms": (
+        _resigns("lone_voter", [], 0, NEVER_MS),
+        _resigns("one_of_two_decides", [70, 50], 1, 100),
+        _resigns("one_of_two_in_any_order", [50, 70], 1, 100),
+        _resigns("second_of_four_decides", [10, 40, 30, 20], 2, 60),
+    ),
+    "writes_wait_after_leadership": (Row("always", {}, False),),
+}
+"""The rows by rule, in the order of the rules."""

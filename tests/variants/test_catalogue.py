@@ -1,0 +1,95 @@
+"""The switchboard names every mutant, those that can be run are wrong in one rule each, and none by accident."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from nemesis.checks.schemas import AnomalyName
+from nemesis.faults.directed import DIRECTED
+from nemesis.variants.catalogue import ALL, BUILT, DIRECTED_VARIANTS
+from nemesis.variants.mutant import DirectedVariant, Equivalent, Pending, Variant
+from replica.cli_start import start_command
+from replica.core.rules import Rules
+from tests.core.decisions import TABLES, decide
+
+RULE_NAMES = {name for name in vars(Rules) if not name.startswith("_")}
+PUBLISHED = [
+    f"{series}{number}" for series, count in (("M", 5), ("R", 22), ("P", 20)) for number in range(1, count + 1)
+]
+
+
+def test_every_published_mutant_is_listed_once() -> None:
+    """The 47 published mutants come first and in their order, then our own, numbered without a hole."""
+    own = [f"H{number}" for number in range(1, len(ALL) - len(PUBLISHED) + 1)]
+
+    assert [mutant.id for mutant in ALL] == PUBLISHED + own
+
+
+def test_names_are_unique_and_in_kebab_case() -> None:
+    """Whatever its state, a mutant is told from all others by its name."""
+    names = [mutant.name for mutant in ALL]
+
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in names)
+
+
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
+def test_every_mutant_says_what_is_wrong(mutant: Variant | Pending | Equivalent) -> None:
+    """Each has its one sentence, and its origin."""
+    assert re.fullmatch(r"[A-Z][^\n]*\.", mutant.summary)
+    assert mutant.origin
+
+
+def test_what_can_be_run_is_what_is_built() -> None:
+    """``--variant`` takes exactly the variants of the list, and the directed ones are some of them."""
+    assert {mutant.name: mutant for mutant in ALL if isinstance(mutant, Variant)} == dict(BUILT)
+    assert DIRECTED_VARIANTS.items() <= BUILT.items()
+
+
+@pytest.mark.parametrize("variant", BUILT.values(), ids=BUILT)
+def test_a_variant_overrides_one_rule(variant: Variant) -> None:
+    """Each variant derives from the right rules and replaces exactly one of them by its name."""
+    assert variant.rules.__bases__ == (Rules,)
+    assert variant.overrides in RULE_NAMES
+
+
+@pytest.mark.parametrize("variant", BUILT.values(), ids=BUILT)
+def test_a_variant_decides_otherwise(variant: Variant) -> None:
+    """At least one question is answered otherwise than by the right rules."""
+    rows = TABLES[variant.overrides]
+
+    assert any(decide(variant.rules(), variant.overrides, row) != row.expected for row in rows)
+
+
+@pytest.mark.parametrize("variant", DIRECTED_VARIANTS.values(), ids=DIRECTED_VARIANTS)
+def test_a_directed_variant_has_a_schedule_and_an_anomaly(variant: DirectedVariant) -> None:
+    """Its schedule is one that ``--schedule`` knows, and its anomaly one that the checks can find."""
+    assert AnomalyName(variant.convicted_of)
+    assert DIRECTED[variant.schedule.name] is variant.schedule
+
+
+def test_replica_start_knows_no_variant() -> None:
+    """No option of ``replica start`` names a variant, and its process imports nothing of this package."""
+    names = {option for parameter in start_command().params for option in parameter.opts}
+    program = "import sys, replica.cli, replica.server.main; print([m for m in sys.modules if m.startswith('nemesis')])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert not {name for name in names if "variant" in name or "rule" in name}
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_variant_is_refused() -> None:
+    """The variants' own entry point names those that there are."""
+    done = subprocess.run(
+        [sys.executable, "-m", "nemesis.variants.server", "--variant", "perfect", "--data-dir", "x"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode != 0
+    assert all(name in done.stderr for name in BUILT)
