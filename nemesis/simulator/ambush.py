@@ -27,7 +27,7 @@ LASTS_MS_MAX = 10_000
 class Ambush(Observer):
     """Isolates, kills, pauses or darkens new leaders, as often as the world's climate says.
 
-    In half of the worlds a blow lasts until the next leader is struck: then leadership swings to and fro between
+    In most worlds a blow lasts until the next leader is struck: then leadership swings to and fro between
     replicas of which each has missed what the other did, as in figure 8 of the Raft paper.
     """
 
@@ -35,7 +35,7 @@ class Ambush(Observer):
         self._world = world
         self._record = record
         self._dice = dice
-        self._swings = dice.random() < 0.5
+        self._swings = dice.random() < 0.75
         self._led: dict[ReplicaId, Epoch] = {}
         self._next_key = FIRST_KEY
         self._relent: Callable[[], None] = _nothing

@@ -193,7 +193,7 @@ class Process:
             elif response.high_watermark is None:
                 on_read("the high watermark is not known yet")
             else:
-                on_read(_read(response, self._position))
+                on_read(read_of(response, self._position))
 
         def on_silence() -> None:
             self._turn()
@@ -242,8 +242,8 @@ class Process:
         self._clients.record.client(self._number, kind, f, **fields)
 
 
-def _read(response: m.FetchResponse, position: int) -> Read:
-    """What a fetch brought from ``position`` on. Damaged records convict, for replicas check what they read."""
+def read_of(response: m.FetchResponse, position: int) -> Read:
+    """What an answer to a fetch brings from ``position`` on; damaged records in it convict whoever sent them."""
     assert response.high_watermark is not None, response
     try:
         batches = parse_batches(response.records)

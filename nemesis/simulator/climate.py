@@ -82,13 +82,36 @@ CALM = Climate()
 """A world in which nothing goes wrong but what a schedule does."""
 
 
+class Mood(StrEnum):
+    """What a climate is like as a whole: faults now and then, one upon the other, or only blows at new leaders."""
+
+    CHANGEABLE = "changeable"
+    HECTIC = "hectic"
+    AMBUSH = "ambush"
+
+
 def draw_climate(random: Random) -> Climate:
     """The climate of a seed."""
-    hectic = random.random() < 0.5
-    fast = hectic or random.random() < 0.3
-    ambush = random.choice((0.0, 0.0, 0.3, 0.9, 1.0)) if hectic else 0.0
-    is_quiet = ambush > 0 and random.random() < 0.5
-    weather = tuple(kind for kind in Weather if random.random() < _SHARES[kind] and not is_quiet)
+    mood = random.choices(tuple(Mood), weights=(50, 30, 20))[0]
+    climate = _draw(random, is_hectic=mood is not Mood.CHANGEABLE)
+    if mood is not Mood.AMBUSH:
+        return climate
+    return replace(
+        climate,
+        voters=random.choice((3, 3, 3, 5)),
+        spike=0.0,
+        loss=0.0,
+        duplication=0.0,
+        crash_in_step=0.0,
+        power_in_step=0.0,
+        ambush=random.choice((0.5, 0.9, 1.0)),
+        weather=(),
+        fetch_max_bytes=random.choice((1, 1, 1 << 20)),
+    )
+
+
+def _draw(random: Random, *, is_hectic: bool) -> Climate:
+    fast = is_hectic or random.random() < 0.3
     return Climate(
         voters=random.choice(CLIMATE_VOTERS),
         latency_ms=random.choice(((0.3, 2.0), (1.0, 10.0), (5.0, 40.0))),
@@ -99,21 +122,21 @@ def draw_climate(random: Random) -> Climate:
         ordered=random.random() < 0.3,
         refuses=random.random() < 0.5,
         flush_ms=random.choice(((0.5, 4.0), (1.0, 40.0), (20.0, 300.0))),
-        crash_in_step=_sometimes(random, 0.4, 0.02 if hectic else 0.004),
-        power_in_step=_sometimes(random, 0.4, 0.02 if hectic else 0.004),
-        ambush=ambush,
+        crash_in_step=_sometimes(random, 0.4, 0.02 if is_hectic else 0.004),
+        power_in_step=_sometimes(random, 0.4, 0.02 if is_hectic else 0.004),
+        ambush=_sometimes(random, 0.3, 0.9) if is_hectic else 0.0,
         drift_ppm=random.choice((0, 100, 10_000, 100_000)),
-        weather=weather,
-        calm_ms=(20, 600) if hectic else random.choice(((100, 1500), (500, 5000), (3000, 12_000))),
-        fault_ms=(50, 1200) if hectic else random.choice(((50, 1500), (200, 6000), (2500, 12_000))),
+        weather=tuple(kind for kind in Weather if random.random() < _SHARES[kind]),
+        calm_ms=(20, 600) if is_hectic else random.choice(((100, 1500), (500, 5000), (3000, 12_000))),
+        fault_ms=(50, 1200) if is_hectic else random.choice(((50, 1500), (200, 6000), (2500, 12_000))),
         overlap=random.choice((0.0, 0.2, 0.6)),
         concurrency=random.choice((1, 3, 6)),
-        rate=random.choice((3.0, 6.0, 10.0) if hectic else (1.0, 3.0, 6.0)),
+        rate=random.choice((3.0, 6.0, 10.0) if is_hectic else (1.0, 3.0, 6.0)),
         appends=random.choice((0.4, 0.6, 0.9)),
         election_timeout_ms=300 if fast else 1000,
         fetch_timeout_ms=600 if fast else 2000,
         fetch_max_wait_ms=random.choice((250, 500)),
-        fetch_max_bytes=1 if random.random() < 0.4 else 1 << 20,
+        fetch_max_bytes=1 if random.random() < 0.3 else 1 << 20,
         restart_ms=random.choice(((5, 100), (200, 3000))),
         truncate_on_fetch=random.random() < 0.7,
     )
@@ -136,7 +159,7 @@ _SHARES = {
     Weather.SPACE: 0.15,
     Weather.SLOW_DISK: 0.25,
     Weather.IO_ERROR: 0.15,
-    Weather.DAMAGE: 0.06,
+    Weather.DAMAGE: 0.12,
 }
 
 

@@ -37,8 +37,8 @@ PENDING: tuple[Pending, ...] = (
         f"the first try at KIP-320; {_SPECIFICATION}",
         Invariant.STRONG_ISR,
         Part.ISR_PARTITIONS,
-        "A leader that counts a fetch from another epoch. (On a quorum log nobody can tell: an offset from an earlier "
-        "epoch never lies beyond the start of the leader's own, and only what does commits anything.)",
+        "A leader that counts a fetch from another epoch, which on a quorum log commits nothing: an offset from an "
+        "earlier epoch never lies beyond the start of the leader's own.",
     ),
     _pending(
         "M5",

@@ -1,0 +1,143 @@
+"""The judges of a simulated world can convict: each is shown what it must not let pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nemesis.simulator.clients import read_of
+from nemesis.simulator.climate import CALM, Climate
+from nemesis.simulator.disk import DATA
+from nemesis.simulator.node import Node, Step
+from nemesis.simulator.run import SimOptions, simulate
+from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.simulator.world import LOG
+from replica.core import effects as fx
+from replica.core import events as ev
+from replica.core.messages import FetchResponse
+from replica.errors import ErrorCode
+from replica.ids import Offset
+from replica.records import encode_batch
+from tests.simulator.worlds import Stage
+
+QUORUM_STATE = DATA / str(LOG) / "quorum-state"
+
+
+def looked_at(*effects: fx.Effect) -> Step:
+    """A step after which the judges look at the replica."""
+    return Step(event=ev.Ticked(), effects=effects, interrupted=None, is_whole=True)
+
+
+def last_segment(node: Node) -> Path:
+    """The file that the node's log ends in."""
+    folder = DATA / str(LOG)
+    return folder / max(name for name in node.disk.files.names(folder) if name.endswith(".log"))
+
+
+def test_two_leaders_of_one_epoch_convict() -> None:
+    """A second replica that leads an epoch is noticed, whatever it has done so far."""
+    stage = Stage()
+    stage.run(3)
+    follower, leader = stage.follower(), stage.leader
+    assert follower.core is not None
+    assert leader.core is not None
+    follower.core.logs[LOG].role = leader.core.logs[LOG].role
+    with pytest.raises(BrokenInvariantError, match="single-leader"):
+        stage.invariants.on_step(follower, looked_at())
+
+
+def test_an_epoch_that_fell_convicts() -> None:
+    """A replica that comes back in an earlier epoch than it had stored has forgotten its vote."""
+    stage = Stage()
+    stage.run(3)
+    node = stage.leader
+    node.kill()
+    stored = node.disk.files.content(QUORUM_STATE)
+    assert b'"leaderEpoch":1' in stored
+    node.disk.files.overwrite(QUORUM_STATE, stored.replace(b'"leaderEpoch":1', b'"leaderEpoch":0'))
+    with pytest.raises(BrokenInvariantError, match="epoch-never-falls"):
+        node.start()
+
+
+def test_records_that_nobody_appended_convict() -> None:
+    """A log that comes back longer than it was ever written is noticed."""
+    stage = Stage()
+    stage.run(3)
+    node = stage.leader
+    end = node.stores[LOG].log_end_offset
+    node.kill()
+    segment = last_segment(node)
+    forged = encode_batch([b"1"], base_offset=end, leader_epoch=1).data
+    node.disk.files.overwrite(segment, node.disk.files.content(segment) + forged)
+    with pytest.raises(BrokenInvariantError, match="phantom-log"):
+        node.start()
+
+
+def test_other_records_at_the_same_offset_and_epoch_convict() -> None:
+    """Two logs that differ at one offset of one epoch break log matching, committed or not."""
+    stage = Stage()
+    stage.run(3)
+    follower = stage.follower()
+    chain = stage.invariants.logs[LOG].chains[follower.replica_id]
+    chain.truncate_to(chain.ends[-2])
+    forged = encode_batch([b"another"], base_offset=chain.end, leader_epoch=1)
+    with pytest.raises(BrokenInvariantError, match="log-matching"):
+        stage.invariants.on_step(follower, looked_at(fx.Append(topic_partition=LOG, batches=(forged,))))
+
+
+@pytest.mark.parametrize("lying", [0.0, 0.001])
+def test_a_replica_that_drops_what_it_called_committed_convicts(lying: float) -> None:
+    """A truncation below the replica's own high watermark is noticed, also where disks may have lied."""
+    stage = Stage(replace(CALM, rate=20.0, lying=lying))
+    stage.run(3)
+    truncate = fx.Truncate(topic_partition=LOG, end_offset=Offset(1))
+    with pytest.raises(BrokenInvariantError, match="committed-truncated"):
+        stage.invariants.on_step(stage.leader, looked_at(truncate))
+
+
+def test_damaged_records_in_an_answer_convict() -> None:
+    """A consumer that is sent damaged records has proof that a replica did not check what it read."""
+    data = bytearray(encode_batch([b"1"], base_offset=0, leader_epoch=1).data)
+    data[-1] ^= 1
+    response = FetchResponse(error=ErrorCode.NONE, high_watermark=Offset(1), records=bytes(data))
+    with pytest.raises(BrokenInvariantError, match="damage-served"):
+        read_of(response, 0)
+
+
+def test_a_cluster_that_does_not_recover_convicts() -> None:
+    """Replicas that cannot finish an election within the bound are not live, however safe they are."""
+    slow = Climate(latency_ms=(5_000.0, 9_000.0))
+    run = simulate(SimOptions(seed=1, climate=slow, time_limit_s=10))
+    assert run.outcome.violation is not None
+    assert run.outcome.violation.name == "liveness"
+
+
+@pytest.mark.parametrize(
+    ("variant", "name"),
+    [
+        ("fetch-before-fsync", "committed-is-durable"),
+        ("read-beyond-high-watermark", "uncommitted-read"),
+        ("ack-before-replication", "acknowledged-is-committed"),
+        ("no-check-quorum", "check-quorum"),
+        ("restarted-leader-leads-on", "log-matching"),
+        ("vote-without-comparing-logs", "leader-completeness"),
+        ("high-watermark-before-truncation", "consistent-committed-data"),
+        ("high-watermark-never-rises", "liveness"),
+        ("high-watermark-starts-at-zero", "halted"),
+        ("high-watermark-beyond-log-end", "core-assertion"),
+        ("acknowledge-after-leadership", "lost-write"),
+        ("vote-not-persisted", "one-vote"),
+    ],
+)
+def test_a_wrong_protocol_is_convicted_by_its_invariant(variant: str, name: str) -> None:
+    """Somewhere in the first seeds each of these wrong rules breaks just the promise that is its own."""
+    found = set()
+    for seed in range(1, 300):
+        violation = simulate(SimOptions(seed=seed, variant=variant)).outcome.violation
+        if violation is not None:
+            found.add(violation.name)
+            if violation.name == name:
+                return
+    pytest.fail(f"{variant} was convicted of {sorted(found)} only")

@@ -1,0 +1,100 @@
+"""Whole simulated runs: what they judge, what they count, and that they repeat."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from nemesis.checks.verdict import Verdict
+from nemesis.faults.values import DamageDisk
+from nemesis.history import APPEND, FINAL_READ, NEMESIS_PROCESS, EventType
+from nemesis.schedule import Inject
+from nemesis.simulator.census import Rare
+from nemesis.simulator.climate import Mood, Weather, draw_climate, with_lying_disks
+from nemesis.simulator.plan import draw_schedule
+from nemesis.simulator.run import HOSTILE_SHARE, TIME_LIMIT_S, SimOptions, resolved, simulate
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_the_right_protocol_is_valid(seed: int) -> None:
+    """Whatever a seed's world does, the protocol keeps its promises, recovers, and serves clients to the end."""
+    run = simulate(SimOptions(seed=seed))
+    assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
+    assert run.counts.append_ok == run.outcome.acknowledged > 0
+    assert run.counts.final_reads_whole == 1
+    assert run.counts.logs_dumped_completely >= len({row.replica_id for row in run.record.logs}) > 0
+
+
+def test_a_run_is_a_function_of_its_options() -> None:
+    """The same options give the same history, to the last row and nanosecond; another seed gives another."""
+    first, again, other = (simulate(SimOptions(seed=seed)).record for seed in (5, 5, 6))
+    assert (first.history, first.events, first.logs) == (again.history, again.events, again.logs)
+    assert first.history != other.history
+
+
+def test_what_a_seed_draws_can_be_given_instead() -> None:
+    """A run whose climate and schedule are written out is the run that draws them."""
+    options = SimOptions(seed=9)
+    assert simulate(options).outcome == simulate(resolved(options)).outcome
+
+
+def test_seeds_differ_in_their_climate() -> None:
+    """Over many seeds every kind of trouble is there in some and absent from others, and so is every mood."""
+    climates = [draw_climate(Random(f"{seed} climate")) for seed in range(300)]
+    for kind in Weather:
+        assert 0 < sum(kind in climate.weather for climate in climates) < 300
+    for rate in ("loss", "spike", "duplication", "crash_in_step", "power_in_step", "ambush"):
+        assert 0 < sum(getattr(climate, rate) > 0 for climate in climates) < 300
+    assert {climate.voters for climate in climates} == {1, 2, 3, 4, 5}
+    assert not any(climate.lying for climate in climates)
+    assert len(Mood) == 3
+
+
+def test_damage_never_hits_a_majority() -> None:
+    """A schedule damages at most as many machines as the cluster can do without."""
+    for seed in range(300):
+        climate = replace(draw_climate(Random(seed)), weather=(Weather.DAMAGE,))
+        schedule = draw_schedule(climate, Random(seed), time_limit_s=45)
+        damages = [
+            step
+            for step in schedule.steps
+            if isinstance(step.action, Inject) and isinstance(step.action.fault, DamageDisk)
+        ]
+        assert len(damages) <= (climate.voters - 1) // 2
+
+
+def test_what_is_rare_happens() -> None:
+    """In a few dozen seeds every rare event happens somewhere, so that a sweep means something."""
+    seen: Counter[str] = Counter()
+    for seed in range(1, 200):
+        seen.update(simulate(SimOptions(seed=seed)).outcome.rare.keys())
+        if set(Rare) <= set(seen):
+            return
+    pytest.fail(f"never seen: {sorted(set(Rare) - set(seen))}")
+
+
+def test_the_history_is_one_of_a_live_run() -> None:
+    """Operations, faults and the final read stand in the history in the words of a live run."""
+    record = simulate(SimOptions(seed=2)).record
+    words = {(event.f, event.type) for event in record.history}
+    assert {(APPEND, EventType.INVOKE), (APPEND, EventType.OK), (FINAL_READ, EventType.OK)} <= words
+    assert [event.index for event in record.history] == list(range(len(record.history)))
+    assert any(event.process == NEMESIS_PROCESS for event in record.history)
+
+
+def test_clients_stop_appending_when_their_values_are_used_up() -> None:
+    """A bound on the values bounds the appends of the hostile time; that the cluster recovered takes some more."""
+    run = simulate(SimOptions(seed=3, values=4))
+    appended = [event for event in run.record.history if event.f == APPEND and event.type is EventType.INVOKE]
+    hostile_ns = int(TIME_LIMIT_S * HOSTILE_SHARE * 1e9)
+    assert len([event for event in appended if event.time_ns < hostile_ns]) == 4 < len(appended)
+
+
+def test_on_lying_disks_the_right_protocol_is_not_convicted_and_not_acquitted() -> None:
+    """Where disks lie nothing is promised, so the verdict is unknown; yet nobody drops what it knew to be committed."""
+    for seed in range(1, 16):
+        climate = with_lying_disks(draw_climate(Random(f"{seed} climate")))
+        assert simulate(SimOptions(seed=seed, climate=climate)).outcome.verdict is Verdict.UNKNOWN

@@ -1,0 +1,65 @@
+"""Small calm worlds for tests of the simulator: watched by its judges, used by its clients."""
+
+from __future__ import annotations
+
+from random import Random
+
+from nemesis.simulator.census import Census
+from nemesis.simulator.clients import Clients
+from nemesis.simulator.climate import Climate
+from nemesis.simulator.injector import SimulatedInjector
+from nemesis.simulator.invariants import Invariants
+from nemesis.simulator.node import Node
+from nemesis.simulator.queue import US_PER_S
+from nemesis.simulator.record import Record
+from nemesis.simulator.run import has_converged
+from nemesis.simulator.world import LOG, World
+from replica.core.quorum.roles import Leader
+from replica.ids import ReplicaId
+
+USED = Climate(rate=20.0)
+"""Nothing goes wrong, and clients have much to do."""
+
+
+class Stage:
+    """A world that has begun, with everything that a run has around it."""
+
+    def __init__(self, climate: Climate = USED, *, seed: int = 1) -> None:
+        self.world = World(seed=seed, climate=climate)
+        self.record = Record(self.world.queue, str(LOG))
+        self.census = Census(self.record)
+        self.invariants = Invariants(self.world.logs, self.world.nodes, lying_disks=climate.lying > 0)
+        self.world.observers += [self.census, self.invariants]
+        self.clients = Clients(self.world, self.record, climate, Random(f"{seed} clients"))
+        self.injector = SimulatedInjector(self.world, self.record)
+        self.world.start_all()
+        self.clients.start()
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self.world.queue.run_until(self.world.now_us + int(seconds * US_PER_S))
+
+    def converge(self) -> None:
+        """Stop the clients and let the replicas agree."""
+        self.clients.is_stopped = True
+        for _ in range(200):
+            self.run(0.1)
+            if has_converged(self.world):
+                return
+        raise AssertionError("the replicas do not agree")
+
+    def node(self, number: int) -> Node:
+        """The machine with that id."""
+        return self.world.nodes[ReplicaId(number)]
+
+    @property
+    def leader(self) -> Node:
+        """Who leads."""
+        (leader,) = [
+            node for node in self.world.up() if node.core is not None and isinstance(node.core.logs[LOG].role, Leader)
+        ]
+        return leader
+
+    def follower(self) -> Node:
+        """Somebody who does not lead."""
+        return next(node for node in self.world.up() if node is not self.leader)
