@@ -12,6 +12,11 @@ settings.load_profile("default")
 _ONE_WORKER_MARKERS = ("spark", "cluster")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let scenario files be rewritten with what they print now, so that the difference can be read."""
+    parser.addoption("--rewrite-scenarios", action="store_true", help="write scenario files anew instead of comparing")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep all Spark tests on one xdist worker, for their one session, and all tests with processes on another."""
     for item in items:

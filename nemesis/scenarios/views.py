@@ -1,0 +1,175 @@
+"""What a cluster looks like at one moment, as values that tables and pictures are made of.
+
+Owns these values and how they are taken from a world: each replica's own state, never what another thinks of it, except
+where a leader's knowledge of the others is shown as such. Looks only; changes nothing. What a machine without a process
+holds is known from its last step, for a disk can only be read by starting on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from nemesis.faults.links import Link
+from nemesis.simulator.node import Node
+from nemesis.simulator.world import LOG, World
+from replica.core.quorum import QuorumLog
+from replica.core.quorum.roles import Leader
+from replica.ids import EpochEntry
+from replica.records import RecordBatch, decode_records, parse_batches
+
+LEADER_CHANGE = "LC"
+"""How the first record of a leadership is shown, which the leader writes by itself."""
+DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One record of one replica's log."""
+
+    offset: int
+    epoch: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What a leader knows of one voter: how far it has fetched, and when; both absent before its first fetch."""
+
+    replica_id: int
+    log_end_offset: int | None
+    fetched_ms_ago: int | None
+    caught_up_ms_ago: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaView:
+    """One replica. ``known`` is what it knows of the others while it leads.
+
+    ``epoch``, ``voted_id`` and the log are on disk and outlive a process; ``high_watermark`` and the role are not.
+    """
+
+    replica_id: int
+    role: str
+    is_paused: bool = False
+    epoch: int = 0
+    leader_id: int | None = None
+    voted_id: int | None = None
+    cells: tuple[Cell, ...] = ()
+    flushed_end_offset: int = 0
+    high_watermark: int | None = None
+    epochs: tuple[EpochEntry, ...] = ()
+    known: tuple[Known, ...] = ()
+
+    @property
+    def log_end_offset(self) -> int:
+        """Where the log ends."""
+        return self.cells[-1].offset + 1 if self.cells else 0
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a process, paused or not."""
+        return self.role != DOWN
+
+    def is_committed(self, cell: Cell) -> bool:
+        """Whether this replica knows that the record is committed."""
+        return self.high_watermark is not None and cell.offset < self.high_watermark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldView:
+    """The whole cluster at one moment, and the links on which nothing gets through."""
+
+    at_ms: int
+    replicas: tuple[ReplicaView, ...]
+    cuts: tuple[Link, ...] = ()
+
+    @property
+    def epoch(self) -> int:
+        """The latest epoch that any replica has reached."""
+        return max(replica.epoch for replica in self.replicas)
+
+    @property
+    def still(self) -> WorldView:
+        """The replicas without what changes by the mere passing of time."""
+        replicas = (
+            replace(
+                replica,
+                known=tuple(replace(known, fetched_ms_ago=None, caught_up_ms_ago=None) for known in replica.known),
+            )
+            for replica in self.replicas
+        )
+        return WorldView(at_ms=0, replicas=tuple(replicas))
+
+
+def look(world: World, cuts: frozenset[Link], last: Mapping[int, ReplicaView]) -> WorldView:
+    """Take the picture. ``last`` has how each machine looked when its process ended."""
+    return WorldView(
+        at_ms=world.now_ms,
+        replicas=tuple(
+            look_at(node) if node.is_up else last.get(node.replica_id, ReplicaView(replica_id=id_, role=DOWN))
+            for id_, node in world.nodes.items()
+        ),
+        cuts=tuple(sorted(cuts)),
+    )
+
+
+def look_at(node: Node) -> ReplicaView:
+    """Take the picture of one replica that has a process."""
+    assert node.core is not None, node.replica_id
+    log, store = node.core.logs[LOG], node.stores[LOG]
+    batches = parse_batches(store.read(store.log_start_offset, store.log_end_offset, 1 << 30))
+    return ReplicaView(
+        replica_id=node.replica_id,
+        role=log.role.name,
+        is_paused=node.is_paused,
+        epoch=log.epoch,
+        leader_id=log.leader_id,
+        voted_id=log.quorum_state.voted_id,
+        cells=tuple(cell for batch in batches for cell in cells_of(batch)),
+        flushed_end_offset=log.log.flushed_end_offset,
+        high_watermark=log.high_watermark,
+        epochs=log.log.epochs.entries,
+        known=_known_to(log, node.now_ms),
+    )
+
+
+def gone(view: ReplicaView, *, flushed_only: bool) -> ReplicaView:
+    """Show the machine of a process that has ended: its disk, or with ``flushed_only`` what is sure to be on it."""
+    end_offset = view.flushed_end_offset if flushed_only else view.log_end_offset
+    return replace(
+        view,
+        role=DOWN,
+        is_paused=False,
+        leader_id=None,
+        high_watermark=None,
+        cells=tuple(cell for cell in view.cells if cell.offset < end_offset),
+        epochs=tuple(entry for entry in view.epochs if entry.start_offset < end_offset),
+        known=(),
+    )
+
+
+def cells_of(batch: RecordBatch) -> tuple[Cell, ...]:
+    """The records of one batch."""
+    return tuple(
+        Cell(
+            offset=record.offset,
+            epoch=batch.leader_epoch,
+            value=LEADER_CHANGE if batch.is_control else (record.value or b"").decode(),
+        )
+        for record in decode_records(batch)
+    )
+
+
+def _known_to(log: QuorumLog, now_ms: int) -> tuple[Known, ...]:
+    if not isinstance(log.role, Leader):
+        return ()
+    return tuple(
+        Known(
+            replica_id=voter,
+            log_end_offset=progress.log_end_offset,
+            fetched_ms_ago=now_ms - progress.last_fetch_ms if progress.has_fetched else None,
+            caught_up_ms_ago=None if progress.last_caught_up_ms is None else now_ms - progress.last_caught_up_ms,
+        )
+        for voter, progress in log.role.voters.items()
+    )
