@@ -9,13 +9,17 @@ INSTALLED := $(VENV)/.installed
 GENERATED := replica/v1/__init__.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint soak proto clean python java
+.PHONY: help demo test lint sim soak soak-sim variants bench proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
 	@echo "make test   run all tests (needs Java 17+); PYTEST_ARGS='-k name' is passed on"
 	@echo "make lint   check style, types and the wire protocol"
+	@echo "make sim    simulate 500 seeds (a minute or two)"
 	@echo "make soak   run ten known and ten fresh seeds of 30 s each, and write store/soak.json (a quarter of an hour)"
+	@echo "make soak-sim  simulate 10,000 seeds, and write store/sim.json (half an hour on two cores)"
+	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
+	@echo "make bench  measure how fast the simulator is, and write store/bench.json"
 	@echo "make proto  generate replica/v1 from proto/"
 	@echo "make clean  remove everything that make has made; recorded runs in store/ stay"
 
@@ -24,6 +28,18 @@ demo: java $(INSTALLED) $(GENERATED)
 
 soak: java $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis soak --seeds 1-10 --fresh 10
+
+sim: $(INSTALLED) $(GENERATED)
+	$(BIN)/nemesis sim --seeds 500
+
+soak-sim: $(INSTALLED) $(GENERATED)
+	$(BIN)/nemesis sim --seeds 10000 --output store/sim.json
+
+variants: $(INSTALLED) $(GENERATED)
+	$(BIN)/nemesis convict --output store/variants.json --table docs/variants.md
+
+bench: $(INSTALLED) $(GENERATED)
+	$(BIN)/python benchmarks/simulator.py --output store/bench.json
 
 # With PYTEST_ARGS that choose tests, one of the two runs may find none of them: pytest's status 5.
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)

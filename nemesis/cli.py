@@ -13,9 +13,13 @@ from collections.abc import Sequence
 import click
 
 from nemesis.cli_check import check, export, list_variants
+from nemesis.cli_convict import convict
 from nemesis.cli_exit import exit_code_of
 from nemesis.cli_run import demo, run
+from nemesis.cli_shrink import shrink
+from nemesis.cli_sim import sim
 from nemesis.cli_soak import soak
+from nemesis.cli_story import story
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -28,6 +32,10 @@ def cli() -> None:
     """
 
 
+cli.add_command(sim)
+cli.add_command(shrink)
+cli.add_command(convict)
+cli.add_command(story)
 cli.add_command(run)
 cli.add_command(demo)
 cli.add_command(soak)

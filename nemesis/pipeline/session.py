@@ -1,7 +1,8 @@
 """Start Spark, quietly and with the right Python, and stop it again.
 
-Owns every setting. Workers run this interpreter and get this package shipped, so that nothing need be installed on them
-but Python, numpy and pyarrow. A local master binds to the loopback address only.
+Owns every setting. Workers run this interpreter and get the sources of this distribution shipped, so that nothing need
+be installed on them but Python, numpy and pyarrow, and crc32c where they simulate. A local master binds to the loopback
+address only.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nemesis.checks
 from nemesis.pipeline.java import java_available
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
-_SHIPPED = ("checks", "history", "pipeline")
-"""What the workers need of the package ``nemesis``."""
+_SHIPPED = ("nemesis", "replica")
+"""The packages whose sources the workers get: checks for those that judge, all of them for those that simulate."""
 
 
 class EngineUnavailableError(Exception):
@@ -116,13 +117,14 @@ def _environment(additions: Mapping[str, str]) -> Iterator[None]:
 
 
 def _package(scratch: Path) -> Path:
-    """The parts of this package that workers import, as a zip file."""
-    root = Path(nemesis.checks.__file__).parents[1]
-    target = scratch / "nemesis.zip"
+    """The sources that workers import, as a zip file."""
+    target = scratch / "highwater.zip"
     with zipfile.ZipFile(target, "w") as archive:
-        for part in _SHIPPED:
-            for path in sorted((root / part).glob("*.py")):
-                archive.write(path, f"nemesis/{part}/{path.name}")
-        marker = root / "__init__.py"
-        archive.writestr("nemesis/__init__.py", marker.read_text(encoding="utf-8") if marker.exists() else "")
+        for name in _SHIPPED:
+            found = find_spec(name)
+            assert found is not None, name
+            assert found.origin is not None, name
+            root = Path(found.origin).parent
+            for path in sorted(root.rglob("*.py")):
+                archive.write(path, path.relative_to(root.parent))
     return target

@@ -6,6 +6,11 @@ The way of a run, file by file: ``climate`` and ``plan`` make a seed into a clim
 ``clients`` use it; ``invariants`` watch every step and ``violations`` end a run, ``census`` counts what is rare,
 ``record`` keeps the history; ``run`` leads through the phases to the verdict.
 
+Around one run: ``trace`` tells its story; ``corpus`` makes it a row and its history rows, ``sweep`` runs many side by
+side and ``on_spark`` on a cluster, ``tally`` sums them up, ``conviction`` measures how soon wrong protocols are found
+out. A run that fails is written by ``case`` (its steps by ``schedule_lines``) as a scenario that repeats it, and made
+small by ``shrink``, with ``reductions`` of its parts and the search of ``ddmin``.
+
 No event loop, no threads, no wall clock: a run is a function of its options.
 """
 

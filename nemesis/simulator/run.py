@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from nemesis.checks.schemas import Severity
 from nemesis.checks.verdict import RunCounts, Verdict, decide
 from nemesis.history import Kind, ReplicaLogBatch, table_of
 from nemesis.pipeline.local import judge_tables
@@ -210,7 +211,7 @@ class _Simulation:
         decision = decide(counts=counts, anomalies=anomalies, complete=True, problems=())
         violation = None
         if decision.verdict is Verdict.INVALID:
-            first = anomalies[0]
+            first = next(row for row in anomalies if row["severity"] == Severity.VIOLATION)
             violation = Violation(name=first["anomaly"], detail=first["detail"], at_ms=self.world.now_ms)
         return self._over(decision.verdict, violation, decision.reasons, counts, anomalies)
 

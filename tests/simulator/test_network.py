@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.network import Network
@@ -21,7 +22,7 @@ class Post:
 
     def send(self, count: int, *, source: int = 1, target: int = 2) -> None:
         for number in range(count):
-            self.network.deliver(source, target, lambda number=number: self.arrived.append(number))
+            self.network.deliver(source, target, partial(self.arrived.append, number))
 
     def wait(self) -> list[int]:
         self.queue.run_until(self.queue.now_us + 10_000_000)

@@ -102,10 +102,10 @@ def test_a_full_disk_ends_the_process_until_there_is_space() -> None:
     node = stage.leader
     inject(stage, FillDisk(target="leader"))
     stage.run(8)
-    assert not node.is_up
+    assert node not in stage.world.up()
     heal(stage)
     stage.run(5)
-    assert node.is_up
+    assert node in stage.world.up()
     stage.converge()
     assert stage.census.counts[Rare.FULL_DISK] > 0
 

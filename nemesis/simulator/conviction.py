@@ -1,0 +1,150 @@
+"""How many seeds it takes until each wrong protocol is convicted, and the page that says so.
+
+Owns the measurement and its JSON document, and the table made of that. Seeds are tried in their order from 1, and every
+conviction begins a new count: so one pass gives many independent trials, and their median means something. A variant
+that goes unconvicted for ``seeds_max`` seeds in a row is given up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import count
+from statistics import median
+from typing import Any, assert_never
+
+from nemesis.checks.verdict import Verdict
+from nemesis.simulator.corpus import run_seed
+from nemesis.simulator.run import TIME_LIMIT_S, SimOptions
+from nemesis.simulator.sweep import Lost, Workers
+from nemesis.variants.catalogue import ALL
+from nemesis.variants.mutant import Equivalent, Pending, Variant
+
+TRIALS = 11
+SEEDS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conviction:
+    """What became of one variant: ``trials`` has for each conviction how many seeds it took since the one before.
+
+    ``seeds`` were run in all. ``violations`` counts of what it was convicted, the most frequent first. ``errors`` are
+    seeds at which the harness failed; they convict nobody.
+    """
+
+    variant: str
+    seeds: int
+    trials: Sequence[int]
+    violations: Mapping[str, int]
+    errors: int = 0
+    command: str | None = None
+
+    @property
+    def median(self) -> float | None:
+        """The median number of seeds to a conviction."""
+        return median(self.trials) if self.trials else None
+
+
+def convict(
+    variant: str,
+    workers: Workers,
+    *,
+    trials: int = TRIALS,
+    seeds_max: int = SEEDS_MAX,
+    time_limit_s: float = TIME_LIMIT_S,
+    on_seed: Callable[[], object] = lambda: None,
+) -> Conviction:
+    """Try seeds until there are ``trials`` convictions, or ``seeds_max`` seeds in a row without one."""
+    work = partial(run_seed, SimOptions(seed=0, time_limit_s=time_limit_s, variant=variant), False)
+    gaps: list[int] = []
+    violations: Counter[str] = Counter()
+    seeds, errors, command = 0, 0, None
+    with closing(workers.in_order(work, count(1))) as results:
+        while len(gaps) < trials and seeds - sum(gaps) < seeds_max:
+            seeds, result = next(results)
+            on_seed()
+            if isinstance(result, Lost):
+                errors += 1
+            elif result.row.verdict == Verdict.INVALID:
+                gaps.append(seeds - sum(gaps))
+                violations[str(result.row.violation)] += 1
+                command = command or result.row.command
+    return Conviction(
+        variant=variant,
+        seeds=seeds,
+        trials=tuple(gaps),
+        violations=dict(violations.most_common()),
+        errors=errors,
+        command=command,
+    )
+
+
+def document(convictions: Sequence[Conviction], *, seeds_max: int, time_limit_s: float) -> dict[str, Any]:
+    """The measurement as JSON holds it."""
+    rows = [{**asdict(one), "median": one.median} for one in convictions]
+    return {"seeds_max": seeds_max, "time_limit_s": time_limit_s, "variants": rows}
+
+
+PAGE = """# Wrong protocols, and how soon the simulator convicts them
+
+Written by `make variants`; change nothing here by hand.
+
+A harness that never convicts anybody proves nothing. So each known way of getting replication wrong is kept as a
+variant of the right protocol, wrong in one decision: M from model-checked specifications of Kafka, R from Kafka's bug
+tracker, P from the classic mistakes, H our own. Those whose part of the product is not built yet are listed with what
+they wait for.
+
+Seeds are simulated in order, {time_limit_s:g} virtual seconds each, with nothing directed at the variant. *Median* and
+*most* are how many seeds it took from one conviction to the next, over *convictions* of them; after {seeds_max} seeds
+in a row without one a variant is given up. The command repeats the first conviction.
+
+{summary}
+
+| | variant | what is wrong | breaks | convicted of | convictions | median | most | repeat with |
+|---|---|---|---|---|---|---|---|---|
+{rows}
+"""
+
+
+def page(measured: Mapping[str, Any]) -> str:
+    """The measurement as a page in Markdown: every mutant there is, built or not."""
+    by_name = {row["variant"]: row for row in measured["variants"]}
+    rows = "\n".join(_row(mutant, by_name.get(mutant.name)) for mutant in ALL)
+    return PAGE.format(summary=_summary(list(by_name.values())), rows=rows, **measured)
+
+
+def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    convicted = [row for row in rows if row["trials"]]
+    built, pending = (sum(isinstance(mutant, kind) for mutant in ALL) for kind in (Variant, Pending))
+    text = (
+        f"Of {len(ALL)} variants {built} are built and {pending} are pending. Convicted: {len(convicted)} of {built}."
+    )
+    if not convicted:
+        return text
+    middle = median(row["median"] for row in convicted)
+    most = max(max(row["trials"]) for row in convicted)
+    return f"{text} The median of their medians is {middle:g} seeds; the longest that any took was {most}."
+
+
+def _row(mutant: Variant | Pending | Equivalent, row: Mapping[str, Any] | None) -> str:
+    cells = [mutant.id, f"`{mutant.name}`", f"{mutant.summary} ({mutant.origin})", mutant.breaks.value]
+    match mutant:
+        case Variant():
+            cells += ["not measured", *[""] * 4] if row is None else _measured(row)
+        case Pending():
+            cells += [f"pending: waits for {mutant.waits_for.value}", *[""] * 4]
+        case Equivalent():
+            cells += [f"not built, nothing would show: {mutant.reason}", *[""] * 4]
+        case _:
+            assert_never(mutant)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _measured(row: Mapping[str, Any]) -> list[str]:
+    if not row["trials"]:
+        return [f"**not convicted** in {row['seeds']} seeds", "0", "", "", ""]
+    names = ", ".join(f"{name} ({times})" for name, times in row["violations"].items())
+    return [names, f"{len(row['trials'])}", f"{row['median']:g}", f"{max(row['trials'])}", f"`{row['command']}`"]

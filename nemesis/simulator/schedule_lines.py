@@ -1,0 +1,170 @@
+"""The steps of a schedule as lines that a person reads and writes: ``1.5 inject 0 kill leader draw=123``.
+
+Owns the grammar: the second, the action, then what the action needs. A fault is its kind, whom it is about, and its
+other fields as ``key=value`` where they are not the usual ones. Writing and reading are inverse to one another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, assert_never, get_args
+
+from nemesis.faults.links import LinkMode
+from nemesis.faults.shapes import Shape
+from nemesis.faults.targets import NAME_SIGN, Role, Target
+from nemesis.faults.values import Fault, fault_from_json, fault_to_json
+from nemesis.schedule import Action, AwaitLeader, Heal, Inject, Name, Step
+
+_CHOICES: Mapping[str, Iterable[str]] = {
+    "shape": tuple(Shape),
+    "mode": tuple(LinkMode),
+    "how": ("flip", "zero", "misdirect"),
+    "call": ("fsync", "pwrite", "pread", "rename", "create", "ftruncate", "unlink", "mkdir", "fsync_directory"),
+}
+_WHOLE_NUMBERS = ("by_ms", "factor")
+_KINDS = {kind.kind: kind for kind in get_args(Fault)}
+
+
+def line_of(step: Step) -> str:
+    """The step as one line."""
+    return " ".join((number_text(step.at_s), *_action_words(step.action)))
+
+
+def step_of(line: str) -> Step:
+    """Read what ``line_of`` wrote. Raises ``ValueError`` that says what would be right."""
+    match line.split():
+        case [at_s, "inject", fault_id, kind, *rest]:
+            return Step(at_s=_second(at_s), action=_inject(fault_id, kind, rest))
+        case [at_s, "heal", fault_id]:
+            return Step(at_s=_second(at_s), action=Heal(fault_id=whole_number(fault_id, "the number of a fault")))
+        case [at_s, "name", name, target, *rest]:
+            draw = _fields(rest, ("draw",)).get("draw", 0)
+            return Step(at_s=_second(at_s), action=Name(name=name, target=_target(target), draw=draw))
+        case [at_s, "await-leader", target, limit]:
+            at_most_s = _second(_fields([limit], ("at_most_s",))["at_most_s"])
+            return Step(at_s=_second(at_s), action=AwaitLeader(target=_target(target), at_most_s=at_most_s))
+        case _:
+            raise ValueError(f"{line!r} is no step: write such as '1.5 inject 0 kill leader' or '2.7 heal 0'")
+
+
+def number_text(number: float) -> str:
+    """The shortest text that is read as the same number."""
+    return f"{int(number)}" if number == int(number) else repr(number)
+
+
+def whole_number(text: str, what: str) -> int:
+    """Read a number without a fraction."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not {what}: give a whole number") from None
+
+
+def _second(text: str) -> float:
+    try:
+        second = float(text)
+    except ValueError:
+        second = math.nan
+    if not 0 <= second < math.inf:
+        raise ValueError(f"{text!r} is no time: give seconds from the start of the run, such as 1.5")
+    return second
+
+
+# --- actions --------------------------------------------------------------------------------------------------------
+
+
+def _action_words(action: Action) -> Sequence[str]:
+    match action:
+        case Inject(fault_id=fault_id, fault=fault, draw=draw):
+            return ("inject", f"{fault_id}", *_fault_words(fault), *_draw_words(draw))
+        case Heal(fault_id=fault_id):
+            return "heal", f"{fault_id}"
+        case Name(name=name, target=target, draw=draw):
+            return ("name", name, target, *_draw_words(draw))
+        case AwaitLeader(target=target, at_most_s=at_most_s):
+            return "await-leader", target, f"at_most_s={number_text(at_most_s)}"
+        case _:
+            assert_never(action)
+
+
+def _draw_words(draw: int) -> Sequence[str]:
+    return (f"draw={draw}",) if draw else ()
+
+
+def _fault_words(fault: Fault) -> Sequence[str]:
+    usual = _usual(fault.kind)
+    fields = {name: value for name, value in fault_to_json(fault).items() if usual.get(name) != value}
+    words = [fields.pop("kind"), *([fields.pop("target")] if "target" in fields else [])]
+    return [*words, *(f"{name}={value}" for name, value in fields.items())]
+
+
+def _usual(kind: str) -> dict[str, Any]:
+    """The fields of a kind of fault that need not be given, with their values then."""
+    return {field.name: field.default for field in dataclasses.fields(_KINDS[kind]) if _is_optional(field)}
+
+
+def _is_optional(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING
+
+
+def _field_names(kind: str) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(_KINDS[kind]))
+
+
+def _inject(fault_id: str, kind: str, rest: Sequence[str]) -> Inject:
+    if kind not in _KINDS:
+        raise ValueError(f"{kind!r} is no fault: give one of {', '.join(_KINDS)}")
+    words = [word for word in rest if "=" not in word]
+    names = _field_names(kind)
+    fields = _fields([word for word in rest if "=" in word], (*(name for name in names if name != "target"), "draw"))
+    if len(words) > ("target" in names):
+        raise ValueError(f"{words[-1]!r} is one word too many for {kind}: give its other fields as key=value")
+    draw = fields.pop("draw", 0)
+    if words:
+        fields["target"] = _target(words[0])
+    missing = [name for name in names if name not in fields and name not in _usual(kind)]
+    if missing:
+        raise ValueError(f"{kind} lacks its {missing[0]}: write such as '{_example(kind)}'")
+    fault = fault_from_json({"kind": kind, **fields})
+    return Inject(fault_id=whole_number(fault_id, "the number of a fault"), fault=fault, draw=draw)
+
+
+def _example(kind: str) -> str:
+    names = [name for name in _field_names(kind) if name not in _usual(kind) and name != "target"]
+    values = {name: next(iter(_CHOICES.get(name, ("leader", "10")))) for name in names}
+    values |= {name: "10" for name in names if name in _WHOLE_NUMBERS}
+    target = [] if kind == "partition-link" else [Role.LEADER.value]
+    return " ".join((kind, *target, *(f"{name}={value}" for name, value in values.items())))
+
+
+# --- fields ---------------------------------------------------------------------------------------------------------
+
+
+def _fields(words: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for word in words:
+        name, sign, text = word.partition("=")
+        if name not in known or not sign:
+            raise ValueError(f"{word!r} does not belong here: give {', '.join(f'{one}=' for one in known)} or nothing")
+        fields[name] = _field(name, text)
+    return fields
+
+
+def _field(name: str, text: str) -> Any:
+    if name in (*_WHOLE_NUMBERS, "draw"):
+        return whole_number(text, f"a {name}")
+    if name in ("source", "destination"):
+        return _target(text)
+    if name in _CHOICES and text not in _CHOICES[name]:
+        raise ValueError(f"{text!r} is no {name}: give one of {', '.join(_CHOICES[name])}")
+    return text
+
+
+def _target(word: str) -> Target:
+    if word.startswith(NAME_SIGN):
+        return word
+    if word not in tuple(Role):
+        raise ValueError(f"{word!r} is no target: give {', '.join(Role)} or {NAME_SIGN}name")
+    return Role(word)
