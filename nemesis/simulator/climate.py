@@ -135,7 +135,7 @@ def _draw(random: Random, *, is_hectic: bool) -> Climate:
         appends=random.choice((0.4, 0.6, 0.9)),
         election_timeout_ms=300 if fast else 1000,
         fetch_timeout_ms=600 if fast else 2000,
-        fetch_max_wait_ms=random.choice((250, 500)),
+        fetch_max_wait_ms=random.choice((300, 500)) if fast else random.choice((500, 1500)),
         fetch_max_bytes=1 if random.random() < 0.3 else 1 << 20,
         restart_ms=random.choice(((5, 100), (200, 3000))),
         truncate_on_fetch=random.random() < 0.7,

@@ -29,6 +29,8 @@ from replica.records import RecordBatch, scan_batches
 ROOT = 0
 """The link before the first batch."""
 
+_Judged = fx.Append | fx.Truncate | fx.StoreQuorumState | fx.Reply | fx.ReplyWithRecords
+
 
 @dataclass(slots=True)
 class Chain:
@@ -109,7 +111,9 @@ class LogInvariants:
 
     def on_step(self, node: Node, step: Step) -> None:
         """Take what was stored, then look at the replica, then at what it told others."""
-        effects = [effect for effect in step.effects if _log_of(node, effect) == self._log]
+        effects = [
+            effect for effect in step.effects if isinstance(effect, _Judged) and _log_of(node, effect) == self._log
+        ]
         if self._own_memory_only:
             self._remember(node, step, effects)
             return
@@ -122,7 +126,7 @@ class LogInvariants:
         for effect in effects:
             self._on_told(node, effect)
 
-    def _remember(self, node: Node, step: Step, effects: Sequence[fx.Effect]) -> None:
+    def _remember(self, node: Node, step: Step, effects: Sequence[_Judged]) -> None:
         """Hold a replica to what it knew itself: it does not drop what it called committed."""
         for effect in effects:
             if isinstance(effect, fx.Truncate):
@@ -131,7 +135,7 @@ class LogInvariants:
             high_watermark = node.core.logs[self._log].log.high_watermark
             self._seen_high_watermark[node.replica_id] = high_watermark or Offset(0)
 
-    def _on_stored(self, node: Node, effect: fx.Effect) -> None:
+    def _on_stored(self, node: Node, effect: _Judged) -> None:
         match effect:
             case fx.Append():
                 self._append(node.replica_id, effect)
@@ -142,7 +146,7 @@ class LogInvariants:
             case _:
                 pass
 
-    def _on_told(self, node: Node, effect: fx.Effect) -> None:
+    def _on_told(self, node: Node, effect: _Judged) -> None:
         match effect:
             case fx.Reply(call_id=call_id, response=response):
                 self._on_reply(node.replica_id, node.requests[call_id], response)
@@ -313,14 +317,10 @@ class Invariants(Observer):
             _convict("halted", f"replica {node.replica_id}: {crash.cause}")
 
 
-def _log_of(node: Node, effect: fx.Effect) -> TopicPartition | None:
+def _log_of(node: Node, effect: _Judged) -> TopicPartition:
     match effect:
         case fx.Reply(call_id=call_id) | fx.ReplyWithRecords(call_id=call_id):
             return node.requests[call_id].topic_partition
-        case fx.Send(request=request):
-            return request.topic_partition
-        case fx.Halt():
-            return None
         case _:
             return effect.topic_partition
 

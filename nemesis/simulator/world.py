@@ -35,6 +35,8 @@ from replica.ids import CorrelationId, ReplicaId, TopicPartition
 from replica.storage import CorruptCheckpointError, CorruptLogError, StorageError
 
 LOG = TopicPartition("log", 0)
+REFUSED_START_MS = 1000
+"""How long a supervisor waits at least when the storage would not open."""
 ELECTION_WEIGHT = 10
 """How much likelier a process dies in a step of an election."""
 
@@ -133,8 +135,9 @@ class World:
         if not node.is_up and not node.is_retired and not self._held_down.get(node.replica_id):
             node.start()
 
-    def _supervise(self, node: Node) -> None:
-        self.queue.after(node.dice.randint(*self.climate.restart_ms) * US_PER_MS, lambda: self._start(node))
+    def _supervise(self, node: Node, *, at_least_ms: int = 0) -> None:
+        delay_ms = max(at_least_ms, node.dice.randint(*self.climate.restart_ms))
+        self.queue.after(delay_ms * US_PER_MS, lambda: self._start(node))
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
@@ -248,7 +251,7 @@ class World:
             node.is_retired = True
         elif isinstance(error, _LOST) and not node.is_retired:
             raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}")
-        self._supervise(node)
+        self._supervise(node, at_least_ms=REFUSED_START_MS)
 
 
 def _is_of_an_election(event: ev.Event) -> bool:

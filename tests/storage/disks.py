@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from nemesis.simulator.files import SimulatedFiles
 from replica.core.effects import QuorumState
 from replica.core.recovered import RecoveredLog
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, encode_batch, parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
-from nemesis.simulator.files import SimulatedFiles
 
 DATA = Path("/data")
 LOG = TopicPartition("log", 0)

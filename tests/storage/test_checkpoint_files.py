@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.simulator.files import PowerLossError, SimulatedFiles
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
 from replica.storage import CorruptCheckpointError
 from replica.storage.checkpoints import OffsetCheckpoint, read_epochs, write_epochs
 from replica.storage.files import atomic_write
 from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
 
 FILE = Path("/checkpoint")
 

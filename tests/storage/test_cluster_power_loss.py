@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from nemesis.simulator.files import PowerLossError, SimulatedFiles
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.recovered import RecoveredLog
@@ -20,7 +21,6 @@ from replica.records import parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
 from tests.core.simulated import LOG, Climate, Disk, Node, PromiseBrokenError, SimulatedCluster
 from tests.storage.disks import DATA
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
 
 CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=300, tail_bytes_max=600)
 ROUGH = Climate(loss=0.02, duplication=0.02, flush_ms=(1, 30))

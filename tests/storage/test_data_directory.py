@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.simulator.files import PowerLossError, SimulatedFiles
 from replica.ids import ReplicaId, TopicPartition
 from replica.storage import (
     AlreadyFormattedError,
@@ -21,7 +22,6 @@ from replica.storage import (
     open_directory,
 )
 from tests.storage.disks import DATA, LOG, append, close, failing, formatted, open_log
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
 
 MARKER = DATA / ".kafka_cleanshutdown"
 META = DATA / "meta.properties"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.simulator.files import SimulatedFiles
 from replica.storage import CorruptCheckpointError, CorruptLogError, StorageError, open_directory
 from tests.storage.disks import (
     BATCH_BYTES,
@@ -26,7 +27,6 @@ from tests.storage.disks import (
     open_log,
     reopen_log,
 )
-from nemesis.simulator.files import SimulatedFiles
 
 
 def assert_refused(files: SimulatedFiles, path: Path, *, position: int, offset: int) -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nemesis.simulator.files import SimulatedFiles
 from replica.ids import Offset
 from replica.storage.offset_index import OffsetIndex
-from nemesis.simulator.files import SimulatedFiles
 
 PATH = Path("/00000000000000000100.index")
 BASE = Offset(100)

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
+from nemesis.simulator.files import PowerLossError, SimulatedFiles
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset
 from replica.storage import DataDirectory, LogConfig, LogStore
 from tests.storage.disks import append, batch, close, formatted, held, open_log, reopen_log
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=200)
 
