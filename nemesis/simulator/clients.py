@@ -25,6 +25,8 @@ from replica.records import CorruptRecordError, decode_records, encode_batch, pa
 PRODUCE_TIMEOUT_MS = 1_500
 CLIENT_TIMEOUT_MS = 2_000
 POLL_BYTES_MAX = 64 << 10
+LONG_POLL_MS = 300
+"""How long some polls wait at the end of the log for more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,20 +156,20 @@ class Process:
 
         self._fetch(on_read)
 
-    def read_to_the_end(self, *, claim_end: bool) -> None:
-        """Read from offset 0 to the log's end; ``claim_end`` says that then everything has been there to be read."""
+    def read_to_the_end(self) -> None:
+        """Read from offset 0 to the log's end, when everything is there to be read."""
         self._record(EventType.INVOKE, FINAL_READ, offset=self._position, seek=True)
 
         def on_read(read: Read | str) -> None:
             if isinstance(read, str):
                 self._record(EventType.FAIL, FINAL_READ, error=read)
-                self._world.queue.after(100 * US_PER_MS, lambda: self.read_to_the_end(claim_end=claim_end))
+                self._world.queue.after(100 * US_PER_MS, self.read_to_the_end)
                 return
-            self._ok_read(FINAL_READ, read, limited=not (claim_end and read.reached_end))
+            self._ok_read(FINAL_READ, read, limited=not read.reached_end)
             if read.reached_end:
                 self.has_read_to_the_end = True
             else:
-                self.read_to_the_end(claim_end=claim_end)
+                self.read_to_the_end()
 
         self._fetch(on_read)
 
@@ -178,7 +180,10 @@ class Process:
 
     def _fetch(self, on_read: Callable[[Read | str], None]) -> None:
         request = m.FetchRequest(
-            topic_partition=LOG, fetch_offset=Offset(self._position), max_bytes=POLL_BYTES_MAX, max_wait_ms=0
+            topic_partition=LOG,
+            fetch_offset=Offset(self._position),
+            max_bytes=POLL_BYTES_MAX,
+            max_wait_ms=self._dice.choice((0, LONG_POLL_MS)),
         )
 
         def on_reply(response: m.Response | None) -> None:

@@ -49,6 +49,7 @@ class NodeDisk:
         self.files = SimulatedFiles(remember_calls=False)
         self.slow_factor = 1
         self.is_damaged = False
+        self.is_lying = False
         self._logs = logs
         self._dice = dice
         format_directory(
@@ -74,24 +75,30 @@ class NodeDisk:
         self.files.power_fails_before = self.files.operations + self._dice.randrange(operations)
 
     def lose_power(self) -> None:
-        """Lose what was not flushed: all of it, or any part, each write perhaps torn."""
+        """Lose what was not flushed: all of it, or any part, each write perhaps torn. A disk that fails goes on so."""
+        fault = self.files.fault
         self.files.crash(self._dice if self._dice.random() < 0.7 else None)
+        self.files.fault = fault
 
     def lie(self, lies: Callable[[], bool]) -> None:
         """Let the flush of a log only pretend, whenever ``lies`` says so. The small state files are flushed truly."""
+        self.is_lying = True
         self.files.lies = lambda path: path.suffix == ".log" and lies()
 
     # --- damage -----------------------------------------------------------------------------------------------------
 
     def damage(self, how: str, recovery_points: Mapping[TopicPartition, Offset], dice: Random) -> str | None:
-        """Spoil one sector of a finished, flushed segment; say which, or None if there is none yet."""
+        """Spoil one sector of a finished, flushed segment; say which, or None if nothing was changed."""
         paths = [path for log, end in recovery_points.items() for path in self._finished_segments(log, end)]
         if not paths:
             return None
         path = dice.choice(paths)
         content = self.files.content(path)
         start = dice.randrange(0, len(content), SECTOR_BYTES)
-        self.files.overwrite(path, _spoiled(how, content, start, dice))
+        spoiled = _spoiled(how, content, start, dice)
+        if spoiled == content:
+            return None
+        self.files.overwrite(path, spoiled)
         self.is_damaged = True
         return f"{how} at byte {start} of {path}"
 

@@ -58,6 +58,8 @@ class SimulatedFiles:
         self.lies: Callable[[Path], bool] = _never
         """Asked at each fsync whether it only pretends."""
         self.refused_for_space = 0
+        self.errors_returned = 0
+        """How many calls have failed for want of space or by ``fault``: what excuses a process that stops."""
         self.cut_bytes = 0
         """How much ``ftruncate`` has cut off, all in all: at a start, that is the torn tail."""
         self.calls: list[str] = []
@@ -204,12 +206,14 @@ class SimulatedFiles:
             self.calls.append(f"{call} {path.name}")
         if takes_space and self.is_full:
             self.refused_for_space += 1
+            self.errors_returned += 1
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         self._check_fault(call, path)
 
     def _check_fault(self, call: str, path: Path) -> None:
         error = self.fault(call, path) if self.fault is not None else None
         if error is not None:
+            self.errors_returned += 1
             raise error
 
     def _directory(self, path: Path) -> MemoryDirectory:

@@ -23,7 +23,7 @@ from replica.core import messages as m
 from replica.core.quorum import QuorumLog
 from replica.core.quorum.roles import Candidate, Leader
 from replica.errors import ErrorCode
-from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, scan_batches
 
 ROOT = 0
@@ -61,6 +61,15 @@ class Chain:
         kept = bisect_right(self.ends, end_offset)
         del self.ends[kept:], self.epochs[kept:], self.links[kept:]
 
+    def epoch_starts(self) -> tuple[tuple[Epoch, Offset], ...]:
+        """Each epoch with the offset at which it begins."""
+        starts = [Offset(0), *self.ends]
+        return tuple(
+            (epoch, starts[index])
+            for index, epoch in enumerate(self.epochs)
+            if not index or epoch != self.epochs[index - 1]
+        )
+
     def link_at(self, end_offset: Offset) -> int | None:
         """The link of everything below ``end_offset``; None if no batch ends there."""
         if end_offset == 0:
@@ -87,7 +96,8 @@ class LogInvariants:
         self._link_of: dict[tuple[Offset, Epoch], int] = {}
         self._leaders: dict[Epoch, ReplicaId] = {}
         self._votes: dict[tuple[ReplicaId, Epoch], ReplicaId] = {}
-        self._stored_epochs: dict[ReplicaId, Epoch] = {}
+        self._stored: dict[ReplicaId, tuple[fx.QuorumState, ...]] = {}
+        """What the quorum state on each disk is; two where a write of it was broken off."""
         self._seen_high_watermark: dict[ReplicaId, Offset] = {}
         self._led: dict[ReplicaId, Epoch] = {}
 
@@ -99,15 +109,26 @@ class LogInvariants:
         self._seen_high_watermark[replica_id] = Offset(0)
         if self._own_memory_only:
             return
-        end_offset = node.stores[self._log].log_end_offset
+        assert node.core is not None, replica_id
+        log, end_offset = node.core.logs[self._log], node.stores[self._log].log_end_offset
+        if end_offset < node.flushed_end.get(self._log, 0) and not node.disk.is_damaged:
+            _convict("flushed-data-lost", f"replica {replica_id} recovered to {end_offset}, flushed was more")
         if chain.link_at(end_offset) is None:
             _convict("phantom-log", f"replica {replica_id} recovered to {end_offset}, where nothing ended")
         chain.truncate_to(end_offset)
         self._led.pop(replica_id, None)
-        assert node.core is not None, replica_id
-        epoch = node.core.logs[self._log].epoch
-        if epoch < self._stored_epochs.get(replica_id, 0):
-            _convict("epoch-never-falls", f"replica {replica_id} stored {self._stored_epochs[replica_id]}, has {epoch}")
+        if log.quorum_state not in self._stored.get(replica_id, (log.quorum_state,)):
+            _convict(
+                "quorum-state-is-stored", f"replica {replica_id} has {log.quorum_state}, which it never stored last"
+            )
+        self._stored[replica_id] = (log.quorum_state,)
+        self._check_epochs(replica_id, log)
+
+    def _check_epochs(self, replica_id: ReplicaId, log: QuorumLog) -> None:
+        """The epoch cache says of the log what its batches say."""
+        cached = tuple((entry.epoch, entry.start_offset) for entry in log.log.epochs.entries)
+        if cached != self.chains[replica_id].epoch_starts():
+            _convict("epoch-cache", f"replica {replica_id} takes its epochs to be {cached}")
 
     def on_step(self, node: Node, step: Step) -> None:
         """Take what was stored, then look at the replica, then at what it told others."""
@@ -121,10 +142,12 @@ class LogInvariants:
             self._on_stored(node, effect)
         if isinstance(step.interrupted, fx.Append) and step.interrupted.topic_partition == self._log:
             self._append(node.replica_id, step.interrupted)  # Perhaps; what is there is seen at the next start.
+        elif isinstance(step.interrupted, fx.StoreQuorumState) and step.interrupted.topic_partition == self._log:
+            self._stored[node.replica_id] += (step.interrupted.state,)
         if node.core is not None:
             self._look(node, node.core.logs[self._log], is_whole=step.is_whole)
         for effect in effects:
-            self._on_told(node, effect)
+            self._on_told(node, effect, step.answers)
 
     def _remember(self, node: Node, step: Step, effects: Sequence[_Judged]) -> None:
         """Hold a replica to what it knew itself: it does not drop what it called committed."""
@@ -142,16 +165,16 @@ class LogInvariants:
             case fx.Truncate(end_offset=end_offset):
                 self._truncate(node.replica_id, end_offset)
             case fx.StoreQuorumState(state=state):
-                self._stored_epochs[node.replica_id] = state.leader_epoch
+                self._stored[node.replica_id] = (state,)
             case _:
                 pass
 
-    def _on_told(self, node: Node, effect: _Judged) -> None:
+    def _on_told(self, node: Node, effect: _Judged, answers: Mapping[CallId, bytes]) -> None:
         match effect:
             case fx.Reply(call_id=call_id, response=response):
                 self._on_reply(node.replica_id, node.requests[call_id], response)
             case fx.ReplyWithRecords(call_id=call_id):
-                self._on_read(node, node.requests[call_id], effect)
+                self._on_read(node.replica_id, node.requests[call_id], answers[call_id])
             case _:
                 pass
 
@@ -193,6 +216,8 @@ class LogInvariants:
         was never true outside the memory that is being lost.
         """
         role = log.role
+        if is_whole and self._stored[node.replica_id] != (log.quorum_state,):
+            _convict("quorum-state-is-stored", f"replica {node.replica_id} goes on as {log.quorum_state}")
         if not is_whole:
             pass
         elif isinstance(role, Leader):
@@ -235,7 +260,8 @@ class LogInvariants:
         """ConsistentCommittedData: what is committed is the same for all and for ever."""
         chain, committed = self.chains[node.replica_id], self.committed
         common = min(high_watermark, committed.end)
-        if chain.link_at(common) != committed.link_at(common):
+        link = chain.link_at(common)
+        if link is None or link != committed.link_at(common):
             _convict(
                 "consistent-committed-data",
                 f"replica {node.replica_id} has other records below its high watermark {high_watermark} than were "
@@ -270,8 +296,18 @@ class LogInvariants:
             case m.VoteRequest(pre_vote=False), m.VoteResponse(vote_granted=True):
                 self._vote(replica_id, request.candidate_epoch, request.candidate_id)
             case m.ProduceRequest(acks=-1), m.ProduceResponse(error=ErrorCode.NONE, base_offset=int(base_offset)):
-                if base_offset >= self.committed.end:
-                    _convict("acknowledged-is-committed", f"offset {base_offset} is acknowledged, not committed")
+                (batch,) = scan_batches(request.records, verify=False)
+                stamped = batch.stamped(base_offset=Offset(base_offset), leader_epoch=response.leader_epoch or Epoch(0))
+                if not self._is_committed(stamped):
+                    _convict("acknowledged-is-committed", f"replica {replica_id} acknowledged offset {base_offset}")
+
+    def _is_committed(self, batch: RecordBatch) -> bool:
+        """Whether just these bytes stand in the committed log."""
+        committed = self.committed
+        index = bisect_left(committed.ends, batch.end_offset)
+        before = committed.links[index - 1] if index else ROOT
+        known = self._links.get((before, batch.data))
+        return index < len(committed.links) and known == committed.links[index]
 
     def _vote(self, voter: ReplicaId, epoch: Epoch, candidate: ReplicaId) -> None:
         """One vote a voter and epoch, whatever happened to the voter in between."""
@@ -279,18 +315,17 @@ class LogInvariants:
             first = self._votes[voter, epoch]
             _convict("one-vote", f"replica {voter} voted for {first} and for {candidate} in epoch {epoch}")
 
-    def _on_read(self, node: Node, request: m.Request, effect: fx.ReplyWithRecords) -> None:
-        """A consumer is shown committed records only."""
+    def _on_read(self, replica_id: ReplicaId, request: m.Request, records: bytes) -> None:
+        """A consumer is shown committed records only, and as they were written."""
         if not isinstance(request, m.FetchRequest) or request.replica_id is not None:
             return
-        data = node.stores[self._log].read(effect.start_offset, effect.end_offset, effect.max_bytes)
-        batches = tuple(scan_batches(data, verify=False))
-        if batches and batches[-1].end_offset > self.committed.end:
-            _convict(
-                "uncommitted-read",
-                f"replica {node.replica_id} showed a consumer offset {batches[-1].end_offset - 1}; committed is what "
-                f"lies below {self.committed.end}",
-            )
+        for batch in scan_batches(records, verify=False):
+            if not self._is_committed(batch):
+                _convict(
+                    "uncommitted-read",
+                    f"replica {replica_id} showed a consumer offset {batch.base_offset} of epoch {batch.leader_epoch}; "
+                    f"committed is other, or less ({self.committed.end})",
+                )
 
 
 class Invariants(Observer):

@@ -31,7 +31,7 @@ class Network:
     # --- faults -----------------------------------------------------------------------------------------------------
 
     def cut(self, key: int, links: frozenset[Link]) -> None:
-        """Lose everything on these links until ``heal(key)``, what is on its way included."""
+        """Lose whatever would arrive over these links before ``heal(key)``."""
         self._cuts[key] = links
         self._recompute()
 

@@ -25,7 +25,7 @@ from replica.core import events as ev
 from replica.core.messages import Request, Response
 from replica.core.replica import Replica
 from replica.ids import CallId, Offset, ReplicaId, TopicPartition
-from replica.storage import CorruptCheckpointError, CorruptLogError, LogStore, StorageError
+from replica.storage import CorruptLogError, LogStore, StorageError
 
 OnReply = Callable[[Response], None]
 STOP_GRACE_MS = 200
@@ -46,6 +46,8 @@ class Crash:
 class Step:
     """One step as it came to pass: the effects that were performed, and the one that was broken off, if one was.
 
+    ``answers`` are the records that were read for a call and went out with its answer.
+
     ``is_whole`` says that all of them were performed, by a process whose storage has not failed. Otherwise what the
     core believes now was never true of anything but its memory, which is lost. What an effect that was broken off has
     done is anybody's guess.
@@ -53,6 +55,7 @@ class Step:
 
     event: ev.Event
     effects: tuple[fx.Effect, ...]
+    answers: Mapping[CallId, bytes]
     interrupted: fx.Effect | None
     is_whole: bool
 
@@ -109,11 +112,14 @@ class Node:
         """Whether this process, or the last one, was told of a failure of its storage."""
         self._world = world
         self._open: OpenDisk | None = None
+        self._recovery_points: Mapping[TopicPartition, Offset] = {}
+        self._errors_before = 0
+        self._answers: dict[CallId, bytes] = {}
         self._replies: dict[CallId, OnReply] = {}
         self._last_call = 0
         self._inbox: list[ev.Event] = []
         self._timer_us: int | None = None
-        self._flushing: set[TopicPartition] = set()
+        self._flushing: dict[TopicPartition, Offset] = {}
         self._wanted: dict[TopicPartition, Offset] = {}
 
     @property
@@ -133,9 +139,9 @@ class Node:
 
     @property
     def recovery_points(self) -> Mapping[TopicPartition, Offset]:
-        """Below what damage must be noticed, log by log."""
+        """Below what damage must be noticed, log by log; of the last process where there is none."""
         if self._open is None:
-            return {}
+            return self._recovery_points
         points = self._open.directory.recovery_points
         return {log: points.get(log) or Offset(0) for log in self.stores}
 
@@ -145,7 +151,7 @@ class Node:
         """Open the disk and let a process begin; whether it did. The power may go while it opens."""
         assert self.core is None, self.replica_id
         files = self.disk.files
-        cut_before = files.cut_bytes
+        cut_before, self._errors_before = files.cut_bytes, files.errors_returned
         try:
             self._open = self.disk.open()
         except PowerLossError:
@@ -153,14 +159,14 @@ class Node:
             self._world.on_down(self, Crash(cause="power-in-start"))
             return False
         except StorageError as error:
-            self.is_retired = self.disk.is_damaged and isinstance(error, CorruptLogError | CorruptCheckpointError)
+            self.is_retired = self.disk.is_damaged and isinstance(error, CorruptLogError)
             self._world.on_refused_start(self, error)
             return False
         self.incarnation += 1
         self.storage_failed = False
-        self.flushed_end = {log: store.flushed_end_offset for log, store in self.stores.items()}
         self.core = self._world.new_core(self, self._open)
         self._world.on_boot(self, files.cut_bytes - cut_before)
+        self.flushed_end = {log: store.flushed_end_offset for log, store in self.stores.items()}
         self._after_ms(RECOVERY_POINT_MS, self._checkpoint)
         self.submit(ev.Started())
         return True
@@ -213,7 +219,7 @@ class Node:
 
     def _end(self, crash: Crash) -> None:
         if self._open is not None:
-            self.flushed_end |= {log: store.flushed_end_offset for log, store in self.stores.items()}
+            self._recovery_points = self.recovery_points
             self._open.close(clean=False)
         if crash.cause.startswith("power"):
             self.disk.lose_power()
@@ -273,7 +279,8 @@ class Node:
             effects = self.core.step(event, self.now_ms)
         except AssertionError as error:
             raise BrokenInvariantError("core-assertion", f"replica {self.replica_id}: {_where(error)}") from error
-        crash_point = self._world.crash_point(self, event, len(effects))
+        # A replica that halts has seen what cannot be, which the dice must not cover up.
+        crash_point = None if self.core.halted else self._world.crash_point(self, event, len(effects))
         performed, failure = 0, None
         try:
             for effect in effects:
@@ -297,11 +304,15 @@ class Node:
 
     def _note(self, event: ev.Event, effects: tuple[fx.Effect, ...], performed: int, failure: str | None) -> None:
         """Tell of the step, and forget the calls that it answered."""
-        self.storage_failed |= isinstance(event, ev.StorageFailed)
+        if isinstance(event, ev.StorageFailed):
+            self.storage_failed = True
+            self.check_provoked(event.reason)
         done = effects[:performed]
+        answers, self._answers = self._answers, {}
         step = Step(
             event=event,
             effects=done,
+            answers=answers,
             interrupted=None if failure is None else effects[performed],
             is_whole=performed == len(effects) and not self.storage_failed,
         )
@@ -309,6 +320,12 @@ class Node:
         for effect in done:
             if isinstance(effect, fx.Reply | fx.ReplyWithRecords):
                 del self.requests[effect.call_id]
+
+    def check_provoked(self, reason: str) -> None:
+        """Storage fails where the disk failed or rots, and nowhere else."""
+        provoked = self.disk.files.errors_returned > self._errors_before or self.disk.is_damaged
+        if not provoked and not self.disk.is_lying:
+            raise BrokenInvariantError("unprovoked-storage-failure", f"replica {self.replica_id}: {reason}")
 
     def _perform(self, effect: fx.Effect) -> None:
         match effect:
@@ -319,6 +336,7 @@ class Node:
             case fx.ReplyWithRecords():
                 store = self.stores[effect.topic_partition]
                 records = store.read(effect.start_offset, effect.end_offset, effect.max_bytes)
+                self._answers[effect.call_id] = records
                 self._reply(effect.call_id, replace(effect.response, records=records))
             case fx.Append():
                 self.stores[effect.topic_partition].append(effect.batches)
@@ -339,27 +357,40 @@ class Node:
                 assert_never(effect)
 
     def _reply(self, call_id: CallId, response: Response) -> None:
+        if call_id not in self._replies:
+            raise BrokenInvariantError("answered-twice", f"replica {self.replica_id} answers call {call_id} again")
         self._replies.pop(call_id)(response)
 
     # --- flushing, one at a time for each log -----------------------------------------------------------------------
 
     def _flush(self, log: TopicPartition, end_offset: Offset) -> None:
+        """Begin a flush, or have one follow that which is under way. It speaks for what there was when it began.
+
+        The platter may have it at once or only at the end, and then perhaps more: both are what disks do.
+        """
         if log in self._flushing:
             self._wanted[log] = end_offset
             return
-        self._flushing.add(log)
-        self._after_ms(self._world.flush_us(self) / US_PER_MS, lambda: self._finish_flush(log))
+        self._flushing[log] = self.stores[log].log_end_offset
+        after_ms = self._world.flush_us(self) / US_PER_MS
+        if self.dice.random() < 0.5:
+            self._after_ms(0, lambda: self._sync(log, and_then_ms=after_ms))
+        else:
+            self._after_ms(after_ms, lambda: self._sync(log, and_then_ms=0))
 
-    def _finish_flush(self, log: TopicPartition) -> None:
+    def _sync(self, log: TopicPartition, *, and_then_ms: float) -> None:
+        """Bring the log to the platter and say so after a while, or end the process."""
         try:
-            end_offset = self.stores[log].flush()
+            self.stores[log].flush()
         except PowerLossError:
             self.lose_power()
-            return
         except StorageError as error:
             self.submit(ev.StorageFailed(reason=str(error)))
-            return
-        self._flushing.discard(log)
+        else:
+            self._after_ms(and_then_ms, lambda: self._finish_flush(log))
+
+    def _finish_flush(self, log: TopicPartition) -> None:
+        end_offset = self._flushing.pop(log)
         self.flushed_end[log] = end_offset
         wanted = self._wanted.pop(log, end_offset)
         if wanted > end_offset:

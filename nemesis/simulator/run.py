@@ -20,7 +20,7 @@ from nemesis.pipeline.local import judge_tables
 from nemesis.schedule import Schedule
 from nemesis.simulator.ambush import Ambush
 from nemesis.simulator.census import Census, Rare
-from nemesis.simulator.clients import Clients, Process
+from nemesis.simulator.clients import PRODUCE_TIMEOUT_MS, Clients, Process
 from nemesis.simulator.climate import Climate, draw_climate, with_lying_disks
 from nemesis.simulator.injector import SimulatedInjector
 from nemesis.simulator.invariants import Invariants
@@ -31,9 +31,10 @@ from nemesis.simulator.record import Record
 from nemesis.simulator.violations import BrokenInvariantError, Violation
 from nemesis.simulator.world import LOG, Observer, World
 from nemesis.variants.catalogue import BUILT
+from replica.core.messages import ProduceRequest
 from replica.core.quorum.roles import Follower, Leader
 from replica.core.rules import Rules
-from replica.records import RecordBatch, decode_records, parse_batches
+from replica.records import CorruptRecordError, RecordBatch, decode_records, parse_batches
 from replica.records.batch import CRC_AT
 from replica.storage import StorageError
 
@@ -42,6 +43,8 @@ HOSTILE_SHARE = 0.75
 """How much of the time limit is hostile; the rest, and if need be more, is for recovering."""
 RECOVERY_S_MAX = 60.0
 """How long a healed cluster may take until it serves and agrees: some election timeouts and one catching up."""
+ANSWERED_S_MAX = PRODUCE_TIMEOUT_MS / 1000 + 1
+"""After how long a produce must have an answer, whatever it is."""
 LOOK_MS = 50
 ACTIONS_MAX = 2_000_000
 
@@ -106,7 +109,12 @@ def _climate(options: SimOptions) -> Climate:
 
 
 def simulate(options: SimOptions, observers: Sequence[Observer] = ()) -> Run:
-    """Run it, and judge it. ``observers`` watch beside the judges; they see a step before it is judged."""
+    """Run it, and judge it. ``observers`` watch beside the judges; they see a step before it is judged.
+
+    Raises RuntimeError under ``python -O``: without its assertions the core does not judge itself.
+    """
+    if not __debug__:
+        raise RuntimeError("python -O leaves the core's invariants out: simulate without it")
     return _Simulation(resolved(options), observers).run()
 
 
@@ -168,15 +176,29 @@ class _Simulation:
 
     def _read_everything(self) -> None:
         reader = Process(self.clients, position=0)
-        reader.read_to_the_end(claim_end=True)
+        reader.read_to_the_end()
         self._wait_until(lambda: reader.has_read_to_the_end, "the log could not be read to its end")
-        for node in self.world.up():
+        for node in self.world.nodes.values():
+            if node.is_retired:
+                continue
+            if not node.is_up:
+                raise BrokenInvariantError("liveness", f"replica {node.replica_id} went down in a healed world")
             try:
                 self.record.logs += log_rows(node)
             except StorageError as error:
                 if not node.disk.is_damaged:
                     raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}") from error
                 self.census.counts[Rare.DAMAGE_DETECTED] += 1
+            except CorruptRecordError as error:
+                detail = f"replica {node.replica_id} read without an error what is damaged: {error}"
+                raise BrokenInvariantError("damage-served", detail) from error
+        self._pass_time(ANSWERED_S_MAX)
+        for node in self.world.up():
+            for request in node.requests.values():
+                if isinstance(request, ProduceRequest):
+                    raise BrokenInvariantError(
+                        "never-answered", f"replica {node.replica_id} owes an answer to {request}"
+                    )
 
     def _wait_until(self, condition: Callable[[], bool], otherwise: str) -> None:
         end_us = self.world.now_us + int(RECOVERY_S_MAX * US_PER_S)

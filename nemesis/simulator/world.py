@@ -251,6 +251,8 @@ class World:
             node.is_retired = True
         elif isinstance(error, _LOST) and not node.is_retired:
             raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}")
+        else:
+            node.check_provoked(str(error))
         self._supervise(node, at_least_ms=REFUSED_START_MS)
 
 

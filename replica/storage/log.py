@@ -46,7 +46,7 @@ class LogStore:
         self._topic_partition = topic_partition
         self._config = config
         self._path = directory.log_path(topic_partition)
-        self._segments = Segments(directory.files, self._path, config, loaded.segments)
+        self._segments = Segments(directory.files, self._path, config, loaded.segments, loaded.epochs)
         self._log_start_offset = loaded.log_start_offset
         self._log_end_offset = loaded.log_end_offset
         self._flushed_end_offset = loaded.log_end_offset
@@ -136,6 +136,7 @@ class LogStore:
         segment.append(batches)
         for batch in batches:
             self._tail.append(batch)
+            self._segments.note_appended(batch)
         self._log_end_offset = batches[-1].end_offset
 
     def _roll(self, base_offset: Offset) -> None:
@@ -197,6 +198,7 @@ class LogStore:
             self._files.fsync_directory(self._path)
             self._unflushed, self._names_unflushed = [], False
             self._tail.truncate(end_offset)
+            self._segments.note_truncated(end_offset)
             self._log_end_offset = self._flushed_end_offset = end_offset
 
     def store_epochs(self, entries: Sequence[EpochEntry]) -> None:

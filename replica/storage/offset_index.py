@@ -45,10 +45,12 @@ class OffsetIndex:
             self._positions.append(position)
             self._is_stored = False
 
-    def position_before(self, offset: Offset) -> int:
-        """The position of the last noted batch that begins at or below ``offset``; 0 if none is noted."""
+    def last_before(self, offset: Offset) -> tuple[Offset, int]:
+        """Base offset and position of the last noted batch at or below ``offset``; of the first batch if none is."""
         count = bisect_right(self._relative_offsets, min(max(offset - self._base_offset, 0), RELATIVE_OFFSET_MAX))
-        return self._positions[count - 1] if count else 0
+        if not count:
+            return self._base_offset, 0
+        return Offset(self._base_offset + self._relative_offsets[count - 1]), self._positions[count - 1]
 
     def truncate(self, size: int) -> None:
         """Forget batches at or behind ``size`` bytes of the segment."""

@@ -162,7 +162,7 @@ class _Log:
             segment.index.maybe_add(batch.base_offset, position)
 
     def _take_last_batches(self, scan: _Scan, last: Segment) -> None:
-        start = last.index.position_before(Offset(last.base_offset + (1 << 32)))
+        _, start = last.index.last_before(Offset(last.base_offset + (1 << 32)))
         for position, batch in read_batches(last.window(), start, batch_bytes_max=self.config.batch_bytes_max):
             if position == start:
                 scan.end_offset = batch.base_offset

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from replica.ids import Offset
 from replica.records import RecordBatch
-from replica.storage.batch_reader import WINDOW_BYTES, FileWindow, read_batches
+from replica.storage.batch_reader import WINDOW_BYTES, FileWindow, check_next, read_batches
 from replica.storage.config import LogConfig
 from replica.storage.files import Files, Handle, OpenMode, write_fully
 from replica.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
@@ -83,9 +83,11 @@ class Segment:
 
         ``wanted_bytes`` is how much the caller will use: a short read should not fetch a whole window.
         """
-        start = self.index.position_before(offset)
+        expected, start = self.index.last_before(offset)
         window = self.window(min(WINDOW_BYTES, wanted_bytes + 2 * self._config.index_interval_bytes))
         for position, batch in read_batches(window, start, batch_bytes_max=self._config.batch_bytes_max):
+            check_next(position, batch, expected_offset=expected, last_epoch=None)
+            expected = batch.end_offset
             if batch.end_offset > offset:
                 yield position, batch
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from replica.ids import Offset
+from replica.core.epoch_cache import LeaderEpochCache
+from replica.ids import EpochEntry, Offset
 from replica.records import RecordBatch
-from replica.storage.batch_reader import DamagedBatchError, check_next
+from replica.storage.batch_reader import DamagedBatchError
 from replica.storage.config import LogConfig
 from replica.storage.errors import StorageError
 from replica.storage.files import Files
@@ -23,11 +24,14 @@ from replica.storage.segment import Segment
 class Segments:
     """The open segments of the log in ``path``. Damage that is met while reading is a StorageError that names it."""
 
-    def __init__(self, files: Files, path: Path, config: LogConfig, segments: Sequence[Segment]) -> None:
+    def __init__(
+        self, files: Files, path: Path, config: LogConfig, segments: Sequence[Segment], epochs: Sequence[EpochEntry]
+    ) -> None:
         self._files = files
         self._path = path
         self._config = config
         self._segments = list(segments)
+        self._epochs = LeaderEpochCache(epochs)
         self._base_offsets = [segment.base_offset for segment in segments]
 
     def __iter__(self) -> Iterator[Segment]:
@@ -37,6 +41,14 @@ class Segments:
     def last(self) -> Segment:
         """The one that takes appends."""
         return self._segments[-1]
+
+    def note_appended(self, batch: RecordBatch) -> None:
+        """Remember the epoch of a batch that was appended, by which a damaged one is known when it is read."""
+        self._epochs.assign(batch.leader_epoch, batch.base_offset)
+
+    def note_truncated(self, end_offset: Offset) -> None:
+        """Forget the epochs of what was cut."""
+        self._epochs.truncate_from_end(end_offset)
 
     def roll(self, base_offset: Offset) -> None:
         """Begin a new last segment; its name is not durable yet. May raise OSError."""
@@ -80,15 +92,18 @@ class Segments:
 
     def _batches_from(self, start_offset: Offset, max_bytes: int) -> Iterator[RecordBatch]:
         """Verified batches from the one that holds ``start_offset`` to the end of the log."""
-        expected: Offset | None = None
         for segment in self._segments[bisect_right(self._base_offsets, start_offset) - 1 :]:
             with _naming_damage(segment):
                 for position, batch in segment.batches_from(start_offset, wanted_bytes=max_bytes):
-                    if expected is None:
-                        expected = min(batch.base_offset, start_offset)
-                    check_next(position, batch, expected_offset=expected, last_epoch=None)
+                    self._check_epoch(position, batch)
                     yield batch
-                    expected = batch.end_offset
+
+    def _check_epoch(self, position: int, batch: RecordBatch) -> None:
+        """The epoch lies outside the CRC, but it is known from when the batch was appended or the log was opened."""
+        written = self._epochs.epoch_for_offset(batch.base_offset)
+        if batch.leader_epoch != written:
+            reason = f"holds a batch of epoch {batch.leader_epoch} that was written in epoch {written}"
+            raise DamagedBatchError(position, reason)
 
 
 @contextmanager

@@ -16,9 +16,9 @@ from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import LOG
 from replica.core import effects as fx
 from replica.core import events as ev
-from replica.core.messages import FetchResponse
+from replica.core.messages import FetchResponse, VoteRequest, VoteResponse
 from replica.errors import ErrorCode
-from replica.ids import Offset
+from replica.ids import CallId, Epoch, Offset, ReplicaId
 from replica.records import encode_batch
 from tests.simulator.worlds import Stage
 
@@ -27,7 +27,7 @@ QUORUM_STATE = DATA / str(LOG) / "quorum-state"
 
 def looked_at(*effects: fx.Effect) -> Step:
     """A step after which the judges look at the replica."""
-    return Step(event=ev.Ticked(), effects=effects, interrupted=None, is_whole=True)
+    return Step(event=ev.Ticked(), effects=effects, answers={}, interrupted=None, is_whole=True)
 
 
 def last_segment(node: Node) -> Path:
@@ -48,6 +48,26 @@ def test_two_leaders_of_one_epoch_convict() -> None:
         stage.invariants.on_step(follower, looked_at())
 
 
+def test_two_votes_in_one_epoch_convict() -> None:
+    """A voter that says yes to two candidates of one epoch is noticed, whenever it does."""
+    stage = Stage()
+    stage.run(3)
+    voter = stage.follower()
+    yes = VoteResponse(error=ErrorCode.NONE, vote_granted=True)
+    for number, candidate in enumerate((1, 2, 3)):
+        voter.requests[CallId(-1 - number)] = VoteRequest(
+            topic_partition=LOG,
+            candidate_id=ReplicaId(candidate),
+            candidate_epoch=Epoch(7),
+            last_offset_epoch=1,
+            last_offset=9,
+            pre_vote=candidate == 1,
+        )
+    stage.invariants.on_step(voter, looked_at(*(fx.Reply(call_id=CallId(-n), response=yes) for n in (1, 2))))
+    with pytest.raises(BrokenInvariantError, match="one-vote"):
+        stage.invariants.on_step(voter, looked_at(fx.Reply(call_id=CallId(-3), response=yes)))
+
+
 def test_an_epoch_that_fell_convicts() -> None:
     """A replica that comes back in an earlier epoch than it had stored has forgotten its vote."""
     stage = Stage()
@@ -57,7 +77,7 @@ def test_an_epoch_that_fell_convicts() -> None:
     stored = node.disk.files.content(QUORUM_STATE)
     assert b'"leaderEpoch":1' in stored
     node.disk.files.overwrite(QUORUM_STATE, stored.replace(b'"leaderEpoch":1', b'"leaderEpoch":0'))
-    with pytest.raises(BrokenInvariantError, match="epoch-never-falls"):
+    with pytest.raises(BrokenInvariantError, match="quorum-state-is-stored"):
         node.start()
 
 
@@ -127,8 +147,8 @@ def test_a_cluster_that_does_not_recover_convicts() -> None:
         ("high-watermark-never-rises", "liveness"),
         ("high-watermark-starts-at-zero", "halted"),
         ("high-watermark-beyond-log-end", "core-assertion"),
-        ("acknowledge-after-leadership", "lost-write"),
-        ("vote-not-persisted", "one-vote"),
+        ("acknowledge-after-leadership", "acknowledged-is-committed"),
+        ("vote-not-persisted", "quorum-state-is-stored"),
     ],
 )
 def test_a_wrong_protocol_is_convicted_by_its_invariant(variant: str, name: str) -> None:

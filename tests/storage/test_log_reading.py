@@ -14,6 +14,7 @@ from tests.storage.disks import (
     SMALL,
     append,
     batch,
+    flip,
     formatted,
     held,
     offsets,
@@ -89,8 +90,18 @@ def test_damage_on_disk_is_never_served(at: int) -> None:
     content[position + at] ^= 0x40
     files.overwrite(FIRST_SEGMENT, bytes(content))
     assert offsets(log.read(Offset(0), Offset(2), 1 << 20)) == [0, 1]
-    if at == 12:
-        # The epoch lies outside the CRC: only recovery, which sees the order of epochs, can doubt it.
-        return
     with pytest.raises(StorageError, match=f"{FIRST_SEGMENT} at byte {position} "):
         log.read(Offset(2), Offset(5), 1 << 20)
+
+
+@pytest.mark.parametrize("position", [*range(7, 8), *range(15, 16)], ids=["base offset", "leader epoch"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_damage_outside_the_checksum_is_never_served(position: int, count: int) -> None:
+    """A bit of the base offset or the epoch, which the CRC does not cover, is missed by no read from the disk."""
+    files = formatted()
+    _, log, _ = open_log(files)
+    log.append([batch(0, count=count), batch(count, epoch=20, count=count), batch(2 * count, epoch=20, count=count)])
+    second = batch(0, count=count).size_bytes
+    flip(files, FIRST_SEGMENT, second + position)
+    with pytest.raises(StorageError, match=f"at byte {second}"):
+        log.read(Offset(count), Offset(2 * count), 1)

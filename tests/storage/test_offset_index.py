@@ -40,8 +40,9 @@ def check_lookups(index: OffsetIndex, layout: list[tuple[Offset, int]], interval
     positions = {0, *(position for _, position in layout)}
     last_offset = layout[-1][0] if layout else BASE
     for offset in range(BASE, last_offset + 2):
-        found = index.position_before(Offset(offset))
-        exact = max((position for base_offset, position in layout if base_offset <= offset), default=0)
+        base_offset, found = index.last_before(Offset(offset))
+        exact = max((position for noted, position in layout if noted <= offset), default=0)
+        assert (base_offset, found) in {(BASE, 0), *layout}
         assert found in positions
         assert found <= exact
         assert exact - found < interval_bytes

@@ -193,6 +193,7 @@ def _reconcile(q: QuorumLogState, leader_end: EpochEndOffset, now_ms: int) -> No
     """Cut the log back to where it can agree with the leader's."""
     assert isinstance(q.role, Follower), q.role
     if not q.log.is_flushed:
+        assert _may_fetch(q), (q.log.flushed_end_offset, q.log.log_end_offset)
         _back_off(q, now_ms)  # Only if the rules let a fetch go before the flush. A log is cut when it is at rest.
         return
     truncation = q.rules.truncation(epochs=q.log.epochs, log_end_offset=q.log.log_end_offset, leader=leader_end)
