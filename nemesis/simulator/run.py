@@ -179,8 +179,8 @@ class _Simulation:
         reader.read_to_the_end()
         self._wait_until(lambda: reader.has_read_to_the_end, "the log could not be read to its end")
         for node in self.world.nodes.values():
-            if node.is_retired:
-                continue
+            if node.is_retired or (node.disk.is_damaged and not node.is_up):
+                continue  # A reader has just come upon the damage.
             if not node.is_up:
                 raise BrokenInvariantError("liveness", f"replica {node.replica_id} went down in a healed world")
             try:
