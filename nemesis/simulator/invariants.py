@@ -92,6 +92,8 @@ class LogInvariants:
         self.chains = {replica_id: Chain() for replica_id in nodes}
         self.committed = Chain()
         """The longest log that anybody has ever called committed."""
+        self._committed_in: list[Epoch] = []
+        """In which epoch each of its batches was committed, which may be later than the one it was written in."""
         self._links: dict[tuple[int, bytes], int] = {}
         self._link_of: dict[tuple[Offset, Epoch], int] = {}
         self._leaders: dict[Epoch, ReplicaId] = {}
@@ -232,13 +234,16 @@ class LogInvariants:
         high_watermark = log.log.high_watermark
         if high_watermark is not None and high_watermark > self._seen_high_watermark[node.replica_id]:
             self._seen_high_watermark[node.replica_id] = high_watermark
-            self._high_watermark(node, high_watermark)
+            self._high_watermark(node.replica_id, high_watermark, log.epoch)
 
     def _new_leader(self, replica_id: ReplicaId, epoch: Epoch) -> None:
-        """SingleLeader, and LeaderCompleteness: it holds whatever was committed in the epochs before its own."""
+        """SingleLeader, and LeaderCompleteness: it holds whatever was committed in the epochs before its own.
+
+        A leader may learn late that it won, when a later one has committed already: that it need not have.
+        """
         if self._leaders.setdefault(epoch, replica_id) != replica_id:
             _convict("single-leader", f"epoch {epoch} is led by replicas {self._leaders[epoch]} and {replica_id}")
-        before = bisect_left(self.committed.epochs, epoch)
+        before = bisect_left(self._committed_in, epoch)
         if not before:
             return
         end_offset = self.committed.ends[before - 1]
@@ -256,21 +261,21 @@ class LogInvariants:
         if heard + 1 < self._majority:
             _convict("check-quorum", f"replica {node.replica_id} leads epoch {log.epoch} on, {heard + 1} are with it")
 
-    def _high_watermark(self, node: Node, high_watermark: Offset) -> None:
+    def _high_watermark(self, replica_id: ReplicaId, high_watermark: Offset, epoch: Epoch) -> None:
         """ConsistentCommittedData: what is committed is the same for all and for ever."""
-        chain, committed = self.chains[node.replica_id], self.committed
+        chain, committed = self.chains[replica_id], self.committed
         common = min(high_watermark, committed.end)
         link = chain.link_at(common)
         if link is None or link != committed.link_at(common):
             _convict(
                 "consistent-committed-data",
-                f"replica {node.replica_id} has other records below its high watermark {high_watermark} than were "
+                f"replica {replica_id} has other records below its high watermark {high_watermark} than were "
                 "committed there",
             )
         if high_watermark > committed.end:
-            self._commit(chain, high_watermark)
+            self._commit(chain, high_watermark, epoch)
 
-    def _commit(self, chain: Chain, high_watermark: Offset) -> None:
+    def _commit(self, chain: Chain, high_watermark: Offset, epoch: Epoch) -> None:
         """CommittedIsDurable: a majority holds it, on the platter."""
         start, end = bisect_right(chain.ends, self.committed.end), bisect_right(chain.ends, high_watermark)
         link = chain.links[end - 1]
@@ -288,6 +293,7 @@ class LogInvariants:
         self.committed.ends += chain.ends[start:end]
         self.committed.epochs += chain.epochs[start:end]
         self.committed.links += chain.links[start:end]
+        self._committed_in += [epoch] * (end - start)
 
     # --- answers ----------------------------------------------------------------------------------------------------
 

@@ -98,3 +98,11 @@ def test_on_lying_disks_the_right_protocol_is_not_convicted_and_not_acquitted() 
     for seed in range(1, 16):
         climate = with_lying_disks(draw_climate(Random(f"{seed} climate")))
         assert simulate(SimOptions(seed=seed, climate=climate)).outcome.verdict is Verdict.UNKNOWN
+
+
+def test_a_leader_that_learns_late_that_it_won_need_not_have_what_came_after() -> None:
+    """Seed 1529: the last vote of epoch 19 reaches a paused replica when epoch 20 has committed more already.
+
+    Leader completeness speaks of what was committed in earlier epochs, not of what was written in them.
+    """
+    assert simulate(SimOptions(seed=1529)).outcome.verdict is Verdict.VALID
