@@ -20,7 +20,7 @@ from nemesis.pipeline.local import judge_tables
 from nemesis.schedule import Schedule
 from nemesis.simulator.ambush import Ambush
 from nemesis.simulator.census import Census, Rare
-from nemesis.simulator.clients import PRODUCE_TIMEOUT_MS, Clients, Process
+from nemesis.simulator.clients import CLIENT_TIMEOUT_MS, PRODUCE_TIMEOUT_MS, Clients, Process
 from nemesis.simulator.climate import Climate, draw_climate, with_lying_disks
 from nemesis.simulator.injector import SimulatedInjector
 from nemesis.simulator.invariants import Invariants
@@ -170,8 +170,9 @@ class _Simulation:
         """Liveness: within bounds somebody leads, a write is acknowledged, and all replicas agree."""
         before = self.clients.acknowledged
         self._wait_until(lambda: self.clients.acknowledged > before, "no write was acknowledged")
-        self._pass_time(max(0.0, self._options.time_limit_s - self.world.now_us / US_PER_S))
+        self._pass_time(max(0.0, self._options.time_limit_s - CLIENT_TIMEOUT_MS / 1000 - self.world.now_us / US_PER_S))
         self.clients.is_stopped = True
+        self._pass_time(CLIENT_TIMEOUT_MS / 1000)  # What is acknowledged after the last read could not be seen by it.
         self._wait_until(lambda: has_converged(self.world), "the replicas did not agree")
 
     def _read_everything(self) -> None:

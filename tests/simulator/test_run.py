@@ -106,3 +106,9 @@ def test_a_leader_that_learns_late_that_it_won_need_not_have_what_came_after() -
     Leader completeness speaks of what was committed in earlier epochs, not of what was written in them.
     """
     assert simulate(SimOptions(seed=1529)).outcome.verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize("seed", [444, 9396])
+def test_the_last_read_comes_after_the_last_acknowledgement(seed: int) -> None:
+    """Seeds in which a write was on its way when clients stopped: it is waited for, and then everything is read."""
+    assert simulate(SimOptions(seed=seed)).outcome.verdict is Verdict.VALID
