@@ -218,6 +218,6 @@ def test_convictions_are_measured_and_made_a_page(capsys: pytest.CaptureFixture[
 def test_a_variant_that_gets_away_is_unknown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A harness that does not convict every wrong protocol does not exit as if it did."""
     options = ("--time-limit", "1", "--seeds-max", "1", "--jobs", "1", "--output", str(tmp_path / "variants.json"))
-    code, out, _ = nemesis(capsys, "convict", "--variant", "vote-not-persisted", *options)
+    code, out, _ = nemesis(capsys, "convict", "--variant", "truncate-below-high-watermark", *options)
 
     assert (code, "not convicted in 1 seeds" in out) == (Exit.UNKNOWN, True)
