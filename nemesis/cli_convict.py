@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def _measured(
                     trials=trials,
                     seeds_max=seeds_max,
                     time_limit_s=time_limit,
-                    on_seed=lambda show=show, name=name: show(name),  # type: ignore[misc]
+                    on_seed=partial(show, name),
                 )
             convictions.append(one)
             click.echo(told(one))

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 )
 def story(name: str | None, only_list: bool, html: Path | None) -> None:
     """Replay the story NAME: what is done, and after each step how every replica is."""
+    from nemesis.scenarios.collection import story_names, story_text
     from nemesis.scenarios.files import parse_scenario, render_scenario
-    from nemesis.scenarios.library import story_names, story_text
     from nemesis.scenarios.play import play
 
     if only_list or name is None:
@@ -45,7 +45,7 @@ def story(name: str | None, only_list: bool, html: Path | None) -> None:
 
 
 def _list_stories() -> None:
-    from nemesis.scenarios.library import story_names, story_text, title_of
+    from nemesis.scenarios.collection import story_names, story_text, title_of
 
     width = max(map(len, story_names()))
     for name in story_names():

@@ -3,7 +3,7 @@
 The way of a scenario, file by file: ``files`` reads and writes the format; ``play`` performs it, one directive after
 another, by ``commands`` with ``passing_time`` and ``doing_harm``, on what ``performance`` keeps; ``stage`` is the calm
 world in which they act, ``views`` how it looks, ``messages`` what arrives in it; ``tables`` show a view as text,
-``picture`` and ``page`` as HTML. A *story* is a scenario that teaches, with prose above its steps; ``library`` knows
+``picture`` and ``page`` as HTML. A *story* is a scenario that teaches, with prose above its steps; ``collection`` knows
 them by name.
 """
 

@@ -6,6 +6,7 @@ Owns the words for conditions. Knows nothing of faults and clients.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from nemesis.scenarios.files import Directive
 from nemesis.scenarios.performance import (
@@ -20,6 +21,7 @@ from nemesis.scenarios.performance import (
 )
 from nemesis.scenarios.stage import HURRY_MS, PATIENCE_MS, Stage
 from nemesis.scenarios.tables import world_table
+from nemesis.simulator.node import Node
 
 ELECTION_TRIES = 5
 """How often `elect` hurries a replica: one whose pre-votes were refused goes back to waiting."""
@@ -58,7 +60,7 @@ def _condition(stage: Stage, directive: Directive) -> Callable[[], bool]:
     for name, text in directive.arguments.items():
         if name == "leader":
             leader = node_of(stage, directive, text)
-            conditions.append(lambda leader=leader: stage.leader() is leader)  # type: ignore[misc]
+            conditions.append(partial(_leads, stage, leader))
         else:
             for part in text.split(","):
                 word, _, what = part.partition("@")
@@ -122,3 +124,7 @@ def _hurry_all(stage: Stage, directive: Directive, words: Iterable[str]) -> None
             stage.run(HURRY_MS)
         if not stage.hurry(node):
             raise wrong(directive, f"replica {node.replica_id} leads and has no timeout; name another")
+
+
+def _leads(stage: Stage, node: Node) -> bool:
+    return stage.leader() is node

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from nemesis.faults.links import Link
 from nemesis.scenarios.messages import Deliveries
@@ -251,6 +252,6 @@ def _refusal(response: m.Response | None) -> str:
     return "fail, nobody listens" if response is None else f"fail, {response.error}"
 
 
-def calm(**changes: int | bool) -> Climate:
+def calm(**changes: Any) -> Climate:
     """The calm climate with other constants."""
-    return replace(CALM, **changes)  # type: ignore[arg-type]
+    return replace(CALM, **changes)

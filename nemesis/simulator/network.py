@@ -54,10 +54,6 @@ class Network:
         for key in {**self._cuts, **self._clogs}:
             self.heal(key)
 
-    def is_cut(self, source: int, target: int) -> bool:
-        """Whether nothing gets through from ``source`` to ``target`` now."""
-        return (source, target) in self._cut
-
     def _recompute(self) -> None:
         self._cut = frozenset().union(*self._cuts.values())
         self._clogged = frozenset().union(*self._clogs.values())

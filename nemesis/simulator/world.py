@@ -24,6 +24,7 @@ from replica.core.config import QuorumConfig, ReplicaConfig
 from replica.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
+    PeerResponse,
     Request,
     Response,
     VoteRequest,
@@ -155,11 +156,8 @@ class World:
         failed = ev.SendFailed(correlation_id=correlation_id, replica_id=target)
 
         def answer(response: Response) -> None:
-            event = ev.ResponseReceived(
-                correlation_id=correlation_id,
-                replica_id=target,
-                response=response,  # type: ignore[arg-type]
-            )
+            assert isinstance(response, PeerResponse), response
+            event = ev.ResponseReceived(correlation_id=correlation_id, replica_id=target, response=response)
             self.network.deliver(target, source, lambda: back(event))
 
         def arrive() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from nemesis.cluster.system import (
     Dump,
@@ -111,7 +112,7 @@ def log_rows(dump: Dump, topic_partition: str) -> list[ReplicaLogBatch]:
 
     def row(**batch: object) -> ReplicaLogBatch:
         absent = dict.fromkeys(("base_offset", "last_offset", "leader_epoch", "crc", "values"))
-        columns = absent | {"is_control": False} | batch
+        columns: dict[str, Any] = absent | {"is_control": False} | batch
         return ReplicaLogBatch(
             replica_id=dump.node,
             topic_partition=topic_partition,
@@ -119,7 +120,7 @@ def log_rows(dump: Dump, topic_partition: str) -> list[ReplicaLogBatch]:
             log_start_offset=dump.log_start_offset,
             log_end_offset=dump.log_end_offset,
             complete=dump.complete,
-            **columns,  # type: ignore[arg-type]
+            **columns,
         )
 
     return [row(**asdict(batch)) for batch in dump.batches] or [row()]

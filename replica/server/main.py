@@ -17,8 +17,8 @@ from random import Random
 
 import grpc.aio
 import structlog
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
-from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # nor does this
 from structlog.typing import FilteringBoundLogger
 
 from replica.core.config import InvalidConfigError, ReplicaConfig

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from nemesis.cli import cli
-from nemesis.scenarios.library import story_names, story_text
+from nemesis.scenarios.collection import story_names, story_text
 
 
 @pytest.mark.parametrize("name", story_names())

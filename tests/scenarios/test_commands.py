@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from nemesis.scenarios.collection import story_text
 from nemesis.scenarios.files import ScenarioError, parse_scenario
-from nemesis.scenarios.library import story_text
 from nemesis.scenarios.play import play
 
 WORLD = "world voters=3\n----\n\nstart\n----\n\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.scenarios.collection import STORIES
 from nemesis.scenarios.files import parse_scenario, render_scenario
-from nemesis.scenarios.library import STORIES
 from nemesis.scenarios.play import play
 
 CASES = Path(__file__).parent / "cases"

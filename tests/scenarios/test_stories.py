@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from nemesis.scenarios.collection import ORDER, story_names, story_text, title_of
 from nemesis.scenarios.files import Directive, parse_scenario
-from nemesis.scenarios.library import ORDER, story_names, story_text, title_of
 from nemesis.scenarios.play import Played, play
 
 RIGHT_ALONE = ("election", "zombie-leader")

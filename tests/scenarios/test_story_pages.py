@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from nemesis.scenarios.collection import story_names, story_text
 from nemesis.scenarios.files import parse_scenario
-from nemesis.scenarios.library import story_names, story_text
 from nemesis.scenarios.page import render_story
 from nemesis.scenarios.play import play
 
