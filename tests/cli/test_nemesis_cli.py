@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import redirect_stderr
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -49,7 +50,7 @@ def code_of(*arguments: object) -> object:
     return ended.value.code
 
 
-def event(index: int, process: int, kind: EventType, f: str, **fields: object) -> HistoryEvent:
+def event(index: int, process: int, kind: EventType, f: str, **fields: Any) -> HistoryEvent:
     """One event of a client."""
     return HistoryEvent(
         index=index,
@@ -58,7 +59,7 @@ def event(index: int, process: int, kind: EventType, f: str, **fields: object) -
         type=kind,
         f=f,
         topic_partition="log-0",
-        **fields,  # type: ignore[arg-type]
+        **fields,
     )
 
 

@@ -92,8 +92,8 @@ def test_every_parameter_of_the_quorum_is_an_option() -> None:
 
 def test_defaults_are_those_of_the_server() -> None:
     """An option that is not given has the default of ServerOptions."""
-    given = {"data_dir": Path("d"), "listen": "127.0.0.1:0", "voters": {ReplicaId(1): "127.0.0.1:1"}}
-    assert server_options_from(start_values()) == ServerOptions(**given)  # type: ignore[arg-type]
+    given: dict[str, Any] = {"data_dir": Path("d"), "listen": "127.0.0.1:0", "voters": {ReplicaId(1): "127.0.0.1:1"}}
+    assert server_options_from(start_values()) == ServerOptions(**given)
 
 
 def test_options_become_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -347,11 +347,8 @@ class SimulatedCluster:
                 self._step(node, event)
 
         def on_reply(response: m.Response) -> None:
-            event = ev.ResponseReceived(
-                correlation_id=correlation_id,
-                replica_id=receiver,
-                response=response,  # type: ignore[arg-type]
-            )
+            assert isinstance(response, m.PeerResponse), response
+            event = ev.ResponseReceived(correlation_id=correlation_id, replica_id=receiver, response=response)
             self._deliver(receiver, node.replica_id, lambda: back(event))
 
         def on_request() -> None:

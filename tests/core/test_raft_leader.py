@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from replica.core import effects as fx
@@ -24,8 +26,8 @@ from tests.core.scenarios import (
 )
 
 
-def latest(bench: Bench, **others: object) -> m.ListOffsetsResponse:
-    response = bench.answer(m.ListOffsetsRequest(topic_partition=LOG, latest=True, **others))  # type: ignore[arg-type]
+def latest(bench: Bench, **others: Any) -> m.ListOffsetsResponse:
+    response = bench.answer(m.ListOffsetsRequest(topic_partition=LOG, latest=True, **others))
     assert isinstance(response, m.ListOffsetsResponse)
     return response
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -32,10 +33,10 @@ from nemesis.history import (
 )
 
 
-def event(index: int, **fields: object) -> HistoryEvent:
+def event(index: int, **fields: Any) -> HistoryEvent:
     """One event of the history; by default the invocation of an append."""
-    known: dict[str, object] = {"process": 0, "type": EventType.INVOKE, "f": APPEND} | fields
-    return HistoryEvent(index=index, time_ns=index * 10, **known)  # type: ignore[arg-type]
+    known: dict[str, Any] = {"process": 0, "type": EventType.INVOKE, "f": APPEND} | fields
+    return HistoryEvent(index=index, time_ns=index * 10, **known)
 
 
 def batch(base_offset: int | None) -> ReplicaLogBatch:

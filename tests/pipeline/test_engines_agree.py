@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_many_runs_in_one_job(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_odd_history(spark: SparkSession, tmp_path: Path) -> None:
     """Events that no operation should have, absent tables and two topic-partitions are read alike."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"process": 0, "type": EventType.OK, "f": "append", "topic_partition": "log-0", "value": 1, "offset": 0},
         {"process": 0, "type": EventType.INVOKE, "f": "append", "topic_partition": "log-0", "value": 2},
         {"process": 0, "type": EventType.INVOKE, "f": "append", "topic_partition": "log-1", "value": 3},
@@ -68,7 +68,7 @@ def test_odd_history(spark: SparkSession, tmp_path: Path) -> None:
     ]
     with HistoryWriter(tmp_path) as writer:
         for index, row in enumerate(rows):
-            writer.write(HistoryEvent(index=index, time_ns=index, **row))  # type: ignore[arg-type]
+            writer.write(HistoryEvent(index=index, time_ns=index, **row))
     on_spark, local = (judge_run(tmp_path, engine=engine, spark=spark) for engine in ("spark", "local"))
     assert without_engine((on_spark,)) == without_engine((local,))
     assert local.stats.orphans == 1
