@@ -3,7 +3,8 @@
 The way of the data, file by file: ``batch`` is one encoded batch with its header parsed once, the unit that a server
 moves; ``scanning`` finds the batches in a row of bytes and checks that they follow one another; ``record`` encodes and
 decodes what is inside, for clients and tools; ``control`` is the one kind of batch that a leader writes by itself.
-Below them: ``varint``, ``checksum`` and ``errors``. Nothing here knows a clock, a file or a network.
+Below them: ``compression``, ``sequence``, ``varint``, ``checksum`` and ``errors``. Nothing here knows a clock, a file
+or a network.
 """
 
 from __future__ import annotations
@@ -15,16 +16,32 @@ from replica.records.batch import (
     RecordBatch,
     batch_size_at,
 )
+from replica.records.compression import DECOMPRESSED_BYTES_MAX, Compression
 from replica.records.control import LeaderChange, decode_leader_change, leader_change_batch
 from replica.records.errors import CorruptRecordError
 from replica.records.record import NO_TIMESTAMP, Header, Record, decode_records, encode_batch
 from replica.records.scanning import check_continues, check_crc, parse_batches, scan_batches
+from replica.records.sequence import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    PRODUCER_EPOCH_MAX,
+    SEQUENCE_MAX,
+    increment_sequence,
+)
 
 __all__ = [
+    "DECOMPRESSED_BYTES_MAX",
     "HEADER_BYTES",
     "LENGTH_PREFIX_BYTES",
     "NO_LEADER_EPOCH",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
     "NO_TIMESTAMP",
+    "PRODUCER_EPOCH_MAX",
+    "SEQUENCE_MAX",
+    "Compression",
     "CorruptRecordError",
     "Header",
     "LeaderChange",
@@ -36,6 +53,7 @@ __all__ = [
     "decode_leader_change",
     "decode_records",
     "encode_batch",
+    "increment_sequence",
     "leader_change_batch",
     "parse_batches",
     "scan_batches",

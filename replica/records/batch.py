@@ -18,7 +18,9 @@ from struct import Struct
 
 from replica.ids import Epoch, Offset
 from replica.records.checksum import checksum
+from replica.records.compression import CODECS, DECOMPRESSED_BYTES_MAX, Compression
 from replica.records.errors import CorruptRecordError
+from replica.records.sequence import NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 
 HEADER = Struct(">qiibIhiqqqhii")
 """The header, field by field, in the order of the table above."""
@@ -51,7 +53,7 @@ RECORD_BYTES_MIN = 7
 END_OFFSET_MAX = (1 << 63) - 1
 """The largest end offset (exclusive): what 64 bits hold."""
 
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_REFUSED_CODECS = {1: "gzip", 2: "snappy"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,8 @@ class RecordBatch:
 
     ``last_offset`` is inclusive. ``leader_epoch`` is -1 until a leader has stamped the batch. Timestamps are
     milliseconds since 1970, -1 for none; ``producer_id``, ``producer_epoch`` and ``base_sequence`` are -1 without an
-    idempotent producer. ``data`` holds the header and all records as they stand in the file and on the wire.
+    idempotent producer. ``data`` holds the header and all records, compressed or not, as they stand in the file and on
+    the wire.
     """
 
     base_offset: Offset
@@ -84,6 +87,23 @@ class RecordBatch:
     def size_bytes(self) -> int:
         """The size of the encoded batch, header included."""
         return len(self.data)
+
+    @property
+    def compression(self) -> Compression:
+        """How the records behind the header are compressed."""
+        return CODECS[self.data[ATTRIBUTES_AT + 1] & COMPRESSION_MASK]
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether an idempotent producer wrote the batch, so that its sequence numbers tell a repetition."""
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record (inclusive), -1 without one; behind 2**31-1 they go on at 0."""
+        if self.base_sequence <= NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset - self.base_offset)
 
     def stamped(self, *, base_offset: Offset, leader_epoch: Epoch) -> RecordBatch:
         """Return this batch at ``base_offset`` in ``leader_epoch``; records and CRC stay as they are."""
@@ -136,7 +156,8 @@ def parse_batch(data: bytes, position: int, *, verify: bool) -> RecordBatch:
     if verify:
         check_checksum(data, position, crc)
     check_attributes(attributes, position + ATTRIBUTES_AT)
-    check_counts(record_count, last_offset_delta, len(data) - HEADER_BYTES, position)
+    check_counts(record_count, last_offset_delta, position)
+    check_room(record_count, attributes, len(data) - HEADER_BYTES, position + 57)
     if not 0 <= base_offset < END_OFFSET_MAX - last_offset_delta:
         raise CorruptRecordError(position, f"base offset {base_offset} of {record_count} records is out of range")
     if leader_epoch < NO_LEADER_EPOCH:
@@ -168,27 +189,37 @@ def check_checksum(data: bytes, position: int, crc: int) -> None:
 def check_attributes(attributes: int, position: int) -> None:
     """Raise for attributes that this format cannot honour: ignoring a bit would change what the records mean."""
     codec = attributes & COMPRESSION_MASK
-    if codec:
-        name = _CODECS[codec] if codec < len(_CODECS) else f"unknown codec {codec}"
-        raise CorruptRecordError(position, f"compression {name} is not supported; send the batch uncompressed")
+    if codec not in CODECS:
+        name = _REFUSED_CODECS.get(codec, f"by unknown codec {codec}")
+        raise CorruptRecordError(position, f"compression {name} is not supported; use lz4, zstd or none")
+    if codec and attributes & CONTROL_BIT:
+        raise CorruptRecordError(position, "a control batch is compressed; they never are, and servers read them")
     if attributes & TRANSACTIONAL_BIT:
         raise CorruptRecordError(position, "transactional batches are not supported; send it without a transaction")
     if attributes & DELETE_HORIZON_BIT:
         raise CorruptRecordError(position, "a delete horizon is set, but logs are not compacted here")
-    unknown = attributes & 0xFFFF & ~(TIMESTAMP_TYPE_BIT | CONTROL_BIT)
+    unknown = attributes & 0xFFFF & ~(COMPRESSION_MASK | TIMESTAMP_TYPE_BIT | CONTROL_BIT)
     if unknown:
         raise CorruptRecordError(position, f"unknown attribute bits {unknown:#06x}")
 
 
-def check_counts(record_count: int, last_offset_delta: int, records_bytes: int, position: int) -> None:
-    """Raise unless the batch holds at least one record, one offset each, and could hold them in ``records_bytes``."""
+def check_counts(record_count: int, last_offset_delta: int, position: int) -> None:
+    """Raise unless the batch holds at least one record, one offset each."""
     if record_count < 1:
         raise CorruptRecordError(position + 57, f"record count {record_count}: a batch holds at least one record")
     if last_offset_delta != record_count - 1:
         raise CorruptRecordError(
             position + 23, f"last offset delta {last_offset_delta} does not fit {record_count} records"
         )
+
+
+def check_room(record_count: int, attributes: int, records_bytes: int, position: int) -> None:
+    """Raise unless so many records could stand in ``records_bytes``.
+
+    What compressed bytes hold shows only when they are decompressed, which is not done here. No reader decompresses
+    more than a certain size, so that even then a count has a bound.
+    """
+    if attributes & COMPRESSION_MASK:
+        records_bytes = DECOMPRESSED_BYTES_MAX
     if record_count * RECORD_BYTES_MIN > records_bytes:
-        raise CorruptRecordError(
-            position + 57, f"record count {record_count}: {records_bytes} bytes cannot hold that many"
-        )
+        raise CorruptRecordError(position, f"record count {record_count}: {records_bytes} bytes cannot hold that many")

@@ -28,7 +28,9 @@ from replica.records.batch import (
     parse_batch,
 )
 from replica.records.checksum import checksum
+from replica.records.compression import CODEC_NUMBERS, DECOMPRESSED_BYTES_MAX, Compression, compress, decompress
 from replica.records.errors import CorruptRecordError
+from replica.records.sequence import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, check_producer
 from replica.records.varint import read_varint, read_varlong, write_zigzag
 
 NO_TIMESTAMP = -1
@@ -49,36 +51,37 @@ class Record:
     headers: tuple[Header, ...] = ()
 
 
-def encode_batch(
+def encode_batch(  # noqa: PLR0913 - one name for every field of the header that its caller may set
     records: Sequence[Record | bytes],
     *,
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
     timestamp_ms: int = NO_TIMESTAMP,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
     is_control: bool = False,
+    compression: Compression = Compression.NONE,
 ) -> RecordBatch:
     """Encode records as one batch.
 
     Plain ``bytes`` are values without key or headers, at ``timestamp_ms``. The offsets of ``Record``\\ s count up from
-    ``base_offset``. Until a leader stamps the batch, base offset 0 and epoch -1 are right. Raises ``ValueError`` for
-    an empty batch, other offsets, a timestamp outside 64 bits or a batch of 2 GiB.
+    ``base_offset``. Until a leader stamps the batch, base offset 0 and epoch -1 are right. An idempotent producer gives
+    its id, its epoch and the sequence number of the first record; any other gives none of them. Raises ``ValueError``
+    for an empty batch, other offsets, a timestamp outside 64 bits, a producer given by halves, a batch of 2 GiB, a
+    compressed one of more than ``DECOMPRESSED_BYTES_MAX`` uncompressed bytes and a compressed control batch.
     """
     if not records:
         raise ValueError("a batch holds at least one record; none were given")
+    check_producer(producer_id, producer_epoch, base_sequence)
     whole = [_as_record(record, base_offset + delta, timestamp_ms) for delta, record in enumerate(records)]
     base_timestamp = whole[0].timestamp_ms
-    body = bytearray()
-    for delta, record in enumerate(whole):
-        _write_record(body, record, delta, record.timestamp_ms - base_timestamp)
-    if len(body) > _SIZE_MAX - HEADER_BYTES:
-        raise ValueError(f"{len(body)} bytes of records do not fit one batch; split them")
+    body = _encode_records(whole, compression)
+    attributes = CODEC_NUMBERS[compression] | (CONTROL_BIT if is_control else 0)
     header = bytearray(
         HEADER.pack(
             base_offset, HEADER_BYTES - LENGTH_PREFIX_BYTES + len(body), leader_epoch, MAGIC, 0,
-            CONTROL_BIT if is_control else 0, len(whole) - 1, base_timestamp,
+            attributes, len(whole) - 1, base_timestamp,
             max(record.timestamp_ms for record in whole), producer_id, producer_epoch, base_sequence, len(whole),
         )
     )  # fmt: skip
@@ -87,13 +90,15 @@ def encode_batch(
     return parse_batch(bytes(data), 0, verify=False)
 
 
-def decode_records(batch: RecordBatch) -> tuple[Record, ...]:
+def decode_records(batch: RecordBatch, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> tuple[Record, ...]:
     """Decode all records of ``batch``, with absolute offsets and timestamps.
 
-    Raises ``CorruptRecordError`` where they are malformed; the position counts from the start of the batch.
+    Raises ``CorruptRecordError`` where they are malformed, and where compressed ones take more than ``limit_bytes``.
+    The position counts from the start of the batch, as if it had not been compressed.
     """
     log_append_time = batch.data[ATTRIBUTES_AT + 1] & TIMESTAMP_TYPE_BIT
-    data, end = batch.data, batch.size_bytes
+    data = _decompressed(batch, limit_bytes)
+    end = len(data)
     records = []
     position = HEADER_BYTES
     for delta in range(batch.record_count):
@@ -108,6 +113,28 @@ def decode_records(batch: RecordBatch) -> tuple[Record, ...]:
     if position != end:
         raise CorruptRecordError(position, f"{end - position} trailing bytes behind the last record")
     return tuple(records)
+
+
+def _encode_records(records: Sequence[Record], compression: Compression) -> bytes:
+    body = bytearray()
+    for delta, record in enumerate(records):
+        _write_record(body, record, delta, record.timestamp_ms - records[0].timestamp_ms)
+    if compression is not Compression.NONE and len(body) > DECOMPRESSED_BYTES_MAX:
+        raise ValueError(f"{len(body)} bytes of records are more than any reader decompresses; split them")
+    compressed = compress(compression, body)
+    if len(compressed) > _SIZE_MAX - HEADER_BYTES:
+        raise ValueError(f"{len(compressed)} bytes of records do not fit one batch; split them")
+    return compressed
+
+
+def _decompressed(batch: RecordBatch, limit_bytes: int) -> bytes:
+    """Return the batch's bytes with its records uncompressed behind the header."""
+    if batch.compression is Compression.NONE:
+        return batch.data
+    frame = batch.data[HEADER_BYTES:]
+    return batch.data[:HEADER_BYTES] + decompress(
+        batch.compression, frame, limit_bytes=limit_bytes, position=HEADER_BYTES
+    )
 
 
 def _as_record(record: Record | bytes, offset: int, timestamp_ms: int) -> Record:

@@ -143,11 +143,12 @@ def test_an_unstamped_batch_stands_in_no_log() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"attributes": 1}, "compression gzip is not supported"),
-        ({"attributes": 2}, "compression snappy is not supported"),
-        ({"attributes": 3}, "compression lz4 is not supported"),
-        ({"attributes": 4}, "compression zstd is not supported"),
-        ({"attributes": 7}, "compression unknown codec 7"),
+        ({"attributes": 1}, "compression gzip is not supported; use lz4, zstd or none"),
+        ({"attributes": 2}, "compression snappy is not supported; use lz4, zstd or none"),
+        ({"attributes": 5}, "compression by unknown codec 5 is not supported; use lz4, zstd or none"),
+        ({"attributes": 7}, "compression by unknown codec 7 is not supported"),
+        ({"attributes": 0x23}, "a control batch is compressed"),
+        ({"attributes": 0x24}, "a control batch is compressed"),
         ({"attributes": 0x10}, "transactional"),
         ({"attributes": 0x40}, "delete horizon"),
         ({"attributes": 0x80}, "unknown attribute bits 0x0080"),

@@ -10,7 +10,15 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given
 
 from replica.ids import Epoch, Offset, ReplicaId
-from replica.records import Record, decode_records, encode_batch, leader_change_batch, parse_batches
+from replica.records import (
+    HEADER_BYTES,
+    Compression,
+    Record,
+    decode_records,
+    encode_batch,
+    leader_change_batch,
+    parse_batches,
+)
 from tests.records.record_strategies import record_lists
 
 EDGE_CASES = [
@@ -21,6 +29,8 @@ EDGE_CASES = [
     Record(offset=Offset(4), timestamp_ms=1_700_000_000_000, key=b"", value=b"", headers=(("", b""), ("ü€", b"\xff"))),
     Record(offset=Offset(5), timestamp_ms=1_700_000_000_000, key=b"x" * 64, value=b"y" * 20_000),
 ]
+
+CODECS = [(Compression.LZ4, 3), (Compression.ZSTD, 4)]
 
 
 def batches_read_by_aiokafka(data: bytes) -> list[Any]:
@@ -48,11 +58,13 @@ def records_read_by_aiokafka(batch: Any) -> list[Record]:
     ]
 
 
-def built_by_aiokafka(records: list[Record], *, producer_id: int = -1, epoch: int = -1, sequence: int = -1) -> bytes:
+def built_by_aiokafka(
+    records: list[Record], *, codec: int = 0, producer_id: int = -1, epoch: int = -1, sequence: int = -1
+) -> bytes:
     """Encode ``records`` with the other writer, from base offset 0."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
-        compression_type=0,
+        compression_type=codec,
         is_transactional=0,
         producer_id=producer_id,
         producer_epoch=epoch,
@@ -107,6 +119,44 @@ def test_both_writers_write_the_same_bytes(records: list[Record]) -> None:
     """For the same records both writers agree on every byte, apart from the leader epoch that is not theirs to set."""
     theirs, ours = built_by_aiokafka(records), encode_batch(records).data
     assert theirs[:12] + theirs[16:] == ours[:12] + ours[16:]
+
+
+@pytest.mark.parametrize(("compression", "codec"), CODECS)
+@given(records=record_lists())
+def test_aiokafka_reads_our_compressed_records(compression: Compression, codec: int, records: list[Record]) -> None:
+    """An independent reader knows each codec by its number and decompresses the same records."""
+    (theirs,) = batches_read_by_aiokafka(encode_batch(records, compression=compression).data)
+    assert theirs.attributes == codec
+    assert records_read_by_aiokafka(theirs) == records
+
+
+@pytest.mark.parametrize(("compression", "codec"), CODECS)
+@given(records=record_lists())
+def test_we_read_their_compressed_records(compression: Compression, codec: int, records: list[Record]) -> None:
+    """A batch that an independent writer was asked to compress gives the same records, compressed in the end or not.
+
+    That writer leaves records alone that compression would make longer.
+    """
+    (batch,) = parse_batches(built_by_aiokafka(records, codec=codec))
+    assert batch.compression in {compression, Compression.NONE}
+    assert list(decode_records(batch)) == records
+
+
+@pytest.mark.parametrize(("compression", "codec"), CODECS)
+def test_their_edge_cases_come_compressed(compression: Compression, codec: int) -> None:
+    """Records that are worth it are compressed by the independent writer, and decompressed by us."""
+    (batch,) = parse_batches(built_by_aiokafka(EDGE_CASES, codec=codec))
+    assert batch.compression is compression
+    assert batch.size_bytes < 1000
+    assert list(decode_records(batch)) == EDGE_CASES
+
+
+def test_our_lz4_frame_is_one_that_kafka_reads() -> None:
+    """The frame has independent blocks of 64 KiB and no checksum of its content: Kafka's reader knows no other kind."""
+    frame = encode_batch([b"a" * 200_000], compression=Compression.LZ4).data[HEADER_BYTES:]
+    assert frame[:4] == bytes.fromhex("04 22 4d 18")
+    assert frame[4] == 0b0110_0000  # version 01, independent blocks, no checksums, no content size, no dictionary
+    assert frame[5] == 0x40  # blocks of 64 KiB at most
 
 
 def test_aiokafka_reads_a_row_of_stamped_batches() -> None:

@@ -40,9 +40,9 @@ def test_records_round_trip(records: list[Record]) -> None:
 
 @given(
     record_lists(base_offset=2**62),
-    st.integers(-1, 2**63 - 1),
-    st.integers(-1, 2**15 - 1),
-    st.integers(-1, 2**31 - 1),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**15 - 1),
+    st.integers(0, 2**31 - 1),
 )
 def test_headers_round_trip(records: list[Record], producer_id: int, producer_epoch: int, base_sequence: int) -> None:
     """A parsed batch equals the one that was encoded, header fields at their limits included."""
@@ -55,6 +55,7 @@ def test_headers_round_trip(records: list[Record], producer_id: int, producer_ep
         base_sequence=base_sequence,
     )
     assert parse_batches(batch.data) == (batch,)
+    assert batch.is_idempotent
     assert batch.producer_id == producer_id
     assert batch.producer_epoch == producer_epoch
     assert batch.base_sequence == base_sequence
