@@ -21,6 +21,15 @@ Offset = NewType("Offset", int)
 ReplicaId = NewType("ReplicaId", int)
 """The number of a replica process, unique in its cluster: 0 or more."""
 
+BrokerEpoch = NewType("BrokerEpoch", int)
+"""One incarnation of a broker: the metadata offset of its registration, so that a later one is larger."""
+
+PartitionEpoch = NewType("PartitionEpoch", int)
+"""Counts every change of a partition's metadata: what a change by the leader is compared and swapped against."""
+
+TopicId = NewType("TopicId", int)
+"""One topic for ever: the metadata offset of the record that created it. A topic of the same name later has another."""
+
 CallId = NewType("CallId", int)
 """One RPC that a driver has received and that waits for its reply."""
 

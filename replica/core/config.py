@@ -6,13 +6,22 @@ Source of names and defaults: Kafka's ``QuorumConfig``, ``KafkaRaftClient`` cons
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import StrEnum
 
-from replica.ids import ReplicaId
+from replica.ids import BrokerEpoch, ReplicaId
 
 
 class InvalidConfigError(ValueError):
     """A parameter, or a combination of them, that no replica should start with; the message says what to change."""
+
+
+def check_positive(config: QuorumConfig | BrokerConfig | ControllerConfig) -> None:
+    """Raise InvalidConfigError unless every number of a configuration is above 0."""
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
+            raise InvalidConfigError(f"{field.name} is {value}; it must be above 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +49,7 @@ class QuorumConfig:
     truncate_on_fetch: bool = True
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if not isinstance(value, bool) and value <= 0:
-                raise InvalidConfigError(f"{name} is {value}; it must be above 0")
+        check_positive(self)
         if self.fetch_max_wait_ms >= self.fetch_timeout_ms:
             raise InvalidConfigError(
                 f"fetch_max_wait_ms ({self.fetch_max_wait_ms}) must be below "
@@ -66,15 +72,112 @@ class QuorumConfig:
         return max(1, self.fetch_timeout_ms // 2)
 
 
+class LogFlush(StrEnum):
+    """When a partition's records reach stable storage: before they are acknowledged, or when the system pleases.
+
+    With ``os``, as in Kafka by default, a power loss of several brokers at once can lose acknowledged records.
+    """
+
+    FSYNC = "fsync"
+    OS = "os"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Timing and limits of a broker and its partitions."""
+
+    replica_lag_time_max_ms: int = 30_000
+    replica_fetch_wait_max_ms: int = 500
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_max_bytes: int = 1 << 20
+    replica_fetch_response_max_bytes: int = 10 << 20
+    replica_fetch_backoff_ms: int = 1000
+    replica_socket_timeout_ms: int = 30_000
+    replica_high_watermark_checkpoint_interval_ms: int = 5000
+    broker_heartbeat_interval_ms: int = 2000
+    controller_request_timeout_ms: int = 2000
+    controller_retry_backoff_ms: int = 100
+    alter_partition_retry_backoff_ms: int = 100
+    log_retention_check_interval_ms: int = 300_000
+    log_flush: LogFlush = LogFlush.FSYNC
+    message_max_bytes: int = 1_048_588
+    produce_timeout_max_ms: int = 120_000
+    fetch_wait_max_ms: int = 30_000
+    fetch_max_bytes: int = 16 << 20
+    fetch_partitions_max: int = 10_000
+    dump_max_bytes: int = 4 << 20
+    parked_produces_max: int = 10_000
+    parked_fetches_max: int = 10_000
+    metadata_read_max_bytes: int = 1 << 20
+    producer_id_expiration_ms: int = 86_400_000
+    producer_ids_max: int = 100_000
+    truncate_on_fetch: bool = True
+
+    def __post_init__(self) -> None:
+        check_positive(self)
+        if self.replica_fetch_wait_max_ms >= self.replica_socket_timeout_ms:
+            raise InvalidConfigError(
+                f"replica_fetch_wait_max_ms ({self.replica_fetch_wait_max_ms}) must be below "
+                f"replica_socket_timeout_ms ({self.replica_socket_timeout_ms}), or idle leaders answer too late"
+            )
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            raise InvalidConfigError(
+                f"replica_fetch_wait_max_ms ({self.replica_fetch_wait_max_ms}) must be at most "
+                f"replica_lag_time_max_ms ({self.replica_lag_time_max_ms}), or a waiting follower looks out of sync"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """Timing, limits and defaults that the active controller decides by."""
+
+    broker_session_timeout_ms: int = 9000
+    default_replication_factor: int = 1
+    num_partitions: int = 1
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+    unclean_leader_election_interval_ms: int = 300_000
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
+    elr_enable: bool = True
+    partitions_max: int = 10_000
+    brokers_max: int = 1000
+    pending_replies_max: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_positive(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIdentity:
+    """How one incarnation of a broker introduces itself: ``address`` is where others reach it, ``HOST:PORT``.
+
+    ``incarnation_id`` is drawn anew for every process. ``previous_broker_epoch`` is that of the incarnation whose clean
+    stop the data directory remembers; absent after any other end.
+    """
+
+    incarnation_id: str
+    address: str
+    rack: str | None = None
+    previous_broker_epoch: BrokerEpoch | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaConfig:
-    """Who this replica is and with whom it forms a quorum. ``directory_id`` is that of its formatted data directory."""
+    """Who this replica is and with whom it forms a quorum. ``directory_id`` is that of its formatted data directory.
+
+    ``identity`` makes it a broker; absent, it hosts quorum logs only. ``controller`` lets it be elected to control the
+    cluster, if it is a voter as well.
+    """
 
     cluster_id: str
     replica_id: ReplicaId
     directory_id: str
     voters: tuple[ReplicaId, ...]
     quorum: QuorumConfig = QuorumConfig()
+    identity: BrokerIdentity | None = None
+    broker: BrokerConfig = BrokerConfig()
+    controller: ControllerConfig | None = None
 
     def __post_init__(self) -> None:
         if not self.voters:

@@ -8,10 +8,11 @@ as an event, later and possibly for several flushes at once. A crash may come af
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replica.core.messages import DumpLogResponse, FetchResponse, PeerRequest, Response
-from replica.ids import CallId, CorrelationId, Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
+from replica.core.messages import DumpLogResponse, FetchResponse, ListOffsetsResponse, PeerRequest, Response
+from replica.ids import CallId, CorrelationId, Epoch, EpochEntry, Offset, ReplicaId, TopicId, TopicPartition
 from replica.records import RecordBatch
 
 
@@ -91,19 +92,111 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyWithRecords:
-    """Answer the call with ``response``, its ``records`` read from the log at this very moment.
+class LogRange:
+    """Whole batches in ``[start_offset, end_offset)``, beginning with the one that holds ``start_offset``.
 
-    Whole batches in ``[start_offset, end_offset)``, beginning with the one that holds ``start_offset``: at least one,
-    further ones while the sum stays within ``max_bytes``. ``end_offset`` is a batch boundary above ``start_offset``.
+    ``end_offset`` is a batch boundary above ``start_offset``. At least one batch is read, further ones while the sum
+    stays within ``max_bytes``.
     """
 
-    call_id: CallId
-    response: FetchResponse | DumpLogResponse
     topic_partition: TopicPartition
     start_offset: Offset
     end_offset: Offset
     max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyWithRecords:
+    """Answer the call with ``response.with_records(...)``: its records are read from the logs at this very moment.
+
+    The ranges are read in order while their sum stays within ``max_bytes``; of the first, at least one batch is read
+    whatever its size. A range for which nothing is left is left out.
+    """
+
+    call_id: CallId
+    response: FetchResponse | DumpLogResponse
+    ranges: tuple[LogRange, ...]
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyWithOffset:
+    """Answer the call with ``response``, in it the first offset in ``[log start, end_offset)`` not older than a time.
+
+    Its ``offset`` and ``leader_epoch`` are those of that record; both stay absent where all records are older.
+    """
+
+    call_id: CallId
+    response: ListOffsetsResponse
+    topic_partition: TopicPartition
+    timestamp_ms: int
+    end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateLog:
+    """Create an empty log for a partition of this topic, durably. One of another topic of that name is gone by then."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteLog:
+    """Drop a log with all its files; its name is free at once, its space some time later."""
+
+    topic_partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartLogAt:
+    """Drop everything in the log and let it begin, empty, at ``start_offset``, durably."""
+
+    topic_partition: TopicPartition
+    start_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaiseLogStart:
+    """Let the log begin at ``log_start_offset``: what lies below is never read again, and deleted by segments."""
+
+    topic_partition: TopicPartition
+    log_start_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyRetention:
+    """Find the segments below ``high_watermark`` that are too old or too many, and report where the rest begins.
+
+    ``LogStartMoved`` comes back if that is above the log start; limits that are absent do not count. Nothing is deleted
+    before ``RaiseLogStart`` says so.
+    """
+
+    topic_partition: TopicPartition
+    high_watermark: Offset
+    retention_ms: int | None
+    retention_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreHighWatermarks:
+    """Replace the replication-offset-checkpoint file, which names every partition of this broker, durably."""
+
+    offsets: Mapping[TopicPartition, Offset]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLog:
+    """Read a range of a log and report it as ``LogRead``."""
+
+    range: LogRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanProducers:
+    """Read all batch headers of a log and report its idempotent producers as ``ProducersScanned``."""
+
+    topic_partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,4 +206,23 @@ class Halt:
     reason: str
 
 
-Effect = StoreQuorumState | StoreEpochs | Append | Flush | Truncate | Send | Reply | ReplyWithRecords | Halt
+Effect = (
+    StoreQuorumState
+    | StoreEpochs
+    | StoreHighWatermarks
+    | CreateLog
+    | DeleteLog
+    | StartLogAt
+    | RaiseLogStart
+    | ApplyRetention
+    | ReadLog
+    | ScanProducers
+    | Append
+    | Flush
+    | Truncate
+    | Send
+    | Reply
+    | ReplyWithRecords
+    | ReplyWithOffset
+    | Halt
+)

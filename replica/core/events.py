@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replica.core.messages import PeerResponse, Request
+from replica.core.recovered import ProducerEntry
 from replica.ids import CallId, CorrelationId, Offset, ReplicaId, TopicPartition
 
 
@@ -55,6 +56,31 @@ class Flushed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogRead:
+    """What ``ReadLog`` asked for: whole batches, back to back, from the one that holds ``start_offset`` on."""
+
+    topic_partition: TopicPartition
+    start_offset: Offset
+    records: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducersScanned:
+    """What ``ScanProducers`` found in the log as it stood when the effect was performed."""
+
+    topic_partition: TopicPartition
+    producers: tuple[ProducerEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStartMoved:
+    """By its retention the log may begin at ``log_start_offset``; it still begins where it did."""
+
+    topic_partition: TopicPartition
+    log_start_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StorageFailed:
     """Reading, writing or flushing failed. After that nothing on this disk is trusted: the replica halts."""
 
@@ -63,7 +89,19 @@ class StorageFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResignRequested:
-    """The operator stops this replica gracefully: lead no more, and hand over to the best follower."""
+    """The operator stops this replica gracefully: lead no more, and hand over to others."""
 
 
-Event = Started | Ticked | RequestReceived | ResponseReceived | SendFailed | Flushed | StorageFailed | ResignRequested
+Event = (
+    Started
+    | Ticked
+    | RequestReceived
+    | ResponseReceived
+    | SendFailed
+    | Flushed
+    | LogRead
+    | ProducersScanned
+    | LogStartMoved
+    | StorageFailed
+    | ResignRequested
+)

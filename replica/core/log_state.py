@@ -29,8 +29,8 @@ class LogState:
         self.log_start_offset = recovered.log_start_offset
         self.log_end_offset = recovered.log_end_offset
         self.flushed_end_offset = recovered.log_end_offset
-        self.high_watermark: Offset | None = None
-        """Everything below is committed; absent since the start until a leader has said so. It never falls."""
+        self.high_watermark: Offset | None = recovered.high_watermark
+        """Everything below is committed; absent until it is known. In a quorum log it never falls."""
         self.epochs = LeaderEpochCache(recovered.epochs)
         self._rules = rules or Rules()
         self._tail: deque[tuple[Offset, Offset, int]] = deque(maxlen=TAIL_BATCHES_MAX)
@@ -79,6 +79,35 @@ class LogState:
         assert offset <= self.log_end_offset, (offset, self.log_end_offset)
         if self.high_watermark is None or offset > self.high_watermark:
             self.high_watermark = offset
+
+    def set_high_watermark(self, offset: Offset) -> None:
+        """Move the high watermark to ``offset``, up or down: a new leader of a partition may know of less."""
+        assert self.log_start_offset <= offset <= self.log_end_offset, (
+            self.log_start_offset,
+            offset,
+            self.log_end_offset,
+        )
+        self.high_watermark = offset
+
+    def raise_log_start(self, offset: Offset) -> bool:
+        """Forget what lies below ``offset``, which is committed; tell whether the epochs changed."""
+        assert self.high_watermark is not None, offset
+        assert self.log_start_offset <= offset <= self.high_watermark, (self.log_start_offset, offset)
+        self.log_start_offset = offset
+        return self.epochs.truncate_from_start(offset)
+
+    def start_at(self, offset: Offset) -> None:
+        """Forget everything: log start, log end and high watermark are all ``offset`` (KAFKA-9491)."""
+        assert self.is_flushed, (self.flushed_end_offset, self.log_end_offset)
+        self.epochs = LeaderEpochCache()
+        self.log_start_offset = self.log_end_offset = self.flushed_end_offset = self.high_watermark = offset
+        self._tail.clear()
+
+    def count_bytes(self, start_offset: Offset, end_offset: Offset) -> int:
+        """Count the bytes of the batches in ``[start_offset, end_offset)`` that are among the youngest; at least 1."""
+        if start_offset >= end_offset:
+            return 0
+        return max(1, sum(size for _, end, size in self._tail if start_offset < end <= end_offset))
 
     def has_bytes(self, start_offset: Offset, end_offset: Offset, wanted: int) -> bool:
         """Tell whether ``[start_offset, end_offset)`` holds at least ``wanted`` bytes (one record is at least one)."""

@@ -58,6 +58,12 @@ class Purgatory(Generic[P]):
             return
         heapq.heappush(self._deadlines, (parked.deadline_ms, parked.call_id))
 
+    def take(self, call_id: CallId) -> P:
+        """Remove and return one call, which waits."""
+        taken = self._parked.pop(call_id)
+        self._forget_deadlines_when_empty()
+        return taken
+
     @property
     def deadline_ms(self) -> int | None:
         """The earliest deadline of all; it may be of a call that has left, which only costs a needless look."""

@@ -1,11 +1,34 @@
-"""What storage hands to the core when a log has been opened: the log as it stands on disk, in four facts."""
+"""What storage hands to the core when a log has been opened: the log as it stands on disk, in a few facts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from replica.core.effects import QuorumState
-from replica.ids import EpochEntry, Offset
+from replica.ids import EpochEntry, Offset, TopicId
+
+PRODUCER_BATCHES_KEPT = 5
+"""How many of a producer's newest batches are remembered: as many as it may have in flight (Kafka)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerBatch:
+    """One batch of an idempotent producer, where it stands. ``last_sequence`` is inclusive."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: Offset
+    end_offset: Offset
+    max_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerEntry:
+    """One idempotent producer as a log knows it: its newest epoch and its newest batches in it, oldest first."""
+
+    producer_id: int
+    producer_epoch: int
+    batches: tuple[ProducerBatch, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,10 +36,14 @@ class RecoveredLog:
     """A log after recovery: everything below ``log_end_offset`` is verified and on stable storage.
 
     ``epochs`` are cut to ``[log_start_offset, log_end_offset]`` and agree with the batches. ``quorum_state`` is absent
-    on a freshly formatted disk only.
+    on a freshly formatted disk, and for a partition. ``topic_id`` is absent for a quorum log. ``high_watermark`` is
+    the checkpointed one, between log start and log end; absent if none was ever stored.
     """
 
     log_start_offset: Offset
     log_end_offset: Offset
     epochs: tuple[EpochEntry, ...]
     quorum_state: QuorumState | None = None
+    topic_id: TopicId | None = None
+    high_watermark: Offset | None = None
+    producers: tuple[ProducerEntry, ...] = ()

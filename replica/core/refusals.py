@@ -8,17 +8,45 @@ from replica.core import messages as m
 from replica.errors import ErrorCode
 
 
-def refusal(request: m.Request, error: ErrorCode) -> m.Response:
-    """Build the response to ``request`` that says ``error`` and nothing else; a Produce was definitely not appended."""
+def refusal(request: m.Request, error: ErrorCode, *, current_leader: m.CurrentLeader | None = None) -> m.Response:
+    """Build the response to ``request`` that says ``error`` and nothing else; a Produce was definitely not appended.
+
+    Of a Fetch, each log is refused for itself. A request for the controller is told who leads the metadata log.
+    """
     match request:
         case m.ProduceRequest():
             return m.ProduceResponse(error=error, not_appended=True)
-        case m.FetchRequest():
+        case m.FetchRequest(partitions=()):
             return m.FetchResponse(error=error)
+        case m.FetchRequest(partitions=partitions):
+            return m.FetchResponse(
+                partitions=tuple(
+                    m.FetchedPartition(topic_partition=part.topic_partition, error=error) for part in partitions
+                )
+            )
         case m.OffsetForLeaderEpochRequest():
             return m.OffsetForLeaderEpochResponse(error=error)
         case m.ListOffsetsRequest():
             return m.ListOffsetsResponse(error=error)
+        case m.DeleteRecordsRequest():
+            return m.DeleteRecordsResponse(error=error)
+        case _:
+            return _quorum_refusal(request, error, current_leader)
+
+
+def _quorum_refusal(
+    request: (
+        m.QuorumPeerRequest
+        | m.DescribeQuorumRequest
+        | m.DescribeReplicaRequest
+        | m.DumpLogRequest
+        | m.ControllerRequest
+        | m.DescribeClusterRequest
+    ),
+    error: ErrorCode,
+    current_leader: m.CurrentLeader | None,
+) -> m.Response:
+    match request:
         case m.VoteRequest():
             return m.VoteResponse(error=error)
         case m.BeginQuorumEpochRequest():
@@ -31,5 +59,31 @@ def refusal(request: m.Request, error: ErrorCode) -> m.Response:
             return m.DescribeReplicaResponse(error=error)
         case m.DumpLogRequest():
             return m.DumpLogResponse(error=error)
+        case _:
+            return _cluster_refusal(request, error, current_leader)
+
+
+def _cluster_refusal(
+    request: m.ControllerRequest | m.DescribeClusterRequest, error: ErrorCode, leader: m.CurrentLeader | None
+) -> m.Response:
+    match request:
+        case m.BrokerRegistrationRequest():
+            return m.BrokerRegistrationResponse(error=error, current_leader=leader)
+        case m.BrokerHeartbeatRequest():
+            return m.BrokerHeartbeatResponse(error=error, current_leader=leader)
+        case m.AlterPartitionRequest():
+            return m.AlterPartitionResponse(error=error, current_leader=leader)
+        case m.CreateTopicRequest():
+            return m.CreateTopicResponse(error=error, current_leader=leader)
+        case m.DeleteTopicRequest():
+            return m.DeleteTopicResponse(error=error, current_leader=leader)
+        case m.AlterTopicRequest():
+            return m.AlterTopicResponse(error=error, current_leader=leader)
+        case m.ElectLeaderRequest():
+            return m.ElectLeaderResponse(error=error, current_leader=leader)
+        case m.InitProducerIdRequest():
+            return m.InitProducerIdResponse(error=error, current_leader=leader)
+        case m.DescribeClusterRequest():
+            return m.DescribeClusterResponse(error=error)
         case _:
             assert_never(request)

@@ -1,19 +1,29 @@
-"""A replica: a table of named logs behind one way in and one way out.
+"""A replica: quorum logs, and on the one that holds the cluster's metadata a controller and a broker.
 
-Owns the routing of events to logs, and nothing that only one log knows. The driver hands in events and performs
-effects; it is the only thing that touches clocks, disks and networks.
+Owns the routing of events to its parts and the order in which they follow from one another; nothing that only one part
+knows. The driver hands in events and performs effects; it is the only thing that touches clocks, disks and networks.
+
+After each event the replica *settles*: what has been committed of the metadata is read and applied, the controller
+becomes active or ceases to be, the broker acts on what is new, and what one asks of the other is handed over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from random import Random
 
+from replica.core import messages as m
+from replica.core.broker.broker import Broker
 from replica.core.config import ReplicaConfig
+from replica.core.controller.quorum_controller import QuorumController
 from replica.core.effects import Effect, Halt, Reply, Send
 from replica.core.events import (
     Event,
     Flushed,
+    LogRead,
+    LogStartMoved,
+    ProducersScanned,
     RequestReceived,
     ResignRequested,
     ResponseReceived,
@@ -22,19 +32,25 @@ from replica.core.events import (
     StorageFailed,
     Ticked,
 )
+from replica.core.loopback import Loopback
+from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.quorum import QuorumLog
 from replica.core.recovered import RecoveredLog
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from replica.ids import CorrelationId, TopicPartition
+from replica.ids import CallId, CorrelationId, ReplicaId, TopicPartition
+
+SETTLING_MAX = 100
+"""More rounds than any chain of causes within one replica has: beyond that the core is going in circles."""
 
 
 class Replica:
     """One replica process as a value-in, value-out machine over all its logs. Not reentrant.
 
-    ``random`` is used for election jitter only. ``rules`` are the protocol's decisions; nothing but a test of the tests
-    passes other than the default.
+    Of the ``logs``, those with a topic id are partitions of the broker, the others are kept by quorums. ``random`` is
+    used for election jitter only. ``rules`` are the protocol's decisions; nothing but a test of the tests passes other
+    than the default.
     """
 
     def __init__(
@@ -46,69 +62,243 @@ class Replica:
         rules: Rules | None = None,
     ) -> None:
         self.config = config
+        self.halted: str | None = None
+        """Why this replica has stopped for good; absent while it runs."""
+        self._outbox: list[Effect] = []
         self._last_correlation_id = CorrelationId(0)
-        self._asked_by: dict[CorrelationId, QuorumLog] = {}
+        self._owners: dict[CorrelationId, TopicPartition] = {}
+        """Which quorum log has asked; what is not here, the broker has."""
+        self._loopback = Loopback()
+        rules = rules or Rules()
         self._logs = {
             topic_partition: QuorumLog(
                 topic_partition=topic_partition,
                 config=config,
                 recovered=recovered,
-                rules=rules or Rules(),
+                rules=rules.of_quorum_logs,
                 random=random,
-                next_correlation_id=self._next_correlation_id,
+                next_correlation_id=partial(self._next_correlation_id, topic_partition),
             )
             for topic_partition, recovered in logs.items()
+            if recovered.topic_id is None
         }
+        self._metadata_log = self._logs.get(METADATA_LOG)
+        self.metadata = MetadataReplay(read_max_bytes=config.broker.metadata_read_max_bytes)
+        """What the cluster has decided, as far as this replica has applied it."""
+        self.controller = self._new_controller(rules)
+        """The controller in this process; absent where the configuration or the quorum gives it no such part."""
+        self.broker = self._new_broker(logs, rules)
+        """The broker in this process; absent where the configuration has none."""
+
+    def _new_controller(self, rules: Rules) -> QuorumController | None:
+        log = self._metadata_log
+        if log is None or self.config.controller is None or not log.is_voter:
+            return None
+        return QuorumController(
+            cluster_id=self.config.cluster_id, config=self.config.controller, rules=rules, log=log, emit=self._emit
+        )
+
+    def _new_broker(self, logs: Mapping[TopicPartition, RecoveredLog], rules: Rules) -> Broker | None:
+        partitions = {name: recovered for name, recovered in logs.items() if recovered.topic_id is not None}
+        if self.config.identity is None or self._metadata_log is None:
+            assert not partitions, sorted(partitions)
+            return None
+        return Broker(
+            config=self.config,
+            identity=self.config.identity,
+            recovered=partitions,
+            rules=rules,
+            emit=self._emit,
+            send=self._send,
+        )
 
     @property
     def logs(self) -> Mapping[TopicPartition, QuorumLog]:
-        """The logs that this replica hosts, to look at between steps."""
+        """The quorum logs that this replica hosts, to look at between steps."""
         return self._logs
-
-    @property
-    def halted(self) -> str | None:
-        """Why this replica has stopped for good; absent while it runs."""
-        return next((log.halted for log in self._logs.values() if log.halted is not None), None)
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``step(Ticked())`` is wanted at the latest; absent while only an event can change anything."""
-        deadlines = [log.deadline_ms for log in self._logs.values()]
+        parts = (*self._logs.values(), self.controller, self.broker)
+        deadlines = [part.deadline_ms for part in parts if part is not None]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def step(self, event: Event, now_ms: int) -> tuple[Effect, ...]:
-        """Take one event at ``now_ms`` (monotonic milliseconds) and return what the driver must do, in order."""
+        """Take one event at ``now_ms`` (monotonic milliseconds) and return what the driver must do, in order.
+
+        After a Halt every further event is met with silence.
+        """
         if self.halted is not None:
             return ()
-        match event:
-            case RequestReceived(call_id=call_id, request=request) if request.topic_partition not in self._logs:
-                unknown = refusal(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                return (Reply(call_id=call_id, response=unknown),)
-            case RequestReceived(request=request):
-                return self._step_log(self._logs[request.topic_partition], event, now_ms)
-            case ResponseReceived(correlation_id=correlation_id) | SendFailed(correlation_id=correlation_id):
-                log = self._asked_by.pop(correlation_id, None)
-                return () if log is None else self._step_log(log, event, now_ms)
-            case Flushed(topic_partition=topic_partition):
-                return self._step_log(self._logs[topic_partition], event, now_ms)
-            case Started() | Ticked() | ResignRequested() | StorageFailed():
-                return self._step_every_log(event, now_ms)
-
-    def _step_every_log(self, event: Event, now_ms: int) -> tuple[Effect, ...]:
-        effects: list[Effect] = []
-        for log in self._logs.values():
-            effects += self._step_log(log, event, now_ms)
-            if effects and isinstance(effects[-1], Halt):
-                break
-        return tuple(effects)
-
-    def _step_log(self, log: QuorumLog, event: Event, now_ms: int) -> tuple[Effect, ...]:
-        effects = log.step(event, now_ms)
-        for effect in effects:
-            if isinstance(effect, Send):
-                self._asked_by[effect.correlation_id] = log
+        self._route(event, now_ms)
+        if self._metadata_log is not None and self.halted is None:
+            self._tick_logs(now_ms)
+            self._settle(self._metadata_log, now_ms)
+        effects, self._outbox = tuple(self._outbox), []
         return effects
 
-    def _next_correlation_id(self) -> CorrelationId:
+    # --- where an event goes ----------------------------------------------------------------------------------------
+
+    def _route(self, event: Event, now_ms: int) -> None:
+        match event:
+            case RequestReceived(call_id=call_id, request=request):
+                self._on_request(call_id, request, now_ms)
+            case ResponseReceived(correlation_id=correlation_id) | SendFailed(correlation_id=correlation_id):
+                owner = self._owners.pop(correlation_id, None)
+                if owner is not None:
+                    self._step_log(self._logs[owner], event, now_ms)
+                elif self.broker is not None:
+                    _answer(self.broker, event, now_ms)
+            case Flushed(topic_partition=topic_partition) if topic_partition in self._logs:
+                self._step_log(self._logs[topic_partition], event, now_ms)
+            case LogRead():
+                self.metadata.on_read(event)
+            case Flushed() | ProducersScanned() | LogStartMoved():
+                assert self.broker is not None, event
+                self.broker.on_storage(event, now_ms)
+            case Started() | Ticked() | StorageFailed():
+                self._step_every_log(event, now_ms)
+            case ResignRequested():
+                self._step_every_log(event, now_ms)
+                if self.broker is not None:
+                    self.broker.shut_down(now_ms)
+
+    def _on_request(self, call_id: CallId, request: m.Request, now_ms: int) -> None:
+        match request:
+            case m.FetchRequest(partitions=partitions):
+                log = self._logs.get(partitions[0].topic_partition) if partitions else None
+                if log is not None:
+                    self._step_log(log, RequestReceived(call_id=call_id, request=request), now_ms)
+                elif self.broker is not None:
+                    self.broker.on_fetch(call_id, request, now_ms)
+                else:
+                    self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            case m.DescribeClusterRequest():
+                self._emit(Reply(call_id=call_id, response=self._describe_cluster(request)))
+            case m.ProduceRequest(topic_partition=topic_partition) if topic_partition == METADATA_LOG:
+                self._refuse(call_id, request, ErrorCode.INVALID_REQUEST)  # Only the controller writes there.
+            case _ if isinstance(request, m.ControllerRequest):
+                self._ask_controller(call_id, request, now_ms)
+            case _:
+                self._on_log_request(call_id, request, now_ms)
+
+    def _on_log_request(self, call_id: CallId, request: m.LogRequest, now_ms: int) -> None:
+        log = self._logs.get(request.topic_partition)
+        if log is not None:
+            self._step_log(log, RequestReceived(call_id=call_id, request=request), now_ms)
+        elif self.broker is not None:
+            self.broker.on_request(call_id, request, now_ms)
+        else:
+            self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _ask_controller(self, call_id: CallId, request: m.ControllerRequest, now_ms: int) -> None:
+        if self.controller is not None:
+            self.controller.on_request(call_id, request, now_ms)
+            return
+        leader = None if self._metadata_log is None else self._metadata_log.current_leader
+        response = refusal(request, ErrorCode.NOT_CONTROLLER, current_leader=leader)
+        self._emit(Reply(call_id=call_id, response=response))
+
+    def _describe_cluster(self, request: m.DescribeClusterRequest) -> m.DescribeClusterResponse:
+        if request.cluster_id not in (None, self.config.cluster_id):
+            return m.DescribeClusterResponse(error=ErrorCode.INCONSISTENT_CLUSTER_ID)
+        if self._metadata_log is None:
+            return m.DescribeClusterResponse(error=ErrorCode.BROKER_NOT_AVAILABLE)
+        image = self.metadata.image
+        return m.DescribeClusterResponse(
+            error=ErrorCode.NONE,
+            cluster_id=self.config.cluster_id,
+            controller=self._metadata_log.current_leader,
+            metadata_offset=self.metadata.applied_offset,
+            brokers=tuple(image.brokers.values()),
+            topics=tuple(
+                topic for name, topic in image.topics.items() if request.topics is None or name in request.topics
+            ),
+        )
+
+    def _refuse(self, call_id: CallId, request: m.Request, error: ErrorCode) -> None:
+        self._emit(Reply(call_id=call_id, response=refusal(request, error)))
+
+    # --- what follows from it ---------------------------------------------------------------------------------------
+
+    def _tick_logs(self, now_ms: int) -> None:
+        """Let no quorum log go on past what it has to do by now, because the event concerned something else.
+
+        A process that was paused for long may first come upon requests for its broker: a leader that resigns by then
+        must not decide anything as a controller first.
+        """
+        for log in self._logs.values():
+            deadline_ms = log.deadline_ms
+            if deadline_ms is not None and deadline_ms <= now_ms and self.halted is None:
+                self._step_log(log, Ticked(), now_ms)
+
+    def _settle(self, log: QuorumLog, now_ms: int) -> None:
+        for _ in range(SETTLING_MAX):
+            read = self.metadata.next_read(log.log.high_watermark)
+            if read is not None:
+                self._emit(read)
+            if self.controller is not None:
+                self.controller.settle(self.metadata, now_ms)
+            if self.broker is not None:
+                self.broker.settle(self.metadata, log.leader_id, now_ms)
+            if self.halted is not None or not self._hand_over(now_ms):
+                return
+        raise AssertionError(f"more than {SETTLING_MAX} rounds at {now_ms}: the parts never stop asking each other")
+
+    def _hand_over(self, now_ms: int) -> bool:
+        """Pass on what the parts ask of each other; whether there was anything."""
+        was_asked = False
+        while (asked := self._loopback.take_request()) is not None:
+            self._ask_controller(*asked, now_ms)
+            was_asked = True
+        while (answered := self._loopback.take_answer()) is not None:
+            assert self.broker is not None, answered
+            self.broker.on_response(*answered, now_ms)
+            was_asked = True
+        return was_asked
+
+    def _step_every_log(self, event: Event, now_ms: int) -> None:
+        for log in self._logs.values():
+            if self.halted is None:
+                self._step_log(log, event, now_ms)
+
+    def _step_log(self, log: QuorumLog, event: Event, now_ms: int) -> None:
+        for effect in log.step(event, now_ms):
+            self._emit(effect)
+
+    # --- effects ----------------------------------------------------------------------------------------------------
+
+    def _emit(self, effect: Effect) -> None:
+        """Add an effect to this step's; nothing follows a Halt, and what the parts ask of each other stays here."""
+        if self.halted is not None or self._loopback.catches(effect):
+            return
+        self._outbox.append(effect)
+        if isinstance(effect, Halt):
+            self.halted = effect.reason
+
+    def _send(self, replica_id: ReplicaId, request: m.PeerRequest, timeout_ms: int) -> CorrelationId:
+        """Send a request of the broker, or keep it if it is for the controller in this very process."""
+        correlation_id = self._next_correlation_id(None)
+        if replica_id == self.config.replica_id:
+            assert isinstance(request, m.ControllerRequest), request
+            self._loopback.ask(correlation_id, request)
+        else:
+            self._emit(
+                Send(replica_id=replica_id, correlation_id=correlation_id, request=request, timeout_ms=timeout_ms)
+            )
+        return correlation_id
+
+    def _next_correlation_id(self, owner: TopicPartition | None) -> CorrelationId:
         self._last_correlation_id = CorrelationId(self._last_correlation_id + 1)
+        if owner is not None:
+            self._owners[self._last_correlation_id] = owner
         return self._last_correlation_id
+
+
+def _answer(broker: Broker, event: ResponseReceived | SendFailed, now_ms: int) -> None:
+    match event:
+        case ResponseReceived(correlation_id=correlation_id, response=response):
+            broker.on_response(correlation_id, response, now_ms)
+        case SendFailed(correlation_id=correlation_id):
+            broker.on_send_failed(correlation_id, now_ms)

@@ -130,35 +130,10 @@ def _resigns(name: str, fetches: list[int], needed: int, expected: int) -> Row:
 
 
 TABLES: Mapping[str, tuple[Row, ...]] = {
-    "candidate_log_is_up_to_date": (
-        _vote((3, 10), (3, 10), True),
-        _vote((3, 11), (3, 10), True),
-        _vote((3, 9), (3, 10), False),
-        _vote((4, 1), (3, 10), True),
-        _vote((2, 99), (3, 10), False),
-        _vote((0, 0), (0, 0), True),
-        _vote((0, 0), (1, 1), False),
-    ),
     "epoch_error": (_epoch(None, None), _epoch(4, FENCED), _epoch(5, None), _epoch(6, UNKNOWN)),
-    "quorum_state_is_stored": (
-        _stored("epoch", state(5), state(6), True),
-        _stored("leader", state(5), state(5, leader_id=1), True),
-        _stored("vote", state(5), state(5, voted_id=1), True),
-        _stored("own_vote", state(5, leader_id=1), state(6, voted_id=0), True),
-        _stored("nothing", state(5, voted_id=1), state(5, voted_id=1), False),
-    ),
     "may_fetch": (_may_fetch(0, 0, True), _may_fetch(4, 4, True), _may_fetch(3, 4, False)),
-    "leads_on_after_restart": (Row("always", {}, False),),
     "kept_by_new_follower": (_kept(None, 9), _kept(9, 9), _kept(4, 9), _kept(0, 9)),
     "last_fetched_epoch": (_last_fetched(3, 3), _last_fetched(7, 7), _last_fetched(None, 0)),
-    "epoch_end": (
-        _epoch_end("no_epoch_at_all", {}, 3, (0, 0)),
-        _epoch_end("below_the_first", {2: 0, 4: 10}, 1, (0, 0)),
-        _epoch_end("known", {2: 0, 4: 10}, 2, (2, 10)),
-        _epoch_end("unknown_between", {2: 0, 4: 10}, 3, (2, 10)),
-        _epoch_end("latest", {2: 0, 4: 10}, 4, (4, 15)),
-        _epoch_end("above_the_latest", {2: 0, 4: 10}, 7, (4, 15)),
-    ),
     "has_diverged": (
         _diverged("behind", (3, 9), (7, 3), False),
         _diverged("at_the_end", (3, 9), (9, 3), False),
@@ -177,6 +152,39 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
         _truncation("epoch_below_all_own", {2: 0}, 1, (1, 1), 0, done=True),
         _truncation("floor_below_leaders_answer", {3: 0, 5: 120}, 200, (4, 155), 120, done=False),
         _truncation("second_round", {3: 0, 5: 120}, 120, (3, 101), 101, done=True),
+    ),
+    "produce_is_committed": (
+        _committed(5, None, False),
+        _committed(5, 4, False),
+        _committed(5, 5, True),
+        _committed(5, 6, True),
+    ),
+    "consumer_read_bound": (_bound(None, None), _bound(0, 0), _bound(4, 4), _bound(9, 9)),
+    "writes_wait_after_leadership": (Row("always", {}, False),),
+    "candidate_log_is_up_to_date": (
+        _vote((3, 10), (3, 10), True),
+        _vote((3, 11), (3, 10), True),
+        _vote((3, 9), (3, 10), False),
+        _vote((4, 1), (3, 10), True),
+        _vote((2, 99), (3, 10), False),
+        _vote((0, 0), (0, 0), True),
+        _vote((0, 0), (1, 1), False),
+    ),
+    "quorum_state_is_stored": (
+        _stored("epoch", state(5), state(6), True),
+        _stored("leader", state(5), state(5, leader_id=1), True),
+        _stored("vote", state(5), state(5, voted_id=1), True),
+        _stored("own_vote", state(5, leader_id=1), state(6, voted_id=0), True),
+        _stored("nothing", state(5, voted_id=1), state(5, voted_id=1), False),
+    ),
+    "leads_on_after_restart": (Row("always", {}, False),),
+    "epoch_end": (
+        _epoch_end("no_epoch_at_all", {}, 3, (0, 0)),
+        _epoch_end("below_the_first", {2: 0, 4: 10}, 1, (0, 0)),
+        _epoch_end("known", {2: 0, 4: 10}, 2, (2, 10)),
+        _epoch_end("unknown_between", {2: 0, 4: 10}, 3, (2, 10)),
+        _epoch_end("latest", {2: 0, 4: 10}, 4, (4, 15)),
+        _epoch_end("above_the_latest", {2: 0, 4: 10}, 7, (4, 15)),
     ),
     "may_truncate": (_may_truncate(3, None, True), _may_truncate(3, 3, True), _may_truncate(2, 3, False)),
     "quorum_high_watermark": (
@@ -202,19 +210,11 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
         _followed("diverged", 4, diverged=True, expected=None),
         _followed("diverged_beyond_the_log", 9, diverged=True, expected=None),
     ),
-    "produce_is_committed": (
-        _committed(5, None, False),
-        _committed(5, 4, False),
-        _committed(5, 5, True),
-        _committed(5, 6, True),
-    ),
-    "consumer_read_bound": (_bound(None, None), _bound(0, 0), _bound(4, 4), _bound(9, 9)),
     "check_quorum_deadline_ms": (
         _resigns("lone_voter", [], 0, NEVER_MS),
         _resigns("one_of_two_decides", [70, 50], 1, 100),
         _resigns("one_of_two_in_any_order", [50, 70], 1, 100),
         _resigns("second_of_four_decides", [10, 40, 30, 20], 2, 60),
     ),
-    "writes_wait_after_leadership": (Row("always", {}, False),),
 }
 """The rows by rule, in the order of the rules."""

@@ -8,7 +8,7 @@ a reply reveals of votes and epochs was stored before it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 from typing import TypeVar
@@ -18,6 +18,7 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import QuorumConfig, ReplicaConfig
 from replica.core.quorum import QuorumLog
+from replica.core.reading import read_ranges
 from replica.core.recovered import RecoveredLog
 from replica.core.replica import Replica
 from replica.core.rules import Rules
@@ -276,23 +277,25 @@ class Bench:
             case fx.Reply(call_id=call_id, response=response):
                 self._reply(call_id, response)
             case fx.ReplyWithRecords(call_id=call_id, response=response):
-                self._reply(call_id, replace(response, records=self._read(effect)))
+                self._reply(call_id, response.with_records(read_ranges(effect, self._read)))
             case fx.Halt(reason=reason):
                 self.halted = reason
 
-    def _read(self, effect: fx.ReplyWithRecords) -> bytes:
+    def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
+        assert log == LOG, log
         data = b""
         for batch in self.disk.batches:
-            if effect.start_offset <= batch.last_offset and batch.end_offset <= effect.end_offset:
-                if data and len(data) + batch.size_bytes > effect.max_bytes:
+            if start_offset <= batch.last_offset and batch.end_offset <= end_offset:
+                if data and len(data) + batch.size_bytes > max_bytes:
                     break
                 data += batch.data
-        assert data, ("nothing to read", effect)
+        assert data, ("nothing to read", start_offset, end_offset)
         return data
 
     def _reply(self, call_id: CallId, response: m.Response) -> None:
         assert call_id not in self.replies, ("answered twice", call_id, response)
-        known = getattr(response, "current_leader", None)
+        answer = response.answer_for(LOG) if isinstance(response, m.FetchResponse) else response
+        known = getattr(answer, "current_leader", None)
         if known is not None:
             self._check_epoch_is_durable(known.leader_epoch)
         if isinstance(response, m.VoteResponse) and response.vote_granted:
@@ -317,6 +320,7 @@ class Bench:
                 assert self.disk.quorum_state.leader_epoch == request.candidate_epoch, request
                 assert request.last_offset <= self.disk.flushed_end, ("a claimed log can be lost", request)
             case m.FetchRequest():
-                assert request.fetch_offset <= self.disk.flushed_end, ("acknowledged before it was flushed", request)
+                (part,) = request.partitions
+                assert part.fetch_offset <= self.disk.flushed_end, ("acknowledged before it was flushed", request)
             case _:
                 pass

@@ -5,6 +5,7 @@ Everything here goes through events, as in a cluster; nothing reaches into the r
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, cast
 
 from replica.core import messages as m
@@ -64,9 +65,8 @@ def end(leader_id: int, epoch: int, *preferred: int, cluster_id: str | None = CL
 
 def fetch(offset: int, last_epoch: int, epoch: int, *, replica: int = 1, wait_ms: int = 0, **others: Any) -> m.Request:
     """Fetch as a replica does."""
-    return m.FetchRequest(
+    return fetch_of_log(
         **{
-            "topic_partition": LOG,
             "cluster_id": CLUSTER,
             "replica_id": ReplicaId(replica),
             "current_leader_epoch": Epoch(epoch),
@@ -80,7 +80,15 @@ def fetch(offset: int, last_epoch: int, epoch: int, *, replica: int = 1, wait_ms
 
 def consume(offset: int, **others: Any) -> m.FetchRequest:
     """Fetch as a consumer does."""
-    return m.FetchRequest(**{"topic_partition": LOG, "fetch_offset": Offset(offset), **others})
+    return fetch_of_log(fetch_offset=Offset(offset), **others)
+
+
+def fetch_of_log(**given: Any) -> m.FetchRequest:
+    """Fetch the one log: what is a field of a partition goes to it, the rest to the request; ``max_bytes`` to both."""
+    of_partition = {field.name for field in dataclasses.fields(m.FetchPartition)}
+    part = m.FetchPartition(topic_partition=LOG, **{name: given[name] for name in given if name in of_partition})
+    of_request = {name: given[name] for name in given if name not in of_partition or name == "max_bytes"}
+    return m.FetchRequest(partitions=(part,), **of_request)
 
 
 def produce(value: bytes = b"value", *, acks: int = -1, timeout_ms: int = 1000, **others: Any) -> m.ProduceRequest:
@@ -96,11 +104,11 @@ def produce(value: bytes = b"value", *, acks: int = -1, timeout_ms: int = 1000, 
     )
 
 
-def fetched(bench: Bench, request: m.Request) -> m.FetchResponse:
-    """Put a Fetch that is answered at once."""
+def fetched(bench: Bench, request: m.Request) -> m.FetchedPartition:
+    """Put a Fetch that is answered at once; return what the answer says of the log."""
     response = bench.answer(request)
     assert isinstance(response, m.FetchResponse), response
-    return response
+    return response.answer_for(LOG)
 
 
 def voted(bench: Bench, request: m.VoteRequest) -> m.VoteResponse:
@@ -111,9 +119,10 @@ def voted(bench: Bench, request: m.VoteRequest) -> m.VoteResponse:
 
 
 def reply_of(bench: Bench, call_id: CallId) -> Any:
-    """Return the answer that a call got; fail if it has none."""
+    """Return the answer that a call got, to a Fetch what it says of the log; fail if it has none."""
     assert call_id in bench.replies, (call_id, bench.role)
-    return bench.replies[call_id]
+    response = bench.replies[call_id]
+    return response.answer_for(LOG) if isinstance(response, m.FetchResponse) else response
 
 
 # --- responses ------------------------------------------------------------------------------------------------------
@@ -133,7 +142,7 @@ def records(
     batches: list[RecordBatch], *, leader_id: int, epoch: int, high_watermark: int | None = None
 ) -> m.FetchResponse:
     """Answer a Fetch with batches."""
-    return m.FetchResponse(
+    return fetch_answer(
         error=NONE,
         high_watermark=None if high_watermark is None else Offset(high_watermark),
         log_start_offset=Offset(0),
@@ -146,7 +155,7 @@ def diverging(
     epoch: int, end_offset: int, *, leader_id: int, leader_epoch: int, high_watermark: int | None = None
 ) -> m.FetchResponse:
     """Answer a Fetch with where the logs part."""
-    return m.FetchResponse(
+    return fetch_answer(
         error=NONE,
         high_watermark=None if high_watermark is None else Offset(high_watermark),
         diverging_epoch=EpochEndOffset(Epoch(epoch), Offset(end_offset)),
@@ -156,7 +165,12 @@ def diverging(
 
 def fetch_error(error: ErrorCode, leader_id: int | None, epoch: int) -> m.FetchResponse:
     """Answer a Fetch with an error."""
-    return m.FetchResponse(error=error, current_leader=leader(leader_id, epoch))
+    return fetch_answer(error=error, current_leader=leader(leader_id, epoch))
+
+
+def fetch_answer(**others: Any) -> m.FetchResponse:
+    """Answer a Fetch of the one log."""
+    return m.FetchResponse(partitions=(m.FetchedPartition(topic_partition=LOG, **others),))
 
 
 # --- roles ----------------------------------------------------------------------------------------------------------
@@ -203,11 +217,12 @@ def follower_bench(*, leader_id: int = 1, epoch: int = 5, **others: Any) -> Benc
     return Bench(**{"quorum_state": stored(epoch, leader_id=leader_id), **others})
 
 
-def pending_fetch(bench: Bench) -> m.FetchRequest:
-    """Return the Fetch that a follower has out."""
+def pending_fetch(bench: Bench) -> m.FetchPartition:
+    """Return what the Fetch that a follower has out asks of the log."""
     fetches = [send.request for send in bench.sends if isinstance(send.request, m.FetchRequest)]
     assert len(fetches) == 1, bench.sends
-    return fetches[0]
+    (part,) = fetches[0].partitions
+    return part
 
 
 def answer_fetch(bench: Bench, response: m.PeerResponse) -> None:

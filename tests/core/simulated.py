@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 from replica.core import effects as fx
@@ -18,6 +18,7 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import QuorumConfig, ReplicaConfig
 from replica.core.quorum import QuorumLog
+from replica.core.reading import read_ranges
 from replica.core.recovered import RecoveredLog
 from replica.core.replica import Replica
 from replica.core.rules import Rules
@@ -320,8 +321,8 @@ class SimulatedCluster:
             case fx.Reply(call_id=call_id, response=response):
                 self._reply(node, call_id, response)
             case fx.ReplyWithRecords(call_id=call_id, response=response):
-                records = node.disk.read(effect.start_offset, effect.end_offset, effect.max_bytes)
-                self._reply(node, call_id, replace(response, records=records))
+                records = read_ranges(effect, lambda _, *wanted: node.disk.read(*wanted))
+                self._reply(node, call_id, response.with_records(records))
             case fx.Halt(reason=reason):
                 raise PromiseBrokenError(f"replica {node.replica_id} halted: {reason}")
 

@@ -70,7 +70,8 @@ def set_role(**fields: Any) -> Break:
 
 
 def park_a_fetch(q: QuorumLog) -> None:
-    q.fetches.add(ParkedFetch(call_id=CallId(1), deadline_ms=1, request=consume(0)))
+    request = consume(0)
+    q.fetches.add(ParkedFetch(call_id=CallId(1), deadline_ms=1, request=request, part=request.partitions[0]))
 
 
 def park_a_produce(q: QuorumLog) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from replica.core import messages as m
 from replica.errors import ErrorCode
-from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId
+from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
 from tests.core.harness import LOG, Bench, leader, stored
 from tests.core.scenarios import (
     campaign,
@@ -73,8 +73,7 @@ def test_current_epoch_validation(request_of: Callable[[Epoch | None], m.Request
     expected = {OLDER: ErrorCode.FENCED_LEADER_EPOCH, NEWER: ErrorCode.UNKNOWN_LEADER_EPOCH}.get(
         epoch, ErrorCode.NONE if role == "leader" else ErrorCode.NOT_LEADER_OR_FOLLOWER
     )
-    response: Any = bench.answer(request_of(epoch))
-    assert response.error is expected
+    assert reply_of(bench, bench.call(request_of(epoch))).error is expected
     assert (bench.role, bench.epoch) == (role, 6), "who asks in a wrong epoch changes nothing"
 
 
@@ -105,6 +104,31 @@ def test_invalid_fetch_request(request_: m.Request) -> None:
     bench = leader_bench()
     assert fetched(bench, request_).error is ErrorCode.INVALID_REQUEST
     assert bench.high_watermark is None
+
+
+def test_quorum_log_is_fetched_alone() -> None:
+    """A fetch of a quorum log and of another with it is refused as a whole, and acknowledges nothing."""
+    bench = leader_bench()
+    alone = fetch(1, 6, 6)
+    assert isinstance(alone, m.FetchRequest)
+    other = replace(alone.partitions[0], topic_partition=TopicPartition("other", 0))
+    response = bench.answer(replace(alone, partitions=(*alone.partitions, other)))
+    assert response == m.FetchResponse(error=ErrorCode.INVALID_REQUEST)
+    assert bench.high_watermark is None
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(m.ListOffsetsRequest(topic_partition=LOG, timestamp_ms=0), id="first_since_a_time"),
+        pytest.param(m.DeleteRecordsRequest(topic_partition=LOG, offset=Offset(0)), id="delete_records"),
+    ],
+)
+def test_what_only_partitions_can_do_is_refused(request_: m.Request) -> None:
+    """A quorum log is not searched by time, and its beginning is nobody's to delete."""
+    bench = leader_bench()
+    commit(bench, 1)
+    assert reply_of(bench, bench.call(request_)).error is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])

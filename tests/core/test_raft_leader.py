@@ -171,7 +171,8 @@ def test_fetch_beyond_high_watermark() -> None:
     assert len(fetched(bench, fetch(1, 6, 6)).records) > 0
     read = bench.call(consume(0))
     (effect,) = bench.made(fx.ReplyWithRecords)
-    assert (effect.call_id, effect.start_offset, effect.end_offset) == (read, 0, 1)
+    (wanted,) = effect.ranges
+    assert (effect.call_id, wanted.start_offset, wanted.end_offset) == (read, 0, 1)
     beyond = fetched(bench, consume(3))
     assert (beyond.error, beyond.records, beyond.high_watermark) == (ErrorCode.NONE, b"", 1)
     assert fetched(bench, consume(6)).error is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -277,4 +278,4 @@ def test_reads_are_capped_and_carry_at_least_one_batch(max_bytes: int) -> None:
     bench.call(produce(b"x" * 2000, acks=1))
     bench.call(fetch(1, 6, 6, max_bytes=max_bytes))
     (effect,) = bench.made(fx.ReplyWithRecords)
-    assert effect.max_bytes == min(max_bytes, 1000)
+    assert effect.max_bytes == effect.ranges[0].max_bytes == min(max_bytes, 1000)

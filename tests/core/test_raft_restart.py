@@ -55,7 +55,9 @@ def test_observer_restarts_unattached(quorum_state: fx.QuorumState) -> None:
     """An observer asks the voters who leads, whatever it knew; without a vote it is nothing else."""
     bench = Bench(replica_id=9, quorum_state=quorum_state)
     assert bench.role == "unattached"
-    assert pending_fetch(bench).replica_id == 9
+    (send,) = bench.sends
+    assert isinstance(send.request, m.FetchRequest)
+    assert send.request.replica_id == 9
 
 
 def test_initialize_as_resigned_leader_from_state_store() -> None:

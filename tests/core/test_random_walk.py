@@ -21,6 +21,7 @@ from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId
 from replica.records import encode_batch
 from tests.core.harness import CLUSTER, LOG, Bench, batches_of, leader, records_of
+from tests.core.scenarios import fetch_answer, fetch_of_log
 
 CONFIG = QuorumConfig(parked_fetches_max=4, parked_produces_max=4, observers_max=2, fetch_wait_max_ms=5000)
 PERMITTED_HALTS = ("below the high watermark", "which is committed")
@@ -147,23 +148,27 @@ class Walk:
                 return m.BeginQuorumEpochResponse(error=error, current_leader=current)
             case m.EndQuorumEpochRequest():
                 return m.EndQuorumEpochResponse(error=error, current_leader=current)
+            case _:
+                raise AssertionError(f"a quorum log never sends {send.request}")
 
     def own_leader(self) -> m.CurrentLeader | None:
         return self.random.choice([None, leader(self.bench.log.leader_id, self.bench.epoch), self.some_leader()])
 
     def fetch_response(self, request: m.FetchRequest, error: ErrorCode) -> m.FetchResponse:
+        (part,) = request.partitions
         if error is not ErrorCode.NONE:
-            return m.FetchResponse(error=error, current_leader=self.some_leader())
+            of_the_log = fetch_answer(error=error, current_leader=self.some_leader())
+            return self.random.choice([of_the_log, of_the_log, of_the_log, m.FetchResponse(error=error)])
         if self.random.random() < 0.1:
             end = EpochEndOffset(Epoch(self.random.randint(0, self.bench.epoch)), self.boundary())
-            return m.FetchResponse(error=error, diverging_epoch=end, current_leader=self.own_leader())
-        epoch = max(1, self.random.randint(min(request.last_fetched_epoch or 0, self.bench.epoch), self.bench.epoch))
-        data = records_of(batches_of((epoch, self.random.randrange(4)), start=request.fetch_offset))
+            return fetch_answer(error=error, diverging_epoch=end, current_leader=self.own_leader())
+        epoch = max(1, self.random.randint(min(part.last_fetched_epoch or 0, self.bench.epoch), self.bench.epoch))
+        data = records_of(batches_of((epoch, self.random.randrange(4)), start=part.fetch_offset))
         if data and self.random.random() < 0.1:
             data = data[: self.random.randrange(len(data))]
         known = self.bench.high_watermark or 0
         high_watermark = self.random.choice([None, known, known, known + 1, known + 2, self.offset()])
-        return m.FetchResponse(
+        return fetch_answer(
             error=error,
             high_watermark=None if high_watermark is None else Offset(high_watermark),
             current_leader=self.own_leader(),
@@ -224,8 +229,7 @@ class Walk:
     def fetch(self) -> m.Request:
         last_epoch = self.bench.log.log.last_epoch or 0
         guess = Epoch(max(0, last_epoch + self.random.choice([0, 0, 0, 0, -1, 1])))
-        return m.FetchRequest(
-            topic_partition=LOG,
+        return fetch_of_log(
             cluster_id=self.cluster(),
             replica_id=self.random.choice([None, *map(ReplicaId, (0, 1, 2, 7, 8, 9))]),
             current_leader_epoch=self.random.choice([None, *[self.near_epoch()] * 4]),

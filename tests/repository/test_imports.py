@@ -20,8 +20,8 @@ PACKAGES = ("replica", "nemesis")
 
 # Standard library modules that hold values and arithmetic: no clock, disk, network, process or thread behind them.
 VALUE_MODULES = frozenset(
-    {"__future__", "abc", "bisect", "collections", "dataclasses", "enum", "functools", "heapq", "itertools", "math"}
-    | {"operator", "random", "string", "typing", "types"}
+    {"__future__", "abc", "bisect", "collections", "dataclasses", "enum", "functools", "heapq", "itertools", "json"}
+    | {"math", "operator", "random", "string", "typing", "types"}
 )
 PURE_LAYER = ("replica.core", "replica.records", "replica.ids", "replica.errors")
 JUDGES = ("nemesis.checks", "nemesis.pipeline", "nemesis.report", "nemesis.history")
@@ -63,10 +63,14 @@ RULES = (
         forbids=lambda found: is_outside(found.name, *VALUE_MODULES, *PURE_LAYER),
     ),
     Rule(
-        name="records import value modules, struct, crc32c, ids and errors",
+        name="records import value modules, struct, crc32c, lz4, zstandard, ids and errors",
         binds=lambda module: within(module, "replica.records"),
         forbids=lambda found: is_outside(
-            found.name, *VALUE_MODULES, "struct", "crc32c", "replica.records", "replica.ids", "replica.errors"
+            found.name,
+            *(VALUE_MODULES | {"struct", "crc32c", "lz4", "zstandard"}),
+            "replica.records",
+            "replica.ids",
+            "replica.errors",
         ),
     ),
     Rule(

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replica.core.messages import (
+    FetchedPartition,
+    FetchPartition,
     FetchRequest,
     FetchResponse,
     OffsetForLeaderEpochRequest,
@@ -67,17 +69,21 @@ def _may_fetch(q: QuorumLogState) -> bool:
 
 
 def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
+    part = FetchPartition(
+        topic_partition=q.topic_partition,
+        current_leader_epoch=q.epoch,
+        fetch_offset=q.log.log_end_offset,
+        last_fetched_epoch=q.rules.last_fetched_epoch(last_epoch=q.log.last_epoch, leader_epoch=q.epoch),
+        high_watermark=q.log.high_watermark or Offset(0),
+        max_bytes=q.quorum.fetch_max_bytes,
+    )
     return q.send(
         replica_id,
         FetchRequest(
-            topic_partition=q.topic_partition,
+            partitions=(part,),
             cluster_id=q.config.cluster_id,
             replica_id=q.replica_id,
             replica_directory_id=q.config.directory_id,
-            current_leader_epoch=q.epoch,
-            fetch_offset=q.log.log_end_offset,
-            last_fetched_epoch=q.rules.last_fetched_epoch(last_epoch=q.log.last_epoch, leader_epoch=q.epoch),
-            high_watermark=q.log.high_watermark or Offset(0),
             max_wait_ms=q.quorum.fetch_max_wait_ms,
             max_bytes=q.quorum.fetch_max_bytes,
         ),
@@ -109,22 +115,23 @@ def on_follow_response(
 ) -> None:
     """Take the answer to the one outstanding request; an answer to any other came too late to mean anything."""
     asked_as = q.role
-    observe_leader(q, response.current_leader, now_ms)
+    answer = response.answer_for(q.topic_partition) if isinstance(response, FetchResponse) else response
+    observe_leader(q, answer.current_leader, now_ms)
     if q.role is not asked_as or not isinstance(asked_as, Follower | Unattached) or asked_as.pending != correlation_id:
         return
-    if isinstance(asked_as, Unattached) or response.error is not ErrorCode.NONE:
-        _on_refused(q, asked_as, response.error, now_ms)
+    if isinstance(asked_as, Unattached) or answer.error is not ErrorCode.NONE:
+        _on_refused(q, asked_as, answer.error, now_ms)
         return
     q.role = replace(asked_as, pending=None, has_fetched=True, fetch_deadline_ms=now_ms + q.quorum.fetch_timeout_ms)
-    match response:
+    match answer:
         case OffsetForLeaderEpochResponse():
-            _on_epoch_end(q, response, now_ms)
-        case FetchResponse(diverging_epoch=None):
-            _on_records(q, response, now_ms)
-        case FetchResponse():
-            assert response.diverging_epoch is not None, response
-            _maybe_follow_high_watermark(q, response)
-            _reconcile(q, response.diverging_epoch, now_ms)
+            _on_epoch_end(q, answer, now_ms)
+        case FetchedPartition(diverging_epoch=None):
+            _on_records(q, answer, now_ms)
+        case FetchedPartition():
+            assert answer.diverging_epoch is not None, answer
+            _maybe_follow_high_watermark(q, answer)
+            _reconcile(q, answer.diverging_epoch, now_ms)
 
 
 def _on_refused(q: QuorumLogState, role: Follower | Unattached, error: ErrorCode, now_ms: int) -> None:
@@ -141,9 +148,9 @@ def on_follow_send_failed(q: QuorumLogState, correlation_id: CorrelationId, now_
         q.role = replace(q.role, pending=None, retry_at_ms=now_ms + q.quorum.retry_backoff_ms)
 
 
-def _on_records(q: QuorumLogState, response: FetchResponse, now_ms: int) -> None:
+def _on_records(q: QuorumLogState, answer: FetchedPartition, now_ms: int) -> None:
     try:
-        batches = parse_batches(response.records)
+        batches = parse_batches(answer.records)
         _check_continuity(q, batches)
     except CorruptRecordError:
         # Damaged on the way: nothing was appended, so fetching the same offset again is safe.
@@ -151,7 +158,7 @@ def _on_records(q: QuorumLogState, response: FetchResponse, now_ms: int) -> None
         return
     if batches:
         q.append(*batches)
-    _maybe_follow_high_watermark(q, response)
+    _maybe_follow_high_watermark(q, answer)
 
 
 def _check_continuity(q: QuorumLogState, batches: tuple[RecordBatch, ...]) -> None:
@@ -161,20 +168,20 @@ def _check_continuity(q: QuorumLogState, batches: tuple[RecordBatch, ...]) -> No
         end_offset, last_epoch = batch.end_offset, batch.leader_epoch
 
 
-def _maybe_follow_high_watermark(q: QuorumLogState, response: FetchResponse) -> None:
+def _maybe_follow_high_watermark(q: QuorumLogState, answer: FetchedPartition) -> None:
     """Take the leader's high watermark as the rules say. In a quorum log it never goes back."""
-    if response.high_watermark is None:
+    if answer.high_watermark is None:
         return
     high_watermark = q.rules.follower_high_watermark(
-        leader_high_watermark=response.high_watermark,
+        leader_high_watermark=answer.high_watermark,
         log_end_offset=q.log.log_end_offset,
-        diverged=response.diverging_epoch is not None,
+        diverged=answer.diverging_epoch is not None,
     )
     if high_watermark is None:
         return
     if q.log.high_watermark is not None and high_watermark < q.log.high_watermark:
         q.halt(
-            f"the leader's high watermark {response.high_watermark} is below {q.log.high_watermark}, which is committed"
+            f"the leader's high watermark {answer.high_watermark} is below {q.log.high_watermark}, which is committed"
         )
         return
     q.log.advance_high_watermark(high_watermark)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replica.core.effects import ReplyWithRecords
+from replica.core.effects import LogRange, ReplyWithRecords
 from replica.core.messages import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -40,10 +40,12 @@ def on_offset_for_leader_epoch(q: QuorumLogState, call_id: CallId, request: Offs
 
 
 def on_list_offsets(q: QuorumLogState, call_id: CallId, request: ListOffsetsRequest) -> None:
-    """Tell the log's first offset, or the end of what the asker may read."""
+    """Tell the log's first offset, or the end of what the asker may read. A quorum log is not searched by time."""
     error = leader_request_error(q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
     offset = q.log.log_start_offset
-    if error is None and request.latest:
+    if error is None and request.timestamp_ms is not None:
+        error = ErrorCode.INVALID_REQUEST
+    elif error is None and request.latest:
         if request.replica_id is not None:
             offset = q.log.log_end_offset
         elif q.high_watermark is None:
@@ -128,13 +130,11 @@ def on_dump_log(q: QuorumLogState, call_id: CallId, request: DumpLogRequest) -> 
     elif request.offset == q.log.log_end_offset:
         q.reply(call_id, response)
     else:
-        q.emit(
-            ReplyWithRecords(
-                call_id=call_id,
-                response=response,
-                topic_partition=q.topic_partition,
-                start_offset=request.offset,
-                end_offset=q.log.log_end_offset,
-                max_bytes=min(request.max_bytes, q.quorum.dump_max_bytes),
-            )
+        max_bytes = min(request.max_bytes, q.quorum.dump_max_bytes)
+        wanted = LogRange(
+            topic_partition=q.topic_partition,
+            start_offset=request.offset,
+            end_offset=q.log.log_end_offset,
+            max_bytes=max_bytes,
         )
+        q.emit(ReplyWithRecords(call_id=call_id, response=response, ranges=(wanted,), max_bytes=max_bytes))

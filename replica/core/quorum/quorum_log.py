@@ -13,6 +13,9 @@ from replica.core.effects import Effect
 from replica.core.events import (
     Event,
     Flushed,
+    LogRead,
+    LogStartMoved,
+    ProducersScanned,
     RequestReceived,
     ResignRequested,
     ResponseReceived,
@@ -25,9 +28,13 @@ from replica.core.quorum import elections, following, inspecting, invariants, le
 from replica.core.quorum.fetching import on_fetch
 from replica.core.quorum.producing import on_produce
 from replica.core.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from replica.core.quorum.serving import complete_fetches
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import observe_leader, restore
+from replica.core.refusals import refusal
+from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId
+from replica.records import RecordBatch
 
 ROLE_CHANGES_MAX = 8
 """More changes of role in one instant than any path through the roles has: beyond that the core is going in circles."""
@@ -47,6 +54,19 @@ class QuorumLog(QuorumLogState):
         self._handle(event, now_ms)
         self._pump(now_ms)
         if __debug__ and self.halted is None:
+            invariants.check_state(self, before)
+            invariants.check_step(before, self)
+        return self.take_outbox()
+
+    def propose(self, batch: RecordBatch, now_ms: int) -> tuple[Effect, ...]:
+        """Append a batch of the replica's own, as the leader that it must be; return the effects of that."""
+        assert self.halted is None, self.halted
+        assert isinstance(self.role, Leader), self.role
+        before = invariants.observe(self)
+        self.append(batch.stamped(base_offset=self.log.log_end_offset, leader_epoch=self.epoch))
+        complete_fetches(self)
+        self._pump(now_ms)
+        if __debug__:
             invariants.check_state(self, before)
             invariants.check_step(before, self)
         return self.take_outbox()
@@ -77,6 +97,7 @@ class QuorumLog(QuorumLogState):
             case Ticked():
                 pass
             case RequestReceived(call_id=call_id, request=request):
+                assert not isinstance(request, m.ControllerRequest | m.DescribeClusterRequest), request
                 self._on_request(call_id, request, now_ms)
             case ResponseReceived(correlation_id=correlation_id, response=response):
                 self._on_response(correlation_id, response, now_ms)
@@ -90,10 +111,12 @@ class QuorumLog(QuorumLogState):
                 self.halt(reason)
             case ResignRequested():
                 leading.resign(self, now_ms)
+            case LogRead() | ProducersScanned() | LogStartMoved():
+                raise AssertionError(f"a quorum log never asks for {event}")
             case _:
                 assert_never(event)
 
-    def _on_request(self, call_id: CallId, request: m.Request, now_ms: int) -> None:
+    def _on_request(self, call_id: CallId, request: m.FetchRequest | m.LogRequest, now_ms: int) -> None:
         match request:
             case m.ProduceRequest():
                 on_produce(self, call_id, request, now_ms)
@@ -115,6 +138,8 @@ class QuorumLog(QuorumLogState):
                 inspecting.on_describe_replica(self, call_id, request)
             case m.DumpLogRequest():
                 inspecting.on_dump_log(self, call_id, request)
+            case m.DeleteRecordsRequest():
+                self.reply(call_id, refusal(request, ErrorCode.INVALID_REQUEST))
             case _:
                 assert_never(request)
 
@@ -128,6 +153,13 @@ class QuorumLog(QuorumLogState):
                 observe_leader(self, response.current_leader, now_ms)
             case m.EndQuorumEpochResponse():
                 leading.on_end_quorum_epoch_response(self, correlation_id, response, now_ms)
+            case (
+                m.ListOffsetsResponse()
+                | m.BrokerRegistrationResponse()
+                | m.BrokerHeartbeatResponse()
+                | m.AlterPartitionResponse()
+            ):
+                raise AssertionError(f"a quorum log never asks for {response}")
             case _:
                 assert_never(response)
 

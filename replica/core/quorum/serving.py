@@ -6,9 +6,9 @@ A fetch that would come back empty is parked until there is something to send or
 
 from __future__ import annotations
 
-from replica.core.effects import ReplyWithRecords
-from replica.core.messages import FetchRequest, FetchResponse
-from replica.core.quorum.state import QuorumLogState
+from replica.core.effects import LogRange, ReplyWithRecords
+from replica.core.messages import FetchedPartition, FetchRequest, FetchResponse
+from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
 
@@ -20,37 +20,43 @@ def _bound(q: QuorumLogState, request: FetchRequest) -> Offset | None:
     return q.rules.consumer_read_bound(high_watermark=q.high_watermark, log_end_offset=q.log.log_end_offset)
 
 
-def is_answerable(q: QuorumLogState, request: FetchRequest) -> bool:
+def is_answerable(q: QuorumLogState, fetch: ParkedFetch) -> bool:
     """Tell whether there are records for this fetch, or a high watermark that its sender does not know."""
-    bound = _bound(q, request)
-    if bound is not None and q.log.has_bytes(request.fetch_offset, bound, request.min_bytes):
+    bound = _bound(q, fetch.request)
+    if bound is not None and q.log.has_bytes(fetch.part.fetch_offset, bound, fetch.request.min_bytes):
         return True
-    known = request.high_watermark
+    known = fetch.part.high_watermark
     return known is not None and q.high_watermark is not None and q.high_watermark > known
 
 
-def reply_to_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest) -> None:
+def reply_to_fetch(q: QuorumLogState, fetch: ParkedFetch) -> None:
     """Answer with the records that the sender may read now, possibly none."""
-    response = FetchResponse(
+    answer = FetchedPartition(
+        topic_partition=q.topic_partition,
         error=ErrorCode.NONE,
         high_watermark=q.high_watermark,
         log_start_offset=q.log.log_start_offset,
         current_leader=q.current_leader,
     )
-    bound = _bound(q, request)
-    if bound is None or request.fetch_offset >= bound:
-        q.reply(call_id, response)
+    response = FetchResponse(partitions=(answer,))
+    bound = _bound(q, fetch.request)
+    if bound is None or fetch.part.fetch_offset >= bound:
+        q.reply(fetch.call_id, response)
         return
-    q.emit(
-        ReplyWithRecords(
-            call_id=call_id,
-            response=response,
-            topic_partition=q.topic_partition,
-            start_offset=request.fetch_offset,
-            end_offset=bound,
-            max_bytes=min(request.max_bytes, q.quorum.fetch_max_bytes),
-        )
+    max_bytes = min(fetch.request.max_bytes, fetch.part.max_bytes, q.quorum.fetch_max_bytes)
+    wanted = LogRange(
+        topic_partition=q.topic_partition,
+        start_offset=fetch.part.fetch_offset,
+        end_offset=bound,
+        max_bytes=max_bytes,
     )
+    q.emit(ReplyWithRecords(call_id=fetch.call_id, response=response, ranges=(wanted,), max_bytes=max_bytes))
+
+
+def refuse_fetch(q: QuorumLogState, call_id: CallId, error: ErrorCode) -> None:
+    """Answer that this log has nothing for the sender, and who leads it."""
+    answer = FetchedPartition(topic_partition=q.topic_partition, error=error, current_leader=q.current_leader)
+    q.reply(call_id, FetchResponse(partitions=(answer,)))
 
 
 def complete_fetches(q: QuorumLogState) -> None:
@@ -58,11 +64,11 @@ def complete_fetches(q: QuorumLogState) -> None:
 
     Their senders' progress was noted when they came; it is not noted again.
     """
-    for parked in q.fetches.take_if(lambda parked: is_answerable(q, parked.request)):
-        reply_to_fetch(q, parked.call_id, parked.request)
+    for parked in q.fetches.take_if(lambda parked: is_answerable(q, parked)):
+        reply_to_fetch(q, parked)
 
 
 def expire_fetches(q: QuorumLogState, now_ms: int) -> None:
     """Answer the parked fetches whose time is up, with what there is."""
     for parked in q.fetches.take_expired(now_ms):
-        reply_to_fetch(q, parked.call_id, parked.request)
+        reply_to_fetch(q, parked)

@@ -13,7 +13,7 @@ from random import Random
 from replica.core.config import QuorumConfig, ReplicaConfig
 from replica.core.effects import Append, Effect, Flush, Halt, QuorumState, Reply, Send, StoreEpochs, Truncate
 from replica.core.log_state import LogState
-from replica.core.messages import CurrentLeader, FetchRequest, PeerRequest, Response
+from replica.core.messages import CurrentLeader, FetchPartition, FetchRequest, PeerRequest, Response
 from replica.core.purgatory import Purgatory
 from replica.core.quorum.roles import Follower, Leader, Role, Unattached
 from replica.core.recovered import RecoveredLog
@@ -39,6 +39,8 @@ class ParkedFetch:
     call_id: CallId
     deadline_ms: int
     request: FetchRequest
+    part: FetchPartition
+    """What is fetched of this log, the only one in ``request``."""
 
 
 class QuorumLogState:

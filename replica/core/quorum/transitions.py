@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replica.core.effects import QuorumState, StoreQuorumState
-from replica.core.messages import CurrentLeader, FetchResponse, ProduceResponse
+from replica.core.messages import CurrentLeader, ProduceResponse
 from replica.core.quorum.roles import (
     Campaign,
     Candidate,
@@ -24,6 +24,7 @@ from replica.core.quorum.roles import (
     Role,
     Unattached,
 )
+from replica.core.quorum.serving import refuse_fetch
 from replica.core.quorum.state import QuorumLogState
 from replica.errors import ErrorCode
 from replica.ids import EPOCH_MAX, Epoch, ReplicaId
@@ -218,7 +219,4 @@ def _release_parked(q: QuorumLogState) -> None:
                 ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=q.current_leader),
             )
     for fetch in q.fetches.take_all():
-        q.reply(
-            fetch.call_id,
-            FetchResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=q.current_leader),
-        )
+        refuse_fetch(q, fetch.call_id, ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -1,0 +1,283 @@
+"""A broker as a machine: its standing with the controller, its partitions, and what they ask of others.
+
+Owns who is asked what next. An event first reaches the part that it concerns; then the broker *settles*: partitions
+that were touched wake their parked fetches, propose ISRs, and have their leaders asked. Knows nothing of how the
+metadata log is kept: it is handed the image of what is committed.
+
+Source: Kafka ``BrokerServer``, ``ReplicaManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from replica.core.broker.deadlines import Deadlines
+from replica.core.broker.fetchers import Fetchers
+from replica.core.broker.hosting import Hosting
+from replica.core.broker.lifecycle import Lifecycle
+from replica.core.broker.proposals import Proposals
+from replica.core.broker.serving import FetchServer
+from replica.core.config import BrokerIdentity, ReplicaConfig
+from replica.core.effects import Effect, Halt, Reply, StoreHighWatermarks
+from replica.core.events import Flushed, LogStartMoved, ProducersScanned
+from replica.core.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    BrokerRequest,
+    FetchRequest,
+    LogRequest,
+    PeerRequest,
+    PeerResponse,
+)
+from replica.core.metadata.configs import TopicConfig
+from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.replay import MetadataReplay
+from replica.core.partition import Partition
+from replica.core.recovered import RecoveredLog
+from replica.core.refusals import refusal
+from replica.core.rules import Rules
+from replica.errors import ErrorCode
+from replica.ids import BrokerEpoch, CallId, CorrelationId, Offset, ReplicaId, TopicPartition
+
+
+class Broker:
+    """The broker in one replica process. ``emit`` takes effects, ``send`` takes requests to others or to itself."""
+
+    def __init__(
+        self,
+        *,
+        config: ReplicaConfig,
+        identity: BrokerIdentity,
+        recovered: Mapping[TopicPartition, RecoveredLog],
+        rules: Rules,
+        emit: Callable[[Effect], None],
+        send: Callable[[ReplicaId, PeerRequest, int], CorrelationId],
+    ) -> None:
+        self._broker_id = config.replica_id
+        self._config = config.broker
+        self._emit = emit
+        self._send = send
+        self._image = MetadataImage()
+        self.lifecycle = Lifecycle(
+            broker_id=config.replica_id, cluster_id=config.cluster_id, identity=identity, config=config.broker
+        )
+        self._incarnation_id = identity.incarnation_id
+        self._hosting = Hosting(
+            broker_id=config.replica_id,
+            cluster_id=config.cluster_id,
+            config=config.broker,
+            defaults=TopicConfig(),
+            recovered=recovered,
+            rules=rules,
+            emit=emit,
+        )
+        self._fetchers = Fetchers(
+            broker_id=config.replica_id,
+            cluster_id=config.cluster_id,
+            config=config.broker,
+            partitions=self.partitions,
+            send=send,
+        )
+        self._proposals = Proposals(
+            broker_id=config.replica_id, cluster_id=config.cluster_id, config=config.broker, partitions=self.partitions
+        )
+        self._server = FetchServer(
+            cluster_id=config.cluster_id,
+            config=config.broker,
+            partitions=self.partitions,
+            why_not_hosted=self._why_not_hosted,
+        )
+        self._asked_controller: dict[CorrelationId, BrokerRequest] = {}
+        self._touched: set[TopicPartition] = set()
+        self._leaders: set[ReplicaId] = set()
+        """Leaders that may be asked something new."""
+        self._deadlines = Deadlines[TopicPartition]()
+        self._fetch_deadlines = Deadlines[ReplicaId]()
+        self._checkpoint_at_ms = 0
+        self._checkpointed: Mapping[TopicPartition, Offset] = {}
+        self._controller_id: ReplicaId | None = None
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, Partition]:
+        """The partitions that this broker hosts, to look at between steps."""
+        return self._hosting.partitions
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch | None:
+        """Under which this incarnation acts: absent until its own registration has come by the metadata log."""
+        registered = self._image.brokers.get(self._broker_id)
+        if registered is None or registered.incarnation_id != self._incarnation_id:
+            return None
+        return registered.broker_epoch
+
+    @property
+    def high_watermarks(self) -> Mapping[TopicPartition, Offset]:
+        """The high watermark of every partition, as the checkpoint wants it."""
+        return {name: partition.high_watermark for name, partition in sorted(self.partitions.items())}
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the broker wants to be called at the latest."""
+        deadlines = [self._deadlines.earliest_ms, self._fetch_deadlines.earliest_ms, self._server.deadline_ms]
+        if self.partitions:
+            deadlines.append(self._checkpoint_at_ms)
+        if self._controller_id is not None:
+            deadlines.append(self.lifecycle.deadline_ms)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    # --- events -----------------------------------------------------------------------------------------------------
+
+    def on_request(self, call_id: CallId, request: LogRequest, now_ms: int) -> None:
+        """Hand a request about one log to its partition."""
+        partition = self.partitions.get(request.topic_partition)
+        if partition is None:
+            error = self._why_not_hosted(request.topic_partition)
+            self._emit(Reply(call_id=call_id, response=refusal(request, error)))
+            return
+        partition.on_request(call_id, request, now_ms)
+        self._touched.add(request.topic_partition)
+
+    def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
+        """Answer or park a fetch of partitions."""
+        answer = self._server.on_fetch(call_id, request, now_ms)
+        if answer is not None:
+            self._emit(answer)
+        self._touched |= {
+            part.topic_partition for part in request.partitions if part.topic_partition in self.partitions
+        }
+
+    def on_response(self, correlation_id: CorrelationId, response: PeerResponse, now_ms: int) -> None:
+        """Take the answer to something that this broker has asked."""
+        if self._fetchers.owns(correlation_id):
+            question = self._fetchers.on_response(correlation_id, response, now_ms)
+            self._leaders.add(question.leader_id)
+            self._touched |= {asked.topic_partition for asked in question.asked}
+        elif self._asked_controller.pop(correlation_id, None) is not None:
+            match response:
+                case BrokerRegistrationResponse():
+                    self.lifecycle.on_registered(response, now_ms)
+                case BrokerHeartbeatResponse():
+                    self.lifecycle.on_heartbeat(response, now_ms)
+                    if self.lifecycle.may_shut_down:
+                        self._checkpoint_at_ms = now_ms  # This may be the last chance.
+                case AlterPartitionResponse():
+                    self._touched.update(self._proposals.on_response(response, now_ms))
+                case _:
+                    raise AssertionError(f"{type(response).__name__} is no answer of a controller")
+
+    def on_send_failed(self, correlation_id: CorrelationId, now_ms: int) -> None:
+        """Try again later what may not have got through."""
+        if self._fetchers.owns(correlation_id):
+            question = self._fetchers.on_failed(correlation_id, now_ms)
+            self._leaders.add(question.leader_id)
+            self._touched |= {asked.topic_partition for asked in question.asked}
+            return
+        match self._asked_controller.pop(correlation_id, None):
+            case AlterPartitionRequest():
+                self._touched.update(self._proposals.on_response(None, now_ms))
+            case BrokerRegistrationRequest() | BrokerHeartbeatRequest():
+                self.lifecycle.on_failed(now_ms)
+            case None:
+                pass
+
+    def on_storage(self, event: Flushed | ProducersScanned | LogStartMoved, now_ms: int) -> None:
+        """Hand what storage reports of a log to its partition, unless that is gone."""
+        partition = self.partitions.get(event.topic_partition)
+        if partition is None:
+            return
+        match event:
+            case Flushed(end_offset=end_offset):
+                partition.on_flushed(end_offset, now_ms)
+            case ProducersScanned(producers=producers):
+                partition.on_producers_scanned(producers)
+            case LogStartMoved(log_start_offset=log_start_offset):
+                partition.on_log_start_moved(log_start_offset)
+        self._touched.add(event.topic_partition)
+
+    def shut_down(self, now_ms: int) -> None:
+        """Begin to leave: the controller moves what this broker leads."""
+        self.lifecycle.shut_down(now_ms)
+        self._checkpoint_at_ms = now_ms
+
+    # --- what follows from them -------------------------------------------------------------------------------------
+
+    def settle(self, metadata: MetadataReplay, controller_id: ReplicaId | None, now_ms: int) -> None:
+        """Do all that is due, and all that follows from what has happened in this step."""
+        self._controller_id = controller_id
+        self._take_image(metadata.image, now_ms)
+        self._tick(now_ms)
+        self._wake_fetches()
+        if self.broker_epoch is not None:
+            self._ask_leaders(self.broker_epoch, now_ms)
+        if controller_id is not None:
+            self._ask_controller(controller_id, metadata.applied_offset, now_ms)
+        if self.lifecycle.refusal is not None:
+            self._emit(Halt(reason=self.lifecycle.refusal))
+
+    def _take_image(self, image: MetadataImage, now_ms: int) -> None:
+        if image is self._image:
+            return
+        self._image = image
+        if self.broker_epoch is None:
+            return
+        for topic_partition in self._hosting.apply(image, now_ms):
+            partition = self.partitions.get(topic_partition)
+            if partition is None:
+                self._deadlines.set(topic_partition, None)
+            leader_id = None if partition is None or partition.is_leader else partition.leader_id
+            self._fetchers.follow(topic_partition, leader_id)
+            self._touched.add(topic_partition)
+
+    def _tick(self, now_ms: int) -> None:
+        for topic_partition in self._deadlines.take_due(now_ms):
+            self.partitions[topic_partition].tick(now_ms)
+            self._touched.add(topic_partition)
+        self._leaders.update(self._fetch_deadlines.take_due(now_ms))
+        for effect in self._server.expire(now_ms):
+            self._emit(effect)
+        if now_ms >= self._checkpoint_at_ms:
+            self._checkpoint_at_ms = now_ms + self._config.replica_high_watermark_checkpoint_interval_ms
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        high_watermarks = self.high_watermarks
+        if high_watermarks != self._checkpointed:
+            self._checkpointed = high_watermarks
+            self._emit(StoreHighWatermarks(offsets=high_watermarks))
+
+    def _wake_fetches(self) -> None:
+        """Let what was touched be seen by those who wait for it. Looking changes no partition."""
+        touched, self._touched = sorted(self._touched), set()
+        for effect in self._server.complete(touched):
+            self._emit(effect)
+        for topic_partition in touched:
+            partition = self.partitions.get(topic_partition)
+            self._deadlines.set(topic_partition, None if partition is None else partition.deadline_ms)
+            self._proposals.note(topic_partition)
+            leader_id = self._fetchers.leader_of(topic_partition)
+            if leader_id is not None:
+                self._leaders.add(leader_id)
+
+    def _ask_leaders(self, broker_epoch: BrokerEpoch, now_ms: int) -> None:
+        leaders, self._leaders = sorted(self._leaders), set()
+        for leader_id in leaders:
+            self._fetchers.pump(leader_id, broker_epoch, now_ms)
+            self._fetch_deadlines.set(leader_id, self._fetchers.deadline_ms(leader_id))
+
+    def _ask_controller(self, controller_id: ReplicaId, metadata_offset: Offset, now_ms: int) -> None:
+        requests: list[BrokerRequest | None] = [self.lifecycle.next_request(now_ms, metadata_offset)]
+        if self.broker_epoch is not None:
+            requests.append(self._proposals.next_request(self.broker_epoch, now_ms))
+        for request in requests:
+            if request is not None:
+                timeout_ms = self._config.controller_request_timeout_ms
+                self._asked_controller[self._send(controller_id, request, timeout_ms)] = request
+
+    def _why_not_hosted(self, topic_partition: TopicPartition) -> ErrorCode:
+        """A partition of the cluster that is not here is somebody else's to serve; others do not exist."""
+        known = self._image.partition(topic_partition) is not None
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

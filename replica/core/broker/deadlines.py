@@ -1,0 +1,49 @@
+"""Who wants to be called when: many deadlines, of which the earliest is asked for after every step.
+
+Owns nothing but the order. Source: the lazy deletion idiom of ``heapq``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Generic, TypeVar
+
+from replica.ids import ReplicaId, TopicPartition
+
+K = TypeVar("K", TopicPartition, ReplicaId)
+
+
+class Deadlines(Generic[K]):
+    """One deadline for each key, or none."""
+
+    def __init__(self) -> None:
+        self._due: dict[K, int] = {}
+        self._heap: list[tuple[int, K]] = []
+
+    def set(self, key: K, deadline_ms: int | None) -> None:
+        """Let this be the one deadline of ``key``."""
+        if self._due.get(key) == deadline_ms:
+            return
+        self._due.pop(key, None)
+        if deadline_ms is not None:
+            self._due[key] = deadline_ms
+            heapq.heappush(self._heap, (deadline_ms, key))
+
+    @property
+    def earliest_ms(self) -> int | None:
+        """The earliest deadline of all."""
+        self._drop_outdated()
+        return self._heap[0][0] if self._heap else None
+
+    def take_due(self, now_ms: int) -> list[K]:
+        """Remove and return the keys whose deadline has come."""
+        due = []
+        while (earliest_ms := self.earliest_ms) is not None and earliest_ms <= now_ms:
+            key = heapq.heappop(self._heap)[1]
+            del self._due[key]
+            due.append(key)
+        return due
+
+    def _drop_outdated(self) -> None:
+        while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)

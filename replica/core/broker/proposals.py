@@ -1,0 +1,72 @@
+"""Asking the controller for other ISRs: the proposals of all partitions that this broker leads, in one request.
+
+Owns what is out to the controller. One request at a time; a proposal that meanwhile has become another is the
+partition's to notice. An answer that never comes leaves every proposal pending.
+
+Source: Kafka ``AlterPartitionManager``; KIP-497.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replica.core.config import BrokerConfig
+from replica.core.messages import AlterPartition, AlterPartitionRequest, AlterPartitionResponse
+from replica.core.partition import Partition
+from replica.errors import ErrorCode
+from replica.ids import BrokerEpoch, ReplicaId, TopicPartition
+
+
+class Proposals:
+    """The ISR changes that partitions want and the controller has not decided."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: ReplicaId,
+        cluster_id: str,
+        config: BrokerConfig,
+        partitions: Mapping[TopicPartition, Partition],
+    ) -> None:
+        self._broker_id = broker_id
+        self._cluster_id = cluster_id
+        self._config = config
+        self._partitions = partitions
+        self._wanting: set[TopicPartition] = set()
+        self._out: dict[TopicPartition, AlterPartition] = {}
+
+    def note(self, topic_partition: TopicPartition) -> None:
+        """Look at this partition when the next request is made."""
+        self._wanting.add(topic_partition)
+
+    def next_request(self, broker_epoch: BrokerEpoch, now_ms: int) -> AlterPartitionRequest | None:
+        """Build a request from all that is wanted; None while one is out, or if nothing is."""
+        if self._out:
+            return None
+        wanting, self._wanting = self._wanting, set()
+        for topic_partition in sorted(wanting):
+            partition = self._partitions.get(topic_partition)
+            proposal = None if partition is None else partition.alter_partition_proposal(now_ms)
+            if partition is not None and proposal is not None:
+                self._out[topic_partition] = proposal
+                partition.on_proposal_sent()
+        if not self._out:
+            return None
+        return AlterPartitionRequest(
+            broker_id=self._broker_id,
+            broker_epoch=broker_epoch,
+            cluster_id=self._cluster_id,
+            partitions=tuple(self._out.values()),
+        )
+
+    def on_response(self, response: AlterPartitionResponse | None, now_ms: int) -> tuple[TopicPartition, ...]:
+        """Tell the partitions what became of their proposals, None for an unknown fate; return which those were."""
+        results = {}
+        if response is not None and response.error is ErrorCode.NONE:
+            results = {(result.topic_id, result.partition): result for result in response.partitions}
+        out, self._out = self._out, {}
+        for topic_partition, proposal in out.items():
+            partition = self._partitions.get(topic_partition)
+            if partition is not None and partition.topic_id == proposal.topic_id:
+                partition.on_altered(proposal, results.get((proposal.topic_id, proposal.partition)), now_ms)
+        return tuple(out)

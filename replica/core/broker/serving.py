@@ -1,0 +1,150 @@
+"""Answering Fetch: several partitions in one answer, at once or when one of them has something to say.
+
+Owns the parked fetches and which partition wakes which of them. What each partition has to say is the partition's
+business. A follower's progress is noted once, when its fetch comes, not again when it is answered.
+
+Source: Kafka ``ReplicaManager.fetchMessages``, ``DelayedFetch``; KIP-1166 for waking on a new high watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from replica.core.config import BrokerConfig
+from replica.core.effects import Effect, Reply, ReplyWithRecords
+from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from replica.core.partition import Partition, Read
+from replica.core.purgatory import Purgatory
+from replica.errors import ErrorCode
+from replica.ids import CallId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedFetch:
+    """A fetch that waits for records, or for a high watermark above the one that its sender knows."""
+
+    call_id: CallId
+    deadline_ms: int
+    request: FetchRequest
+
+
+class FetchServer:
+    """The fetches that wait, each for all the partitions that it names."""
+
+    def __init__(
+        self,
+        *,
+        cluster_id: str,
+        config: BrokerConfig,
+        partitions: Mapping[TopicPartition, Partition],
+        why_not_hosted: Callable[[TopicPartition], ErrorCode],
+    ) -> None:
+        self._cluster_id = cluster_id
+        self._why_not_hosted = why_not_hosted
+        self._config = config
+        self._partitions = partitions
+        self._parked: Purgatory[ParkedFetch] = Purgatory(config.parked_fetches_max)
+        self._waiting_for: dict[TopicPartition, dict[CallId, ParkedFetch]] = {}
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When a parked fetch is to be answered at the latest."""
+        return self._parked.deadline_ms
+
+    def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> Effect | None:
+        """Take a fetch; return its answer, or None if it is parked."""
+        error = self._error(request)
+        if error is not None:
+            return Reply(call_id=call_id, response=FetchResponse(error=error))
+        reads = [self._fetch(part, request, now_ms) for part in request.partitions]
+        max_wait_ms = min(request.max_wait_ms, self._config.fetch_wait_max_ms)
+        if max_wait_ms <= 0 or self._parked.is_full or _is_answerable(request, reads):
+            return self._answer(call_id, request, reads)
+        parked = ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request)
+        self._parked.add(parked)
+        for part in request.partitions:
+            self._waiting_for.setdefault(part.topic_partition, {})[call_id] = parked
+        return None
+
+    def _error(self, request: FetchRequest) -> ErrorCode | None:
+        """Refuse what is malformed as a whole."""
+        names = {part.topic_partition for part in request.partitions}
+        if request.cluster_id is not None and request.cluster_id != self._cluster_id:
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        believable = (
+            len(names) == len(request.partitions) <= self._config.fetch_partitions_max
+            and request.max_wait_ms >= 0
+            and request.max_bytes > 0
+            and (request.replica_id is None) == (request.broker_epoch is None)
+        )
+        return None if believable else ErrorCode.INVALID_REQUEST
+
+    def _fetch(self, part: FetchPartition, request: FetchRequest, now_ms: int) -> Read:
+        partition = self._partitions.get(part.topic_partition)
+        if partition is None:
+            return self._not_hosted(part)
+        return partition.fetch(part, replica_id=request.replica_id, broker_epoch=request.broker_epoch, now_ms=now_ms)
+
+    def _not_hosted(self, part: FetchPartition) -> Read:
+        error = self._why_not_hosted(part.topic_partition)
+        answer = FetchedPartition(topic_partition=part.topic_partition, error=error)
+        return Read(answer=answer, range=None, is_final=True, bytes=0)
+
+    # --- what wakes a parked fetch ----------------------------------------------------------------------------------
+
+    def complete(self, touched: Iterable[TopicPartition]) -> list[Effect]:
+        """Answer the parked fetches that have something to wait for no more, after these partitions have changed."""
+        candidates: dict[CallId, ParkedFetch] = {}
+        for topic_partition in touched:
+            candidates |= self._waiting_for.get(topic_partition, {})
+        effects: list[Effect] = []
+        for call_id in sorted(candidates):
+            parked = candidates[call_id]
+            reads = self._look(parked.request)
+            if _is_answerable(parked.request, reads):
+                self._release(parked)
+                effects.append(self._answer(call_id, parked.request, reads))
+        return effects
+
+    def expire(self, now_ms: int) -> list[Effect]:
+        """Answer the parked fetches whose time is up, with what there is."""
+        effects: list[Effect] = []
+        for parked in self._parked.take_expired(now_ms):
+            self._forget(parked)
+            effects.append(self._answer(parked.call_id, parked.request, self._look(parked.request)))
+        return effects
+
+    def _look(self, request: FetchRequest) -> list[Read]:
+        return [self._look_at(part, request) for part in request.partitions]
+
+    def _look_at(self, part: FetchPartition, request: FetchRequest) -> Read:
+        partition = self._partitions.get(part.topic_partition)
+        if partition is None:
+            return self._not_hosted(part)
+        return partition.look(part, replica_id=request.replica_id)
+
+    def _release(self, parked: ParkedFetch) -> None:
+        self._forget(self._parked.take(parked.call_id))
+
+    def _forget(self, parked: ParkedFetch) -> None:
+        for part in parked.request.partitions:
+            waiting = self._waiting_for[part.topic_partition]
+            del waiting[parked.call_id]
+            if not waiting:
+                del self._waiting_for[part.topic_partition]
+
+    # --- the answer -------------------------------------------------------------------------------------------------
+
+    def _answer(self, call_id: CallId, request: FetchRequest, reads: Sequence[Read]) -> Effect:
+        response = FetchResponse(partitions=tuple(read.answer for read in reads))
+        ranges = tuple(read.range for read in reads if read.range is not None)
+        if not ranges:
+            return Reply(call_id=call_id, response=response)
+        max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
+        return ReplyWithRecords(call_id=call_id, response=response, ranges=ranges, max_bytes=max_bytes)
+
+
+def _is_answerable(request: FetchRequest, reads: Sequence[Read]) -> bool:
+    """Whether a partition must be answered now, there is nothing to wait for, or enough has come together."""
+    return not reads or any(read.is_final for read in reads) or sum(read.bytes for read in reads) >= request.min_bytes

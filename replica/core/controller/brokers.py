@@ -1,0 +1,119 @@
+"""The life of a broker: it registers, is unfenced, sends heartbeats, and leaves by its own wish or by silence.
+
+A registration is one incarnation. Accepting a new one takes everything from the old one in the same batch: nobody leads
+in a leader epoch that was granted to an earlier incarnation. Otherwise a leader that has lost the tail of its log would
+resume in its epoch, and its followers would truncate what was acknowledged.
+
+Source: KIP-631 (registration, fencing), KIP-966 (unclean stops); Kafka ``ClusterControlManager``,
+``BrokerHeartbeatManager``, ``ReplicationControlManager.processBrokerHeartbeat``.
+"""
+
+from __future__ import annotations
+
+from replica.core.controller.elections import elect_with, remove_broker
+from replica.core.controller.state import ControllerState
+from replica.core.messages import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from replica.core.metadata.image import BrokerRegistration
+from replica.core.metadata.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from replica.errors import ErrorCode
+from replica.ids import BrokerEpoch, ReplicaId
+
+
+def on_registration(c: ControllerState, request: BrokerRegistrationRequest, now_ms: int) -> BrokerRegistrationResponse:
+    """Give an incarnation its broker epoch; one that asks again gets the same."""
+    registered = c.image.brokers.get(request.broker_id)
+    if registered is not None and registered.incarnation_id == request.incarnation_id:
+        c.refresh_session(request.broker_id, now_ms)
+        return BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=registered.broker_epoch)
+    error = _registration_error(c, registered, now_ms)
+    if error is not None:
+        return BrokerRegistrationResponse(error=error)
+    broker_epoch = BrokerEpoch(c.next_offset)
+    c.append(
+        RegisterBrokerRecord(
+            broker_id=request.broker_id,
+            broker_epoch=broker_epoch,
+            incarnation_id=request.incarnation_id,
+            address=request.address,
+            rack=request.rack,
+        )
+    )
+    if registered is not None:
+        clean = c.rules.stopped_cleanly(
+            previous_broker_epoch=request.previous_broker_epoch, registered_broker_epoch=registered.broker_epoch
+        )
+        remove_broker(c, request.broker_id, stopped_uncleanly=not clean)
+    c.refresh_session(request.broker_id, now_ms)
+    return BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=broker_epoch)
+
+
+def _registration_error(c: ControllerState, registered: BrokerRegistration | None, now_ms: int) -> ErrorCode | None:
+    if registered is None:
+        return ErrorCode.INVALID_REQUEST if len(c.image.brokers) >= c.config.brokers_max else None
+    taken = c.rules.broker_id_is_taken(
+        session_is_valid=c.has_session(registered.broker_id, now_ms),
+        in_controlled_shutdown=registered.in_controlled_shutdown,
+    )
+    return ErrorCode.DUPLICATE_BROKER_REGISTRATION if taken else None
+
+
+def on_heartbeat(c: ControllerState, request: BrokerHeartbeatRequest, now_ms: int) -> BrokerHeartbeatResponse:
+    """Note that a broker is alive, and let it in or out when its time has come."""
+    registered = c.image.brokers.get(request.broker_id)
+    if registered is None:
+        return BrokerHeartbeatResponse(error=ErrorCode.BROKER_ID_NOT_REGISTERED)
+    if registered.broker_epoch != request.broker_epoch:
+        return BrokerHeartbeatResponse(error=ErrorCode.STALE_BROKER_EPOCH)
+    c.refresh_session(request.broker_id, now_ms)
+    if request.want_shut_down and not registered.in_controlled_shutdown:
+        _change(c, registered, fenced=registered.fenced, in_controlled_shutdown=True)
+        remove_broker(c, request.broker_id)
+    elif registered.fenced and not registered.in_controlled_shutdown and _has_caught_up(c, request):
+        _change(c, registered, fenced=False, in_controlled_shutdown=False)
+        elect_with(c, request.broker_id)
+    now = c.image.brokers[request.broker_id]
+    return BrokerHeartbeatResponse(
+        error=ErrorCode.NONE,
+        is_fenced=now.fenced,
+        should_shut_down=now.in_controlled_shutdown and not _leads(c, request.broker_id),
+    )
+
+
+def _has_caught_up(c: ControllerState, request: BrokerHeartbeatRequest) -> bool:
+    return c.rules.may_unfence(metadata_offset=request.metadata_offset, broker_epoch=request.broker_epoch)
+
+
+def _leads(c: ControllerState, broker_id: ReplicaId) -> bool:
+    return any(registration.leader_id == broker_id for _, registration in c.image.partitions())
+
+
+def _change(c: ControllerState, registered: BrokerRegistration, *, fenced: bool, in_controlled_shutdown: bool) -> None:
+    c.append(
+        BrokerRegistrationChangeRecord(
+            broker_id=registered.broker_id,
+            broker_epoch=registered.broker_epoch,
+            fenced=fenced,
+            in_controlled_shutdown=in_controlled_shutdown,
+        )
+    )
+
+
+def fence_silent_brokers(c: ControllerState, now_ms: int) -> None:
+    """Fence every broker whose session is over, the one that fell silent first at first.
+
+    So the last member of an ISR, where it stays in, is the one that was heard from last.
+    """
+    over = sorted((deadline_ms, broker_id) for broker_id, deadline_ms in c.session_deadlines_ms.items())
+    for deadline_ms, broker_id in over:
+        if now_ms < deadline_ms:
+            return
+        del c.session_deadlines_ms[broker_id]
+        registered = c.image.brokers[broker_id]
+        if not registered.fenced:
+            _change(c, registered, fenced=True, in_controlled_shutdown=registered.in_controlled_shutdown)
+            remove_broker(c, broker_id)

@@ -1,0 +1,143 @@
+"""The active controller: requests and time in, metadata records and answers out.
+
+Owns the beginning and the end of an activity, and the way from a request to who decides about it. It does not write the
+metadata log: whoever drives it appends the records of one decision as one batch, exactly at the offset that it named,
+and gives the answer away only when they are committed.
+
+Source: Kafka ``QuorumController``; KIP-631.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from replica.core import messages as m
+from replica.core.config import ControllerConfig
+from replica.core.controller.alter_partition import on_alter_partition
+from replica.core.controller.brokers import fence_silent_brokers, on_heartbeat, on_registration
+from replica.core.controller.elections import MS_PER_SECOND, maybe_elect_leaderless, maybe_rebalance, on_elect_leader
+from replica.core.controller.invariants import check_decision
+from replica.core.controller.producer_ids import on_init_producer_id
+from replica.core.controller.state import ControllerState
+from replica.core.controller.topics import on_alter_topic, on_create_topic, on_delete_topic
+from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.records import MetadataRecord
+from replica.core.refusals import refusal
+from replica.core.rules import Rules
+from replica.errors import ErrorCode
+from replica.ids import Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of a request: records for the log, perhaps none, and the answer once they are committed."""
+
+    records: tuple[MetadataRecord, ...]
+    response: m.Response
+
+
+class Controller:
+    """The decisions of one controller; between activities it knows nothing."""
+
+    def __init__(self, *, cluster_id: str, config: ControllerConfig, rules: Rules) -> None:
+        self._cluster_id = cluster_id
+        self._config = config
+        self._rules = rules
+        self._state: ControllerState | None = None
+
+    # --- being active -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it decides."""
+        return self._state is not None
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed image with all that was decided since; the empty one while it is not active."""
+        return MetadataImage() if self._state is None else self._state.image
+
+    def activate(self, image: MetadataImage, now_ms: int) -> None:
+        """Begin to decide upon the committed ``image``.
+
+        No broker has been heard from yet: each that is not fenced gets a whole session to make itself heard.
+        """
+        assert self._state is None, "it is active already"
+        c = ControllerState(cluster_id=self._cluster_id, config=self._config, rules=self._rules)
+        c.image = image
+        for broker in image.brokers.values():
+            if not broker.fenced:
+                c.refresh_session(broker.broker_id, now_ms)
+        c.unclean_election_at_ms = now_ms + self._config.unclean_leader_election_interval_ms
+        c.rebalance_at_ms = now_ms + self._config.leader_imbalance_check_interval_seconds * MS_PER_SECOND
+        self._state = c
+
+    def deactivate(self) -> None:
+        """Forget everything: what was decided and is not committed did not happen."""
+        self._state = None
+
+    # --- deciding ---------------------------------------------------------------------------------------------------
+
+    def handle(self, request: m.ControllerRequest, now_ms: int, next_offset: Offset) -> Decision:
+        """Decide about a request. The first record will get ``next_offset`` in the metadata log."""
+        c = self._active()
+        if request.cluster_id is not None and request.cluster_id != c.cluster_id:
+            return Decision(records=(), response=refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
+        before = c.image
+        c.begin_decision(next_offset)
+        response = _respond(c, request, now_ms)
+        return Decision(records=_finished(c, before), response=response)
+
+    def tick(self, now_ms: int) -> tuple[MetadataRecord, ...]:
+        """Decide what is due by time alone: fence silent brokers, look for leaders, give leaderships back."""
+        c = self._active()
+        if now_ms < _deadline_ms(c):
+            return ()
+        before = c.image
+        fence_silent_brokers(c, now_ms)
+        maybe_elect_leaderless(c, now_ms)
+        maybe_rebalance(c, now_ms)
+        return _finished(c, before)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``tick`` has something to do; absent while it is not active."""
+        return None if self._state is None else _deadline_ms(self._state)
+
+    def _active(self) -> ControllerState:
+        assert self._state is not None, "asked to decide while it is not active"
+        return self._state
+
+
+def _respond(c: ControllerState, request: m.ControllerRequest, now_ms: int) -> m.Response:
+    match request:
+        case m.BrokerRegistrationRequest():
+            return on_registration(c, request, now_ms)
+        case m.BrokerHeartbeatRequest():
+            return on_heartbeat(c, request, now_ms)
+        case m.AlterPartitionRequest():
+            return on_alter_partition(c, request)
+        case m.CreateTopicRequest():
+            return on_create_topic(c, request)
+        case m.DeleteTopicRequest():
+            return on_delete_topic(c, request)
+        case m.AlterTopicRequest():
+            return on_alter_topic(c, request)
+        case m.ElectLeaderRequest():
+            return on_elect_leader(c, request)
+        case m.InitProducerIdRequest():
+            return on_init_producer_id(c)
+        case _:
+            assert_never(request)
+
+
+def _finished(c: ControllerState, before: MetadataImage) -> tuple[MetadataRecord, ...]:
+    if __debug__:
+        check_decision(before, c.image, elr_enable=c.config.elr_enable)
+    return c.end_decision()
+
+
+def _deadline_ms(c: ControllerState) -> int:
+    due_ms = [c.unclean_election_at_ms, *c.session_deadlines_ms.values()]
+    return min([*due_ms, c.rebalance_at_ms] if c.config.auto_leader_rebalance_enable else due_ms)

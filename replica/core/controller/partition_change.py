@@ -1,0 +1,158 @@
+"""One change of one partition: from what is wanted to the registration that follows, leader and epochs included.
+
+Pure, and the only place in which a leader is chosen and an epoch is counted. The order matters: first who is in sync,
+then who is eligible, then who leads; a leader that was not in sync becomes the whole ISR.
+
+Source: Kafka ``PartitionChangeBuilder``; KIP-966 for eligible leader replicas (ELR) and the last known leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import assert_never
+
+from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
+from replica.core.rules import Rules
+from replica.ids import Epoch, PartitionEpoch, ReplicaId
+
+NOBODY: frozenset[ReplicaId] = frozenset()
+
+
+class Election(StrEnum):
+    """What kind of leader a change looks for. Whether a topic allows an unclean one is asked for ``ONLINE`` only."""
+
+    ONLINE = "online"
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to become of a partition; what is absent stays as it is, and a leader is looked for in any case.
+
+    ``isr`` is a proposal of the leader. ``leaving`` are replicas that are not in sync any more, because they are fenced
+    or stop; those of them that ``stopped_uncleanly`` may have lost records as well. ``touch`` counts as a change even
+    if nothing else changes.
+    """
+
+    isr: tuple[ReplicaId, ...] | None = None
+    leader_recovery_state: LeaderRecoveryState | None = None
+    leaving: Collection[ReplicaId] = NOBODY
+    stopped_uncleanly: Collection[ReplicaId] = NOBODY
+    replicas: tuple[ReplicaId, ...] | None = None
+    election: Election = Election.ONLINE
+    touch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What a change depends on beside the partition itself: who is ``active``, and what the topic is told."""
+
+    active: Collection[ReplicaId]
+    effective_min_isr: int
+    elr_enable: bool
+    unclean_allowed: bool
+
+
+def changed(
+    before: PartitionRegistration, wanted: Wanted, circumstances: Circumstances, rules: Rules
+) -> PartitionRegistration:
+    """The registration after the change; equal to ``before`` if there is none to make."""
+    change = _Change(before=before, wanted=wanted, circumstances=circumstances, rules=rules)
+    after = change.led(change.in_sync())
+    if after == before and not wanted.touch:
+        return before
+    bumps = rules.bumps_leader_epoch(before=before, leader_id=after.leader_id, replicas=after.replicas)
+    return replace(
+        after,
+        leader_epoch=Epoch(before.leader_epoch + bumps),
+        partition_epoch=PartitionEpoch(before.partition_epoch + 1),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """A change under way: two steps, each from a registration to the next."""
+
+    before: PartitionRegistration
+    wanted: Wanted
+    circumstances: Circumstances
+    rules: Rules
+
+    def in_sync(self) -> PartitionRegistration:
+        """Settle who is in sync: in the order of the assignment, whatever order was proposed."""
+        replicas = self.wanted.replicas or self.before.replicas
+        isr = self.before.isr if self.wanted.isr is None else self.wanted.isr
+        if any(replica in self.wanted.leaving for replica in isr):
+            isr = self.rules.isr_after_leaving(
+                isr=isr, leaving=self.wanted.leaving, elr_enable=self.circumstances.elr_enable
+            )
+        return self._with_isr(
+            replace(
+                self.before,
+                replicas=replicas,
+                leader_recovery_state=self.wanted.leader_recovery_state or self.before.leader_recovery_state,
+            ),
+            tuple(replica for replica in replicas if replica in isr),
+        )
+
+    def led(self, in_sync: PartitionRegistration) -> PartitionRegistration:
+        """Settle who leads. Whoever was not in the ISR becomes all of it: only a leader agrees with itself for sure."""
+        clean = self._clean_leader(in_sync)
+        leader_id = self._last_resort_leader(in_sync) if clean is None else clean
+        if leader_id is None:
+            return replace(in_sync, leader_id=None, last_known_leader=self._last_known_leader(in_sync))
+        led = replace(in_sync, leader_id=leader_id, last_known_leader=None)
+        if clean is None:
+            led = replace(led, leader_recovery_state=LeaderRecoveryState.RECOVERING)
+        return led if leader_id in led.isr else self._with_isr(led, (leader_id,))
+
+    def _clean_leader(self, in_sync: PartitionRegistration) -> ReplicaId | None:
+        candidates = self.rules.leader_candidates(
+            replicas=in_sync.replicas, isr=in_sync.isr, elr=in_sync.elr, active=self.circumstances.active
+        )
+        preferred = in_sync.replicas[0] if self.wanted.election is Election.PREFERRED else None
+        return self.rules.elect_leader(leader_id=in_sync.leader_id, candidates=candidates, preferred=preferred)
+
+    def _last_resort_leader(self, in_sync: PartitionRegistration) -> ReplicaId | None:
+        return self.rules.last_resort_leader(
+            replicas=in_sync.replicas,
+            isr=in_sync.isr,
+            elr=in_sync.elr,
+            last_known_leader=self._last_known_leader(in_sync),
+            active=self.circumstances.active,
+            unclean_allowed=_is_unclean_allowed(self.wanted, self.circumstances),
+        )
+
+    def _last_known_leader(self, in_sync: PartitionRegistration) -> ReplicaId | None:
+        """Who led when the ISR became empty, or else was its last member; nobody is remembered while it is not."""
+        if in_sync.isr:
+            return None
+        if in_sync.leader_id is not None:
+            return in_sync.leader_id
+        return self.before.isr[-1] if self.before.isr else in_sync.last_known_leader
+
+    def _with_isr(self, registration: PartitionRegistration, isr: tuple[ReplicaId, ...]) -> PartitionRegistration:
+        elr = self.rules.eligible_leader_replicas(
+            before=self.before,
+            isr=isr,
+            stopped_uncleanly=self.wanted.stopped_uncleanly,
+            effective_min_isr=self.circumstances.effective_min_isr,
+            elr_enable=self.circumstances.elr_enable,
+        )
+        return replace(registration, isr=isr, elr=elr)
+
+
+def _is_unclean_allowed(wanted: Wanted, circumstances: Circumstances) -> bool:
+    """An operator's unclean election overrides the topic, and his preferred one never costs a record."""
+    match wanted.election:
+        case Election.ONLINE:
+            return circumstances.unclean_allowed
+        case Election.PREFERRED:
+            return False
+        case Election.UNCLEAN:
+            return True
+        case _:
+            assert_never(wanted.election)

@@ -1,0 +1,55 @@
+"""On which brokers the replicas of a new topic stand, by count or by the wish of who creates it.
+
+Owns the arithmetic and the refusals. Deterministic: equal images place equally. Racks are not looked at.
+
+Source: Kafka ``StripedReplicaPlacer`` for the idea, ``ReplicationControlManager.validateManualPartitionAssignment``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from replica.ids import ReplicaId
+
+Assignment = tuple[tuple[ReplicaId, ...], ...]
+"""The replicas of each partition, preferred leader first."""
+
+
+def placed(
+    brokers: Sequence[ReplicaId], *, partition_count: int, replication_factor: int, first_partition: int
+) -> Assignment:
+    """Go round the brokers, one partition after the other, so that each leads and follows about equally often.
+
+    ``first_partition`` counts what was placed before, so that a second topic goes on where the first one ended. Behind
+    the leader come its neighbours, from one step further away with every round: when a broker fails, its leaderships
+    fall to all the others and not to one.
+    """
+    assert 0 < replication_factor <= len(brokers), (replication_factor, brokers)
+    numbers = range(first_partition, first_partition + partition_count)
+    return tuple(_replicas_of(brokers, number)[:replication_factor] for number in numbers)
+
+
+def _replicas_of(brokers: Sequence[ReplicaId], number: int) -> tuple[ReplicaId, ...]:
+    rounds, first = divmod(number, len(brokers))
+    others = (*brokers[first + 1 :], *brokers[:first])
+    step = rounds % len(others) if others else 0
+    return (brokers[first], *others[step:], *others[:step])
+
+
+def assignment_fault(
+    assignment: Assignment, *, registered: Collection[ReplicaId], active: Collection[ReplicaId]
+) -> str | None:
+    """Say what is wrong with an assignment by hand; nothing if it can be taken."""
+    for number, replicas in enumerate(assignment):
+        if not replicas:
+            return f"partition {number} has no replicas"
+        if len(set(replicas)) != len(replicas):
+            return f"partition {number} names a broker twice: {list(replicas)}"
+        if len(replicas) != len(assignment[0]):
+            return f"partition {number} has {len(replicas)} replicas, partition 0 has {len(assignment[0])}"
+        unknown = [replica for replica in replicas if replica not in registered]
+        if unknown:
+            return f"partition {number} names brokers that are not registered: {unknown}"
+        if not any(replica in active for replica in replicas):
+            return f"partition {number} has no broker that is active: {list(replicas)}"
+    return None

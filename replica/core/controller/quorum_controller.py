@@ -1,0 +1,132 @@
+"""The active controller on its quorum log: what it decides is written there, and told only once it is committed.
+
+Owns the answers that wait for their records, and the beginning and the end of an activity. A controller becomes active
+when it has applied everything that is committed, up to and with the first record of its own epoch; it ceases to be when
+it no longer leads, and everything that it has decided beyond the committed is forgotten: the next controller decides.
+
+1. A controller that is cut off shrinks an ISR. 2. The leader, told too early, lets its high watermark pass without the
+member. 3. The next controller knows nothing of it and elects that very member. Hence nothing is told before.
+
+Source: Kafka ``QuorumController`` (``ControllerWriteEvent``, ``renounce``); KIP-631.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from replica.core.config import ControllerConfig
+from replica.core.controller.controller import Controller
+from replica.core.effects import Effect, Reply
+from replica.core.messages import ControllerRequest, Response
+from replica.core.metadata.encoding import metadata_batch
+from replica.core.metadata.records import MetadataRecord
+from replica.core.metadata.replay import MetadataReplay
+from replica.core.quorum import QuorumLog
+from replica.core.quorum.roles import Leader
+from replica.core.refusals import refusal
+from replica.core.rules import Rules
+from replica.errors import ErrorCode
+from replica.ids import CallId, Epoch, Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """An answer that waits until everything below ``end_offset`` is committed."""
+
+    end_offset: Offset
+    call_id: CallId
+    request: ControllerRequest
+    response: Response
+
+
+class QuorumController:
+    """The controller of one replica that has a vote in the metadata log."""
+
+    def __init__(
+        self,
+        *,
+        cluster_id: str,
+        config: ControllerConfig,
+        rules: Rules,
+        log: QuorumLog,
+        emit: Callable[[Effect], None],
+    ) -> None:
+        self.controller = Controller(cluster_id=cluster_id, config=config, rules=rules)
+        self._config = config
+        self._log = log
+        self._emit = emit
+        self._epoch: Epoch | None = None
+        """The epoch in which it is active; absent while it is not."""
+        self._pending: deque[Pending] = deque()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this controller decides."""
+        return self._epoch is not None
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When something is due by time alone."""
+        return self.controller.deadline_ms if self.is_active else None
+
+    def on_request(self, call_id: CallId, request: ControllerRequest, now_ms: int) -> None:
+        """Decide, and answer when the decision is committed; or say who may decide."""
+        if not self._leads_on() or len(self._pending) >= self._config.pending_replies_max:
+            self._refuse(call_id, request)
+            return
+        decision = self.controller.handle(request, now_ms, self._log.log.log_end_offset)
+        self._write(decision.records, now_ms)
+        self._pending.append(
+            Pending(
+                end_offset=self._log.log.log_end_offset,
+                call_id=call_id,
+                request=request,
+                response=decision.response,
+            )
+        )
+
+    def settle(self, metadata: MetadataReplay, now_ms: int) -> None:
+        """Begin or end to be active, do what is due, and give the answers whose records are committed."""
+        if self.is_active and not self._leads_on():
+            self._renounce()
+        role = self._log.role
+        if not self.is_active and isinstance(role, Leader) and metadata.applied_offset > role.epoch_start_offset:
+            assert metadata.applied_offset == self._log.log.log_end_offset, (
+                metadata.applied_offset,
+                self._log.log.log_end_offset,
+            )
+            self._epoch = self._log.epoch
+            self.controller.activate(metadata.image, now_ms)
+        if self.is_active:
+            self._write(self.controller.tick(now_ms), now_ms)
+            self._tell_committed()
+
+    def _leads_on(self) -> bool:
+        """Whether the leadership in which it became active still lasts."""
+        return self._epoch is not None and isinstance(self._log.role, Leader) and self._log.epoch == self._epoch
+
+    def _write(self, records: tuple[MetadataRecord, ...], now_ms: int) -> None:
+        if not records:
+            return
+        batch = metadata_batch(records, base_offset=self._log.log.log_end_offset, leader_epoch=self._log.epoch)
+        for effect in self._log.propose(batch, now_ms):
+            self._emit(effect)
+
+    def _tell_committed(self) -> None:
+        high_watermark = self._log.high_watermark
+        while self._pending and high_watermark is not None and self._pending[0].end_offset <= high_watermark:
+            pending = self._pending.popleft()
+            self._emit(Reply(call_id=pending.call_id, response=pending.response))
+
+    def _renounce(self) -> None:
+        self._epoch = None
+        self.controller.deactivate()
+        pending, self._pending = self._pending, deque()
+        for waiting in pending:
+            self._refuse(waiting.call_id, waiting.request)
+
+    def _refuse(self, call_id: CallId, request: ControllerRequest) -> None:
+        response = refusal(request, ErrorCode.NOT_CONTROLLER, current_leader=self._log.current_leader)
+        self._emit(Reply(call_id=call_id, response=response))

@@ -1,0 +1,114 @@
+"""All that the active controller knows, and how a decision is written down.
+
+Owns the data; decides nothing. The image is ahead of the committed one by the controller's own records: each record is
+applied as soon as it is decided, so that the next question of the same decision already sees it. Sessions and the times
+of periodic work are soft: they are not written down, and the next controller begins with fresh ones.
+
+Source: Kafka ``ReplicationControlManager``, ``ClusterControlManager``, ``BrokerHeartbeatManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from replica.core.config import ControllerConfig
+from replica.core.controller.partition_change import Circumstances, Wanted, changed
+from replica.core.metadata.configs import DEFAULTS, TopicConfig, cluster_defaults, topic_config
+from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
+from replica.core.metadata.records import MetadataRecord, PartitionRecord, PartitionRegistration
+from replica.core.rules import Rules
+from replica.ids import Offset, ReplicaId, TopicPartition
+
+
+class ControllerState:
+    """The image as decided so far, the sessions of the brokers, and the decision that is under way."""
+
+    def __init__(self, *, cluster_id: str, config: ControllerConfig, rules: Rules) -> None:
+        self.cluster_id = cluster_id
+        self.config = config
+        self.rules = rules
+        self.defaults = cluster_defaults(config)
+        """What a new topic is given where it was told nothing."""
+        self.image = MetadataImage()
+        self.session_deadlines_ms: dict[ReplicaId, int] = {}
+        """Until when a broker counts as alive, as far as this controller has heard from it."""
+        self.unclean_election_at_ms = 0
+        self.rebalance_at_ms = 0
+        self._records: list[MetadataRecord] = []
+        self._next_offset = Offset(0)
+        self._active_of: Mapping[ReplicaId, BrokerRegistration] = {}
+        self._active: frozenset[ReplicaId] = frozenset()
+
+    # --- a decision -------------------------------------------------------------------------------------------------
+
+    def begin_decision(self, next_offset: Offset) -> None:
+        """Begin a decision whose first record will get this offset."""
+        assert not self._records, self._records
+        self._next_offset = next_offset
+
+    @property
+    def next_offset(self) -> Offset:
+        """The metadata offset of the next record that is appended."""
+        return Offset(self._next_offset + len(self._records))
+
+    def append(self, record: MetadataRecord) -> None:
+        """Decide: the record is part of this decision, and the image follows it."""
+        self._records.append(record)
+        self.image = self.image.apply(record)
+
+    def end_decision(self) -> tuple[MetadataRecord, ...]:
+        """Take the records of the decision, in order."""
+        records, self._records = tuple(self._records), []
+        return records
+
+    # --- what is known ----------------------------------------------------------------------------------------------
+
+    @property
+    def active_brokers(self) -> frozenset[ReplicaId]:
+        """Who may lead and join an ISR."""
+        if self._active_of is not self.image.brokers:
+            self._active_of = self.image.brokers
+            self._active = frozenset(broker.broker_id for broker in self._active_of.values() if broker.is_active)
+        return self._active
+
+    def has_session(self, broker_id: ReplicaId, now_ms: int) -> bool:
+        """Tell whether a broker was heard from lately."""
+        deadline_ms = self.session_deadlines_ms.get(broker_id)
+        return deadline_ms is not None and now_ms < deadline_ms
+
+    def refresh_session(self, broker_id: ReplicaId, now_ms: int) -> None:
+        """Note that a broker is alive."""
+        self.session_deadlines_ms[broker_id] = now_ms + self.config.broker_session_timeout_ms
+
+    def topic_config(self, topic: TopicImage) -> TopicConfig:
+        """The settings that hold for a topic.
+
+        The minimum of the ISR comes from the metadata alone, never from this controller's own defaults: leaders go by
+        it when they let the high watermark rise, and the two must agree about it.
+        """
+        return topic_config(topic.configs, replace(self.defaults, min_insync_replicas=DEFAULTS.min_insync_replicas))
+
+    # --- partitions -------------------------------------------------------------------------------------------------
+
+    def maybe_change(self, topic_partition: TopicPartition, wanted: Wanted) -> PartitionRegistration:
+        """Change a partition as far as the rules allow, and write that down if anything comes of it."""
+        topic = self.image.topics[topic_partition.topic]
+        before = topic.partitions[topic_partition.partition]
+        config = self.topic_config(topic)
+        after = changed(
+            before,
+            wanted,
+            Circumstances(
+                active=self.active_brokers,
+                effective_min_isr=config.effective_min_isr(len(before.replicas)),
+                elr_enable=self.config.elr_enable,
+                unclean_allowed=config.unclean_leader_election_enable,
+            ),
+            self.rules,
+        )
+        if after != before:
+            self.append(
+                PartitionRecord(topic_id=topic.topic_id, partition=topic_partition.partition, registration=after)
+            )
+        return after

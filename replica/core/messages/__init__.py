@@ -1,0 +1,180 @@
+"""What replicas and clients say to each other, as values.
+
+One frozen class per request and per response, with Kafka's field names. The codec translates them from and to the
+wire; the core and its tests see nothing else. ``None`` stands for "absent" (Kafka's -1) and has that one meaning.
+In the order of their services: ``data``, ``quorum``, ``cluster``, ``admin``, ``inspection``.
+"""
+
+from replica.core.messages.admin import (
+    AlterTopicRequest,
+    AlterTopicResponse,
+    CreateTopicRequest,
+    CreateTopicResponse,
+    DeleteTopicRequest,
+    DeleteTopicResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    ElectionType,
+    ElectLeaderRequest,
+    ElectLeaderResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from replica.core.messages.cluster import (
+    AlteredPartition,
+    AlterPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    IsrMember,
+)
+from replica.core.messages.data import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from replica.core.messages.inspection import (
+    DescribeReplicaRequest,
+    DescribeReplicaResponse,
+    DumpLogRequest,
+    DumpLogResponse,
+)
+from replica.core.messages.leadership import CurrentLeader
+from replica.core.messages.quorum import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    QuorumReplicaState,
+    VoteRequest,
+    VoteResponse,
+)
+
+QuorumPeerRequest = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
+"""What only voters of a quorum log send."""
+
+BrokerRequest = BrokerRegistrationRequest | BrokerHeartbeatRequest | AlterPartitionRequest
+"""What brokers send to the active controller."""
+
+AdminRequest = CreateTopicRequest | DeleteTopicRequest | AlterTopicRequest | ElectLeaderRequest | InitProducerIdRequest
+"""What clients send to the active controller."""
+
+ControllerRequest = BrokerRequest | AdminRequest
+
+LogRequest = (
+    ProduceRequest
+    | OffsetForLeaderEpochRequest
+    | ListOffsetsRequest
+    | DeleteRecordsRequest
+    | DescribeQuorumRequest
+    | DescribeReplicaRequest
+    | DumpLogRequest
+    | QuorumPeerRequest
+)
+"""Requests about exactly one log, which their ``topic_partition`` names."""
+
+PeerRequest = FetchRequest | OffsetForLeaderEpochRequest | ListOffsetsRequest | QuorumPeerRequest | BrokerRequest
+"""What one replica sends to another (clients use Fetch, OffsetForLeaderEpoch and ListOffsets as well)."""
+
+Request = FetchRequest | LogRequest | ControllerRequest | DescribeClusterRequest
+
+BrokerResponse = BrokerRegistrationResponse | BrokerHeartbeatResponse | AlterPartitionResponse
+
+PeerResponse = (
+    FetchResponse
+    | OffsetForLeaderEpochResponse
+    | ListOffsetsResponse
+    | VoteResponse
+    | BeginQuorumEpochResponse
+    | EndQuorumEpochResponse
+    | BrokerResponse
+)
+Response = (
+    PeerResponse
+    | ProduceResponse
+    | DeleteRecordsResponse
+    | DescribeQuorumResponse
+    | DescribeReplicaResponse
+    | DumpLogResponse
+    | CreateTopicResponse
+    | DeleteTopicResponse
+    | AlterTopicResponse
+    | ElectLeaderResponse
+    | InitProducerIdResponse
+    | DescribeClusterResponse
+)
+
+__all__ = [
+    "AdminRequest",
+    "AlterPartition",
+    "AlterPartitionRequest",
+    "AlterPartitionResponse",
+    "AlterTopicRequest",
+    "AlterTopicResponse",
+    "AlteredPartition",
+    "BeginQuorumEpochRequest",
+    "BeginQuorumEpochResponse",
+    "BrokerHeartbeatRequest",
+    "BrokerHeartbeatResponse",
+    "BrokerRegistrationRequest",
+    "BrokerRegistrationResponse",
+    "BrokerRequest",
+    "BrokerResponse",
+    "ControllerRequest",
+    "CreateTopicRequest",
+    "CreateTopicResponse",
+    "CurrentLeader",
+    "DeleteRecordsRequest",
+    "DeleteRecordsResponse",
+    "DeleteTopicRequest",
+    "DeleteTopicResponse",
+    "DescribeClusterRequest",
+    "DescribeClusterResponse",
+    "DescribeQuorumRequest",
+    "DescribeQuorumResponse",
+    "DescribeReplicaRequest",
+    "DescribeReplicaResponse",
+    "DumpLogRequest",
+    "DumpLogResponse",
+    "ElectLeaderRequest",
+    "ElectLeaderResponse",
+    "ElectionType",
+    "EndQuorumEpochRequest",
+    "EndQuorumEpochResponse",
+    "FetchPartition",
+    "FetchRequest",
+    "FetchResponse",
+    "FetchedPartition",
+    "InitProducerIdRequest",
+    "InitProducerIdResponse",
+    "IsrMember",
+    "ListOffsetsRequest",
+    "ListOffsetsResponse",
+    "LogRequest",
+    "OffsetForLeaderEpochRequest",
+    "OffsetForLeaderEpochResponse",
+    "PeerRequest",
+    "PeerResponse",
+    "ProduceRequest",
+    "ProduceResponse",
+    "QuorumPeerRequest",
+    "QuorumReplicaState",
+    "Request",
+    "Response",
+    "VoteRequest",
+    "VoteResponse",
+]

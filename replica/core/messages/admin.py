@@ -1,0 +1,126 @@
+"""What administrators ask of the cluster, and what everybody may know of it.
+
+Changes go to the active controller; any other replica answers NOT_CONTROLLER with the one it knows. Every answer has a
+``message`` for people where the error's name does not say it all. Sources: Kafka's ``CreateTopicsRequest.json``,
+``IncrementalAlterConfigsRequest.json``, ``ElectLeadersRequest.json``, ``MetadataRequest.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from replica.core.messages.leadership import CurrentLeader
+from replica.core.metadata.image import BrokerRegistration, TopicImage
+from replica.errors import ErrorCode
+from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
+
+
+class ElectionType(StrEnum):
+    """Which replica an operator wants to lead: the preferred one, or any that is alive where no other can."""
+
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicRequest:
+    """Create a topic. Counts that are absent take the cluster's defaults; ``assignment`` names replicas itself.
+
+    ``assignment`` lists the replicas of each partition in order, preferred leader first, and excludes the counts.
+    """
+
+    name: str
+    partition_count: int | None = None
+    replication_factor: int | None = None
+    assignment: tuple[tuple[ReplicaId, ...], ...] = ()
+    configs: Mapping[str, str] = field(default_factory=dict)
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicResponse:
+    error: ErrorCode
+    message: str = ""
+    topic_id: TopicId | None = None
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopicRequest:
+    name: str
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopicResponse:
+    error: ErrorCode
+    message: str = ""
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterTopicRequest:
+    """Change settings of a topic; a value that is absent returns the setting to its default."""
+
+    name: str
+    configs: Mapping[str, str | None]
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterTopicResponse:
+    error: ErrorCode
+    message: str = ""
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectLeaderRequest:
+    topic_partition: TopicPartition
+    election_type: ElectionType
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectLeaderResponse:
+    error: ErrorCode
+    message: str = ""
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitProducerIdRequest:
+    """Ask for a producer id that nobody has had."""
+
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitProducerIdResponse:
+    error: ErrorCode
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClusterRequest:
+    """Ask any broker for what it knows of the cluster; ``topics`` names the topics wanted, absent for all."""
+
+    topics: tuple[str, ...] | None = None
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClusterResponse:
+    """The answering broker's image of the cluster, applied up to ``metadata_offset``; topics that do not exist are left
+    out."""
+
+    error: ErrorCode
+    cluster_id: str = ""
+    controller: CurrentLeader | None = None
+    metadata_offset: Offset | None = None
+    brokers: tuple[BrokerRegistration, ...] = ()
+    topics: tuple[TopicImage, ...] = ()

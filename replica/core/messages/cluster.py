@@ -1,0 +1,109 @@
+"""What brokers and the active controller say to each other.
+
+A controller that is not the active one answers NOT_CONTROLLER with the leader of the metadata log, as far as it knows.
+Sources: KIP-631 (registration, heartbeats), KIP-497 and KIP-903 (AlterPartition).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica.core.messages.leadership import CurrentLeader
+from replica.core.metadata.records import LeaderRecoveryState
+from replica.errors import ErrorCode
+from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistrationRequest:
+    """A broker process introduces itself. ``address`` is where others reach it, ``HOST:PORT``.
+
+    ``previous_broker_epoch`` is the incarnation whose clean stop the data directory remembers; absent after any other
+    end, and on a fresh disk. A registration is repeated under the same ``incarnation_id`` until it is answered.
+    """
+
+    broker_id: ReplicaId
+    cluster_id: str
+    incarnation_id: str
+    address: str
+    rack: str | None = None
+    previous_broker_epoch: BrokerEpoch | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistrationResponse:
+    error: ErrorCode
+    broker_epoch: BrokerEpoch | None = None
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerHeartbeatRequest:
+    """A registered broker is alive and has applied the metadata log below ``metadata_offset``."""
+
+    broker_id: ReplicaId
+    broker_epoch: BrokerEpoch
+    cluster_id: str
+    metadata_offset: Offset
+    want_shut_down: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerHeartbeatResponse:
+    """``should_shut_down`` once a broker that wants to leave leads nothing any more."""
+
+    error: ErrorCode
+    is_fenced: bool = True
+    should_shut_down: bool = False
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrMember:
+    """A replica of a proposed ISR, as the incarnation that the leader has seen fetch; absent where it cannot tell."""
+
+    broker_id: ReplicaId
+    broker_epoch: BrokerEpoch | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartition:
+    """The leader of ``leader_epoch`` wants another ISR. Compare-and-swap on ``partition_epoch``."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: Epoch
+    partition_epoch: PartitionEpoch
+    new_isr: tuple[IsrMember, ...]
+    leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionRequest:
+    broker_id: ReplicaId
+    broker_epoch: BrokerEpoch
+    cluster_id: str
+    partitions: tuple[AlterPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredPartition:
+    """What became of one proposal: with NONE the committed state, otherwise why not."""
+
+    topic_id: TopicId
+    partition: int
+    error: ErrorCode
+    leader_id: ReplicaId | None = None
+    leader_epoch: Epoch | None = None
+    partition_epoch: PartitionEpoch | None = None
+    isr: tuple[ReplicaId, ...] = ()
+    leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionResponse:
+    """``error`` is about the request as a whole (STALE_BROKER_EPOCH, NOT_CONTROLLER); then ``partitions`` is empty."""
+
+    error: ErrorCode
+    partitions: tuple[AlteredPartition, ...] = ()
+    current_leader: CurrentLeader | None = None

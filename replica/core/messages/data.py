@@ -1,0 +1,194 @@
+"""Records in and out: what clients ask of a leader, and how a follower replicates from it.
+
+Sources: Kafka's ``ProduceRequest.json``, ``FetchRequest.json`` and their siblings; KIP-320 (epochs), KIP-903
+(``broker_epoch``), KIP-1166 (``high_watermark`` in Fetch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from replica.core.messages.leadership import CurrentLeader
+from replica.errors import ErrorCode
+from replica.ids import BrokerEpoch, Epoch, EpochEndOffset, Offset, ReplicaId, TopicId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRequest:
+    """Append one record batch. ``records`` is exactly one encoded batch; ``acks`` is -1 (all), 1 or 0."""
+
+    topic_partition: TopicPartition
+    acks: int
+    timeout_ms: int
+    records: bytes
+    cluster_id: str | None = None
+    current_leader_epoch: Epoch | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceResponse:
+    """``base_offset`` is where the batch stands; absent unless ``error`` is NONE and ``acks`` is not 0.
+
+    ``not_appended`` is true where the error was found before the append: the write definitely did not happen.
+    """
+
+    error: ErrorCode
+    not_appended: bool = False
+    base_offset: Offset | None = None
+    leader_epoch: Epoch | None = None
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchPartition:
+    """Read one log from ``fetch_offset``. From a replica, the offset is also its acknowledgement of everything below.
+
+    ``last_fetched_epoch`` is the epoch of the record just below; ``log_start_offset`` is the fetching replica's own.
+    ``high_watermark`` is what the asker already knows: the leader answers at once if its own is larger; absent turns
+    that off. ``topic_id`` is absent where the topic is known by name only. ``max_bytes`` bounds this log's share.
+    """
+
+    topic_partition: TopicPartition
+    topic_id: TopicId | None = None
+    fetch_offset: Offset
+    current_leader_epoch: Epoch | None = None
+    last_fetched_epoch: Epoch | None = None
+    log_start_offset: Offset | None = None
+    high_watermark: Offset | None = None
+    max_bytes: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """Read one or several logs, each named once, waiting up to ``max_wait_ms`` for ``min_bytes`` in all of them.
+
+    ``replica_id`` is absent for a consumer; ``broker_epoch`` is the fetching broker's incarnation, absent in a quorum.
+    A quorum log is fetched alone. ``max_bytes`` bounds the sum; at least one whole batch is always returned.
+    """
+
+    partitions: tuple[FetchPartition, ...]
+    replica_id: ReplicaId | None = None
+    replica_directory_id: str | None = None
+    broker_epoch: BrokerEpoch | None = None
+    cluster_id: str | None = None
+    max_wait_ms: int = 0
+    min_bytes: int = 1
+    max_bytes: int = 10 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedPartition:
+    """Whole batches of one log, back to back, from the one that holds ``fetch_offset``; or where the logs part.
+
+    ``high_watermark`` is absent while the leader does not know it. ``diverging_epoch`` comes without records.
+    ``preferred_read_replica`` names an in-sync follower that the consumer should rather ask (KIP-392).
+    """
+
+    topic_partition: TopicPartition
+    error: ErrorCode
+    high_watermark: Offset | None = None
+    log_start_offset: Offset | None = None
+    diverging_epoch: EpochEndOffset | None = None
+    current_leader: CurrentLeader | None = None
+    preferred_read_replica: ReplicaId | None = None
+    records: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResponse:
+    """One answer for each log that was asked for, in the same order. ``error`` is about the request as a whole.
+
+    With an ``error``, ``partitions`` is empty.
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    partitions: tuple[FetchedPartition, ...] = ()
+
+    def answer_for(self, topic_partition: TopicPartition) -> FetchedPartition:
+        """What this answer says of one log that was asked for: an error of the whole request is one of each log.
+
+        UNKNOWN_SERVER_ERROR for a log that the answering side has forgotten.
+        """
+        if self.error is not ErrorCode.NONE:
+            return FetchedPartition(topic_partition=topic_partition, error=self.error)
+        for part in self.partitions:
+            if part.topic_partition == topic_partition:
+                return part
+        return FetchedPartition(topic_partition=topic_partition, error=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def with_records(self, records: Mapping[TopicPartition, bytes]) -> FetchResponse:
+        """This answer with what was read for it, log by log."""
+        return replace(
+            self,
+            partitions=tuple(
+                replace(part, records=records[part.topic_partition]) if part.topic_partition in records else part
+                for part in self.partitions
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetForLeaderEpochRequest:
+    """Ask where ``leader_epoch`` ends in the leader's log. ``replica_id`` is absent for a consumer."""
+
+    topic_partition: TopicPartition
+    leader_epoch: Epoch
+    replica_id: ReplicaId | None = None
+    cluster_id: str | None = None
+    current_leader_epoch: Epoch | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetForLeaderEpochResponse:
+    """``answer`` is absent where the epoch is undefined for this log (Kafka's ``(-1, -1)``), with error NONE."""
+
+    error: ErrorCode
+    answer: EpochEndOffset | None = None
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsRequest:
+    """Ask for the log start offset, the end of what may be read, or the first record that is not older than a time.
+
+    ``timestamp_ms`` (milliseconds since 1970), when given, takes the place of ``latest``.
+    """
+
+    topic_partition: TopicPartition
+    latest: bool = False
+    timestamp_ms: int | None = None
+    replica_id: ReplicaId | None = None
+    cluster_id: str | None = None
+    current_leader_epoch: Epoch | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsResponse:
+    """``latest`` is the high watermark for a consumer and the log end offset for a replica.
+
+    OFFSET_NOT_AVAILABLE while a new leader does not know its high watermark (KIP-207).
+    """
+
+    error: ErrorCode
+    offset: Offset | None = None
+    leader_epoch: Epoch | None = None
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsRequest:
+    """Ask the leader to forget everything below ``offset``, which may be at most its high watermark."""
+
+    topic_partition: TopicPartition
+    offset: Offset
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsResponse:
+    """``log_start_offset`` is where the leader's log begins now."""
+
+    error: ErrorCode
+    log_start_offset: Offset | None = None
+    current_leader: CurrentLeader | None = None

@@ -1,0 +1,59 @@
+"""Looking into any replica, leading or not: its own state and its whole log. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from replica.core.messages.leadership import CurrentLeader
+from replica.errors import ErrorCode
+from replica.ids import EpochEntry, Offset, ReplicaId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeReplicaRequest:
+    """Ask any replica, leading or not, for its own state of one log."""
+
+    topic_partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeReplicaResponse:
+    """One replica's own state. ``role`` is the lower-case name of the quorum role; ``epochs`` the whole epoch cache."""
+
+    error: ErrorCode
+    replica_id: ReplicaId | None = None
+    directory_id: str = ""
+    cluster_id: str = ""
+    role: str = ""
+    leader: CurrentLeader | None = None
+    log_start_offset: Offset | None = None
+    high_watermark: Offset | None = None
+    flushed_end_offset: Offset | None = None
+    log_end_offset: Offset | None = None
+    epochs: tuple[EpochEntry, ...] = ()
+    addresses: Mapping[ReplicaId, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpLogRequest:
+    """Read any replica's own log from ``offset``, committed or not: for the convergence check, never for consumers."""
+
+    topic_partition: TopicPartition
+    offset: Offset
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpLogResponse:
+    """Whole batches from ``offset``; empty records at ``log_end_offset`` end the dump."""
+
+    error: ErrorCode
+    records: bytes = b""
+    high_watermark: Offset | None = None
+    log_end_offset: Offset | None = None
+
+    def with_records(self, records: Mapping[TopicPartition, bytes]) -> DumpLogResponse:
+        """This answer with what was read for it, from the one log that was asked for."""
+        assert len(records) == 1, sorted(records)
+        return replace(self, records=b"".join(records.values()))

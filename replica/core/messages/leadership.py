@@ -1,0 +1,15 @@
+"""Who leads: what almost every answer says beside its error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica.ids import Epoch, ReplicaId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentLeader:
+    """Who leads, as far as the answering replica knows; ``leader_id`` is absent while nobody is known to."""
+
+    leader_id: ReplicaId | None
+    leader_epoch: Epoch

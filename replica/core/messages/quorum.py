@@ -1,0 +1,100 @@
+"""How the voters of a quorum log choose a leader and learn of it. Sources: KIP-595, KIP-853, KIP-996."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica.core.messages.leadership import CurrentLeader
+from replica.errors import ErrorCode
+from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteRequest:
+    """Ask for a vote in ``candidate_epoch``; with ``pre_vote``, ask only whether it would be worth asking.
+
+    ``last_offset`` is the candidate's log end offset (exclusive; Kafka's name for it), ``last_offset_epoch`` the epoch
+    of its last record (0 for an empty log). ``voter_directory_id``, when given, must be the asked replica's own.
+    """
+
+    topic_partition: TopicPartition
+    candidate_id: ReplicaId
+    candidate_epoch: Epoch
+    last_offset_epoch: int
+    last_offset: int
+    pre_vote: bool
+    cluster_id: str | None = None
+    candidate_directory_id: str | None = None
+    voter_id: ReplicaId | None = None
+    voter_directory_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteResponse:
+    """The voter's verdict, and what it knows of the leadership in its own epoch."""
+
+    error: ErrorCode
+    vote_granted: bool = False
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochRequest:
+    """A new leader makes itself known."""
+
+    topic_partition: TopicPartition
+    leader_id: ReplicaId
+    leader_epoch: Epoch
+    cluster_id: str | None = None
+    voter_id: ReplicaId | None = None
+    voter_directory_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochResponse:
+    error: ErrorCode
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochRequest:
+    """A leader resigns and names who should follow it, best log first."""
+
+    topic_partition: TopicPartition
+    leader_id: ReplicaId
+    leader_epoch: Epoch
+    preferred_candidates: tuple[ReplicaId, ...]
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochResponse:
+    error: ErrorCode
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeQuorumRequest:
+    topic_partition: TopicPartition
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumReplicaState:
+    """A voter or observer as its leader sees it. Times are milliseconds before the answer; absent = never."""
+
+    replica_id: ReplicaId
+    log_end_offset: Offset | None
+    last_fetch_ms_ago: int | None = None
+    last_caught_up_ms_ago: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeQuorumResponse:
+    """The leader's view of its quorum; NOT_LEADER_OR_FOLLOWER (with ``current_leader``) from anyone else."""
+
+    error: ErrorCode
+    current_leader: CurrentLeader | None = None
+    high_watermark: Offset | None = None
+    current_voters: tuple[QuorumReplicaState, ...] = ()
+    observers: tuple[QuorumReplicaState, ...] = ()

@@ -1,0 +1,5 @@
+"""What the cluster has decided, and how it is written down.
+
+Read in this order: ``records`` (one class per decision), ``image`` (their sum), ``configs`` (what a topic can be told),
+``encoding`` (records as bytes in the metadata log).
+"""

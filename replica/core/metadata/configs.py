@@ -1,0 +1,121 @@
+"""What a topic can be told: its settings with Kafka's names, their defaults, and how they are read from text.
+
+Owns names, defaults and bounds. On the way in every setting is text, as an operator writes it and as the metadata log
+keeps it; ``topic_config`` reads a topic's settings into one value. Knows nothing of topics or of who may change them.
+
+Source: Kafka's ``TopicConfig``, ``LogConfig``; KIP-966 for the effective minimum of the ISR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from replica.core.config import ControllerConfig
+
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+NO_LIMIT = -1
+"""How text says that there is no limit; as a value that is an absent one."""
+
+
+class InvalidTopicConfigError(ValueError):
+    """A setting that no topic can have; the message names the setting, the value and what it may be."""
+
+
+class TopicSetting(StrEnum):
+    """The name of a setting."""
+
+    MIN_INSYNC_REPLICAS = "min.insync.replicas"
+    UNCLEAN_LEADER_ELECTION_ENABLE = "unclean.leader.election.enable"
+    RETENTION_MS = "retention.ms"
+    RETENTION_BYTES = "retention.bytes"
+    MAX_MESSAGE_BYTES = "max.message.bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """The settings of one topic. An absent limit does not count."""
+
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+    retention_ms: int | None = 604_800_000
+    retention_bytes: int | None = None
+    max_message_bytes: int = 1_048_588
+
+    def effective_min_isr(self, replication_factor: int) -> int:
+        """How many replicas must be in sync for anything to be committed: never more than there are (KIP-966)."""
+        assert replication_factor > 0, replication_factor
+        return min(self.min_insync_replicas, replication_factor)
+
+
+DEFAULTS = TopicConfig()
+"""What holds for a topic that was told nothing."""
+
+
+def cluster_defaults(config: ControllerConfig) -> TopicConfig:
+    """What a controller takes where a new topic was told nothing."""
+    return TopicConfig(
+        min_insync_replicas=config.min_insync_replicas,
+        unclean_leader_election_enable=config.unclean_leader_election_enable,
+    )
+
+
+def topic_config(overrides: Mapping[str, str], defaults: TopicConfig = DEFAULTS) -> TopicConfig:
+    """Read the settings in which a topic differs from ``defaults``. Raises InvalidTopicConfigError."""
+    check_names(overrides)
+    return TopicConfig(
+        min_insync_replicas=_integer(
+            overrides, TopicSetting.MIN_INSYNC_REPLICAS, defaults.min_insync_replicas, minimum=1, maximum=INT_MAX
+        ),
+        unclean_leader_election_enable=_flag(
+            overrides, TopicSetting.UNCLEAN_LEADER_ELECTION_ENABLE, defaults.unclean_leader_election_enable
+        ),
+        retention_ms=_limit(overrides, TopicSetting.RETENTION_MS, defaults.retention_ms),
+        retention_bytes=_limit(overrides, TopicSetting.RETENTION_BYTES, defaults.retention_bytes),
+        max_message_bytes=_integer(
+            overrides, TopicSetting.MAX_MESSAGE_BYTES, defaults.max_message_bytes, minimum=0, maximum=INT_MAX
+        ),
+    )
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise InvalidTopicConfigError unless all are names of settings."""
+    known = tuple(setting.value for setting in TopicSetting)
+    for name in names:
+        if name not in known:
+            raise InvalidTopicConfigError(f"{name} is not a setting of a topic; there are {', '.join(known)}")
+
+
+def _limit(overrides: Mapping[str, str], setting: TopicSetting, default: int | None) -> int | None:
+    value = _integer(overrides, setting, NO_LIMIT if default is None else default, minimum=NO_LIMIT, maximum=LONG_MAX)
+    return None if value == NO_LIMIT else value
+
+
+def _integer(overrides: Mapping[str, str], setting: TopicSetting, default: int, *, minimum: int, maximum: int) -> int:
+    text = overrides.get(setting)
+    if text is None:
+        return default
+    digits = text.strip().removeprefix("-")
+    # The length first: there is no need to work out the value of a megabyte of digits.
+    if digits.isascii() and digits.isdigit() and len(digits) <= len(str(LONG_MAX)):
+        value = int(text)
+        if minimum <= value <= maximum:
+            return value
+    raise InvalidTopicConfigError(f"{setting} is {_shown(text)}; it must be a number from {minimum} to {maximum}")
+
+
+def _flag(overrides: Mapping[str, str], setting: TopicSetting, default: bool) -> bool:
+    match overrides.get(setting):
+        case None:
+            return default
+        case text if text.strip().lower() in ("true", "false"):
+            return text.strip().lower() == "true"
+        case text:
+            raise InvalidTopicConfigError(f"{setting} is {_shown(text)}; it must be true or false")
+
+
+def _shown(text: str) -> str:
+    """As much of a value as an error message repeats."""
+    return repr(text if len(text) <= 80 else f"{text[:80]}...")

@@ -1,0 +1,234 @@
+"""Metadata records as bytes: one JSON object per record, and one record batch per decision.
+
+``{"type":"TOPIC","version":0,"name":"orders","topic_id":7}``: compact, ASCII, the fields in the order of the record's
+class, so that equal records are equal bytes. A decision is one batch, since a batch is what the log keeps or loses as a
+whole. What does not decode is never guessed at: a metadata log that nobody understands stops whoever reads it.
+
+Source: Kafka's ``MetadataRecordSerde``, with JSON in the place of the generated formats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from replica.core.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    LeaderRecoveryState,
+    MetadataRecord,
+    PartitionRecord,
+    PartitionRegistration,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
+from replica.records import RecordBatch, decode_records, encode_batch
+
+VERSION = 0
+"""The only version of every record so far."""
+
+
+class CorruptMetadataRecordError(ValueError):
+    """Bytes that are not a metadata record; the message names what is wrong with them."""
+
+
+class _Fields:
+    """The fields of one JSON object, each read once and with the type that it must have."""
+
+    def __init__(self, what: str, values: Mapping[str, Any]) -> None:
+        self._what = what
+        self._values = dict(values)
+
+    def integer(self, name: str) -> int:
+        value = self._take(name)
+        if type(value) is not int or value < 0:
+            raise self._wrong(name, value, "a number from 0 up")
+        return value
+
+    def optional_integer(self, name: str) -> int | None:
+        return None if self._is_null(name) else self.integer(name)
+
+    def text(self, name: str) -> str:
+        value = self._take(name)
+        if not isinstance(value, str):
+            raise self._wrong(name, value, "text")
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        return None if self._is_null(name) else self.text(name)
+
+    def flag(self, name: str) -> bool:
+        value = self._take(name)
+        if not isinstance(value, bool):
+            raise self._wrong(name, value, "true or false")
+        return value
+
+    def replica_id(self, name: str) -> ReplicaId:
+        return ReplicaId(self.integer(name))
+
+    def optional_replica_id(self, name: str) -> ReplicaId | None:
+        value = self.optional_integer(name)
+        return None if value is None else ReplicaId(value)
+
+    def replica_ids(self, name: str) -> tuple[ReplicaId, ...]:
+        value = self._take(name)
+        if not isinstance(value, list) or any(type(item) is not int or item < 0 for item in value):
+            raise self._wrong(name, value, "a list of replica ids")
+        return tuple(ReplicaId(item) for item in value)
+
+    def recovery_state(self, name: str) -> LeaderRecoveryState:
+        value = self._take(name)
+        try:
+            return LeaderRecoveryState(value)
+        except ValueError:
+            raise self._wrong(name, value, " or ".join(LeaderRecoveryState)) from None
+
+    def fields(self, name: str) -> _Fields:
+        value = self._take(name)
+        if not isinstance(value, dict):
+            raise self._wrong(name, value, "an object")
+        return _Fields(f"{self._what}.{name}", value)
+
+    def check_all_read(self) -> None:
+        """Raise if anything is left: a field that is ignored is a decision that is ignored."""
+        if self._values:
+            raise CorruptMetadataRecordError(f"{self._what} has unknown fields: {', '.join(self._values)}")
+
+    def _is_null(self, name: str) -> bool:
+        """Tell whether a field is there and null; then it is read."""
+        if name not in self._values or self._values[name] is not None:
+            return False
+        del self._values[name]
+        return True
+
+    def _take(self, name: str) -> Any:
+        if name not in self._values:
+            raise CorruptMetadataRecordError(f"{self._what} has no field {name}")
+        return self._values.pop(name)
+
+    def _wrong(self, name: str, value: Any, expected: str) -> CorruptMetadataRecordError:
+        return CorruptMetadataRecordError(f"{self._what} has {name} {value!r:.80}; it must be {expected}")
+
+
+def encode_record(record: MetadataRecord) -> bytes:
+    """Encode one record."""
+    named = {"type": _NAMES[type(record)], "version": VERSION, **asdict(record)}
+    return json.dumps(named, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def decode_record(data: bytes) -> MetadataRecord:
+    """Decode one record. Raises CorruptMetadataRecordError, which names what is unknown, missing or wrong."""
+    try:
+        values = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CorruptMetadataRecordError(f"not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise CorruptMetadataRecordError(f"a record is a JSON object, this is {values!r:.80}")
+    name = _Fields("a record", {"type": values.pop("type")} if "type" in values else {}).text("type")
+    if name not in _DECODERS:
+        raise CorruptMetadataRecordError(f"unknown record type {name!r:.80}")
+    fields = _Fields(name, values)
+    version = fields.integer("version")
+    if version != VERSION:
+        raise CorruptMetadataRecordError(f"{name} has version {version}; only version {VERSION} is known")
+    record = _DECODERS[name](fields)
+    fields.check_all_read()
+    return record
+
+
+def metadata_batch(records: Sequence[MetadataRecord], base_offset: Offset, leader_epoch: Epoch) -> RecordBatch:
+    """Encode one decision, one record or more, as one batch: all of it is kept, or nothing."""
+    return encode_batch(
+        [encode_record(record) for record in records], base_offset=base_offset, leader_epoch=leader_epoch
+    )
+
+
+def records_of(batch: RecordBatch) -> tuple[MetadataRecord, ...]:
+    """Decode the records of one batch. Raises CorruptRecordError for the batch, CorruptMetadataRecordError for them."""
+    return tuple(decode_record(record.value or b"") for record in decode_records(batch))
+
+
+# --- the types of records -------------------------------------------------------------------------------------------
+
+
+def _register_broker(fields: _Fields) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=fields.replica_id("broker_id"),
+        broker_epoch=BrokerEpoch(fields.integer("broker_epoch")),
+        incarnation_id=fields.text("incarnation_id"),
+        address=fields.text("address"),
+        rack=fields.optional_text("rack"),
+    )
+
+
+def _broker_registration_change(fields: _Fields) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(
+        broker_id=fields.replica_id("broker_id"),
+        broker_epoch=BrokerEpoch(fields.integer("broker_epoch")),
+        fenced=fields.flag("fenced"),
+        in_controlled_shutdown=fields.flag("in_controlled_shutdown"),
+    )
+
+
+def _topic(fields: _Fields) -> TopicRecord:
+    return TopicRecord(name=fields.text("name"), topic_id=TopicId(fields.integer("topic_id")))
+
+
+def _partition(fields: _Fields) -> PartitionRecord:
+    nested = fields.fields("registration")
+    registration = PartitionRegistration(
+        replicas=nested.replica_ids("replicas"),
+        isr=nested.replica_ids("isr"),
+        elr=nested.replica_ids("elr"),
+        last_known_leader=nested.optional_replica_id("last_known_leader"),
+        leader_id=nested.optional_replica_id("leader_id"),
+        leader_epoch=Epoch(nested.integer("leader_epoch")),
+        partition_epoch=PartitionEpoch(nested.integer("partition_epoch")),
+        leader_recovery_state=nested.recovery_state("leader_recovery_state"),
+    )
+    nested.check_all_read()
+    return PartitionRecord(
+        topic_id=TopicId(fields.integer("topic_id")), partition=fields.integer("partition"), registration=registration
+    )
+
+
+def _remove_topic(fields: _Fields) -> RemoveTopicRecord:
+    return RemoveTopicRecord(topic_id=TopicId(fields.integer("topic_id")))
+
+
+def _config(fields: _Fields) -> ConfigRecord:
+    return ConfigRecord(
+        topic_id=TopicId(fields.integer("topic_id")),
+        name=fields.text("name"),
+        value=fields.optional_text("value"),
+    )
+
+
+def _producer_ids(fields: _Fields) -> ProducerIdsRecord:
+    return ProducerIdsRecord(next_producer_id=fields.integer("next_producer_id"))
+
+
+_NAMES: Mapping[type[MetadataRecord], str] = {
+    RegisterBrokerRecord: "REGISTER_BROKER",
+    BrokerRegistrationChangeRecord: "BROKER_REGISTRATION_CHANGE",
+    TopicRecord: "TOPIC",
+    PartitionRecord: "PARTITION",
+    RemoveTopicRecord: "REMOVE_TOPIC",
+    ConfigRecord: "CONFIG",
+    ProducerIdsRecord: "PRODUCER_IDS",
+}
+
+_DECODERS: Mapping[str, Callable[[_Fields], MetadataRecord]] = {
+    "REGISTER_BROKER": _register_broker,
+    "BROKER_REGISTRATION_CHANGE": _broker_registration_change,
+    "TOPIC": _topic,
+    "PARTITION": _partition,
+    "REMOVE_TOPIC": _remove_topic,
+    "CONFIG": _config,
+    "PRODUCER_IDS": _producer_ids,
+}

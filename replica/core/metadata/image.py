@@ -1,0 +1,148 @@
+"""What the metadata log says in sum: the fold of its records, as an immutable value.
+
+Brokers hold the image of what is committed and act upon it; the active controller holds one that is ahead by its own
+records that are not committed yet, and throws it away when it loses its leadership. Applying a record returns a new
+image and shares what has not changed.
+
+Source: Kafka ``MetadataImage``, ``ClusterImage``, ``TopicsImage``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from replica.core.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    MetadataRecord,
+    PartitionRecord,
+    PartitionRegistration,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from replica.ids import BrokerEpoch, ReplicaId, TopicId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """One broker as it last registered. Only an *active* one may join an ISR or be elected."""
+
+    broker_id: ReplicaId
+    broker_epoch: BrokerEpoch
+    incarnation_id: str
+    address: str
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is alive, has caught up, and does not want to leave."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicImage:
+    """A topic: its partitions by number, and the settings in which it differs from the defaults."""
+
+    name: str
+    topic_id: TopicId
+    partitions: Mapping[int, PartitionRegistration] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataImage:
+    """Brokers by id, topics by name, and what has been given away for good."""
+
+    brokers: Mapping[ReplicaId, BrokerRegistration] = field(default_factory=dict)
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    topic_names: Mapping[TopicId, str] = field(default_factory=dict)
+    next_producer_id: int = 0
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
+        """The registration of one partition; absent where there is none."""
+        topic = self.topics.get(topic_partition.topic)
+        return None if topic is None else topic.partitions.get(topic_partition.partition)
+
+    def topic_id(self, topic: str) -> TopicId | None:
+        """The id of the topic that has this name now."""
+        found = self.topics.get(topic)
+        return None if found is None else found.topic_id
+
+    def partitions(self) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
+        """Every partition, topic by topic in the order of their creation."""
+        for topic in self.topics.values():
+            for number, registration in topic.partitions.items():
+                yield TopicPartition(topic.name, number), registration
+
+    def apply_all(self, records: Iterable[MetadataRecord]) -> MetadataImage:
+        """The image after all these records."""
+        image = self
+        for record in records:
+            image = image.apply(record)
+        return image
+
+    def apply(self, record: MetadataRecord) -> MetadataImage:
+        """The image after one more record. A record about what does not exist is our own mistake: AssertionError."""
+        match record:
+            case RegisterBrokerRecord():
+                return self._with_broker(
+                    BrokerRegistration(
+                        broker_id=record.broker_id,
+                        broker_epoch=record.broker_epoch,
+                        incarnation_id=record.incarnation_id,
+                        address=record.address,
+                        rack=record.rack,
+                        fenced=True,
+                        in_controlled_shutdown=False,
+                    )
+                )
+            case BrokerRegistrationChangeRecord():
+                registered = self.brokers[record.broker_id]
+                assert registered.broker_epoch == record.broker_epoch, (registered, record)
+                return self._with_broker(
+                    replace(registered, fenced=record.fenced, in_controlled_shutdown=record.in_controlled_shutdown)
+                )
+            case TopicRecord(name=name, topic_id=topic_id):
+                assert name not in self.topics, record
+                return replace(
+                    self,
+                    topics={**self.topics, name: TopicImage(name=name, topic_id=topic_id)},
+                    topic_names={**self.topic_names, topic_id: name},
+                )
+            case PartitionRecord(topic_id=topic_id):
+                topic = self._topic(topic_id)
+                partitions = {**topic.partitions, record.partition: record.registration}
+                return self._with_topic(replace(topic, partitions=partitions))
+            case RemoveTopicRecord(topic_id=topic_id):
+                name = self.topic_names[topic_id]
+                return replace(
+                    self,
+                    topics={other: topic for other, topic in self.topics.items() if other != name},
+                    topic_names={other: known for other, known in self.topic_names.items() if other != topic_id},
+                )
+            case ConfigRecord(topic_id=topic_id):
+                topic = self._topic(topic_id)
+                configs = {key: value for key, value in topic.configs.items() if key != record.name}
+                if record.value is not None:
+                    configs[record.name] = record.value
+                return self._with_topic(replace(topic, configs=configs))
+            case ProducerIdsRecord(next_producer_id=next_producer_id):
+                assert next_producer_id >= self.next_producer_id, (next_producer_id, self.next_producer_id)
+                return replace(self, next_producer_id=next_producer_id)
+            case _:
+                assert_never(record)
+
+    def _topic(self, topic_id: TopicId) -> TopicImage:
+        return self.topics[self.topic_names[topic_id]]
+
+    def _with_broker(self, broker: BrokerRegistration) -> MetadataImage:
+        return replace(self, brokers={**self.brokers, broker.broker_id: broker})
+
+    def _with_topic(self, topic: TopicImage) -> MetadataImage:
+        return replace(self, topics={**self.topics, topic.name: topic})

@@ -1,0 +1,112 @@
+"""What the controller writes into the metadata log, one frozen class per record, with Kafka's names.
+
+A record says what is now, not what changed: replaying one twice changes nothing, and a partition's record holds the
+whole registration. Epochs are written out, never computed while replaying. Knows nothing of bytes (``encoding``).
+
+Source: Kafka ``metadata/src/main/resources/common/metadata``; KIP-631, KIP-966.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, TopicId
+
+
+class LeaderRecoveryState(StrEnum):
+    """Whether a partition's leader was elected uncleanly and has not yet said that it has recovered from that."""
+
+    RECOVERED = "RECOVERED"
+    RECOVERING = "RECOVERING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBrokerRecord:
+    """A broker process has registered. It stays fenced until it has caught up with the metadata log."""
+
+    broker_id: ReplicaId
+    broker_epoch: BrokerEpoch
+    incarnation_id: str
+    address: str
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistrationChangeRecord:
+    """A registered broker is fenced, unfenced, or shutting down by its own wish."""
+
+    broker_id: ReplicaId
+    broker_epoch: BrokerEpoch
+    fenced: bool
+    in_controlled_shutdown: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRecord:
+    """A topic exists from here on; its partitions follow in the same batch."""
+
+    name: str
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRegistration:
+    """All that the cluster has decided about one partition.
+
+    ``replicas`` is the assignment, preferred leader first. ``isr`` and ``elr`` (eligible leader replicas, KIP-966) have
+    no member in common; ``last_known_leader`` is who led last, kept while the ISR is empty. ``leader_id`` is absent
+    while nobody leads.
+    """
+
+    replicas: tuple[ReplicaId, ...]
+    isr: tuple[ReplicaId, ...]
+    elr: tuple[ReplicaId, ...] = ()
+    last_known_leader: ReplicaId | None = None
+    leader_id: ReplicaId | None
+    leader_epoch: Epoch
+    partition_epoch: PartitionEpoch
+    leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRecord:
+    """The registration of one partition, new or changed."""
+
+    topic_id: TopicId
+    partition: int
+    registration: PartitionRegistration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveTopicRecord:
+    """The topic and all its partitions are gone."""
+
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRecord:
+    """One setting of a topic; ``value`` is absent where the default holds again."""
+
+    topic_id: TopicId
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdsRecord:
+    """Every producer id below ``next_producer_id`` may have been given away."""
+
+    next_producer_id: int
+
+
+MetadataRecord = (
+    RegisterBrokerRecord
+    | BrokerRegistrationChangeRecord
+    | TopicRecord
+    | PartitionRecord
+    | RemoveTopicRecord
+    | ConfigRecord
+    | ProducerIdsRecord
+)

@@ -1,0 +1,15 @@
+"""One partition kept by its in-sync replicas, under leaders that the controller appoints.
+
+Read in this order: ``roles`` (what a replica can be), ``state`` (all that one replica knows), ``transitions`` (how
+metadata ends a role and begins the next), ``producing`` (a record's way in) and ``producer_state`` (the same record a
+second time), ``fetching`` (its way out), ``watermark`` and ``isr`` (when it is committed, and who must hold it),
+``following`` (a follower's work), ``fencing`` (who is turned away), ``inspecting`` (questions, and what may be
+forgotten), ``invariants`` (what must hold after every call), ``partition`` (calls in, effects out).
+"""
+
+from __future__ import annotations
+
+from replica.core.partition.fetching import Read
+from replica.core.partition.partition import Partition
+
+__all__ = ["Partition", "Read"]

@@ -1,0 +1,131 @@
+"""Serving a fetch: fence it, find divergence, believe its offset, and only then say what may be read.
+
+A follower's fetch offset is its acknowledgement, so the order matters: a fenced, diverged or misplaced follower
+acknowledges nothing (KAFKA-13141), and a valid offset moves the high watermark first, so that the answer carries the
+new one. The broker puts the answers of many partitions together and waits where there is nothing to say yet; whether
+there is, it asks again with ``look``, which changes nothing.
+
+Source: Kafka ``Partition.fetchRecords``, ``Partition.readRecords``, ``DelayedFetch``; KIP-392, KIP-1166.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica.core.effects import LogRange
+from replica.core.messages import FetchedPartition, FetchPartition
+from replica.core.partition import fencing
+from replica.core.partition.isr import maybe_expand_isr, note_fetch
+from replica.core.partition.state import PartitionState
+from replica.core.partition.watermark import maybe_advance_high_watermark
+from replica.errors import ErrorCode
+from replica.ids import BrokerEpoch, EpochEndOffset, Offset, ReplicaId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What a fetch of one partition would get now: the answer without its records, and where those are.
+
+    ``range`` is absent where there is nothing to read, and ``bytes`` is then 0; of old batches, whose sizes are not
+    remembered, it counts too few. ``is_final`` where waiting for records would be wrong: there is an error, or
+    something to say that the asker does not know.
+    """
+
+    answer: FetchedPartition
+    range: LogRange | None
+    is_final: bool
+    bytes: int
+
+
+def fetch(
+    p: PartitionState,
+    part: FetchPartition,
+    *,
+    replica_id: ReplicaId | None,
+    broker_epoch: BrokerEpoch | None,
+    now_ms: int,
+) -> Read:
+    """Take a fetch for what it is, a replica's acknowledgement too, and tell what it would get now."""
+    found = (
+        fencing.fetch_error(p, part, replica_id)
+        or fencing.incarnation_error(p, replica_id, broker_epoch)
+        or _compare(p, part)
+    )
+    if isinstance(found, ErrorCode):
+        return _refused(p, found)
+    if replica_id is not None and p.rules.fetch_acknowledges(diverged=found is not None):
+        note_fetch(p, replica_id, part, broker_epoch, now_ms)
+        maybe_expand_isr(p, replica_id)
+        maybe_advance_high_watermark(p, now_ms)
+    return _read(p, part, replica_id, found)
+
+
+def look(p: PartitionState, part: FetchPartition, *, replica_id: ReplicaId | None) -> Read:
+    """Tell what a fetch that was taken before would get now. Its sender's progress is not noted again."""
+    found = fencing.fetch_error(p, part, replica_id) or _compare(p, part)
+    return _refused(p, found) if isinstance(found, ErrorCode) else _read(p, part, replica_id, found)
+
+
+def _compare(p: PartitionState, part: FetchPartition) -> EpochEndOffset | ErrorCode | None:
+    """Find where the asker's log leaves this one; absent where it does not, or does not say what it holds."""
+    if part.last_fetched_epoch is not None:
+        end = p.rules.partition_epoch_end(
+            epochs=p.log.epochs, epoch=part.last_fetched_epoch, log_end_offset=p.log.log_end_offset
+        )
+        if end is None or p.rules.is_below_log_start(
+            fetch_offset=part.fetch_offset, log_start_offset=p.log.log_start_offset
+        ):
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if p.rules.has_diverged(end=end, fetch_offset=part.fetch_offset, last_fetched_epoch=part.last_fetched_epoch):
+            return end
+    if not p.log.log_start_offset <= part.fetch_offset <= p.log.log_end_offset:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    return None
+
+
+def _refused(p: PartitionState, error: ErrorCode) -> Read:
+    answer = FetchedPartition(topic_partition=p.topic_partition, error=error, current_leader=p.current_leader)
+    return Read(answer=answer, range=None, is_final=True, bytes=0)
+
+
+def _read(
+    p: PartitionState, part: FetchPartition, replica_id: ReplicaId | None, diverging_epoch: EpochEndOffset | None
+) -> Read:
+    """Tell what is there between the fetch offset and what this reader may read, or where the logs part."""
+    answer = FetchedPartition(
+        topic_partition=p.topic_partition,
+        error=ErrorCode.NONE,
+        high_watermark=p.high_watermark,
+        log_start_offset=p.log.log_start_offset,
+        diverging_epoch=diverging_epoch,
+        current_leader=p.current_leader,
+    )
+    bound = _bound(p, replica_id)
+    if diverging_epoch is not None or part.fetch_offset >= bound:
+        is_final = diverging_epoch is not None or _tells_high_watermark(p, part)
+        return Read(answer=answer, range=None, is_final=is_final, bytes=0)
+    wanted = LogRange(
+        topic_partition=p.topic_partition,
+        start_offset=part.fetch_offset,
+        end_offset=bound,
+        max_bytes=min(part.max_bytes, p.config.fetch_max_bytes),
+    )
+    return Read(
+        answer=answer,
+        range=wanted,
+        is_final=_tells_high_watermark(p, part),
+        bytes=p.log.count_bytes(part.fetch_offset, bound),
+    )
+
+
+def _bound(p: PartitionState, replica_id: ReplicaId | None) -> Offset:
+    """Name the offset up to which this reader may read: a replica to the log's end, a consumer as the rules say."""
+    if replica_id is not None:
+        return p.log.log_end_offset
+    bound = p.rules.consumer_read_bound(high_watermark=p.high_watermark, log_end_offset=p.log.log_end_offset)
+    return p.log.log_start_offset if bound is None else bound
+
+
+def _tells_high_watermark(p: PartitionState, part: FetchPartition) -> bool:
+    """Decide whether the asker is behind in what is committed and wants to know (KIP-1166)."""
+    return part.high_watermark is not None and p.high_watermark > part.high_watermark

@@ -1,0 +1,119 @@
+"""The way of a record into the log: checked, stamped, appended, and acknowledged when the protocol says so.
+
+Everything that can refuse a batch refuses it before anything is appended, and says so (``not_appended``), so that the
+client knows that a retry cannot duplicate it. Once appended, an ``acks=all`` write is answered when it is committed;
+any other end of the wait (time is up, leadership lost) leaves its outcome unknown. A batch that an idempotent producer
+sends again is not appended again: it is answered, or waits, as the first time.
+
+Source: Kafka ``ReplicaManager.appendRecords``, ``Partition.appendRecordsToLeader``, ``DelayedProduce``; order of checks
+as there.
+"""
+
+from __future__ import annotations
+
+from replica.core.messages import ProduceRequest, ProduceResponse
+from replica.core.partition.fencing import leader_request_error
+from replica.core.partition.producer_state import Duplicate
+from replica.core.partition.state import ParkedProduce, PartitionState
+from replica.core.partition.watermark import acknowledge, acknowledge_committed, maybe_advance_high_watermark
+from replica.errors import ErrorCode
+from replica.ids import CallId, Offset
+from replica.records import CorruptRecordError, RecordBatch, parse_batches
+
+ACKS_ALL = -1
+ACKS_NONE = 0
+ACKS_LEADER = 1
+
+
+def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_ms: int) -> None:
+    """Append the request's one batch and answer, at once or when it is committed."""
+    checked = _admission_error(p, request) or _checked_batch(p, request, now_ms)
+    if isinstance(checked, ErrorCode):
+        _refuse(p, call_id, checked)
+        return
+    if isinstance(checked, RecordBatch):
+        batch = checked.stamped(base_offset=p.log.log_end_offset, leader_epoch=p.leader_epoch)
+        p.append(batch)
+        maybe_advance_high_watermark(p, now_ms)
+        base_offset, end_offset = batch.base_offset, batch.end_offset
+    else:
+        base_offset, end_offset = checked.base_offset, checked.end_offset
+    if request.acks == ACKS_ALL and _lacks_replicas(p):  # By the right rules this was found before the append.
+        _refuse(p, call_id, ErrorCode.NOT_ENOUGH_REPLICAS)
+    elif request.acks == ACKS_ALL:
+        _await_commit(p, call_id, request, base_offset, end_offset, now_ms)
+    elif request.acks == ACKS_LEADER:
+        acknowledge(p, call_id, base_offset)
+    else:
+        p.reply(call_id, ProduceResponse(error=ErrorCode.NONE, leader_epoch=p.leader_epoch))
+
+
+def _refuse(p: PartitionState, call_id: CallId, error: ErrorCode) -> None:
+    p.reply(call_id, ProduceResponse(error=error, not_appended=True, current_leader=p.current_leader))
+
+
+def _await_commit(
+    p: PartitionState, call_id: CallId, request: ProduceRequest, base_offset: Offset, end_offset: Offset, now_ms: int
+) -> None:
+    p.produces.add(
+        ParkedProduce(
+            call_id=call_id,
+            deadline_ms=now_ms + min(max(request.timeout_ms, 0), p.config.produce_timeout_max_ms),
+            base_offset=base_offset,
+            end_offset=end_offset,
+        )
+    )
+    acknowledge_committed(p)
+
+
+def _admission_error(p: PartitionState, request: ProduceRequest) -> ErrorCode | None:
+    """Refuse a write before its bytes are looked at; the order of the checks is part of the protocol."""
+    if request.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    refused = leader_request_error(p, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
+    if refused is not None:
+        return refused
+    if request.acks == ACKS_ALL and p.rules.min_isr_is_checked_before_append() and _lacks_replicas(p):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if p.produces.is_full:
+        return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    if len(request.records) > min(p.config.message_max_bytes, p.topic.max_message_bytes):
+        return ErrorCode.MESSAGE_TOO_LARGE
+    return None
+
+
+def _lacks_replicas(p: PartitionState) -> bool:
+    return not p.rules.has_enough_replicas(isr_size=len(p.in_sync_replicas), min_insync_replicas=p.effective_min_isr)
+
+
+def _checked_batch(p: PartitionState, request: ProduceRequest, now_ms: int) -> RecordBatch | Duplicate | ErrorCode:
+    """Return the batch to append, where it stands already, or why it is refused."""
+    try:
+        batches = parse_batches(request.records)
+    except CorruptRecordError:
+        return ErrorCode.CORRUPT_MESSAGE
+    if len(batches) != 1 or batches[0].is_control:
+        return ErrorCode.INVALID_RECORD
+    verdict = p.producers.check(batches[0], now_ms)
+    if isinstance(verdict, ErrorCode) and p.producers.awaits_scan:
+        # The log was cut and is being read again: soon it is known which batches of this producer it holds.
+        return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    return batches[0] if verdict is None else verdict
+
+
+def expire_produces(p: PartitionState, now_ms: int) -> None:
+    """Answer the parked appends whose time is up: they may be committed later, nobody knows."""
+    for parked in p.produces.take_expired(now_ms):
+        p.reply(
+            parked.call_id,
+            ProduceResponse(error=ErrorCode.REQUEST_TIMED_OUT, current_leader=p.current_leader),
+        )
+
+
+def fail_produces(p: PartitionState) -> None:
+    """Answer all parked appends, the leadership being over: they are in a log, and may be committed or cut."""
+    for parked in p.produces.take_all():
+        p.reply(
+            parked.call_id,
+            ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=p.current_leader),
+        )

@@ -1,0 +1,142 @@
+"""Decisions of the controller: who may lead, who may join, and whom an unclean stop costs its place.
+
+In the order of a broker's life: it registers, catches up, is let into ISRs, leads, leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from replica.core.metadata.image import BrokerRegistration
+from replica.core.metadata.records import PartitionRegistration
+from replica.ids import BrokerEpoch, Offset, ReplicaId
+
+
+class ControllerRules:
+    """What holds for the registrations and the partitions of a cluster."""
+
+    def broker_id_is_taken(self, *, session_is_valid: bool, in_controlled_shutdown: bool) -> bool:
+        """Decide whether a registered broker keeps a new process of the same id out: while it is heard from (KIP-631).
+
+        Not when it has said that it stops: it leads nothing any more, and its successor may come before its session
+        runs out.
+        """
+        return session_is_valid and not in_controlled_shutdown
+
+    def stopped_cleanly(
+        self, *, previous_broker_epoch: BrokerEpoch | None, registered_broker_epoch: BrokerEpoch
+    ) -> bool:
+        """Decide whether a broker that is back still holds what it acknowledged.
+
+        Only if its disk remembers the clean stop of the very incarnation that was registered last; any other may have
+        lost the tail of its logs (KIP-966).
+        """
+        return previous_broker_epoch == registered_broker_epoch
+
+    def may_unfence(self, *, metadata_offset: Offset, broker_epoch: BrokerEpoch) -> bool:
+        """Decide whether a fenced broker may lead and join again: once it has applied its own registration.
+
+        Before that it may believe in leaderships of its earlier incarnation (KIP-631).
+        """
+        return metadata_offset > broker_epoch
+
+    def eligible_for_isr(self, *, registration: BrokerRegistration | None, broker_epoch: BrokerEpoch | None) -> bool:
+        """Decide whether a broker may be in an ISR that a leader proposes: registered, active, and who it was.
+
+        One that is fenced or about to stop would hold the high watermark back at once (KIP-841, KAFKA-13916). One that
+        has restarted since the leader saw it fetch may have lost what it fetched; the leader names the incarnation that
+        it means, and an absent ``broker_epoch`` skips that (KIP-903).
+        """
+        if registration is None or not registration.is_active:
+            return False
+        return broker_epoch is None or broker_epoch == registration.broker_epoch
+
+    def isr_after_leaving(
+        self, *, isr: tuple[ReplicaId, ...], leaving: Collection[ReplicaId], elr_enable: bool
+    ) -> tuple[ReplicaId, ...]:
+        """Name who stays in sync when replicas are fenced, stop, or have stopped uncleanly.
+
+        The last member is remembered as long as it is the only one that may hold everything: in the ELR where there is
+        one, and then the ISR is empty (KIP-966); otherwise by staying in the ISR although it is dead.
+        """
+        staying = tuple(replica for replica in isr if replica not in leaving)
+        return staying if staying or elr_enable else isr[-1:]
+
+    def eligible_leader_replicas(
+        self,
+        *,
+        before: PartitionRegistration,
+        isr: tuple[ReplicaId, ...],
+        stopped_uncleanly: Collection[ReplicaId],
+        effective_min_isr: int,
+        elr_enable: bool,
+    ) -> tuple[ReplicaId, ...]:
+        """Name who holds everything that is committed although it is not in the new ``isr`` (KIP-966).
+
+        While fewer than the minimum are in sync nothing is committed, so who leaves the ISR then, or had left it,
+        misses nothing, unless it has lost the tail of its log since. With enough in sync again that ends for all.
+        """
+        if len(isr) >= effective_min_isr:
+            return ()
+        eligible = {*before.elr, *(before.isr if elr_enable else ())}
+        return tuple(
+            replica
+            for replica in before.replicas
+            if replica in eligible and replica not in isr and replica not in stopped_uncleanly
+        )
+
+    def leader_candidates(
+        self,
+        *,
+        replicas: tuple[ReplicaId, ...],
+        isr: tuple[ReplicaId, ...],
+        elr: tuple[ReplicaId, ...],
+        active: Collection[ReplicaId],
+    ) -> tuple[ReplicaId, ...]:
+        """Name who can lead without any loss, in the order of the assignment.
+
+        The active members of the ISR; where it has none, those of the ELR (KIP-966).
+        """
+        in_sync = tuple(replica for replica in replicas if replica in isr and replica in active)
+        return in_sync or tuple(replica for replica in replicas if replica in elr and replica in active)
+
+    def elect_leader(
+        self, *, leader_id: ReplicaId | None, candidates: tuple[ReplicaId, ...], preferred: ReplicaId | None
+    ) -> ReplicaId | None:
+        """Choose one of the candidates: ``preferred`` if one is named, else the present leader, else the first.
+
+        A leader that may go on does so: every change of leaders interrupts the partition.
+        """
+        for first_choice in (preferred, leader_id):
+            if first_choice is not None and first_choice in candidates:
+                return first_choice
+        return candidates[0] if candidates else None
+
+    def last_resort_leader(
+        self,
+        *,
+        replicas: tuple[ReplicaId, ...],
+        isr: tuple[ReplicaId, ...],
+        elr: tuple[ReplicaId, ...],
+        last_known_leader: ReplicaId | None,
+        active: Collection[ReplicaId],
+        unclean_allowed: bool,
+    ) -> ReplicaId | None:
+        """Name who leads when nobody can without the risk of a loss; records that it misses are lost.
+
+        Who led last, when nobody is known to hold everything any more: nobody holds more than it does (KIP-966).
+        Otherwise the first replica that is active, and only where the topic prefers that to waiting (KIP-106).
+        """
+        if not isr and not elr and last_known_leader in active:
+            return last_known_leader
+        return next((replica for replica in replicas if unclean_allowed and replica in active), None)
+
+    def bumps_leader_epoch(
+        self, *, before: PartitionRegistration, leader_id: ReplicaId | None, replicas: tuple[ReplicaId, ...]
+    ) -> bool:
+        """Decide whether a change begins a new leader epoch: with another leader or none, or without a replica.
+
+        A replica that has left the assignment must not go on fetching as if it had not. A change of the ISR alone
+        interrupts nobody (KAFKA-15021).
+        """
+        return leader_id != before.leader_id or not set(before.replicas) <= set(replicas)

@@ -1,0 +1,226 @@
+"""One broker on a bench: metadata, requests and answers in, effects and requests out.
+
+Owns the committed image, the clock, and the words in which scenarios are written. Broker 1 is the one under test; a
+broker's epoch is ten times its id. Nothing is flushed before a scenario says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeVar
+
+from replica.core import effects as fx
+from replica.core import events as ev
+from replica.core import messages as m
+from replica.core.broker.broker import Broker
+from replica.core.config import BrokerConfig, BrokerIdentity, ReplicaConfig
+from replica.core.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    MetadataRecord,
+    PartitionRecord,
+    PartitionRegistration,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from replica.core.metadata.replay import MetadataReplay
+from replica.core.recovered import RecoveredLog
+from replica.core.rules import Rules
+from replica.ids import (
+    BrokerEpoch,
+    CallId,
+    CorrelationId,
+    Epoch,
+    Offset,
+    PartitionEpoch,
+    ReplicaId,
+    TopicId,
+    TopicPartition,
+)
+from replica.records import encode_batch
+from tests.core.harness import batches_of, epochs_of
+
+BROKER = ReplicaId(1)
+CONTROLLER = ReplicaId(5)
+CLUSTER = "cluster"
+INCARNATION = "broker-1-now"
+CONFIG = BrokerConfig()
+
+E = TypeVar("E")
+R = TypeVar("R", bound=m.PeerRequest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A request that went out and is not answered."""
+
+    to: ReplicaId
+    correlation_id: CorrelationId
+    request: m.PeerRequest
+
+
+def topic_partition(name: str, number: int = 0) -> TopicPartition:
+    """Name a partition."""
+    return TopicPartition(name, number)
+
+
+def registration(
+    *replicas: int, leader: int | None, epoch: int = 0, isr: tuple[int, ...] | None = None, partition_epoch: int = 0
+) -> PartitionRegistration:
+    """Say who keeps and leads a partition; everybody is in sync unless something else is said."""
+    members = tuple(ReplicaId(replica) for replica in replicas)
+    return PartitionRegistration(
+        replicas=members,
+        isr=members if isr is None else tuple(ReplicaId(replica) for replica in isr),
+        leader_id=None if leader is None else ReplicaId(leader),
+        leader_epoch=Epoch(epoch),
+        partition_epoch=PartitionEpoch(partition_epoch),
+    )
+
+
+def registered(broker_id: int, incarnation: str | None = None) -> tuple[MetadataRecord, ...]:
+    """Register a broker and let it in."""
+    known, epoch = ReplicaId(broker_id), BrokerEpoch(10 * broker_id)
+    return (
+        RegisterBrokerRecord(
+            broker_id=known,
+            broker_epoch=epoch,
+            incarnation_id=incarnation or f"broker-{broker_id}-now",
+            address=f"broker-{broker_id}:9092",
+        ),
+        BrokerRegistrationChangeRecord(
+            broker_id=known, broker_epoch=epoch, fenced=False, in_controlled_shutdown=False
+        ),
+    )
+
+
+def topic(name: str, topic_id: int, *partitions: PartitionRegistration) -> tuple[MetadataRecord, ...]:
+    """Create a topic."""
+    return (
+        TopicRecord(name=name, topic_id=TopicId(topic_id)),
+        *(
+            PartitionRecord(topic_id=TopicId(topic_id), partition=number, registration=each)
+            for number, each in enumerate(partitions)
+        ),
+    )
+
+
+def changed(topic_id: int, number: int, to: PartitionRegistration) -> PartitionRecord:
+    """Change a partition."""
+    return PartitionRecord(topic_id=TopicId(topic_id), partition=number, registration=to)
+
+
+def removed(topic_id: int) -> RemoveTopicRecord:
+    """Delete a topic."""
+    return RemoveTopicRecord(topic_id=TopicId(topic_id))
+
+
+def recovered(topic_id: int, *epochs_and_counts: tuple[int, int]) -> RecoveredLog:
+    """A log that was found on disk."""
+    batches = batches_of(*epochs_and_counts)
+    return RecoveredLog(
+        log_start_offset=Offset(0),
+        log_end_offset=Offset(len(batches)),
+        epochs=epochs_of(batches),
+        topic_id=TopicId(topic_id),
+    )
+
+
+class BrokerBench:
+    """Broker 1 with its metadata. ``effects`` are those since the last word was said; ``now_ms`` moves by hand."""
+
+    def __init__(
+        self, *, logs: Mapping[TopicPartition, RecoveredLog] | None = None, config: BrokerConfig = CONFIG
+    ) -> None:
+        self.now_ms = 1_000_000
+        self.effects: list[fx.Effect] = []
+        self.sent: list[Sent] = []
+        self.controller_id: ReplicaId | None = None
+        self.metadata = MetadataReplay(read_max_bytes=1)
+        self._correlation_ids = count(1)
+        self.broker = Broker(
+            config=ReplicaConfig(
+                cluster_id=CLUSTER, replica_id=BROKER, directory_id="disk-1", voters=(CONTROLLER,), broker=config
+            ),
+            identity=BrokerIdentity(incarnation_id=INCARNATION, address="broker-1:9092"),
+            recovered=logs or {},
+            rules=Rules(),
+            emit=self.effects.append,
+            send=self._send,
+        )
+
+    def _send(self, to: ReplicaId, request: m.PeerRequest, timeout_ms: int) -> CorrelationId:
+        assert timeout_ms > 0, request
+        correlation_id = CorrelationId(next(self._correlation_ids))
+        self.sent.append(Sent(to=to, correlation_id=correlation_id, request=request))
+        return correlation_id
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    def made(self, kind: type[E]) -> list[E]:
+        """The effects of this kind since the last word."""
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def out(self, kind: type[R]) -> list[tuple[int, R]]:
+        """What of this kind is out, and to whom."""
+        return [(sent.to, sent.request) for sent in self.sent if isinstance(sent.request, kind)]
+
+    def asked(self, leader: int) -> list[str]:
+        """The partitions in the one fetch that is out to a leader."""
+        (request,) = (request for to, request in self.out(m.FetchRequest) if to == leader)
+        return [f"{part.topic_partition}" for part in request.partitions]
+
+    # --- words ------------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Let the broker do what follows."""
+        self.broker.settle(self.metadata, self.controller_id, self.now_ms)
+
+    def decide(self, *records: MetadataRecord) -> None:
+        """Let these decisions be committed and applied."""
+        self.effects.clear()
+        self.metadata.image = self.metadata.image.apply_all(records)
+        self.metadata.applied_offset = Offset(self.metadata.applied_offset + len(records))
+        self.settle()
+
+    def elapse(self, ms: int) -> None:
+        """Let time pass, and the broker look at it at the end only."""
+        self.effects.clear()
+        self.now_ms += ms
+        self.settle()
+
+    def fetch(self, call_id: int, request: m.FetchRequest) -> None:
+        """Let somebody fetch."""
+        self.effects.clear()
+        self.broker.on_fetch(CallId(call_id), request, self.now_ms)
+        self.settle()
+
+    def produce(self, name: TopicPartition, value: bytes = b"v", *, call_id: int = 99) -> None:
+        """Let a client write one record without waiting, and flush it."""
+        self.effects.clear()
+        records = encode_batch([value]).data
+        request = m.ProduceRequest(topic_partition=name, acks=0, timeout_ms=1000, records=records)
+        self.broker.on_request(CallId(call_id), request, self.now_ms)
+        self.settle()
+
+    def flush(self, name: TopicPartition) -> None:
+        """Finish the flush of a log up to its end."""
+        self.effects.clear()
+        end_offset = self.broker.partitions[name].log.log_end_offset
+        self.broker.on_storage(ev.Flushed(topic_partition=name, end_offset=end_offset), self.now_ms)
+        self.settle()
+
+    def answer(self, kind: type[R], response: m.PeerResponse | None) -> R:
+        """Answer the oldest request of this kind, or (None) let it fail; return it."""
+        self.effects.clear()
+        sent = next(sent for sent in self.sent if isinstance(sent.request, kind))
+        self.sent.remove(sent)
+        if response is None:
+            self.broker.on_send_failed(sent.correlation_id, self.now_ms)
+        else:
+            self.broker.on_response(sent.correlation_id, response, self.now_ms)
+        self.settle()
+        assert isinstance(sent.request, kind), sent
+        return sent.request

@@ -1,0 +1,146 @@
+"""A broker's standing with the controller. Kafka's BrokerLifecycleManagerTest."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.core.broker.lifecycle import Lifecycle
+from replica.core.config import BrokerConfig, BrokerIdentity
+from replica.core.messages import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from replica.errors import ErrorCode
+from replica.ids import BrokerEpoch, Offset, ReplicaId
+
+CONFIG = BrokerConfig(broker_heartbeat_interval_ms=2000, controller_retry_backoff_ms=100)
+NOW_MS = 1_000_000
+
+
+def a_lifecycle() -> Lifecycle:
+    identity = BrokerIdentity(
+        incarnation_id="first", address="host-1:9092", rack="a", previous_broker_epoch=BrokerEpoch(3)
+    )
+    return Lifecycle(broker_id=ReplicaId(1), cluster_id="a-cluster", identity=identity, config=CONFIG)
+
+
+def registered() -> Lifecycle:
+    lifecycle = a_lifecycle()
+    assert lifecycle.next_request(NOW_MS, Offset(0)) is not None
+    lifecycle.on_registered(BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=BrokerEpoch(7)), NOW_MS)
+    return lifecycle
+
+
+def test_a_broker_introduces_itself_first() -> None:
+    """The first request is the registration of this incarnation, with the epoch that it last left cleanly."""
+    assert a_lifecycle().next_request(NOW_MS, Offset(0)) == BrokerRegistrationRequest(
+        broker_id=ReplicaId(1),
+        cluster_id="a-cluster",
+        incarnation_id="first",
+        address="host-1:9092",
+        rack="a",
+        previous_broker_epoch=BrokerEpoch(3),
+    )
+
+
+def test_one_request_is_out_at_a_time() -> None:
+    """While the controller owes an answer, nothing is asked and nothing is due."""
+    lifecycle = a_lifecycle()
+    lifecycle.next_request(NOW_MS, Offset(0))
+
+    assert lifecycle.next_request(NOW_MS + 60_000, Offset(0)) is None
+    assert lifecycle.deadline_ms is None
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.NOT_CONTROLLER, ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.UNKNOWN_SERVER_ERROR]
+)
+def test_a_refused_registration_is_repeated(error: ErrorCode) -> None:
+    """A controller that is none, or one for which the last incarnation still lives, is asked again after a pause."""
+    lifecycle = a_lifecycle()
+    first = lifecycle.next_request(NOW_MS, Offset(0))
+    lifecycle.on_registered(BrokerRegistrationResponse(error=error), NOW_MS)
+
+    assert lifecycle.next_request(NOW_MS + 99, Offset(0)) is None
+    assert lifecycle.next_request(NOW_MS + 100, Offset(0)) == first
+
+
+def test_a_lost_registration_is_repeated() -> None:
+    """Whether the controller has registered it is unknown: the same incarnation asks again."""
+    lifecycle = a_lifecycle()
+    first = lifecycle.next_request(NOW_MS, Offset(0))
+    lifecycle.on_failed(NOW_MS + 5000)
+
+    assert lifecycle.deadline_ms == NOW_MS + 5100
+    assert lifecycle.next_request(NOW_MS + 5100, Offset(0)) == first
+
+
+def test_heartbeats_carry_the_epoch_and_the_applied_offset() -> None:
+    """A registered broker tells how far it has applied the metadata log."""
+    lifecycle = registered()
+
+    assert lifecycle.next_request(NOW_MS + 100, Offset(42)) == BrokerHeartbeatRequest(
+        broker_id=ReplicaId(1), broker_epoch=BrokerEpoch(7), cluster_id="a-cluster", metadata_offset=Offset(42)
+    )
+
+
+@pytest.mark.parametrize(("is_fenced", "pause_ms"), [(True, 100), (False, 2000)])
+def test_a_fenced_broker_asks_more_often(is_fenced: bool, pause_ms: int) -> None:
+    """Who waits to be let in asks after each pause; who is in, at the interval of heartbeats."""
+    lifecycle = registered()
+    lifecycle.next_request(NOW_MS + 100, Offset(42))
+    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=is_fenced), NOW_MS + 200)
+
+    assert lifecycle.is_fenced is is_fenced
+    assert lifecycle.deadline_ms == NOW_MS + 200 + pause_ms
+
+
+def test_controlled_shutdown_ends_when_the_controller_says_so() -> None:
+    """The wish goes out at once and with every heartbeat; only the controller's word lets the broker leave."""
+    lifecycle = registered()
+    lifecycle.next_request(NOW_MS + 100, Offset(42))
+    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False), NOW_MS + 200)
+    lifecycle.shut_down(NOW_MS + 300)
+
+    first = lifecycle.next_request(NOW_MS + 300, Offset(42))
+    assert isinstance(first, BrokerHeartbeatRequest)
+    assert first.want_shut_down
+    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False), NOW_MS + 310)
+    assert not lifecycle.may_shut_down
+    assert lifecycle.next_request(NOW_MS + 410, Offset(42)) == first
+    lifecycle.on_heartbeat(
+        BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False, should_shut_down=True), NOW_MS + 420
+    )
+    assert lifecycle.may_shut_down
+
+
+def test_leave_to_go_means_nothing_to_a_broker_that_stays() -> None:
+    """An answer that lets go a broker which has not asked for it changes nothing."""
+    lifecycle = registered()
+    lifecycle.next_request(NOW_MS + 100, Offset(42))
+    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=ErrorCode.NONE, should_shut_down=True), NOW_MS + 200)
+
+    assert not lifecycle.may_shut_down
+
+
+@pytest.mark.parametrize("error", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED])
+def test_a_broker_whose_id_was_taken_over_refuses_to_go_on(error: ErrorCode) -> None:
+    """Two processes under one id: the one that the controller no longer knows says so and asks no more."""
+    lifecycle = registered()
+    lifecycle.next_request(NOW_MS + 100, Offset(42))
+    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=error), NOW_MS + 200)
+
+    assert lifecycle.refusal == "another process has registered as broker 1: only one may run"
+    assert lifecycle.next_request(NOW_MS + 60_000, Offset(42)) is None
+    assert lifecycle.deadline_ms is None
+
+
+def test_a_broker_of_another_cluster_refuses_to_go_on() -> None:
+    """A registration under a foreign cluster id can never succeed."""
+    lifecycle = a_lifecycle()
+    lifecycle.next_request(NOW_MS, Offset(0))
+    lifecycle.on_registered(BrokerRegistrationResponse(error=ErrorCode.INCONSISTENT_CLUSTER_ID), NOW_MS)
+
+    assert lifecycle.refusal == "broker 1 belongs to another cluster than a-cluster"

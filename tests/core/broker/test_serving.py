@@ -1,0 +1,197 @@
+"""Fetches that wait, each for all the partitions that it names. Kafka's DelayedFetchTest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from replica.core import effects as fx
+from replica.core import messages as m
+from replica.errors import ErrorCode
+from replica.ids import BrokerEpoch, Epoch, Offset, ReplicaId, TopicPartition
+from tests.core.broker.bench import (
+    CONFIG,
+    BrokerBench,
+    changed,
+    registered,
+    registration,
+    removed,
+    topic,
+    topic_partition,
+)
+
+A, B, C = (topic_partition("topic", number) for number in range(3))
+
+
+def a_leader() -> BrokerBench:
+    """A broker that leads three partitions alone."""
+    bench = BrokerBench(config=replace(CONFIG, parked_fetches_max=2))
+    alone = registration(1, leader=1)
+    bench.decide(*registered(1), *registered(2), *topic("topic", 7, alone, alone, alone))
+    return bench
+
+
+def wants(*names: TopicPartition, offset: int = 0, min_bytes: int = 1, max_wait_ms: int = 500) -> m.FetchRequest:
+    """A consumer's fetch."""
+    parts = tuple(m.FetchPartition(topic_partition=name, fetch_offset=Offset(offset)) for name in names)
+    return m.FetchRequest(partitions=parts, max_wait_ms=max_wait_ms, min_bytes=min_bytes)
+
+
+def answered(bench: BrokerBench) -> dict[int, list[str]]:
+    """Which calls were answered since the last word, and with the records of which partitions."""
+    with_records = bench.made(fx.ReplyWithRecords)
+    without = {reply.call_id: list[str]() for reply in bench.made(fx.Reply)}
+    return without | {reply.call_id: [f"{part.topic_partition}" for part in reply.ranges] for reply in with_records}
+
+
+def append(bench: BrokerBench, name: TopicPartition) -> None:
+    """Commit one record."""
+    bench.produce(name)
+    bench.flush(name)
+
+
+def errors(bench: BrokerBench) -> list[ErrorCode]:
+    """What the one answer says of each partition."""
+    (reply,) = bench.made(fx.Reply)
+    assert isinstance(reply.response, m.FetchResponse), reply
+    return [part.error for part in reply.response.partitions]
+
+
+def test_parked_fetch_is_woken_by_the_partitions_that_it_names() -> None:
+    """Records in any of them answer it, records elsewhere do not, and an answered one is not answered again."""
+    bench = a_leader()
+    bench.fetch(1, wants(A, B))
+    bench.fetch(2, wants(B))
+    assert answered(bench) == {}
+
+    append(bench, C)
+    assert answered(bench) == {}
+    append(bench, A)
+    assert answered(bench) == {1: ["topic-0"]}
+    append(bench, B)
+    assert answered(bench) == {2: ["topic-1"]}
+    append(bench, A)
+    assert answered(bench) == {}
+    bench.elapse(60_000)
+    assert answered(bench) == {}
+
+
+def test_min_bytes_is_a_sum_over_all_partitions() -> None:
+    """A fetch that wants more than one partition has waits until all of them together have it."""
+    bench = a_leader()
+    append(bench, A)
+    size = bench.broker.partitions[A].log.count_bytes(Offset(0), Offset(1))
+    bench.fetch(1, wants(A, B, min_bytes=size + 1))
+    assert answered(bench) == {}
+    append(bench, B)
+    assert answered(bench) == {1: ["topic-0", "topic-1"]}
+
+
+def test_expired_fetch_is_answered_with_what_there_is() -> None:
+    """When the time is up, too few records are an answer, and so is none."""
+    bench = a_leader()
+    append(bench, A)
+    bench.fetch(1, wants(A, B, min_bytes=10_000, max_wait_ms=500))
+    bench.fetch(2, wants(C, max_wait_ms=600))
+    assert bench.broker.deadline_ms == bench.now_ms + 500
+    bench.elapse(499)
+    assert answered(bench) == {}
+    bench.elapse(1)
+    assert answered(bench) == {1: ["topic-0"]}
+    bench.elapse(100)
+    assert answered(bench) == {2: []}
+
+
+def test_wait_is_bounded() -> None:
+    """Nobody waits longer than the broker allows, whatever it asks for."""
+    bench = a_leader()
+    bench.fetch(1, wants(A, max_wait_ms=1 << 30))
+    bench.elapse(CONFIG.fetch_wait_max_ms)
+    assert answered(bench) == {1: []}
+
+
+def test_fetch_that_finds_no_room_to_wait_is_answered_at_once() -> None:
+    """Only so many fetches wait; one more gets what there is."""
+    bench = a_leader()
+    bench.fetch(1, wants(A))
+    bench.fetch(2, wants(A))
+    bench.fetch(3, wants(A))
+    assert answered(bench) == {3: []}
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        pytest.param(replace(wants(A), cluster_id="other"), ErrorCode.INCONSISTENT_CLUSTER_ID, id="another_cluster"),
+        pytest.param(wants(A, A), ErrorCode.INVALID_REQUEST, id="a_partition_twice"),
+        pytest.param(wants(A, max_wait_ms=-1), ErrorCode.INVALID_REQUEST, id="negative_wait"),
+        pytest.param(replace(wants(A), max_bytes=0), ErrorCode.INVALID_REQUEST, id="no_bytes"),
+        pytest.param(replace(wants(A), replica_id=ReplicaId(2)), ErrorCode.INVALID_REQUEST, id="no_incarnation"),
+        pytest.param(replace(wants(A), broker_epoch=BrokerEpoch(2)), ErrorCode.INVALID_REQUEST, id="no_replica"),
+        pytest.param(wants(), ErrorCode.NONE, id="nothing_to_wait_for"),
+    ],
+)
+def test_fetch_is_refused_as_a_whole(request_: m.FetchRequest, error: ErrorCode) -> None:
+    """What nobody sends who follows the protocol is refused at once, and about no partition."""
+    bench = a_leader()
+    bench.fetch(1, request_)
+    (reply,) = bench.made(fx.Reply)
+    assert reply.response == m.FetchResponse(error=error)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        (topic_partition("other"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (topic_partition("topic", 3), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (topic_partition("elsewhere"), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_error_of_one_partition_answers_at_once(name: TopicPartition, error: ErrorCode) -> None:
+    """A partition that is not here keeps the others from waiting; who has it is for the asker to find out."""
+    bench = a_leader()
+    bench.decide(*topic("elsewhere", 8, registration(2, leader=2)))
+    bench.fetch(1, wants(A, name))
+    assert errors(bench) == [ErrorCode.NONE, error]
+
+
+def test_parked_fetch_is_answered_when_a_partition_is_lost() -> None:
+    """A partition that is deleted while a fetch waits for it is an answer."""
+    bench = a_leader()
+    bench.fetch(1, wants(A, B))
+    bench.decide(removed(7))
+    assert errors(bench) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+
+
+def test_parked_fetch_of_a_replica_is_answered_when_its_epoch_is_over() -> None:
+    """A follower that waits learns of a new epoch at once (Kafka's testFetchWithFencedEpoch)."""
+    bench = a_leader()
+    bench.decide(*topic("led", 8, registration(1, 2, leader=1)))
+    part = m.FetchPartition(
+        topic_partition=topic_partition("led"),
+        fetch_offset=Offset(0),
+        current_leader_epoch=Epoch(0),
+        log_start_offset=Offset(0),
+    )
+    request = m.FetchRequest(
+        partitions=(part,), replica_id=ReplicaId(2), broker_epoch=BrokerEpoch(20), max_wait_ms=10_000
+    )
+    bench.fetch(1, request)
+    assert answered(bench) == {}
+    bench.decide(changed(8, 0, registration(1, 2, leader=2, epoch=1, partition_epoch=1)))
+    assert errors(bench) == [ErrorCode.FENCED_LEADER_EPOCH]
+
+
+def test_new_high_watermark_answers_who_knows_a_lower_one() -> None:
+    """A reader that tells what it knows is answered as soon as more is committed, records or not (KIP-1166)."""
+    bench = a_leader()
+    bench.produce(A)
+    part = m.FetchPartition(topic_partition=A, fetch_offset=Offset(1), high_watermark=Offset(0))
+    bench.fetch(1, m.FetchRequest(partitions=(part,), max_wait_ms=10_000))
+    bench.fetch(2, m.FetchRequest(partitions=(replace(part, high_watermark=None),), max_wait_ms=10_000))
+    assert answered(bench) == {}
+
+    bench.flush(A)
+
+    assert answered(bench) == {1: []}

@@ -1,0 +1,158 @@
+"""Every decision of the controller as a table: what is asked, and what the right rules answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replica.core.metadata.image import BrokerRegistration
+from replica.ids import BrokerEpoch, ReplicaId
+from tests.core.controller.bench import ids, registration
+from tests.core.decisions import Row
+
+Ids = tuple[int, ...]
+
+
+def _broker(*, fenced: bool = False, leaving: bool = False) -> BrokerRegistration:
+    return BrokerRegistration(
+        broker_id=ReplicaId(1),
+        broker_epoch=BrokerEpoch(7),
+        incarnation_id="1",
+        address="broker-1:9092",
+        rack=None,
+        fenced=fenced,
+        in_controlled_shutdown=leaving,
+    )
+
+
+def _taken(session_is_valid: bool, leaving: bool, expected: bool) -> Row:
+    asked = {"session_is_valid": session_is_valid, "in_controlled_shutdown": leaving}
+    return Row(f"session_{session_is_valid}_leaving_{leaving}", asked, expected)
+
+
+def _stopped(previous: int | None, expected: bool) -> Row:
+    return Row(f"{previous}_at_7", {"previous_broker_epoch": previous, "registered_broker_epoch": 7}, expected)
+
+
+def _unfence(metadata_offset: int, expected: bool) -> Row:
+    return Row(f"{metadata_offset}_at_7", {"metadata_offset": metadata_offset, "broker_epoch": 7}, expected)
+
+
+def _eligible(name: str, broker: BrokerRegistration | None, epoch: int | None, expected: bool) -> Row:
+    return Row(name, {"registration": broker, "broker_epoch": epoch}, expected)
+
+
+def _leaves(name: str, isr: Ids, leaving: Ids, expected: Ids, *, elr: bool) -> Row:
+    return Row(name, {"isr": isr, "leaving": leaving, "elr_enable": elr}, expected)
+
+
+def _elr(
+    name: str, before: tuple[Ids, Ids], isr: Ids, expected: Ids, *, lost: Ids = (), min_isr: int = 2, on: bool = True
+) -> Row:
+    asked = {
+        "before": registration(isr=before[0], elr=before[1]),
+        "isr": ids(*isr),
+        "stopped_uncleanly": frozenset(lost),
+        "effective_min_isr": min_isr,
+        "elr_enable": on,
+    }
+    return Row(name, asked, expected)
+
+
+def _candidates(name: str, isr: Ids, elr: Ids, active: Ids, expected: Ids) -> Row:
+    return Row(name, {"replicas": (3, 1, 2), "isr": isr, "elr": elr, "active": active}, expected)
+
+
+def _elected(name: str, leader: int | None, candidates: Ids, preferred: int | None, expected: int | None) -> Row:
+    return Row(name, {"leader_id": leader, "candidates": candidates, "preferred": preferred}, expected)
+
+
+def _last_resort(
+    name: str, places: tuple[Ids, Ids, int | None], active: Ids, expected: int | None, *, allowed: bool
+) -> Row:
+    isr, elr, last_known_leader = places
+    asked = {
+        "replicas": (3, 1, 2),
+        "isr": isr,
+        "elr": elr,
+        "last_known_leader": last_known_leader,
+        "active": active,
+        "unclean_allowed": allowed,
+    }
+    return Row(name, asked, expected)
+
+
+def _bump(name: str, leader: int | None, replicas: Ids, expected: bool) -> Row:
+    return Row(name, {"before": registration(), "leader_id": leader, "replicas": replicas}, expected)
+
+
+CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
+    "broker_id_is_taken": (
+        _taken(True, False, True),
+        _taken(True, True, False),
+        _taken(False, False, False),
+        _taken(False, True, False),
+    ),
+    "stopped_cleanly": (_stopped(7, True), _stopped(6, False), _stopped(8, False), _stopped(None, False)),
+    "may_unfence": (_unfence(8, True), _unfence(7, False), _unfence(0, False)),
+    "eligible_for_isr": (
+        _eligible("active", _broker(), 7, True),
+        _eligible("epoch_is_not_told", _broker(), None, True),
+        _eligible("stale_epoch", _broker(), 6, False),
+        _eligible("epoch_to_come", _broker(), 8, False),
+        _eligible("fenced", _broker(fenced=True), 7, False),
+        _eligible("shutting_down", _broker(leaving=True), 7, False),
+        _eligible("unknown", None, None, False),
+    ),
+    "isr_after_leaving": (
+        _leaves("others_remain", (1, 2, 3), (2,), (1, 3), elr=True),
+        _leaves("others_remain_without_elr", (1, 2, 3), (2,), (1, 3), elr=False),
+        _leaves("last_one", (2,), (2,), (), elr=True),
+        _leaves("last_one_without_elr", (2,), (2,), (2,), elr=False),
+        _leaves("all_without_elr", (1, 2), (1, 2), (2,), elr=False),
+    ),
+    "eligible_leader_replicas": (
+        _elr("enough_in_sync", ((1, 2, 3), ()), (1, 2), ()),
+        _elr("enough_again", ((1,), (2, 3)), (1, 2), ()),
+        _elr("too_few", ((1, 2), ()), (1,), (2,)),
+        _elr("fewer", ((1, 2), (3,)), (), (1, 2, 3)),
+        _elr("one_returns", ((1,), (2, 3)), (1, 2), (3,), min_isr=3),
+        _elr("unclean_stop", ((1, 2), (3,)), (1,), (3,), lost=(2,)),
+        _elr("unclean_stop_of_an_eligible", ((1,), (2, 3)), (1,), (2,), lost=(3,)),
+        _elr("switched_off", ((1, 2), (3,)), (1,), (3,), on=False),
+    ),
+    "leader_candidates": (
+        _candidates("in_the_order_of_the_assignment", (1, 2, 3), (), (1, 2, 3), (3, 1, 2)),
+        _candidates("active_ones", (1, 2, 3), (), (2, 1), (1, 2)),
+        _candidates("in_sync_ones", (2,), (), (1, 2, 3), (2,)),
+        _candidates("in_sync_before_eligible", (2,), (1, 3), (1, 2, 3), (2,)),
+        _candidates("eligible_when_nobody_is_in_sync", (), (1, 2), (2, 3), (2,)),
+        _candidates("nobody", (1,), (2,), (3,), ()),
+    ),
+    "elect_leader": (
+        _elected("present_leader", 1, (3, 1, 2), None, 1),
+        _elected("first_candidate", None, (3, 1, 2), None, 3),
+        _elected("present_leader_cannot", 1, (3, 2), None, 3),
+        _elected("preferred", 1, (3, 1, 2), 3, 3),
+        _elected("preferred_cannot", 1, (1, 2), 3, 1),
+        _elected("nobody", 1, (), 3, None),
+    ),
+    "last_resort_leader": (
+        _last_resort("last_known", ((), (), 1), (1, 2), 1, allowed=False),
+        _last_resort("last_known_is_dead", ((), (), 1), (2, 3), None, allowed=False),
+        _last_resort("somebody_is_eligible", ((), (2,), 1), (1,), None, allowed=False),
+        _last_resort("somebody_is_in_sync", ((2,), (), 1), (1,), None, allowed=False),
+        _last_resort("any", ((2,), (), None), (1, 3), 3, allowed=True),
+        _last_resort("last_known_before_any", ((), (), 1), (1, 3), 1, allowed=True),
+        _last_resort("nobody", ((), (), 1), (), None, allowed=True),
+    ),
+    "bumps_leader_epoch": (
+        _bump("same_leader", 1, (1, 2, 3), False),
+        _bump("another_leader", 2, (1, 2, 3), True),
+        _bump("no_leader", None, (1, 2, 3), True),
+        _bump("replica_joins", 1, (1, 2, 3, 4), False),
+        _bump("replica_leaves", 1, (1, 2), True),
+        _bump("replica_is_replaced", 1, (1, 2, 4), True),
+        _bump("another_order", 1, (3, 2, 1), False),
+    ),
+}
+"""The rows by rule, in the order of the rules."""

@@ -1,0 +1,72 @@
+"""Scenarios of one controller that the right rules pass and a wrong one does not.
+
+Each is asked with rules and raises AssertionError where they are wrong.
+"""
+
+from __future__ import annotations
+
+from replica.core.rules import Rules
+from replica.errors import ErrorCode
+from tests.core.controller.bench import Bench
+
+
+def three_replicas(rules: Rules) -> Bench:
+    """Brokers 1 to 3 are in sync, of which a write needs two."""
+    bench = Bench(rules=rules)
+    bench.start(1, 2, 3)
+    bench.create((1, 2, 3), configs={"min.insync.replicas": "2"})
+    return bench
+
+
+def who_stopped_uncleanly_is_not_eligible(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    bench.alter_isr(1, 2)
+    bench.silence(2)
+    assert bench.shape() == (1, (1,), (2,))
+    bench.come_back(2, clean=False)
+    assert bench.shape() == (1, (1,), ())
+
+
+def a_broker_that_is_heard_keeps_its_id(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    assert bench.register(1, "second").error is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def a_broker_that_has_not_caught_up_stays_fenced(rules: Rules) -> None:
+    bench = Bench(rules=rules)
+    bench.register(1)
+    assert bench.heartbeat(1, metadata_offset=0).is_fenced
+
+
+def the_others_stay_in_sync(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    bench.silence(3)
+    assert bench.shape() == (1, (1, 2), ())
+
+
+def who_leaves_below_the_minimum_is_eligible(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    bench.silence(3, 2)
+    assert bench.shape() == (1, (1,), (2,))
+
+
+def an_active_member_takes_over(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    bench.silence(1)
+    assert bench.shape()[0] == 2
+
+
+def the_last_known_leader_leads_when_all_are_gone(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    bench.silence(3, 2, 1)
+    bench.come_back(2, clean=False)
+    bench.silence(2)
+    bench.come_back(1, clean=False)
+    assert bench.shape() == (1, (1,), ())
+
+
+def another_leader_has_another_epoch(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    before = bench.partition().leader_epoch
+    bench.silence(1)
+    assert bench.partition().leader_epoch > before

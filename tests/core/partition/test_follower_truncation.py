@@ -1,0 +1,319 @@
+"""Where a follower cuts its log: asking OffsetForLeaderEpoch first, and being out of its leader's range.
+
+Kafka's ReplicaFetcherThreadTest (with ``truncate_on_fetch`` off, unless a name says otherwise), with its numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from replica.core import messages as m
+from replica.core.config import BrokerConfig
+from replica.core.effects import ScanProducers, StartLogAt, StoreEpochs, Truncate
+from replica.core.partition import following
+from replica.core.partition.roles import CommittedIsr, Leader
+from replica.errors import ErrorCode
+from replica.ids import Offset
+from tests.core.harness import batches_of
+from tests.core.partition.followers import (
+    ASK_FIRST,
+    BACKOFF_MS,
+    OWN_ID,
+    FollowerBench,
+    diverging,
+    end_of,
+    epoch_end,
+    fetched,
+    offset,
+    refused,
+)
+
+
+def bench_of(*log: tuple[int, int], config: BrokerConfig = ASK_FIRST, high_watermark: int = 0) -> FollowerBench:
+    return FollowerBench(log=log, leader_epoch=6, config=config, high_watermark=high_watermark)
+
+
+def asks_epoch(bench: FollowerBench) -> m.OffsetForLeaderEpochRequest:
+    return bench.asks(m.OffsetForLeaderEpochRequest)
+
+
+# --- asking first ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "end"),
+    [
+        pytest.param((5, 156), 156, id="should_truncate_to_offset_specified_in_epoch_offset_response"),
+        pytest.param((5, 172), 172, id="should_truncate_to_offset_specified_in_epoch_offset_response_2"),
+        pytest.param((4, 156), 120, id="to_the_end_of_its_own_earlier_epoch"),
+        pytest.param((5, 202), 200, id="never_beyond_its_own_end"),
+    ],
+)
+def test_truncation_to_the_epochs_end(answer: tuple[int, int], end: int) -> None:
+    """The follower cuts where both have an end of the epoch that both know, whichever is less."""
+    bench = bench_of((3, 120), (5, 80))
+    bench.take(asks_epoch(bench), epoch_end(end_of(*answer)))
+    assert bench.end == end
+
+
+@pytest.mark.parametrize(("leader_end", "end"), [(156, 156), (202, 200)])
+def test_should_truncate_to_offset_if_follower_has_no_more_epochs(leader_end: int, end: int) -> None:
+    """An epoch older than all of the follower's begins before its log: all that may stay is what the leader has."""
+    bench = bench_of((5, 200))
+    bench.take(asks_epoch(bench), epoch_end(end_of(5, leader_end)))
+    assert bench.end == end
+    assert bench.fetches().fetch_offset == end
+
+
+@pytest.mark.parametrize(("first", "second", "end"), [((4, 155), (3, 101), 101), ((4, 143), (3, 102), 102)])
+def test_should_fetch_leader_epoch_second_time_if_leader_replies_with_epoch_not_known_to_follower(
+    first: tuple[int, int], second: tuple[int, int], end: int
+) -> None:
+    """After an answer about an epoch that it does not know the follower cuts, and asks about the one that is left."""
+    bench = bench_of((3, 120), (5, 80))
+    assert asks_epoch(bench).leader_epoch == 5
+    bench.take(asks_epoch(bench), epoch_end(end_of(*first)))
+    assert (bench.end, asks_epoch(bench).leader_epoch) == (120, 3)
+    bench.take(asks_epoch(bench), epoch_end(end_of(*second)))
+    assert (bench.end, bench.fetches().fetch_offset) == (end, end)
+
+
+def test_answer_about_an_epoch_that_was_asked_for_before_is_not_taken() -> None:
+    """Once cut, the follower asks about another epoch, and once reconciled about none: late answers change nothing."""
+    bench = bench_of((3, 120), (5, 80))
+    first = asks_epoch(bench)
+    bench.take(first, epoch_end(end_of(4, 155)))
+    bench.take(first, epoch_end(end_of(3, 10)))
+    assert bench.end == 120
+    second = asks_epoch(bench)
+    bench.take(second, epoch_end(end_of(3, 120)))
+    bench.take(second, epoch_end(end_of(3, 10)))
+    assert bench.end == 120
+
+
+def test_truncation_skipped_if_no_epoch_change() -> None:
+    """The question is put once in a leader epoch; after that the follower fetches."""
+    bench = bench_of((3, 2))
+    bench.take(asks_epoch(bench), epoch_end(end_of(3, 2)))
+    assert bench.effects == []
+    bench.take(bench.fetches(), fetched(batches_of((6, 1), start=2)))
+    assert bench.fetches().fetch_offset == 3
+
+
+def test_empty_log_has_nothing_to_ask_about() -> None:
+    """Without a record there is no epoch to ask about, and none later in this leader epoch."""
+    bench = bench_of()
+    bench.take(bench.fetches(), fetched(batches_of((6, 1))))
+    assert bench.fetches().fetch_offset == 1
+
+
+def test_should_not_truncate_if_leader_returns_undefined_offset() -> None:
+    """No answer is no reason to cut: not to the high watermark, not anywhere. The follower asks again after a pause."""
+    bench = bench_of((3, 120), high_watermark=90)
+    asked = asks_epoch(bench)
+    bench.take(asked, epoch_end(None))
+    assert (bench.effects, bench.end, bench.ask()) == ([], 120, None)
+    bench.now_ms += BACKOFF_MS
+    assert asks_epoch(bench) == asked
+
+
+def test_fenced_truncation() -> None:
+    """A leader in a later epoch stops the follower, which cuts nothing."""
+    bench = bench_of((3, 2))
+    bench.take(asks_epoch(bench), epoch_end(None, error=ErrorCode.FENCED_LEADER_EPOCH))
+    bench.now_ms += BACKOFF_MS
+    assert (bench.role.is_failed, bench.ask(), bench.end) == (True, None, 2)
+    bench.follow(1, 7)
+    assert asks_epoch(bench).current_leader_epoch == 7
+
+
+def test_unknown_leader_epoch_in_truncation() -> None:
+    """A leader that does not know the epoch yet is asked again after a pause."""
+    bench = bench_of((3, 2))
+    bench.take(asks_epoch(bench), epoch_end(None, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
+    assert (bench.ask(), bench.end) == (None, 2)
+    bench.now_ms += BACKOFF_MS
+    bench.take(asks_epoch(bench), epoch_end(end_of(3, 1)))
+    assert bench.end == 1
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH])
+def test_leader_epoch_change_during_fetch_epochs_from_leader(error: ErrorCode) -> None:
+    """An answer for an earlier leader epoch, good or bad, is not applied after the epoch has changed."""
+    bench = bench_of((3, 2))
+    late = asks_epoch(bench)
+    bench.follow(1, 7)
+    bench.take(late, epoch_end(end_of(3, 1) if error is ErrorCode.NONE else None, error=error))
+    assert (bench.end, asks_epoch(bench).current_leader_epoch) == (2, 7)
+
+
+def test_should_filter_partitions_made_leader_during_leader_epoch_request() -> None:
+    """A replica that has become the leader meanwhile cuts nothing."""
+    bench = bench_of((3, 2))
+    late = asks_epoch(bench)
+    bench.state.role = Leader(
+        epoch_start_offset=Offset(2), isr_state=CommittedIsr(isr=frozenset({OWN_ID})), shrink_check_at_ms=0
+    )
+    bench.take(late, epoch_end(end_of(3, 1)))
+    assert bench.end == 2
+
+
+# --- divergence in the fetch ----------------------------------------------------------------------------------------
+
+
+def test_should_not_fetch_leader_epoch_on_first_fetch_with_truncate_on_fetch() -> None:
+    """By default the fetch itself asks where the logs part."""
+    assert bench_of((3, 2), config=BrokerConfig()).fetches().last_fetched_epoch == 3
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_should_truncate_if_leader_replies_with_diverging_epoch_not_known_to_follower(more: int) -> None:
+    """Answer after answer the follower cuts to what both can have, and never stops fetching."""
+    bench = bench_of((0, 119), (2, 10), (4, 71), config=BrokerConfig())
+    for answer, end in (((4, 140 + more), 140 + more), ((3, 130 + more), 129), ((1, 120 + more), 119)):
+        bench.take(bench.fetches(), diverging(*answer))
+        assert bench.end == end
+
+
+def test_answer_without_progress_is_not_asked_for_at_full_speed() -> None:
+    """An answer that cuts nothing is followed by a pause."""
+    bench = bench_of((3, 2), config=BrokerConfig())
+    bench.take(bench.fetches(), diverging(3, 2))
+    assert (bench.effects, bench.ask()) == ([], None)
+    assert following.fetch_deadline_ms(bench.state) == bench.now_ms + BACKOFF_MS
+
+
+def test_high_watermark_maintenance() -> None:
+    """Cutting lowers the high watermark to the new end; beginning anew sets it to the new start (KAFKA-9491)."""
+    bench = FollowerBench(log=[(1, 4), (2, 2)], high_watermark=6)
+    bench.take(bench.fetches(), diverging(1, 3))
+    assert bench.ends == (0, 3, 3)
+    answer_range(bench, 9, 4)
+    assert (bench.ends, bench.epochs) == ((4, 4, 4), {})
+
+
+@pytest.mark.parametrize("leader_start", [0, 2])
+def test_truncate_to_end_offset_clears_epoch_cache(leader_start: int) -> None:
+    """An epoch that begins at the end and has no record goes, although no record does (KAFKA-10706)."""
+    bench = FollowerBench(log=[(1, 2)], epochs={1: 0, 4: 2})
+    bench.take(bench.fetches(), replace(diverging(1, 2), log_start_offset=Offset(leader_start)))
+    assert (bench.epochs, bench.end) == ({1: 0}, 2)
+    assert [type(each) for each in bench.effects] == [StoreEpochs]
+    assert bench.fetches().last_fetched_epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "start"),
+    [pytest.param((1, 4), 4, id="exactly_at_its_start"), pytest.param((0, 2), 2, id="below_its_start")],
+)
+def test_divergence_from_the_start_of_the_log_on(answer: tuple[int, int], start: int) -> None:
+    """Where nothing is left the log begins anew at the cut, as after an unclean election below the log's start."""
+    bench = FollowerBench(log=[(1, 3)], log_start=4, high_watermark=5)
+    bench.take(bench.fetches(), diverging(*answer))
+    assert (bench.ends, bench.epochs) == ((start, start, start), {})
+    assert [type(each) for each in bench.effects] == [StartLogAt, StoreEpochs, ScanProducers]
+    assert bench.fetches().last_fetched_epoch is None
+
+
+# --- out of range ---------------------------------------------------------------------------------------------------
+
+
+def answer_range(bench: FollowerBench, leader_end: int, leader_start: int) -> list[bool]:
+    """Let the leader refuse a fetch and name its end and its start; return which of them it was asked for."""
+    bench.take(bench.fetches(), refused(ErrorCode.OFFSET_OUT_OF_RANGE))
+    asked = []
+    while isinstance(request := bench.ask(), m.ListOffsetsRequest):
+        assert request.replica_id == bench.state.broker_id
+        assert request.current_leader_epoch == bench.state.leader_epoch
+        asked.append(request.latest)
+        bench.take(request, offset(leader_end if request.latest else leader_start))
+    return asked
+
+
+def test_log_beyond_the_leaders_end_is_cut_there() -> None:
+    """A follower that has more than its leader, and is out of its range, keeps what the leader may have."""
+    bench = FollowerBench(log=[(1, 6)], high_watermark=2)
+    assert answer_range(bench, 4, 0) == [True]
+    assert bench.ends == (0, 2, 4)
+    assert bench.fetches().fetch_offset == 4
+
+
+def test_log_before_the_leaders_start_begins_anew() -> None:
+    """A follower that the leader's retention has overtaken begins where the leader does (KAFKA-9491)."""
+    bench = FollowerBench(log=[(1, 3)], high_watermark=2)
+    assert answer_range(bench, 9, 7) == [True, False]
+    assert (bench.ends, bench.epochs, bench.batches) == ((7, 7, 7), {}, [])
+    assert bench.fetches().last_fetched_epoch is None
+
+
+def test_log_within_the_leaders_range_is_kept() -> None:
+    """A follower that is in range after all keeps everything, and fetches again after a pause."""
+    bench = FollowerBench(log=[(1, 3)], high_watermark=2)
+    assert answer_range(bench, 9, 3) == [True, False]
+    assert (bench.ends, bench.ask()) == ((0, 2, 3), None)
+    bench.now_ms += BACKOFF_MS
+    assert bench.fetches().fetch_offset == 3
+
+
+def test_empty_log_beyond_the_leaders_end_begins_anew_there() -> None:
+    """After an unclean election the leader may end before the follower's log begins; it is not stuck."""
+    bench = FollowerBench(log_start=8, high_watermark=8)
+    assert answer_range(bench, 3, 0) == [True]
+    assert bench.ends == (3, 3, 3)
+
+
+def test_fenced_offset_reset_after_out_of_range() -> None:
+    """The question for the leader's range is fenced as well: a follower of an older epoch stops and cuts nothing."""
+    bench = FollowerBench(log=[(1, 3)])
+    bench.take(bench.fetches(), refused(ErrorCode.OFFSET_OUT_OF_RANGE))
+    bench.take(bench.asks(m.ListOffsetsRequest), offset(None, error=ErrorCode.FENCED_LEADER_EPOCH))
+    assert (bench.role.is_failed, bench.ask(), bench.end) == (True, None, 3)
+
+
+def test_retry_after_unknown_leader_epoch_in_latest_offset_fetch() -> None:
+    """A leader that does not know the epoch yet is asked the same again after a pause."""
+    bench = FollowerBench(log=[(1, 3)])
+    bench.take(bench.fetches(), refused(ErrorCode.OFFSET_OUT_OF_RANGE))
+    for _ in range(3):
+        bench.take(asked := bench.asks(m.ListOffsetsRequest), offset(None, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
+        assert (asked.latest, bench.ask()) == (True, None)
+        bench.now_ms += BACKOFF_MS
+    bench.take(bench.asks(m.ListOffsetsRequest), offset(2))
+    assert bench.end == 2
+
+
+@pytest.mark.parametrize("value", [0, 2, 9])
+@pytest.mark.parametrize("latest", [True, False])
+def test_range_of_an_earlier_leader_is_not_taken(value: int, latest: bool) -> None:
+    """Where an earlier epoch's leader began or ended is nothing to this one, nor is the answer to another question."""
+    bench = FollowerBench(log=[(1, 3)])
+    bench.take(bench.fetches(), refused(ErrorCode.OFFSET_OUT_OF_RANGE))
+    late = bench.asks(m.ListOffsetsRequest)
+    if not latest:
+        bench.take(late, offset(Offset(3)))
+        late = bench.asks(m.ListOffsetsRequest)
+    bench.follow(1, 6)
+    bench.take(late, offset(value))
+    assert (bench.effects, bench.end) == ([], 3)
+    assert bench.fetches().fetch_offset == 3
+
+
+def test_answered_question_is_not_taken_twice() -> None:
+    """When the leader's end was taken and its start is asked for, another answer about its end came too late."""
+    bench = FollowerBench(log=[(1, 3)])
+    bench.take(bench.fetches(), refused(ErrorCode.OFFSET_OUT_OF_RANGE))
+    asked = bench.asks(m.ListOffsetsRequest)
+    for leader_end in (9, 1):
+        bench.take(asked, offset(leader_end))
+        assert bench.end == 3
+    assert not bench.asks(m.ListOffsetsRequest).latest
+
+
+def test_cut_has_the_producers_read_again() -> None:
+    """After a truncation storage is asked for the producers of what is left, once."""
+    bench = FollowerBench(log=[(1, 4), (2, 2)])
+    bench.take(bench.fetches(), diverging(1, 3))
+    assert [type(each) for each in bench.effects] == [Truncate, StoreEpochs, ScanProducers]
+    assert bench.state.producers.awaits_scan
