@@ -3,12 +3,15 @@
 The way of the data, file by file:
 
 1. ``files`` is the seam to the operating system, and knows how to replace a small file atomically.
-2. ``directory`` formats, locks and opens a data directory; ``meta_properties`` says whose it is.
-3. ``checkpoints`` and ``quorum_state_file`` are the small state files, in Kafka's formats.
+2. ``directory`` formats, locks and opens a data directory; ``meta_properties`` says whose it is, ``clean_shutdown`` how
+   it was left. ``log_directories`` knows which logs it holds, ``trash`` what was deleted and still takes space.
+3. ``checkpoints``, ``quorum_state_file`` and ``partition_metadata`` are the small state files, in Kafka's formats.
 4. ``recovery`` opens a log: a clean stop is believed, an unclean one searched; flushed data is never cut.
-5. ``log`` is the open log that a driver appends to, flushes, truncates and reads, under the limits of ``config``.
+5. ``log`` is the open log that a driver appends to, flushes, truncates and reads, under the limits of ``config``;
+   ``retention`` says where it may begin, ``timestamps`` finds a record by its time.
 6. ``segments``, ``segment`` and ``offset_index`` are its files, ``batch_reader`` walks them, ``tail`` spares the disk.
-7. ``dump`` prints any segment file, sound or not; ``errors`` names what can be wrong.
+7. ``log_table`` is all open logs of a directory, and performs the core's effects on them.
+8. ``dump`` prints any segment file, sound or not; ``errors`` names what can be wrong.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from replica.storage.errors import (
 )
 from replica.storage.files import OS_FILES, Files, OsFiles
 from replica.storage.log import LogStore
+from replica.storage.log_table import LogTable, StorageEffect, StorageReport
 from replica.storage.meta_properties import MetaProperties
 
 __all__ = [
@@ -40,11 +44,14 @@ __all__ = [
     "ForeignDirectoryError",
     "LogConfig",
     "LogStore",
+    "LogTable",
     "MetaProperties",
     "NotFormattedError",
     "OffsetOutOfRangeError",
     "OsFiles",
+    "StorageEffect",
     "StorageError",
+    "StorageReport",
     "format_directory",
     "open_directory",
 ]

@@ -115,10 +115,27 @@ class OffsetCheckpoint:
     def put(self, topic_partition: TopicPartition, offset: Offset) -> None:
         """Store the offset of one log, durable on return; an unchanged offset costs nothing. May raise OSError."""
         with self._lock:
-            if self._offsets.get(topic_partition) == offset:
-                return
-            offsets = self._offsets | {topic_partition: offset}
-            write_lines(
-                self._files, self.path, (f"{log.topic} {log.partition} {end}" for log, end in sorted(offsets.items()))
-            )
-            self._offsets = offsets
+            self._store(self._offsets | {topic_partition: offset})
+
+    def lower(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        """Store ``offset`` where a larger one is stored, durable on return. May raise OSError."""
+        with self._lock:
+            if self._offsets.get(topic_partition, offset) > offset:
+                self._store(self._offsets | {topic_partition: offset})
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """Forget one log, durable on return; one that was never stored costs nothing. May raise OSError."""
+        with self._lock:
+            self._store({log: offset for log, offset in self._offsets.items() if log != topic_partition})
+
+    def replace_all(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Store these offsets in place of all that were stored, durable on return. May raise OSError."""
+        with self._lock:
+            self._store(dict(offsets))
+
+    def _store(self, offsets: dict[TopicPartition, Offset]) -> None:
+        if offsets == self._offsets:
+            return
+        lines = (f"{log.topic} {log.partition} {offset}" for log, offset in sorted(offsets.items()))
+        write_lines(self._files, self.path, lines)
+        self._offsets = offsets

@@ -1,19 +1,22 @@
 """One data directory: formatting it, opening it, and what its logs share.
 
-Owns the directory's identity, the lock, the three offset checkpoints and the clean-shutdown marker. Knows nothing of
-what is inside a log. A replica never formats a directory by itself: a disk that was wiped has forgotten its votes, and
-must come back under a fresh directory id instead of voting twice unnoticed.
+Owns the directory's identity, the lock, the three offset checkpoints, the clean-shutdown marker, and which logs there
+are: they come with ``create_log`` and go with ``delete_log``. Knows nothing of what is inside a log. A replica never
+formats a directory by itself: a disk that was wiped has forgotten its votes, and must come back under a fresh directory
+id instead of voting twice unnoticed.
 Source: Kafka's ``StorageTool``, ``LogManager``, ``CleanShutdownFileHandler``, ``MetaPropertiesEnsemble``.
 """
 
 from __future__ import annotations
 
-import re
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from replica.ids import ReplicaId, TopicPartition
-from replica.storage import meta_properties
+from replica.ids import BrokerEpoch, Offset, ReplicaId, TopicId, TopicPartition
+from replica.storage import clean_shutdown, meta_properties
 from replica.storage.checkpoints import OffsetCheckpoint, write_lines
 from replica.storage.errors import (
     AlreadyFormattedError,
@@ -22,18 +25,17 @@ from replica.storage.errors import (
     NotFormattedError,
     StorageError,
 )
-from replica.storage.files import OS_FILES, Files, Handle, OpenMode, atomic_write, remove_durably
+from replica.storage.files import OS_FILES, Files, Handle, OpenMode, remove_durably
+from replica.storage.log_directories import holds_partition, is_topic, make_partition, partitions_in
 from replica.storage.meta_properties import MetaProperties
+from replica.storage.trash import FILE_DELETE_DELAY_MS, Trash, remove_deleted_directories
 
 LOCK_FILE = ".lock"
-CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_FILE = "log-start-offset-checkpoint"
 REPLICATION_OFFSET_FILE = "replication-offset-checkpoint"
 
-_CLEAN_SHUTDOWN_CONTENT = b'{"version":0}\n'
 _NOT_OURS_TO_MIND = frozenset({"lost+found"})
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def format_directory(
@@ -112,30 +114,43 @@ def _take_lock(files: Files, path: Path) -> Handle:
 
 
 def _load(files: Files, path: Path, meta: MetaProperties, lock: Handle) -> DataDirectory:
-    recovery_points = OffsetCheckpoint.load(files, path / RECOVERY_POINT_FILE)
-    log_starts = OffsetCheckpoint.load(files, path / LOG_START_FILE)
-    high_watermarks = OffsetCheckpoint.load(files, path / REPLICATION_OFFSET_FILE)
-    marker = path / CLEAN_SHUTDOWN_FILE
-    was_clean = files.exists(marker)
+    checkpoints = Checkpoints(
+        recovery_points=OffsetCheckpoint.load(files, path / RECOVERY_POINT_FILE),
+        log_starts=OffsetCheckpoint.load(files, path / LOG_START_FILE),
+        high_watermarks=OffsetCheckpoint.load(files, path / REPLICATION_OFFSET_FILE),
+    )
+    marker = path / clean_shutdown.FILE_NAME
+    was_clean, clean_broker_epoch = files.exists(marker), None
     if was_clean:
+        clean_broker_epoch = clean_shutdown.read_clean_shutdown(files, marker)
         remove_durably(files, marker)
+    remove_deleted_directories(files, path)
     return DataDirectory(
         path=path,
         meta=meta,
         files=files,
         lock=lock,
         was_clean=was_clean,
-        recovery_points=recovery_points,
-        log_starts=log_starts,
-        high_watermarks=high_watermarks,
+        clean_broker_epoch=clean_broker_epoch,
+        checkpoints=checkpoints,
     )
 
 
-class DataDirectory:
-    """An open, locked data directory. ``was_clean`` tells whether the last stop left its marker.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """The offset checkpoints of a data directory, one offset a log in each."""
 
-    A missing recovery point stands for a log that was never created; ``high_watermarks`` is for logs whose high
-    watermark survives a restart.
+    recovery_points: OffsetCheckpoint
+    log_starts: OffsetCheckpoint
+    high_watermarks: OffsetCheckpoint
+
+
+class DataDirectory:
+    """An open, locked data directory.
+
+    ``was_clean`` tells whether the last stop left its marker, and ``clean_broker_epoch`` as which incarnation of a
+    broker (absent without a marker, and if there was none). A missing recovery point stands for a log whose creation
+    was never finished; ``high_watermarks`` is for logs whose high watermark survives a restart.
     """
 
     def __init__(
@@ -146,22 +161,23 @@ class DataDirectory:
         files: Files,
         lock: Handle,
         was_clean: bool,
-        recovery_points: OffsetCheckpoint,
-        log_starts: OffsetCheckpoint,
-        high_watermarks: OffsetCheckpoint,
+        clean_broker_epoch: BrokerEpoch | None,
+        checkpoints: Checkpoints,
     ) -> None:
         self.path = path
         self.meta = meta
         self.files = files
         self.was_clean = was_clean
-        self.recovery_points = recovery_points
-        self.log_starts = log_starts
-        self.high_watermarks = high_watermarks
+        self.clean_broker_epoch = clean_broker_epoch
+        self.recovery_points = checkpoints.recovery_points
+        self.log_starts = checkpoints.log_starts
+        self.high_watermarks = checkpoints.high_watermarks
+        self.trash = Trash(files)
         self._lock: Handle | None = lock
         self._state_lock = threading.Lock()
         # The marker speaks for every log of the directory. A log that nobody has opened since an unclean stop is as
         # unclean as before, however cleanly the others are closed.
-        self._unclean_logs = set() if was_clean else set(recovery_points.topic_partitions())
+        self._unclean_logs = set() if was_clean else set(self.topic_partitions())
 
     @property
     def cluster_id(self) -> str:
@@ -175,12 +191,75 @@ class DataDirectory:
     def directory_id(self) -> str:
         return self.meta.directory_id
 
+    # --- its logs ---------------------------------------------------------------------------------------------------
+
     def log_path(self, topic_partition: TopicPartition) -> Path:
         """The directory of one log; StorageError for a topic that cannot be a directory's name."""
-        topic = topic_partition.topic
-        if not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
+        if not is_topic(topic_partition.topic):
+            topic = topic_partition.topic
             raise StorageError(f"topic {topic!r} must be 1 to 249 letters, digits, dots, dashes and underscores")
         return self.path / str(topic_partition)
+
+    def topic_partitions(self) -> tuple[TopicPartition, ...]:
+        """All logs, sorted: those of topics, by their partition.metadata, and those with a recovery point.
+
+        A log whose creation was cut short is not among them. One whose directory is gone is: opening it is refused.
+        """
+        with self._guard("list the logs of"):
+            return tuple(sorted({*partitions_in(self.files, self.path), *self.recovery_points.topic_partitions()}))
+
+    def create_log(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
+        """Make the log of one partition of a topic, empty and durable on return; a crash leaves it whole or not at all.
+
+        StorageError if there is a log of that name.
+        """
+        path = self.log_path(topic_partition)
+        with self._guard(f"create log {topic_partition} in"):
+            if holds_partition(self.files, path) or self.recovery_points.get(topic_partition) is not None:
+                raise StorageError(f"cannot create log {path}: there is one of that name")
+            # What is known of an earlier log of that name must not be believed of the new one.
+            self._forget(topic_partition)
+            make_partition(self.files, path, topic_id)
+
+    def delete_log(self, topic_partition: TopicPartition) -> None:
+        """Delete a log that is not open; its name is free, durably, on return, its space after ``delete_expired``.
+
+        A crash leaves the log whole, or gone. StorageError if there is no such log.
+        """
+        path = self.log_path(topic_partition)
+        with self._guard(f"delete log {topic_partition} from"):
+            if not self.files.exists(path):
+                raise StorageError(f"cannot delete log {path}: there is none of that name")
+            # First the checkpoints: with a recovery point left behind, the next start would take the log for lost.
+            self._forget(topic_partition)
+            self.trash.put_directory(path)
+        self.log_closed_cleanly(topic_partition)
+
+    def _forget(self, topic_partition: TopicPartition) -> None:
+        for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks):
+            checkpoint.remove(topic_partition)
+
+    def delete_expired(self, now_ms: int, *, file_delete_delay_ms: int = FILE_DELETE_DELAY_MS) -> None:
+        """Remove the files of logs and segments that were deleted, once this was first called that long ago.
+
+        For any thread: it may block for long. StorageError if the disk refuses.
+        """
+        with self._guard("remove deleted files from"):
+            self.trash.empty(now_ms, file_delete_delay_ms)
+
+    def store_high_watermarks(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Replace replication-offset-checkpoint, all of it, durable on return. StorageError if the disk refuses."""
+        with self._guard("store the high watermarks of"):
+            self.high_watermarks.replace_all(offsets)
+
+    @contextmanager
+    def _guard(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(f"cannot {action} {self.path}: {error}") from error
+
+    # --- clean or not -----------------------------------------------------------------------------------------------
 
     def is_clean(self, topic_partition: TopicPartition) -> bool:
         """Tell whether the log was closed cleanly when it was last open (or is new)."""
@@ -197,17 +276,18 @@ class DataDirectory:
         with self._state_lock:
             self._unclean_logs.discard(topic_partition)
 
-    def close(self, *, clean: bool) -> None:
+    def close(self, *, clean: bool, broker_epoch: BrokerEpoch | None = None) -> None:
         """Give up the lock; with ``clean``, first leave the marker, durably, if every log was closed cleanly.
 
-        Closing twice does nothing. StorageError if the marker cannot be written; the lock is given up all the same.
+        ``broker_epoch`` is the incarnation that stops, absent if it was never registered. Closing twice does nothing.
+        StorageError if the marker cannot be written; the lock is given up all the same.
         """
         lock, self._lock = self._lock, None
         if lock is None:
             return
         try:
             if clean and not self._unclean_logs:
-                atomic_write(self.files, self.path / CLEAN_SHUTDOWN_FILE, _CLEAN_SHUTDOWN_CONTENT)
+                clean_shutdown.write_clean_shutdown(self.files, self.path / clean_shutdown.FILE_NAME, broker_epoch)
         except OSError as error:
             raise StorageError(f"cannot mark {self.path} as cleanly closed: {error}") from error
         finally:

@@ -23,7 +23,7 @@ class DumpedBatch:
     """What stands at ``position``. ``error`` says what is wrong, absent if nothing is.
 
     The header's fields are absent where the bytes are no header; ``size`` is 0 where not even a length can be
-    believed, and then this is the last row.
+    believed, and then this is the last row. ``batch`` is the whole batch, for who wants to look inside.
     """
 
     position: int
@@ -35,6 +35,7 @@ class DumpedBatch:
     is_control: bool = False
     crc_ok: bool = False
     error: str | None = None
+    batch: RecordBatch | None = None
 
 
 def dump_segment(
@@ -84,6 +85,7 @@ def _row(position: int, batch: RecordBatch, previous: RecordBatch | None) -> Dum
         is_control=batch.is_control,
         crc_ok=crc_error is None,
         error=crc_error or _reason_of_order(batch, previous),
+        batch=batch,
     )
 
 

@@ -68,10 +68,10 @@ class Files(Protocol):
         """Make one directory, durable after ``fsync_directory`` of its parent."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """Put ``source`` in the place of ``target``, atomically."""
+        """Put ``source``, a file or a directory, in the place of ``target``, atomically."""
 
     def unlink(self, path: Path) -> None:
-        """Remove a file's name."""
+        """Remove the name of a file, or of an empty directory."""
 
     def names(self, directory: Path) -> tuple[str, ...]:
         """What a directory holds, sorted."""
@@ -121,7 +121,10 @@ class OsFiles:
         source.replace(target)
 
     def unlink(self, path: Path) -> None:
-        path.unlink()
+        if path.is_dir():
+            path.rmdir()
+        else:
+            path.unlink()
 
     def names(self, directory: Path) -> tuple[str, ...]:
         return tuple(sorted(os.listdir(directory)))

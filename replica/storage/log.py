@@ -1,10 +1,11 @@
-"""One log on disk, as its driver uses it: append, flush, truncate, read, and the two files beside the segments.
+"""One log on disk, as its driver uses it: append, flush, truncate, read, and the files beside the segments.
 
-Owns the open segments, what of them is flushed, the recovery point, and the rule that after a failed write or fsync
-nothing more is done: the kernel may have dropped the dirty pages of a failed fsync, so that a second one would lie.
+Owns the open segments, what of them is flushed, where the log begins, the recovery point, and the rule that after a
+failed write or fsync nothing more is done: the kernel may have dropped the dirty pages of a failed fsync, so that a
+second one would lie.
 Knows nothing of epochs' meaning, votes or the network. All of it blocks.
 
-Threads: ``flush`` and ``checkpoint_recovery_point`` run in a worker thread while the driver's loop appends and reads.
+Threads: ``flush`` and the two checkpoints run in a worker thread while the driver's loop appends and reads.
 ``_sync_lock`` lets one of flush, truncate, checkpoint and close happen at a time and is held during fsync;
 ``_state_lock`` protects the fields and is never held during one, so that an append does not wait for the platter.
 Order: ``_sync_lock`` before ``_state_lock``.
@@ -18,8 +19,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from replica.core.effects import QuorumState
-from replica.core.recovered import RecoveredLog
-from replica.ids import EpochEntry, Offset, TopicPartition
+from replica.core.partition.producer_state import scan
+from replica.core.recovered import ProducerEntry, RecoveredLog
+from replica.ids import Epoch, EpochEntry, Offset, TopicPartition
 from replica.records import RecordBatch
 from replica.storage.checkpoints import write_epochs
 from replica.storage.config import LogConfig
@@ -27,9 +29,11 @@ from replica.storage.directory import DataDirectory
 from replica.storage.errors import OffsetOutOfRangeError, StorageError
 from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
 from replica.storage.recovery import EPOCH_FILE, QUORUM_STATE_FILE, LoadedLog, load_log
+from replica.storage.retention import Retention, retention_start
 from replica.storage.segment import Segment
 from replica.storage.segments import Segments
 from replica.storage.tail import Tail
+from replica.storage.timestamps import offset_for_timestamp
 
 
 class LogStore:
@@ -46,8 +50,14 @@ class LogStore:
         self._topic_partition = topic_partition
         self._config = config
         self._path = directory.log_path(topic_partition)
-        self._segments = Segments(directory.files, self._path, config, loaded.segments, loaded.epochs)
-        self._log_start_offset = loaded.log_start_offset
+        self._segments = Segments(
+            directory.files,
+            self._path,
+            config,
+            loaded.segments,
+            log_start_offset=loaded.log_start_offset,
+            epochs=loaded.epochs,
+        )
         self._log_end_offset = loaded.log_end_offset
         self._flushed_end_offset = loaded.log_end_offset
         self._unflushed: list[Segment] = []
@@ -62,7 +72,7 @@ class LogStore:
     def open(
         cls, directory: DataDirectory, topic_partition: TopicPartition, *, config: LogConfig | None = None
     ) -> tuple[LogStore, RecoveredLog]:
-        """Open and recover one log, creating it if the directory has never had it.
+        """Open and recover one log, creating one without a topic id if the directory has never had it.
 
         CorruptLogError where flushed data is damaged or missing (nothing is modified then), CorruptCheckpointError
         for a malformed state file, StorageError if the disk refuses.
@@ -79,12 +89,16 @@ class LogStore:
             log_end_offset=loaded.log_end_offset,
             epochs=loaded.epochs,
             quorum_state=quorum_state,
+            topic_id=loaded.topic_id,
+            high_watermark=_within(loaded, directory.high_watermarks.get(topic_partition)),
+            producers=loaded.producers,
         )
         return cls(directory, topic_partition, config, loaded), recovered
 
     @property
     def log_start_offset(self) -> Offset:
-        return self._log_start_offset
+        """Nothing below is read."""
+        return self._segments.log_start_offset
 
     @property
     def log_end_offset(self) -> Offset:
@@ -147,10 +161,14 @@ class LogStore:
     def flush(self) -> Offset:
         """Bring everything appended so far to stable storage; return the end of that, taken as this began.
 
-        Appends may go on meanwhile. See ``flushed_end_offset`` for what to report.
+        Appends may go on meanwhile. See ``flushed_end_offset`` for what to report. A log that was closed before its
+        turn came, because it was deleted, is left as it is.
         """
-        with self._sync_lock, self._guard("flush"):
-            return self._flush()
+        with self._sync_lock:
+            if self._is_over:
+                return self._flushed_end_offset
+            with self._guard("flush"):
+                return self._flush()
 
     def _flush(self) -> Offset:
         with self._state_lock:
@@ -182,14 +200,20 @@ class LogStore:
         with self._sync_lock, self._state_lock, self._guard("truncate"):
             if end_offset >= self._log_end_offset:
                 return
-            if end_offset < self._log_start_offset:
+            if end_offset < self.log_start_offset:
                 raise self._out_of_range("truncate", end_offset)
+            if self.log_start_offset == end_offset > self._segments.first.base_offset:
+                # Nothing of the log stays, and its start may lie inside a batch, where no file can be cut. First the
+                # log start, so that a crash on the way does not leave a log that ends below it.
+                self._directory.log_starts.put(self._topic_partition, end_offset)
+                self._start_at(end_offset)
+                return
             segment, size = self._segments.position_of(end_offset)
             # First the recovery point: with the log cut and the old recovery point still on the platter, the next
-            # start would take the truncation for lost data.
-            recovery_point = self._directory.recovery_points.get(self._topic_partition)
-            if recovery_point is not None and recovery_point > end_offset:
-                self._directory.recovery_points.put(self._topic_partition, end_offset)
+            # start would take the truncation for lost data. And the high watermark: what comes to stand above
+            # ``end_offset`` is not committed because something else was.
+            self._directory.recovery_points.lower(self._topic_partition, end_offset)
+            self._directory.high_watermarks.lower(self._topic_partition, end_offset)
             self._segments.drop_after(segment)
             segment.truncate(size)
             for kept in self._segments:
@@ -200,6 +224,49 @@ class LogStore:
             self._tail.truncate(end_offset)
             self._segments.note_truncated(end_offset)
             self._log_end_offset = self._flushed_end_offset = end_offset
+
+    def start_at(self, offset: Offset) -> None:
+        """Drop everything and let the log begin, empty, at ``offset``, durable on return.
+
+        A crash on the way leaves a log that begins where it did and is shorter, perhaps empty, or the new one.
+        """
+        with self._sync_lock, self._state_lock, self._guard("start anew"):
+            self._start_at(offset)
+
+    def _start_at(self, offset: Offset) -> None:
+        # First the recovery point, below everything: from here on the next start may find any part of the log.
+        self._directory.recovery_points.lower(self._topic_partition, min(self._segments.first.base_offset, offset))
+        self._directory.high_watermarks.lower(self._topic_partition, offset)
+        self._segments.begin_anew(offset)
+        self._tail = Tail(self._config.tail_bytes_max)
+        self._unflushed, self._names_unflushed = [], False
+        self._log_end_offset = self._flushed_end_offset = offset
+        # The segment's name says it all. A higher log start, left behind, would swallow what is appended next.
+        self._directory.log_starts.remove(self._topic_partition)
+        self._directory.recovery_points.put(self._topic_partition, offset)
+
+    def raise_log_start(self, offset: Offset) -> None:
+        """Let the log begin at ``offset``; nothing happens at or below its start. OffsetOutOfRangeError above its end.
+
+        Segments wholly below are marked for removal, after the log start is durable; the last one stays. Without such
+        a segment nothing is written: after a crash the log begins where ``checkpoint_log_start`` has said last.
+        """
+        with self._sync_lock, self._state_lock, self._guard("raise the start of"):
+            if offset <= self.log_start_offset:
+                return
+            if offset > self._log_end_offset:
+                raise self._out_of_range("raise the start of", offset)
+            self._segments.note_log_start(offset)
+            dropped = self._segments.wholly_below(offset)
+            if not dropped:
+                return
+            self._directory.log_starts.put(self._topic_partition, offset)
+            if self._names_unflushed:
+                # The names of the segments that stay may not be durable yet: a crash must not leave a log without any.
+                self._files.fsync_directory(self._path)
+            self._segments.throw_away(dropped, self._directory.trash)
+            self._files.fsync_directory(self._path)
+            self._unflushed = [segment for segment in self._unflushed if segment not in dropped]
 
     def store_epochs(self, entries: Sequence[EpochEntry]) -> None:
         """Replace ``leader-epoch-checkpoint``, durable on return."""
@@ -221,7 +288,7 @@ class LogStore:
         that names file and position, and is never served. OffsetOutOfRangeError outside the log.
         """
         with self._state_lock, self._guard("read"):
-            if not self._log_start_offset <= start_offset <= self._log_end_offset:
+            if not self.log_start_offset <= start_offset <= self._log_end_offset:
                 raise self._out_of_range("read", start_offset)
             bound = min(end_offset, self._log_end_offset)
             if start_offset >= bound:
@@ -231,12 +298,52 @@ class LogStore:
                 found = self._segments.read(start_offset, bound, max_bytes)
             return b"".join(batch.data for batch in found)
 
-    # --- recovery point and end -------------------------------------------------------------------------------------
+    def offset_for_timestamp(self, timestamp_ms: int, end_offset: Offset) -> tuple[Offset, Epoch] | None:
+        """Offset and leader epoch of the first record below ``end_offset`` that is not older; absent if all are."""
+        with self._state_lock, self._guard("search"):
+            return offset_for_timestamp(self._segments, timestamp_ms, end_offset)
+
+    def retention_start(
+        self, high_watermark: Offset, retention_ms: int | None, retention_bytes: int | None, now_ms: int
+    ) -> Offset:
+        """Where the log may begin by its age and size, at most at ``high_watermark``; nothing is changed."""
+        retention = Retention(now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes)
+        with self._state_lock, self._guard("apply the retention to"):
+            return retention_start(self._segments, high_watermark, retention)
+
+    def scan_producers(self) -> tuple[ProducerEntry, ...]:
+        """The idempotent producers of the whole log, the one that has been idle longest first. Reads every batch."""
+        with self._state_lock, self._guard("scan"):
+            return scan(self._segments.batches_from(self.log_start_offset))
+
+    # --- checkpoints and end ----------------------------------------------------------------------------------------
 
     def checkpoint_recovery_point(self) -> None:
-        """Store durably that everything below ``flushed_end_offset`` is flushed, so that recovery never cuts it."""
-        with self._sync_lock, self._guard("checkpoint the recovery point of"):
-            self._directory.recovery_points.put(self._topic_partition, self._flushed_end_offset)
+        """Store durably that everything below ``flushed_end_offset`` is flushed, so that recovery never cuts it.
+
+        Like the other checkpoint, it does nothing on a log that was closed meanwhile.
+        """
+        with self._sync_lock:
+            if self._is_over:
+                return
+            with self._guard("checkpoint the recovery point of"):
+                self._directory.recovery_points.put(self._topic_partition, self._flushed_end_offset)
+
+    def checkpoint_log_start(self) -> None:
+        """Store durably where the log begins, unless its first segment says the same."""
+        with self._sync_lock:
+            if self._is_over:
+                return
+            with self._guard("checkpoint the start of"):
+                self._checkpoint_log_start()
+
+    def _checkpoint_log_start(self) -> None:
+        with self._state_lock:
+            log_start_offset, first_base_offset = self.log_start_offset, self._segments.first.base_offset
+        if log_start_offset > first_base_offset:
+            self._directory.log_starts.put(self._topic_partition, log_start_offset)
+        else:
+            self._directory.log_starts.remove(self._topic_partition)
 
     def close(self, *, clean: bool) -> None:
         """Give the files back; with ``clean``, flush first and make the directory's clean-shutdown marker true.
@@ -259,11 +366,17 @@ class LogStore:
     def _close_cleanly(self) -> None:
         end_offset = self._flush()
         self._directory.recovery_points.put(self._topic_partition, end_offset)
+        self._checkpoint_log_start()
         for segment in self._segments:
             segment.store_index()
         self._directory.log_closed_cleanly(self._topic_partition)
 
     # --- failure ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether the log was closed in good order."""
+        return self._closed and self._failure is None
 
     @contextmanager
     def _guard(self, action: str) -> Iterator[None]:
@@ -284,5 +397,12 @@ class LogStore:
             raise
 
     def _out_of_range(self, action: str, offset: Offset) -> OffsetOutOfRangeError:
-        held = f"[{self._log_start_offset}, {self._log_end_offset}]"
+        held = f"[{self.log_start_offset}, {self._log_end_offset}]"
         return OffsetOutOfRangeError(f"cannot {action} {self._path} at offset {offset}: it holds {held}")
+
+
+def _within(loaded: LoadedLog, high_watermark: Offset | None) -> Offset | None:
+    """The high watermark that was stored, if any, brought into the log that is there."""
+    if high_watermark is None:
+        return None
+    return min(max(high_watermark, loaded.log_start_offset), loaded.log_end_offset)

@@ -5,17 +5,24 @@ Owns the rule that decides between a torn tail and a lost promise. After an uncl
 there. Damage or absence below it means that flushed data, perhaps acknowledged and counted on by others, is gone:
 then nothing is modified and the replica does not start. Whatever remains is fsynced before it is reported, because a
 batch found in the page cache is not yet on the platter. The epoch cache is rebuilt from the batch headers, since a
-checkpoint can be ahead of the log that survived, and indexes are rebuilt beside it.
+checkpoint can be ahead of the log that survived, and indexes are rebuilt beside it. The producers of a partition are
+found on the same way through the batches.
+
+A partition's log may begin above 0. It begins where its checkpoint says, or at its first segment if that is higher.
+Segments wholly below are what an interrupted deletion has left, and are not looked at. A log that ends below its
+beginning, with nothing promised above that, is begun anew there.
 Source: Kafka's ``LogLoader``, ``UnifiedLog.rebuildLeaderEpochCache``; stricter than Kafka below the recovery point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replica.ids import EpochEntry, Offset, TopicPartition
+from replica.core.partition.producer_state import scan as scan_producers
+from replica.core.recovered import ProducerEntry
+from replica.ids import Epoch, EpochEntry, Offset, TopicId, TopicPartition
 from replica.records import RecordBatch
 from replica.storage.batch_reader import DamagedBatchError, check_next, read_batches
 from replica.storage.checkpoints import read_epochs, write_epochs
@@ -23,7 +30,11 @@ from replica.storage.config import LogConfig
 from replica.storage.directory import DataDirectory
 from replica.storage.errors import CorruptCheckpointError, CorruptLogError
 from replica.storage.files import TEMPORARY_SUFFIX, Files
+from replica.storage.partition_metadata import FILE_NAME as METADATA_FILE
+from replica.storage.partition_metadata import read_partition_metadata
 from replica.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, base_offset_of
+from replica.storage.segments import begin_anew
+from replica.storage.trash import is_deleted_file
 
 EPOCH_FILE = "leader-epoch-checkpoint"
 QUORUM_STATE_FILE = "quorum-state"
@@ -31,12 +42,17 @@ QUORUM_STATE_FILE = "quorum-state"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedLog:
-    """A log ready for use: at least one segment, the last one takes appends; all of it on stable storage."""
+    """A log ready for use: at least one segment, the last one takes appends; all of it on stable storage.
+
+    ``topic_id`` is absent, and ``producers`` are not looked for, in a quorum log.
+    """
 
     segments: tuple[Segment, ...]
     log_start_offset: Offset
     log_end_offset: Offset
     epochs: tuple[EpochEntry, ...]
+    topic_id: TopicId | None
+    producers: tuple[ProducerEntry, ...]
 
 
 def load_log(directory: DataDirectory, topic_partition: TopicPartition, config: LogConfig) -> LoadedLog:
@@ -44,12 +60,15 @@ def load_log(directory: DataDirectory, topic_partition: TopicPartition, config: 
 
     CorruptLogError or CorruptCheckpointError if the log must not be used; OSError if the disk refuses.
     """
+    path = directory.log_path(topic_partition)
+    topic_id = read_partition_metadata(directory.files, path / METADATA_FILE)
     clean = directory.is_clean(topic_partition)
     directory.log_opened(topic_partition)
     log = _Log(
         files=directory.files,
-        path=directory.log_path(topic_partition),
+        path=path,
         config=config,
+        topic_id=topic_id,
         log_start_offset=directory.log_starts.get(topic_partition) or Offset(0),
         recovery_point=directory.recovery_points.get(topic_partition),
     )
@@ -78,6 +97,7 @@ class _Scan:
     kept: int = 0
     kept_bytes: int = 0
     epochs: list[EpochEntry] = field(default_factory=list)
+    producers: tuple[ProducerEntry, ...] = ()
     damage: tuple[Path, DamagedBatchError] | None = None
 
     def take(self, position: int, batch: RecordBatch) -> None:
@@ -97,6 +117,7 @@ class _Log:
     files: Files
     path: Path
     config: LogConfig
+    topic_id: TopicId | None
     log_start_offset: Offset
     recovery_point: Offset | None
     segments: list[Segment] = field(default_factory=list)
@@ -126,42 +147,54 @@ class _Log:
         if not self.files.exists(self.path):
             raise self._lost(self.path, position=0, offset=self.log_start_offset, reason="is missing")
         self.stored_epochs = read_epochs(self.files, self.path / EPOCH_FILE)
-        for base_offset in self._base_offsets():
+        base_offsets = self._base_offsets()
+        # A deletion that was cut short may have left any of the segments below the log start: none of them counts.
+        below = [base_offset for base_offset in base_offsets if base_offset <= self.log_start_offset]
+        for base_offset in base_offsets[max(0, len(below) - 1) :]:
             self.segments.append(Segment.open(self.files, self.path, base_offset, self.config))
         if not self.segments:
             raise self._lost(self.path, position=0, offset=self.log_start_offset, reason="holds no segment")
         first = self.segments[0]
-        if first.base_offset > self.log_start_offset:
+        if first.base_offset > self.log_start_offset and self.topic_id is None:
             reason = f"is the first segment although the log starts at offset {self.log_start_offset}"
             raise self._lost(first.path, position=0, offset=self.log_start_offset, reason=reason)
+        self.log_start_offset = max(first.base_offset, self.log_start_offset)
         quorum_state = self.path / QUORUM_STATE_FILE
+        has_votes = self.config.quorum_state_required and self.topic_id is None
         has_batches = any(segment.size for segment in self.segments)
-        if self.config.quorum_state_required and has_batches and not self.files.exists(quorum_state):
+        if has_votes and has_batches and not self.files.exists(quorum_state):
             raise CorruptCheckpointError(quorum_state, "the file is missing although the log holds records")
 
     def load_clean(self) -> LoadedLog | None:
-        """Believe the files; None if they do not bear out that they were closed cleanly, and must be searched."""
-        scan = _Scan(end_offset=self.segments[-1].base_offset)
+        """Believe the files; None if they do not bear out that they were closed cleanly, and must be searched.
+
+        Of a quorum log only the end is read; of a partition's all, for its producers.
+        """
         try:
             for segment in self.segments:
                 if not segment.load_index():
                     self._rebuild_index(segment)
-            for last in (segment for segment in reversed(self.segments) if segment.size):
-                self._take_last_batches(scan, last)
-                break
+            scan = self._scan_end() if self.topic_id is None else self._scan_all()
         except DamagedBatchError:
             return None
         epochs = _cut(self.stored_epochs, self.log_start_offset, scan.end_offset)
-        last_epochs = [entries[-1].epoch if entries else None for entries in (scan.epochs, epochs)]
-        if scan.end_offset != self.recovery_point or last_epochs[0] != last_epochs[1]:
+        last_epochs = [_last_epoch(_cut(scan.epochs, self.log_start_offset, scan.end_offset)), _last_epoch(epochs)]
+        is_whole = scan.end_offset == self.recovery_point and scan.end_offset >= self.log_start_offset
+        if scan.damage is not None or not is_whole or last_epochs[0] != last_epochs[1]:
             return None
+        if self._remove_leftovers():
+            self.files.fsync_directory(self.path)
         return self._finish(scan, epochs)
 
     def _rebuild_index(self, segment: Segment) -> None:
         for position, batch in read_batches(segment.window(), 0, batch_bytes_max=self.config.batch_bytes_max):
             segment.index.maybe_add(batch.base_offset, position)
 
-    def _take_last_batches(self, scan: _Scan, last: Segment) -> None:
+    def _scan_end(self) -> _Scan:
+        scan = _Scan(end_offset=self.segments[-1].base_offset)
+        last = next((segment for segment in reversed(self.segments) if segment.size), None)
+        if last is None:
+            return scan
         _, start = last.index.last_before(Offset(last.base_offset + (1 << 32)))
         for position, batch in read_batches(last.window(), start, batch_bytes_max=self.config.batch_bytes_max):
             if position == start:
@@ -169,46 +202,57 @@ class _Log:
             scan.take(position, batch)
         if scan.end_offset != self.segments[-1].base_offset and last is not self.segments[-1]:
             raise DamagedBatchError(last.size, "does not reach the next segment")
+        return scan
 
     def recover(self) -> LoadedLog:
         """Read everything, refuse what flushed data has lost, cut what a crash may have torn."""
-        scan = self._scan()
-        floor = max(self.recovery_point or 0, self.log_start_offset)
-        if scan.end_offset < floor:
-            self._refuse(scan)
-        while len(self.segments) > scan.kept:
-            # From the end, so that a crash in between leaves no hole.
-            self.segments.pop().delete()
-        if self.segments[-1].size != scan.kept_bytes:
-            self.segments[-1].truncate(scan.kept_bytes)
+        for segment in self.segments:
+            segment.reset_index()
+        scan = self._scan_all()
+        if scan.end_offset < max(self.recovery_point or 0, self.log_start_offset):
+            if self.recovery_point is not None and self.recovery_point > self.log_start_offset:
+                self._refuse(scan)
+            # Nothing that was promised lies at or above the log start, and nothing below is wanted.
+            self.segments = [begin_anew(self.files, self.path, self.config, self.segments, self.log_start_offset)]
+            scan = _Scan(end_offset=self.log_start_offset, kept=1)
+        self._cut_to(scan)
         self._remove_leftovers()
         for segment in self.segments:
             segment.fsync()
         self.files.fsync_directory(self.path)
         for segment in self.segments[:-1]:
             segment.store_index()
-        return self._finish(scan, _cut(tuple(scan.epochs), self.log_start_offset, scan.end_offset))
+        return self._finish(scan, _cut(scan.epochs, self.log_start_offset, scan.end_offset))
 
-    def _scan(self) -> _Scan:
+    def _cut_to(self, scan: _Scan) -> None:
+        while len(self.segments) > scan.kept:
+            # From the end, so that a crash in between leaves no hole.
+            self.segments.pop().delete()
+        if self.segments[-1].size != scan.kept_bytes:
+            self.segments[-1].truncate(scan.kept_bytes)
+
+    def _scan_all(self) -> _Scan:
         scan = _Scan(end_offset=self.segments[0].base_offset)
+        batches = self._sound_batches(scan)
+        scan.producers = scan_producers(batch for batch in batches if batch.end_offset > self.log_start_offset)
+        return scan
+
+    def _sound_batches(self, scan: _Scan) -> Iterator[RecordBatch]:
+        """Yield each batch that continues the log, noted in ``scan``; the end, or the damage, is noted there too."""
         for segment in self.segments:
             if segment.base_offset != scan.end_offset:
                 reason = f"begins at offset {segment.base_offset} instead"
                 scan.damage = (segment.path, DamagedBatchError(0, reason))
-                break
+                return
             scan.kept, scan.kept_bytes = scan.kept + 1, 0
             try:
-                self._scan_segment(scan, segment)
+                for position, batch in read_batches(segment.window(), 0, batch_bytes_max=self.config.batch_bytes_max):
+                    scan.take(position, batch)
+                    segment.index.maybe_add(batch.base_offset, position)
+                    yield batch
             except DamagedBatchError as error:
                 scan.damage = (segment.path, error)
-                break
-        return scan
-
-    def _scan_segment(self, scan: _Scan, segment: Segment) -> None:
-        segment.reset_index()
-        for position, batch in read_batches(segment.window(), 0, batch_bytes_max=self.config.batch_bytes_max):
-            scan.take(position, batch)
-            segment.index.maybe_add(batch.base_offset, position)
+                return
 
     def _refuse(self, scan: _Scan) -> None:
         if scan.damage is None:
@@ -221,12 +265,19 @@ class _Log:
         floor = Offset(max(self.recovery_point or 0, self.log_start_offset))
         return CorruptLogError(path, position=position, offset=offset, recovery_point=floor, reason=reason)
 
-    def _remove_leftovers(self) -> None:
+    def _remove_leftovers(self) -> bool:
+        """Remove what crashes and deletions have left beside the segments; tell whether there was anything."""
+        leftovers = [name for name in self.files.names(self.path) if self._is_leftover(name)]
+        for name in leftovers:
+            self.files.unlink(self.path / name)
+        return bool(leftovers)
+
+    def _is_leftover(self, name: str) -> bool:
+        if name.endswith(TEMPORARY_SUFFIX) or is_deleted_file(name):
+            return True
+        base_offsets = [base_offset_of(name, suffix) for suffix in (LOG_SUFFIX, INDEX_SUFFIX)]
         kept = {segment.base_offset for segment in self.segments}
-        for name in self.files.names(self.path):
-            base_offset = base_offset_of(name, INDEX_SUFFIX)
-            if name.endswith(TEMPORARY_SUFFIX) or (base_offset is not None and base_offset not in kept):
-                self.files.unlink(self.path / name)
+        return any(base_offset is not None and base_offset not in kept for base_offset in base_offsets)
 
     def _finish(self, scan: _Scan, epochs: tuple[EpochEntry, ...]) -> LoadedLog:
         if epochs != self.stored_epochs:
@@ -236,12 +287,18 @@ class _Log:
             log_start_offset=self.log_start_offset,
             log_end_offset=scan.end_offset,
             epochs=epochs,
+            topic_id=self.topic_id,
+            producers=() if self.topic_id is None else scan.producers,
         )
 
     def close(self) -> None:
         """Give all handles back."""
         for segment in self.segments:
             segment.close()
+
+
+def _last_epoch(entries: Sequence[EpochEntry]) -> Epoch | None:
+    return entries[-1].epoch if entries else None
 
 
 def _cut(entries: Sequence[EpochEntry], log_start_offset: Offset, log_end_offset: Offset) -> tuple[EpochEntry, ...]:

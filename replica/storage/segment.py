@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from replica.ids import Offset
-from replica.records import RecordBatch
+from replica.records import NO_TIMESTAMP, RecordBatch
 from replica.storage.batch_reader import WINDOW_BYTES, FileWindow, check_next, read_batches
 from replica.storage.config import LogConfig
 from replica.storage.files import Files, Handle, OpenMode, write_fully
 from replica.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from replica.storage.trash import Trash
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -44,6 +45,8 @@ class Segment:
         self.base_offset = base_offset
         self.size = files.size(handle)
         self.index = OffsetIndex(base_offset, config.index_interval_bytes)
+        self._max_timestamp_ms: int | None = None
+        """Absent until somebody asks for it, and after a truncation."""
 
     @classmethod
     def create(cls, files: Files, directory: Path, base_offset: Offset, config: LogConfig) -> Segment:
@@ -77,6 +80,8 @@ class Segment:
         for batch in batches:
             self.index.maybe_add(batch.base_offset, self.size)
             self.size += batch.size_bytes
+            if self._max_timestamp_ms is not None:
+                self._max_timestamp_ms = max(self._max_timestamp_ms, batch.max_timestamp_ms)
 
     def batches_from(self, offset: Offset, *, wanted_bytes: int = WINDOW_BYTES) -> Iterator[tuple[int, RecordBatch]]:
         """Yield ``(position, batch)`` verified, from the batch that holds ``offset``; DamagedBatchError at damage.
@@ -91,6 +96,16 @@ class Segment:
             if batch.end_offset > offset:
                 yield position, batch
 
+    def max_timestamp_ms(self) -> int:
+        """The largest timestamp of its records, -1 if none has one. The first time, all batches are read for it.
+
+        DamagedBatchError at damage.
+        """
+        if self._max_timestamp_ms is None:
+            batches = (batch for _, batch in self.batches_from(self.base_offset))
+            self._max_timestamp_ms = max((batch.max_timestamp_ms for batch in batches), default=NO_TIMESTAMP)
+        return self._max_timestamp_ms
+
     def window(self, window_bytes: int = WINDOW_BYTES) -> FileWindow:
         """A fresh view of the file up to ``size``."""
         return FileWindow(self._files, self._handle, self.size, window_bytes)
@@ -100,6 +115,7 @@ class Segment:
         self._files.ftruncate(self._handle, size)
         self.size = size
         self.index.truncate(size)
+        self._max_timestamp_ms = None
 
     def fsync(self) -> None:
         """Bring the batches to stable storage (not the file's name)."""
@@ -124,6 +140,14 @@ class Segment:
     def delete(self) -> None:
         """Close, and remove both files' names; durable after a sync of the directory."""
         self.close()
-        self._files.unlink(self.path)
-        if self._files.exists(self.index_path):
-            self._files.unlink(self.index_path)
+        for path in self._present():
+            self._files.unlink(path)
+
+    def throw_away(self, trash: Trash) -> None:
+        """Close, and mark both files for a later removal; durable after a sync of the directory."""
+        self.close()
+        for path in self._present():
+            trash.put_file(path)
+
+    def _present(self) -> list[Path]:
+        return [self.path, *([self.index_path] if self._files.exists(self.index_path) else [])]

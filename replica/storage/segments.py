@@ -14,18 +14,26 @@ from pathlib import Path
 from replica.core.epoch_cache import LeaderEpochCache
 from replica.ids import EpochEntry, Offset
 from replica.records import RecordBatch
-from replica.storage.batch_reader import DamagedBatchError
+from replica.storage.batch_reader import WINDOW_BYTES, DamagedBatchError
 from replica.storage.config import LogConfig
 from replica.storage.errors import StorageError
 from replica.storage.files import Files
 from replica.storage.segment import Segment
+from replica.storage.trash import Trash
 
 
 class Segments:
     """The open segments of the log in ``path``. Damage that is met while reading is a StorageError that names it."""
 
     def __init__(
-        self, files: Files, path: Path, config: LogConfig, segments: Sequence[Segment], epochs: Sequence[EpochEntry]
+        self,
+        files: Files,
+        path: Path,
+        config: LogConfig,
+        segments: Sequence[Segment],
+        *,
+        log_start_offset: Offset,
+        epochs: Sequence[EpochEntry],
     ) -> None:
         self._files = files
         self._path = path
@@ -33,9 +41,16 @@ class Segments:
         self._segments = list(segments)
         self._epochs = LeaderEpochCache(epochs)
         self._base_offsets = [segment.base_offset for segment in segments]
+        self.log_start_offset = log_start_offset
+        """Epochs are known from here on. What the first segment holds below is not read any more."""
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
+
+    @property
+    def first(self) -> Segment:
+        """The oldest one; the log begins in it, or where it begins."""
+        return self._segments[0]
 
     @property
     def last(self) -> Segment:
@@ -45,6 +60,11 @@ class Segments:
     def note_appended(self, batch: RecordBatch) -> None:
         """Remember the epoch of a batch that was appended, by which a damaged one is known when it is read."""
         self._epochs.assign(batch.leader_epoch, batch.base_offset)
+
+    def note_log_start(self, log_start_offset: Offset) -> None:
+        """Forget the epochs of what is not read any more."""
+        self._epochs.truncate_from_start(log_start_offset)
+        self.log_start_offset = log_start_offset
 
     def note_truncated(self, end_offset: Offset) -> None:
         """Forget the epochs of what was cut."""
@@ -63,7 +83,7 @@ class Segments:
         segment = self._segments[bisect_right(self._base_offsets, end_offset) - 1]
         if end_offset == segment.base_offset:
             return segment, 0
-        with _naming_damage(segment):
+        with naming_damage(segment):
             for position, batch in segment.batches_from(end_offset):
                 if batch.base_offset == end_offset:
                     return segment, position
@@ -77,11 +97,29 @@ class Segments:
             self._base_offsets.pop()
             self._segments.pop().delete()
 
+    def wholly_below(self, offset: Offset) -> list[Segment]:
+        """The segments that end at or below ``offset``, never the last one."""
+        return self._segments[: max(0, bisect_right(self._base_offsets, offset) - 1)]
+
+    def throw_away(self, segments: Sequence[Segment], trash: Trash) -> None:
+        """Mark the oldest segments for removal; durable after a sync of the directory."""
+        for segment in segments:
+            segment.throw_away(trash)
+        del self._segments[: len(segments)]
+        del self._base_offsets[: len(segments)]
+
+    def begin_anew(self, offset: Offset) -> None:
+        """Drop everything for one empty segment at ``offset``, durably."""
+        self._segments[:] = [begin_anew(self._files, self._path, self._config, self._segments, offset)]
+        self._base_offsets[:] = [offset]
+        self._epochs = LeaderEpochCache()
+        self.log_start_offset = offset
+
     def read(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> list[RecordBatch]:
         """Whole batches as ``LogStore.read`` returns them, each verified."""
         found: list[RecordBatch] = []
         total = 0
-        for batch in self._batches_from(start_offset, max_bytes):
+        for batch in self.batches_from(start_offset, wanted_bytes=max_bytes):
             total += batch.size_bytes
             if batch.end_offset > end_offset or (found and total > max_bytes):
                 break
@@ -90,24 +128,49 @@ class Segments:
                 break
         return found
 
-    def _batches_from(self, start_offset: Offset, max_bytes: int) -> Iterator[RecordBatch]:
-        """Verified batches from the one that holds ``start_offset`` to the end of the log."""
+    def batches_from(self, start_offset: Offset, *, wanted_bytes: int = WINDOW_BYTES) -> Iterator[RecordBatch]:
+        """Verified batches from the one that holds ``start_offset`` to the end of the log; StorageError at damage."""
         for segment in self._segments[bisect_right(self._base_offsets, start_offset) - 1 :]:
-            with _naming_damage(segment):
-                for position, batch in segment.batches_from(start_offset, wanted_bytes=max_bytes):
+            with naming_damage(segment):
+                for position, batch in segment.batches_from(start_offset, wanted_bytes=wanted_bytes):
                     self._check_epoch(position, batch)
                     yield batch
 
     def _check_epoch(self, position: int, batch: RecordBatch) -> None:
-        """The epoch lies outside the CRC, but it is known from when the batch was appended or the log was opened."""
-        written = self._epochs.epoch_for_offset(batch.base_offset)
+        """The epoch lies outside the CRC, but it is known from when the batch was appended or the log was opened.
+
+        The log may begin inside a batch, and the epochs begin with the log.
+        """
+        written = self._epochs.epoch_for_offset(max(batch.base_offset, self.log_start_offset))
         if batch.leader_epoch != written:
             reason = f"holds a batch of epoch {batch.leader_epoch} that was written in epoch {written}"
             raise DamagedBatchError(position, reason)
 
 
+def begin_anew(files: Files, path: Path, config: LogConfig, segments: Sequence[Segment], offset: Offset) -> Segment:
+    """Delete the segments of a log and return its only one, empty, at ``offset``; all durable.
+
+    A crash on the way leaves what begins as the old log does, or what begins anew: there is a first segment at every
+    moment, and it is emptied before the new one appears.
+    """
+    oldest, *others = segments
+    for segment in reversed(others):
+        segment.delete()
+    oldest.truncate(0)
+    oldest.fsync()
+    if oldest.base_offset == offset:
+        files.fsync_directory(path)
+        return oldest
+    newest = Segment.create(files, path, offset, config)
+    files.fsync_directory(path)
+    oldest.delete()
+    files.fsync_directory(path)
+    return newest
+
+
 @contextmanager
-def _naming_damage(segment: Segment) -> Iterator[None]:
+def naming_damage(segment: Segment) -> Iterator[None]:
+    """Turn damage that is met in ``segment`` into a StorageError that says where."""
     try:
         yield
     except DamagedBatchError as error:

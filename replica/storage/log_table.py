@@ -1,0 +1,185 @@
+"""All logs of one open data directory, and how the core's effects on storage are performed on them.
+
+Owns which logs are open, the order of opening and closing, and the translation of an effect into calls. Both drivers
+perform storage effects here, so that what is simulated is what runs. When a flush happens, and how a reply travels, is
+theirs. Source: Kafka's ``LogManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import assert_never
+
+from replica.core.effects import (
+    Append,
+    ApplyRetention,
+    CreateLog,
+    DeleteLog,
+    LogRange,
+    RaiseLogStart,
+    ReadLog,
+    ReplyWithOffset,
+    ScanProducers,
+    StartLogAt,
+    StoreEpochs,
+    StoreHighWatermarks,
+    StoreQuorumState,
+    Truncate,
+)
+from replica.core.events import LogRead, LogStartMoved, ProducersScanned
+from replica.core.messages import ListOffsetsResponse
+from replica.core.recovered import RecoveredLog
+from replica.ids import BrokerEpoch, TopicPartition
+from replica.storage.config import LogConfig
+from replica.storage.directory import DataDirectory
+from replica.storage.log import LogStore
+
+StorageEffect = (
+    StoreQuorumState
+    | StoreEpochs
+    | StoreHighWatermarks
+    | CreateLog
+    | DeleteLog
+    | StartLogAt
+    | RaiseLogStart
+    | ApplyRetention
+    | ReadLog
+    | ScanProducers
+    | Append
+    | Truncate
+)
+StorageReport = LogRead | ProducersScanned | LogStartMoved
+
+
+class LogTable:
+    """The open logs of a data directory. Every method may raise StorageError.
+
+    Close it with ``close_clean``, or give it up with ``abandon``.
+    """
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        config: LogConfig,
+        stores: Mapping[TopicPartition, LogStore],
+        recovered: Mapping[TopicPartition, RecoveredLog],
+    ) -> None:
+        self.directory = directory
+        self.recovered = recovered
+        """The logs as they were found when the table was opened."""
+        self._config = config
+        self._stores = dict(stores)
+        self._is_open = True
+
+    @classmethod
+    def open(
+        cls, directory: DataDirectory, quorum_logs: Iterable[TopicPartition], *, config: LogConfig | None = None
+    ) -> LogTable:
+        """Recover the quorum logs, created where the directory has never had them, and every partition that there is.
+
+        If one is refused, nothing has changed, the directory is closed, and a marker of a clean stop is where it was.
+        """
+        config = LogConfig() if config is None else config
+        with ExitStack() as undo:
+            undo.callback(directory.close, clean=directory.was_clean, broker_epoch=directory.clean_broker_epoch)
+            stores: dict[TopicPartition, LogStore] = {}
+            recovered: dict[TopicPartition, RecoveredLog] = {}
+            for name in dict.fromkeys((*quorum_logs, *directory.topic_partitions())):
+                stores[name], recovered[name] = LogStore.open(directory, name, config=config)
+                # A log that was clean and was only opened is clean: otherwise the marker could not come back.
+                undo.callback(stores[name].close, clean=directory.was_clean)
+            undo.pop_all()
+        return cls(directory, config, stores, recovered)
+
+    @property
+    def stores(self) -> Mapping[TopicPartition, LogStore]:
+        """The open logs, to flush, read and look at."""
+        return self._stores
+
+    # --- effects ----------------------------------------------------------------------------------------------------
+
+    def perform(self, effect: StorageEffect, unix_ms: int) -> StorageReport | None:
+        """Do what the core asks of storage, and return what it is to be told; ``unix_ms`` is the wall clock's time."""
+        match effect:
+            case StoreQuorumState(topic_partition=name, state=state):
+                self._stores[name].store_quorum_state(state)
+            case StoreEpochs(topic_partition=name, entries=entries):
+                self._stores[name].store_epochs(entries)
+            case StoreHighWatermarks(offsets=offsets):
+                self.directory.store_high_watermarks(offsets)
+            case CreateLog():
+                self._create(effect)
+            case DeleteLog(topic_partition=name):
+                self._stores.pop(name).close(clean=False)
+                self.directory.delete_log(name)
+            case StartLogAt(topic_partition=name, start_offset=start_offset):
+                self._stores[name].start_at(start_offset)
+            case RaiseLogStart(topic_partition=name, log_start_offset=log_start_offset):
+                self._stores[name].raise_log_start(log_start_offset)
+            case Append(topic_partition=name, batches=batches):
+                self._stores[name].append(batches)
+            case Truncate(topic_partition=name, end_offset=end_offset):
+                self._stores[name].truncate(end_offset)
+            case ApplyRetention():
+                return self._apply_retention(effect, unix_ms)
+            case ReadLog(range=log_range):
+                return self._read_log(log_range)
+            case ScanProducers(topic_partition=name):
+                return ProducersScanned(topic_partition=name, producers=self._stores[name].scan_producers())
+            case _:
+                assert_never(effect)
+        return None
+
+    def _create(self, effect: CreateLog) -> None:
+        self.directory.create_log(effect.topic_partition, effect.topic_id)
+        store, _ = LogStore.open(self.directory, effect.topic_partition, config=self._config)
+        self._stores[effect.topic_partition] = store
+
+    def _apply_retention(self, effect: ApplyRetention, unix_ms: int) -> LogStartMoved | None:
+        store = self._stores[effect.topic_partition]
+        start_offset = store.retention_start(
+            effect.high_watermark, effect.retention_ms, effect.retention_bytes, unix_ms
+        )
+        if start_offset <= store.log_start_offset:
+            return None
+        return LogStartMoved(topic_partition=effect.topic_partition, log_start_offset=start_offset)
+
+    def _read_log(self, log_range: LogRange) -> LogRead:
+        records = self._stores[log_range.topic_partition].read(
+            log_range.start_offset, log_range.end_offset, log_range.max_bytes
+        )
+        return LogRead(topic_partition=log_range.topic_partition, start_offset=log_range.start_offset, records=records)
+
+    def with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
+        """The answer to a question for the first offset not older than a time."""
+        found = self._stores[reply.topic_partition].offset_for_timestamp(reply.timestamp_ms, reply.end_offset)
+        if found is None:
+            return reply.response
+        return replace(reply.response, offset=found[0], leader_epoch=found[1])
+
+    # --- from time to time, and in the end --------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Note how far each log is known to be flushed, and where it begins. Blocks on the disk: for another thread."""
+        for store in tuple(self._stores.values()):
+            store.checkpoint_recovery_point()
+            store.checkpoint_log_start()
+            store.checkpoint_log_start()
+
+    def close_clean(self, broker_epoch: BrokerEpoch | None = None) -> None:
+        """Flush everything, leave the marker of a clean stop, and unlock the directory."""
+        for store in self._stores.values():
+            store.flush()
+            store.close(clean=True)
+        self.directory.close(clean=True, broker_epoch=broker_epoch)
+        self._is_open = False
+
+    def abandon(self) -> None:
+        """Close without any promise, as after a failure; does nothing after ``close_clean``."""
+        if self._is_open:
+            self._is_open = False
+            for store in self._stores.values():
+                store.close(clean=False)
+            self.directory.close(clean=False)

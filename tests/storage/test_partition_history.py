@@ -1,0 +1,142 @@
+"""Any history of a partition's log under power losses: what comes back was written, and nothing promised is missing."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from nemesis.simulator.files import PowerLossError
+from replica.core.recovered import RecoveredLog
+from replica.ids import Offset, TopicId
+from replica.storage import DataDirectory, LogConfig, LogStore, open_directory
+from tests.storage.disks import DATA, batch, close, formatted, held
+from tests.storage.partitions import PARTITION
+
+CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=200)
+ACTS = ("append",) * 6 + ("flush", "flush", "truncate", "raise", "raise", "checkpoint", "start_at", "expire", "restart")
+
+
+class PartitionHistory:
+    """Drives one partition at random and remembers what it was told: the model that the disk is compared with.
+
+    ``written`` maps each offset to its batch of one record. ``durable_end`` is what was promised to stay. ``starts``
+    holds every place at which the log may begin after a crash.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.files = formatted()
+        self.topic_id = TopicId(0)
+        self.epoch = 1
+        directory = open_directory(DATA, files=self.files)
+        directory.create_log(PARTITION, self.topic_id)
+        directory.close(clean=False)
+        self.written: dict[int, bytes] = {}
+        self.log_start = self.log_end = self.durable_end = 0
+        self.lowest_start = 0
+        self.anew_at: int | None = None
+        self.directory, self.log, _ = self.start()
+
+    def start(self) -> tuple[DataDirectory, LogStore, RecoveredLog]:
+        """Open the log, losing the power some more times on the way."""
+        while True:
+            if self.chance.random() < 0.4:
+                self.files.power_fails_before = self.files.operations + self.chance.randint(0, 30)
+            try:
+                directory = open_directory(DATA, files=self.files)
+                opened = LogStore.open(directory, PARTITION, config=CONFIG)
+            except PowerLossError:
+                self.files.crash(self.chance)
+                continue
+            self.files.power_fails_before = None
+            return directory, *opened
+
+    def run(self, steps: int) -> None:
+        """Act until the power fails, or until the steps are used up; then check what came back."""
+        self.files.power_fails_before = self.files.operations + self.chance.randint(0, 80)
+        try:
+            for _ in range(steps):
+                self.act()
+        except PowerLossError:
+            pass
+        self.files.crash(self.chance if self.chance.random() < 0.8 else None)
+        self.directory, self.log, recovered = self.start()
+        self.check(recovered)
+
+    def act(self) -> None:
+        match self.chance.choice(ACTS):
+            case "append":
+                self.append()
+            case "flush":
+                self.durable_end = self.log.flush()
+            case "truncate":
+                self.truncate()
+            case "raise":
+                self.log_start = self.chance.randint(self.log_start, self.log_end)
+                self.log.raise_log_start(Offset(self.log_start))
+            case "checkpoint":
+                self.log.checkpoint_log_start()
+                self.lowest_start = self.log_start
+                self.log.checkpoint_recovery_point()
+                self.directory.store_high_watermarks({PARTITION: Offset(self.log_end)})
+            case "start_at":
+                self.start_at()
+            case "expire":
+                self.directory.delete_expired(0, file_delete_delay_ms=0)
+            case _:
+                self.restart()
+
+    def append(self) -> None:
+        batches = [batch(self.log_end + at, epoch=self.epoch) for at in range(self.chance.randint(1, 8))]
+        for found in batches:
+            self.written[found.base_offset] = found.data
+        self.log_end += len(batches)
+        self.log.append(batches)
+
+    def truncate(self) -> None:
+        end = self.chance.randint(self.log_start, self.log_end)
+        self.durable_end = min(self.durable_end, end)
+        self.log.truncate(Offset(end))
+        if end < self.log_end:
+            self.log_end = self.durable_end = end
+            self.epoch += 1
+
+    def start_at(self) -> None:
+        offset = self.chance.randint(max(0, self.log_start - 6), self.log_end + 12)
+        self.durable_end = 0
+        self.lowest_start = min(self.lowest_start, offset)
+        self.anew_at = offset
+        self.log.start_at(Offset(offset))
+        self.anew_at = None
+        self.log_start = self.log_end = self.durable_end = self.lowest_start = offset
+        self.epoch += 1
+
+    def restart(self) -> None:
+        close(self.directory, self.log)
+        self.directory, self.log, recovered = self.start()
+        self.durable_end = self.log_end
+        found = (recovered.log_start_offset, recovered.log_end_offset)
+        assert found == (self.log_start, self.log_end)
+        self.lowest_start = self.log_start
+
+    def check(self, recovered: RecoveredLog) -> None:
+        """What came back is a piece of what was written, with all that was promised; from now on it is promised."""
+        start, end = recovered.log_start_offset, recovered.log_end_offset
+        assert recovered.topic_id == self.topic_id
+        assert [found.data for found in held(self.log)] == [self.written[offset] for offset in range(start, end)]
+        assert self.lowest_start <= start <= max(self.log_start, self.anew_at or 0)
+        assert end >= self.durable_end
+        assert recovered.high_watermark is None or start <= recovered.high_watermark <= end
+        self.log_start = self.lowest_start = start
+        self.log_end = self.durable_end = end
+        self.anew_at = None
+        self.epoch += 1
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_power_loss_keeps_every_promise_of_a_partition(seed: int) -> None:
+    """After any crash the log opens, is a piece of what was written, and holds all that was promised durable."""
+    history = PartitionHistory(seed)
+    for _ in range(12):
+        history.run(steps=40)

@@ -1,0 +1,154 @@
+"""What the logs of a data directory share: the high watermarks, and how the last stop was."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from nemesis.simulator.files import PowerLossError
+from replica.ids import BrokerEpoch, Offset, TopicPartition
+from replica.storage import CorruptCheckpointError, StorageError, open_directory
+from replica.storage.checkpoints import OffsetCheckpoint
+from tests.storage.disks import DATA, close, failing, formatted
+from tests.storage.partitions import HIGH_WATERMARKS, LOG_STARTS, PARTITION, crashed, filled_partition
+
+MARKER = DATA / ".kafka_cleanshutdown"
+OTHER = TopicPartition("other", 0)
+
+
+@pytest.mark.parametrize(("stored", "recovered"), [(0, 3), (3, 3), (7, 7), (12, 12), (40, 12)])
+def test_a_recovered_high_watermark_lies_within_the_log(stored: int, recovered: int) -> None:
+    """The checkpoint is clamped to what the log holds after its recovery."""
+    files, directory, log = filled_partition()
+    log.raise_log_start(Offset(3))
+    log.checkpoint_log_start()
+    directory.store_high_watermarks({PARTITION: Offset(stored)})
+    assert crashed(files)[1].high_watermark == recovered
+
+
+def test_a_high_watermark_that_was_never_stored_is_absent() -> None:
+    """Nothing known is not the same as nothing committed."""
+    files, directory, _ = filled_partition()
+    directory.store_high_watermarks({OTHER: Offset(4)})
+    assert crashed(files)[1].high_watermark is None
+
+
+def test_high_watermark_persistence_multiple_partitions() -> None:
+    """Each store replaces all entries, durably; one that changes nothing costs nothing."""
+    files = formatted()
+    directory = open_directory(DATA, files=files)
+    directory.store_high_watermarks({PARTITION: Offset(5), OTHER: Offset(0)})
+    directory.store_high_watermarks({PARTITION: Offset(7)})
+    before = files.operations
+    directory.store_high_watermarks({PARTITION: Offset(7)})
+    assert files.operations == before
+    files.crash()
+    assert files.content(HIGH_WATERMARKS) == b"0\n1\nmy-topic 3 7\n"
+
+
+def test_high_watermarks_are_never_mixed() -> None:
+    """A power loss at any step of a store leaves all of the old entries or all of the new ones."""
+    old, new = b"0\n2\nmy-topic 3 5\nother 0 5\n", b"0\n2\nmy-topic 3 8\nother 0 9\n"
+    for step in range(100):
+        for seed in range(10):
+            files = formatted()
+            directory = open_directory(DATA, files=files)
+            directory.store_high_watermarks({PARTITION: Offset(5), OTHER: Offset(5)})
+            files.power_fails_before = files.operations + step
+            try:
+                directory.store_high_watermarks({PARTITION: Offset(8), OTHER: Offset(9)})
+            except PowerLossError:
+                files.crash(random.Random(seed))
+                assert files.content(HIGH_WATERMARKS) in {old, new}
+            else:
+                files.crash()
+                assert files.content(HIGH_WATERMARKS) == new
+                return
+    pytest.fail("the store never came to its end")
+
+
+@pytest.mark.parametrize("path", [LOG_STARTS, HIGH_WATERMARKS])
+def test_a_corrupt_shared_checkpoint_is_refused(path: Path) -> None:
+    """Neither is read as empty: a log would begin too early, or commit too little."""
+    files, _, _ = filled_partition()
+    files.crash()
+    files.overwrite(path, b"0\n1\nmy-topic 3 x\n")
+    with pytest.raises(CorruptCheckpointError, match=f"{path}, line 3: 'x' is not a number"):
+        open_directory(DATA, files=files)
+
+
+def test_a_disk_that_refuses_high_watermarks_is_a_storage_error() -> None:
+    """A failed store names the directory."""
+    files = formatted()
+    directory = open_directory(DATA, files=files)
+    files.fault = failing("fsync")
+    with pytest.raises(StorageError, match="cannot store the high watermarks of /data: input/output error"):
+        directory.store_high_watermarks({PARTITION: Offset(5)})
+
+
+def test_lowering_and_removing_entries() -> None:
+    """An entry is lowered only where a larger one stands, and removed without a trace; else nothing is written."""
+    files = formatted()
+    checkpoint = OffsetCheckpoint.load(files, HIGH_WATERMARKS)
+    checkpoint.put(PARTITION, Offset(7))
+    before = files.operations
+    checkpoint.lower(PARTITION, Offset(8))
+    checkpoint.lower(OTHER, Offset(1))
+    checkpoint.remove(OTHER)
+    assert files.operations == before
+    checkpoint.lower(PARTITION, Offset(3))
+    files.crash()
+    assert files.content(HIGH_WATERMARKS) == b"0\n1\nmy-topic 3 3\n"
+    checkpoint.remove(PARTITION)
+    files.crash()
+    assert files.content(HIGH_WATERMARKS) == b"0\n0\n"
+
+
+@pytest.mark.parametrize(
+    ("broker_epoch", "content"),
+    [
+        (None, {"version": 0}),
+        (BrokerEpoch(0), {"version": 0, "brokerEpoch": 0}),
+        (BrokerEpoch(41), {"version": 0, "brokerEpoch": 41}),
+    ],
+)
+def test_clean_shutdown_file_with_broker_epoch(broker_epoch: BrokerEpoch | None, content: dict[str, int]) -> None:
+    """The marker names the incarnation that stopped, if there was one, and the next start is told once."""
+    files, directory, log = filled_partition()
+    log.close(clean=True)
+    directory.close(clean=True, broker_epoch=broker_epoch)
+    files.crash()
+    assert json.loads(files.content(MARKER)) == content
+    directory = open_directory(DATA, files=files)
+    assert (directory.was_clean, directory.clean_broker_epoch) == (True, broker_epoch)
+    files.crash()
+    directory = open_directory(DATA, files=files)
+    assert (directory.was_clean, directory.clean_broker_epoch) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "not JSON"),
+        (b'{"version":0,', "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[]", "not a JSON object"),
+        (b"{}", "version None is not 0"),
+        (b'{"version":1}', "version 1 is not 0"),
+        (b'{"version":false}', "version False is not 0"),
+        (b'{"version":0,"brokerEpoch":-1}', "brokerEpoch -1 is not a number"),
+        (b'{"version":0,"brokerEpoch":null}', "brokerEpoch None is not a number"),
+        (b'{"version":0,"brokerEpoch":true}', "brokerEpoch True is not a number"),
+    ],
+)
+def test_a_malformed_marker_is_refused_by_name(content: bytes, reason: str) -> None:
+    """A marker that is not exactly right is neither believed nor taken away."""
+    files, directory, log = filled_partition()
+    close(directory, log)
+    files.overwrite(MARKER, content)
+    with pytest.raises(CorruptCheckpointError, match=rf"{MARKER}: .*{reason}"):
+        open_directory(DATA, files=files)
+    assert files.content(MARKER) == content
