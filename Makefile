@@ -19,7 +19,7 @@ help:
 	@echo "make soak   run ten known and ten fresh seeds of 30 s each, and write store/soak.json (a quarter of an hour)"
 	@echo "make soak-sim  simulate 10,000 seeds, and write store/sim.json (half an hour on two cores)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
-	@echo "make bench  measure how fast the simulator is, and write store/bench.json"
+	@echo "make bench  measure the simulator and an idle cluster, and write store/bench.json and store/bench-cluster.json"
 	@echo "make proto  generate replica/v1 from proto/"
 	@echo "make clean  remove everything that make has made; recorded runs in store/ stay"
 
@@ -40,6 +40,7 @@ variants: $(INSTALLED) $(GENERATED)
 
 bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python benchmarks/simulator.py --output store/bench.json
+	$(BIN)/python benchmarks/cluster.py --output store/bench-cluster.json
 
 # With PYTEST_ARGS that choose tests, one of the two runs may find none of them: pytest's status 5.
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import click
 
-from replica.cli_cluster import consume, health, produce, status
+from replica.cli_cluster import health, status
 from replica.cli_disk import dump_log, format_data_directory
+from replica.cli_records import consume, offsets, produce
 from replica.cli_start import start_command
+from replica.cli_topic import cluster, partition, topic
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -24,8 +26,12 @@ main.add_command(format_data_directory)
 main.add_command(start_command())
 main.add_command(health)
 main.add_command(status)
+main.add_command(cluster)
+main.add_command(topic)
+main.add_command(partition)
 main.add_command(produce)
 main.add_command(consume)
+main.add_command(offsets)
 main.add_command(dump_log)
 
 

@@ -1,4 +1,4 @@
-"""``replica health``, ``status``, ``produce`` and ``consume``: what asks a running cluster.
+"""``replica health`` and ``status``: what asks each replica for itself.
 
 Owns their output and exit codes. ``health`` imports so little that it suits a container's health check.
 """
@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from replica.client import Fetched, ReplicaClient
+    from replica.client import ReplicaClient
     from replica.core.messages import DescribeReplicaResponse
-    from replica.ids import Offset, ReplicaId
-    from replica.records import Record
-
-EXIT_NOT_WRITTEN = 1
-EXIT_OUTCOME_UNKNOWN = 3
+    from replica.ids import ReplicaId
 
 ResultT = TypeVar("ResultT")
 
@@ -65,59 +61,6 @@ def status(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
     rows = _with_client(bootstrap, timeout_ms, ask)
     click.echo(json.dumps(rows, indent=2) if output == "json" else _as_table(rows))
     sys.exit(0 if any(row["error"] is None for row in rows) else 1)
-
-
-@click.command()
-@click.argument("values", nargs=-1)
-@_bootstrap
-@click.option("--acks", type=click.Choice(["-1", "0", "1"]), default="-1", show_default=True)
-@_timeout
-def produce(values: tuple[str, ...], bootstrap: tuple[str, ...], acks: str, timeout_ms: int) -> None:
-    """Append VALUES, or the lines of standard input, one record each; print their offsets.
-
-    Exits with 1 at the first value that is definitely not written, with 3 at the first whose outcome is unknown.
-    """
-    from replica.client import NotWrittenError, OutcomeUnknownError
-
-    async def append(client: ReplicaClient, _: dict[ReplicaId, str]) -> int:
-        for value in values or _lines_of_stdin():
-            try:
-                produced = await client.produce([value.encode()], acks=int(acks))
-            except NotWrittenError as error:
-                click.echo(f"definitely not written: {value!r}: {error}", err=True)
-                return EXIT_NOT_WRITTEN
-            except OutcomeUnknownError as error:
-                click.echo(f"unknown whether written: {value!r}: {error}", err=True)
-                return EXIT_OUTCOME_UNKNOWN
-            click.echo("-" if produced.base_offset is None else produced.base_offset)
-        return 0
-
-    sys.exit(_with_client(bootstrap, timeout_ms, append))
-
-
-@click.command()
-@_bootstrap
-@click.option("--from-offset", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--max-records", type=click.IntRange(min=1), help="Stop after this many; without, at the high watermark.")
-@click.option("--follow", is_flag=True, help="Wait for more at the high watermark instead of stopping there.")
-@_timeout
-def consume(
-    bootstrap: tuple[str, ...], from_offset: int, max_records: int | None, follow: bool, timeout_ms: int
-) -> None:
-    """Print committed records, one line each: offset, tab, value."""
-
-    async def read(client: ReplicaClient, _: dict[ReplicaId, str]) -> None:
-        left = max_records
-        offset: Offset | int = from_offset
-        while left is None or left > 0:
-            fetched = await client.fetch(offset, max_wait_ms=500 if follow else 0)
-            printed = _print_records(fetched.records if left is None else fetched.records[:left])
-            left = None if left is None else left - printed
-            offset = fetched.next_offset
-            if not follow and _is_at_end(fetched):
-                return
-
-    _with_client(bootstrap, timeout_ms, read)
 
 
 def _with_client(
@@ -176,21 +119,3 @@ def _cells(row: dict[str, Any], columns: tuple[str, ...]) -> tuple[str, ...]:
     if row["error"] is not None:
         return (str(row["replica_id"]), "unreachable")
     return tuple("-" if row[column] is None else str(row[column]) for column in columns)
-
-
-def _lines_of_stdin() -> Iterator[str]:
-    for line in sys.stdin:
-        yield line.rstrip("\n")
-
-
-def _print_records(records: Iterable[Record]) -> int:
-    count = 0
-    for record in records:
-        value = "" if record.value is None else record.value.decode(errors="backslashreplace")
-        click.echo(f"{record.offset}\t{value}")
-        count += 1
-    return count
-
-
-def _is_at_end(fetched: Fetched) -> bool:
-    return fetched.high_watermark is None or fetched.next_offset >= fetched.high_watermark

@@ -11,7 +11,11 @@ import click
 from replica.ids import ReplicaId
 
 if TYPE_CHECKING:
+    from replica.records import RecordBatch
     from replica.storage.dump import DumpedBatch
+
+METADATA_FOLDER = "__cluster_metadata-0"
+"""Where the cluster's decisions stand; they are text."""
 
 
 @click.command("format")
@@ -40,18 +44,24 @@ def format_data_directory(data_dir: Path, cluster_id: str, replica_id: int) -> N
 
 @click.command("dump-log")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-def dump_log(file: Path) -> None:
-    """Print the batches of a segment FILE: offsets, epochs and whether the CRC is right.
+@click.option(
+    "--records/--no-records", default=None, help="Print the records too; without, only those of the metadata log."
+)
+def dump_log(file: Path, records: bool | None) -> None:
+    """Print the batches of a segment FILE: offsets, epochs, producers and whether the CRC is right.
 
     Exits with 1 if the file holds anything but whole, undamaged batches.
     """
     from replica.storage import StorageError
     from replica.storage.dump import dump_segment
 
+    shows_records = file.absolute().parent.name == METADATA_FOLDER if records is None else records
     is_sound = True
     try:
         for row in dump_segment(file):
             click.echo(_line_of(row))
+            if shows_records and row.batch is not None and row.error is None:
+                is_sound &= _print_records(row.batch)
             is_sound = is_sound and row.error is None
     except StorageError as error:
         raise click.ClickException(str(error)) from error
@@ -60,12 +70,53 @@ def dump_log(file: Path) -> None:
 
 def _line_of(row: DumpedBatch) -> str:
     where = f"position: {row.position} size: {row.size}"
-    if row.base_offset is None:
+    if row.base_offset is None or row.batch is None:
         return f"{where} error: {row.error}"
     kind = " control" if row.is_control else ""
     verdict = "ok" if row.crc_ok else "WRONG"
     line = (
         f"offsets: {row.base_offset}..{row.last_offset} epoch: {row.leader_epoch} records: {row.record_count}{kind} "
-        f"{where} crc: {verdict}"
+        f"{_origin_of(row.batch)}{where} crc: {verdict}"
     )
     return line if row.error is None else f"{line} error: {row.error}"
+
+
+def _origin_of(batch: RecordBatch) -> str:
+    """Tell what a producer has put into the header beside its records; nothing where it has not."""
+    parts = []
+    if batch.is_idempotent:
+        sequences = f"{batch.base_sequence}..{batch.last_sequence}"
+        parts += [
+            f"producer: {batch.producer_id}",
+            f"producer-epoch: {batch.producer_epoch}",
+            f"sequences: {sequences}",
+        ]
+    if batch.compression != "none":
+        parts.append(f"compression: {batch.compression}")
+    return "".join(f"{part} " for part in parts)
+
+
+def _print_records(batch: RecordBatch) -> bool:
+    """Print what is inside a batch, a line each. Returns whether it could be read."""
+    from replica.records import CorruptRecordError, decode_leader_change, decode_records
+
+    try:
+        change = decode_leader_change(batch)
+        if change is not None:
+            voters = ",".join(map(str, change.voters))
+            granting = ",".join(map(str, change.granting_voters))
+            click.echo(f"  leader: {change.leader_id} voters: {voters} granted by: {granting}")
+            return True
+        for record in decode_records(batch):
+            headers = "".join(f" {name}: {_text(content)}" for name, content in record.headers)
+            time = "" if record.timestamp_ms < 0 else f" timestamp: {record.timestamp_ms}"
+            key = "" if record.key is None else f" key: {_text(record.key)}"
+            click.echo(f"  {record.offset}:{time}{key} value: {_text(record.value)}{headers}")
+    except CorruptRecordError as error:
+        click.echo(f"  error: {error}")
+        return False
+    return True
+
+
+def _text(content: bytes | None) -> str:
+    return "null" if content is None else content.decode(errors="backslashreplace")

@@ -1,28 +1,46 @@
 """``replica start``: from arguments and environment variables to ServerOptions.
 
-Owns the names of the options; each can come from ``REPLICA_<NAME>``. ``start_command`` makes the command anew for a
-program that starts replicas of its own, such as a harness that replaces a rule of the protocol.
+Owns the names of the options; each can come from ``REPLICA_<NAME>``. The parameters of the core are options of the same
+names; one that several parts of the core know by the same name is one option for all of them. ``start_command`` makes
+the command anew for a program that starts replicas of its own, such as a harness that replaces a rule of the protocol.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.core.config import InvalidConfigError, QuorumConfig
+from replica.core.config import BrokerConfig, ControllerConfig, InvalidConfigError, QuorumConfig
 from replica.ids import ReplicaId
 
 if TYPE_CHECKING:
     from replica.core.rules import Rules
-    from replica.server.options import ServerOptions
+    from replica.server.options import ProcessRole, ServerOptions
 
-QUORUM_OPTIONS = tuple(field.name for field in fields(QuorumConfig))
+_PARTS: tuple[type[QuorumConfig | BrokerConfig | ControllerConfig], ...] = (
+    QuorumConfig,
+    BrokerConfig,
+    ControllerConfig,
+)
+
+_HELP: Mapping[str, str] = MappingProxyType(
+    {
+        "log_flush": "fsync: flush before acknowledging. os: let the system flush when it pleases; a power loss of "
+        "several brokers at once can then lose acknowledged records.",
+        "replica_lag_time_max_ms": "A follower that has not caught up for so long leaves the ISR.",
+        "broker_session_timeout_ms": "A broker that is silent for so long is fenced.",
+        "min_insync_replicas": "How many replicas must be in sync for acks=all, where a topic does not say.",
+        "unclean_leader_election_enable": "Let a replica lead that is not in sync, where no other can: loses records.",
+    }
+)
 
 
 def start_command(make_rules: Callable[[], Rules] | None = None) -> click.Command:
@@ -38,7 +56,7 @@ def start_command(make_rules: Callable[[], Rules] | None = None) -> click.Comman
 
         sys.exit(serve(options, rules=None if make_rules is None else make_rules()))
 
-    return click.Command("start", callback=start, params=[*_server_params(), *_quorum_params()], help=start.__doc__)
+    return click.Command("start", callback=start, params=[*_server_params(), *_core_params()], help=start.__doc__)
 
 
 def server_options_from(values: dict[str, Any]) -> ServerOptions:
@@ -52,17 +70,42 @@ def server_options_from(values: dict[str, Any]) -> ServerOptions:
             listen=values["listen"],
             voters=parse_entries(values["voter"]),
             dial=parse_entries(values["dial"]),
+            roles=_roles_from(values["roles"]),
+            advertised_address=values["advertised_address"],
+            rack=values["rack"],
             cluster_id=values["cluster_id"],
             replica_id=None if values["replica_id"] is None else ReplicaId(values["replica_id"]),
-            quorum=QuorumConfig(**{name: values[name] for name in QUORUM_OPTIONS}),
+            quorum=QuorumConfig(**_given(QuorumConfig, values)),
+            broker=BrokerConfig(**_given(BrokerConfig, values)),
+            controller=ControllerConfig(**_given(ControllerConfig, values)),
             log_level=values["log_level"],
             metrics_listen=values["metrics_listen"],
             client_calls_max=values["client_calls_max"],
             handover_wait_ms=values["handover_wait_ms"],
             stop_grace_ms=values["stop_grace_ms"],
+            file_delete_delay_ms=values["file_delete_delay_ms"],
+            log_segment_bytes=values["log_segment_bytes"],
         )
     except (InvalidAddressError, InvalidConfigError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _roles_from(text: str) -> frozenset[ProcessRole]:
+    from replica.server.options import ProcessRole
+
+    known = {role.value: role for role in ProcessRole}
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise InvalidConfigError(f"{name!r} is no role; give {', '.join(known)}, or both with a comma between")
+    return frozenset(known[name] for name in names)
+
+
+def _given(part: type[QuorumConfig | BrokerConfig | ControllerConfig], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Pick what was given for one part of the core; for the rest its own defaults hold."""
+    given = {field.name: values[field.name] for field in fields(part) if values[field.name] is not None}
+    choices = {field.name: type(field.default) for field in fields(part) if isinstance(field.default, StrEnum)}
+    return {name: choices[name](value) if name in choices else value for name, value in given.items()}
 
 
 def _option(name: str, **attributes: Any) -> click.Option:
@@ -78,7 +121,18 @@ def _server_params() -> list[click.Parameter]:
         _option("data-dir", required=True, type=click.Path(path_type=Path), help="Formatted by `replica format`."),
         _option("listen", required=True, metavar=address, help="Where to serve; port 0 takes a free one."),
         _option("voter", multiple=True, required=True, metavar=entry, help="A voter and its address; once per voter."),
-        _option("dial", multiple=True, metavar=entry, help="Dial this voter here instead, for example by a proxy."),
+        _option("dial", multiple=True, metavar=entry, help="Dial this replica here instead, for example by a proxy."),
+        _option(
+            "roles",
+            default="broker,controller",
+            show_default=True,
+            metavar="ROLE[,ROLE]",
+            help="A voter is a controller, and nobody else is.",
+        ),
+        _option(
+            "advertised-address", metavar=address, help="Where others reach this broker; needed if it is no voter."
+        ),
+        _option("rack", help="Where this broker stands."),
         _option("cluster-id", help="Refuse a data directory of another cluster."),
         _option("replica-id", type=click.IntRange(min=0), help="Refuse a data directory of another replica."),
         _option("metrics-listen", metavar=address, help="Serve Prometheus metrics here."),
@@ -89,25 +143,37 @@ def _server_params() -> list[click.Parameter]:
             show_default=True,
             help="One line per step at debug.",
         ),
-        _option("client-calls-max", type=int, default=4096, show_default=True, help="Refuse more calls at once."),
-        _option(
-            "handover-wait-ms", type=int, default=3000, show_default=True, help="How long a leader that stops waits."
-        ),
-        _option(
-            "stop-grace-ms", type=int, default=500, show_default=True, help="How long calls may end when stopping."
-        ),
+        _number("client-calls-max", 4096, "Refuse more calls at once."),
+        _number("handover-wait-ms", 5000, "How long a replica that stops waits for others to lead what it leads."),
+        _number("stop-grace-ms", 500, "How long calls may end when stopping."),
+        _number("file-delete-delay-ms", 60_000, "How long deleted files take space, for readers in flight."),
+        _number("log-segment-bytes", 1 << 30, "How long a file of a log gets; only whole files are ever deleted."),
     ]
 
 
-def _quorum_params() -> list[click.Parameter]:
-    """One option per field of QuorumConfig, by its name."""
-    return [_quorum_param(field.name, field.default) for field in fields(QuorumConfig)]
+def _number(name: str, default: int, explanation: str) -> click.Option:
+    return _option(name, type=int, default=default, show_default=True, help=explanation)
 
 
-def _quorum_param(name: str, default: Any) -> click.Parameter:
+def _core_params() -> list[click.Parameter]:
+    """One option per name of a parameter of the core."""
+    defaults: dict[str, list[Any]] = {}
+    for part in _PARTS:
+        for field in fields(part):
+            defaults.setdefault(field.name, []).append(field.default)
+    return [_core_param(name, known) for name, known in defaults.items()]
+
+
+def _core_param(name: str, defaults: list[Any]) -> click.Parameter:
+    """Make the option of one parameter: absent unless given, because the parts may differ in their defaults."""
     dashed = name.replace("_", "-")
+    default = defaults[0]
+    attributes: dict[str, Any] = {"default": None, "envvar": f"REPLICA_{name.upper()}", "help": _HELP.get(name)}
     if isinstance(default, bool):
-        return click.Option(
-            [f"--{dashed}/--no-{dashed}"], default=default, show_default=True, envvar=f"REPLICA_{name.upper()}"
-        )
-    return click.Option([f"--{dashed}"], type=int, default=default, show_default=True, envvar=f"REPLICA_{name.upper()}")
+        shown = f"--{dashed}" if default else f"--no-{dashed}"
+        return click.Option([f"--{dashed}/--no-{dashed}"], show_default=shown, **attributes)
+    if isinstance(default, StrEnum):
+        kind = click.Choice([choice.value for choice in type(default)])
+        return click.Option([f"--{dashed}"], type=kind, show_default=default.value, **attributes)
+    shown = ", ".join(str(value) for value in dict.fromkeys(defaults))
+    return click.Option([f"--{dashed}"], type=int, show_default=shown, **attributes)

@@ -1,32 +1,81 @@
-"""The client: appends to and reads from a replicated log, and never claims more than it knows.
+"""The clients: they write to and read from replicated logs, and never claim more than they know.
 
-Read in this order: ``values`` (what calls return), ``failures`` (what they raise, and what each says about a write),
-``outcomes`` (the table that judges one attempt), ``leadership`` (whom to ask next), ``client`` (the calls).
+For topics, read in this order. ``values`` and ``failures`` are what calls return and raise, and what each says about a
+write. ``connections`` dial, ``cluster_view`` knows who leads what, ``clock`` is time; on these three stand
+
+- ``admin``, by ``controller_calls``: topics, settings, leaders;
+- ``producer``: ``producer_config``, ``partitioner``, ``accumulator`` with its ``partition_queue`` (a record's way into
+  a batch, values in and out), ``attempts`` (the table that judges an attempt), ``sender`` (who carries batches);
+- ``consumer``: ``consumer_config``, ``reading`` (a position and whether the log still agrees with it, values in and
+  out), ``leader_calls``, ``fetcher`` (who brings records).
+
+``client`` is the client of one quorum log whose voters are given by hand, with ``leadership`` and ``outcomes``.
 Connections are the server package's: both sides dial through the same transport.
 """
 
 from __future__ import annotations
 
+from replica.client.admin import Admin
 from replica.client.client import ReplicaClient, Transport
+from replica.client.cluster_view import ViewConfig
+from replica.client.consumer import Consumer
+from replica.client.consumer_config import ConsumerConfig
 from replica.client.failures import (
+    AdminError,
     ClientError,
+    ClusterUnreachableError,
+    LogTruncatedError,
+    NoOffsetError,
     NotWrittenError,
     OffsetOutOfRangeError,
     OutcomeUnknownError,
     ReadFailedError,
+    UnknownTopicError,
+    WriteError,
 )
-from replica.client.values import DumpedLog, Fetched, ListedOffset, Produced
+from replica.client.producer import Producer
+from replica.client.producer_config import Acks, ProducerConfig
+from replica.client.producer_values import BufferFullError, RecordTooLargeError
+from replica.client.reading import OffsetReset
+from replica.client.values import (
+    ConsumerRecord,
+    DumpedLog,
+    Fetched,
+    ListedOffset,
+    OffsetAndEpoch,
+    Produced,
+    RecordMetadata,
+)
 
 __all__ = [
+    "Acks",
+    "Admin",
+    "AdminError",
+    "BufferFullError",
     "ClientError",
+    "ClusterUnreachableError",
+    "Consumer",
+    "ConsumerConfig",
+    "ConsumerRecord",
     "DumpedLog",
     "Fetched",
     "ListedOffset",
+    "LogTruncatedError",
+    "NoOffsetError",
     "NotWrittenError",
+    "OffsetAndEpoch",
     "OffsetOutOfRangeError",
+    "OffsetReset",
     "OutcomeUnknownError",
     "Produced",
+    "Producer",
+    "ProducerConfig",
     "ReadFailedError",
+    "RecordMetadata",
+    "RecordTooLargeError",
     "ReplicaClient",
     "Transport",
+    "UnknownTopicError",
+    "ViewConfig",
+    "WriteError",
 ]

@@ -22,6 +22,8 @@ from replica.core.messages import (
     DescribeReplicaResponse,
     DumpLogRequest,
     DumpLogResponse,
+    FetchedPartition,
+    FetchPartition,
     FetchRequest,
     FetchResponse,
     ListOffsetsRequest,
@@ -47,6 +49,11 @@ DUMP_BYTES_MAX = 1 << 20
 DUMPED_BATCHES_MAX = 10_000_000
 
 ResponseT = TypeVar("ResponseT", bound=Response)
+
+LeaderAnswer = FetchedPartition | ListOffsetsResponse | OffsetForLeaderEpochResponse | DescribeQuorumResponse
+"""What only a log's leader says of it."""
+
+AnswerT = TypeVar("AnswerT", bound=LeaderAnswer)
 
 
 class Transport(Protocol):
@@ -142,14 +149,15 @@ class ReplicaClient:
         start = Offset(offset)
         asked, response = await self._ask_leader(
             FetchRequest(
-                topic_partition=self._topic_partition,
-                fetch_offset=start,
+                partitions=(
+                    FetchPartition(topic_partition=self._topic_partition, fetch_offset=start, max_bytes=max_bytes),
+                ),
                 cluster_id=self._cluster_id,
                 max_wait_ms=max_wait_ms,
                 min_bytes=min_bytes,
                 max_bytes=max_bytes,
             ),
-            FetchResponse,
+            FetchedPartition,
             (self._request_timeout_ms if timeout_ms is None else timeout_ms) + max_wait_ms,
         )
         batches = _parse(response.records, asked)
@@ -238,19 +246,15 @@ class ReplicaClient:
         return response
 
     async def _ask_leader(
-        self, request: Request, response_type: type[ResponseT], timeout_ms: int
-    ) -> tuple[ReplicaId, ResponseT]:
+        self, request: Request, answer_type: type[AnswerT], timeout_ms: int
+    ) -> tuple[ReplicaId, AnswerT]:
         """Ask whoever leads, again and again until the deadline: reading twice does no harm."""
         deadline = _Deadline(timeout_ms)
         while True:
             asked = self._guess.target
-            try:
-                attempt: Response | TransportError = await self._transport.call(asked, request, deadline.left_ms())
-            except TransportError as error:
-                attempt = error
+            attempt = await self._try_leader(asked, request, answer_type, deadline.left_ms())
             if not isinstance(attempt, TransportError):
                 if attempt.error is ErrorCode.NONE:
-                    assert isinstance(attempt, response_type), attempt
                     self._guess.on_success(asked)
                     return asked, attempt
                 _check_retriable(asked, request, attempt)
@@ -260,6 +264,17 @@ class ReplicaClient:
                     f"no answer within {timeout_ms} ms; last from replica {asked}: {_reason(attempt)}",
                     error=None if isinstance(attempt, TransportError) else attempt.error,
                 )
+
+    async def _try_leader(
+        self, asked: ReplicaId, request: Request, answer_type: type[AnswerT], timeout_ms: int
+    ) -> AnswerT | TransportError:
+        try:
+            response = await self._transport.call(asked, request, timeout_ms)
+        except TransportError as error:
+            return error
+        answer = response.answer_for(self._topic_partition) if isinstance(response, FetchResponse) else response
+        assert isinstance(answer, answer_type), answer
+        return answer
 
     async def _ask(self, replica_id: ReplicaId, request: Request, response_type: type[ResponseT]) -> ResponseT:
         """Ask this very replica, once."""
@@ -272,9 +287,11 @@ class ReplicaClient:
         assert isinstance(response, response_type), response
         return response
 
-    async def _before_retry(self, asked: ReplicaId, attempt: Response | TransportError, deadline: _Deadline) -> None:
+    async def _before_retry(
+        self, asked: ReplicaId, attempt: ProduceResponse | LeaderAnswer | TransportError, deadline: _Deadline
+    ) -> None:
         """Learn from the failure whom to ask next, and pause unless there is news to act upon."""
-        if isinstance(attempt, TransportError | DescribeReplicaResponse | DumpLogResponse):
+        if isinstance(attempt, TransportError):
             self._guess.on_failure(asked)
         elif self._guess.on_hint(asked, attempt.current_leader):
             return
@@ -295,17 +312,17 @@ class _Deadline:
         return time.monotonic() >= self._end
 
 
-def _check_retriable(asked: ReplicaId, request: Request, response: Response) -> None:
+def _check_retriable(asked: ReplicaId, request: Request, answer: LeaderAnswer) -> None:
     """Raise what asking again cannot cure."""
-    if response.error is ErrorCode.OFFSET_OUT_OF_RANGE and isinstance(request, FetchRequest):
-        assert isinstance(response, FetchResponse), response
+    if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE and isinstance(request, FetchRequest):
+        assert isinstance(answer, FetchedPartition), answer
         raise OffsetOutOfRangeError(
-            request.fetch_offset,
-            log_start_offset=response.log_start_offset,
-            high_watermark=response.high_watermark,
+            request.partitions[0].fetch_offset,
+            log_start_offset=answer.log_start_offset,
+            high_watermark=answer.high_watermark,
         )
-    if response.error not in RETRIABLE:
-        raise ReadFailedError(f"replica {asked} answered {response.error}", error=response.error)
+    if answer.error not in RETRIABLE:
+        raise ReadFailedError(f"replica {asked} answered {answer.error}", error=answer.error)
 
 
 def _parse(records: bytes, asked: ReplicaId) -> tuple[RecordBatch, ...]:
@@ -323,9 +340,9 @@ def _records_of(batches: Sequence[RecordBatch], asked: ReplicaId) -> list[Record
         raise ReadFailedError(f"replica {asked} sent damaged records: {error}") from error
 
 
-def _reason(attempt: Response | TransportError) -> str:
+def _reason(attempt: ProduceResponse | LeaderAnswer | TransportError) -> str:
     return str(attempt) if isinstance(attempt, TransportError) else attempt.error.value
 
 
-def _cause(attempt: Response | TransportError) -> TransportError | None:
+def _cause(attempt: ProduceResponse | LeaderAnswer | TransportError) -> TransportError | None:
     return attempt if isinstance(attempt, TransportError) else None

@@ -1,13 +1,14 @@
 """Which address to dial for which replica.
 
-Owns the table that every dial goes through: the voters' advertised addresses, overridden entry by entry by the table
-given at start, so that each directed link can be led through a proxy. Knows nothing of connections.
+Owns the table that every dial goes through: the voters' advertised addresses, those under which other brokers have
+registered, and over both, entry by entry, the table given at start, so that each directed link can be led through a
+proxy. Knows nothing of connections.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from replica.ids import ReplicaId
 
@@ -20,25 +21,45 @@ class InvalidAddressError(ValueError):
     """An address, or an entry of an address table, that cannot be used; the message says what it should look like."""
 
 
-class AddressTable:
-    """Replica id -> ``HOST:PORT`` to dial. ``overrides`` win over ``advertised``."""
+def _nobody() -> Mapping[ReplicaId, str]:
+    return {}
 
-    def __init__(self, *, advertised: Mapping[ReplicaId, str], overrides: Mapping[ReplicaId, str]) -> None:
-        self._addresses = {**advertised, **overrides}
-        for address in self._addresses.values():
+
+class AddressTable(Mapping[ReplicaId, str]):
+    """Replica id -> ``HOST:PORT`` to dial, in order of replica id. ``overrides`` win over ``advertised``.
+
+    ``registered`` is asked anew every time: who is in neither table is dialled where it says that it is.
+    """
+
+    def __init__(
+        self,
+        *,
+        advertised: Mapping[ReplicaId, str],
+        overrides: Mapping[ReplicaId, str],
+        registered: Callable[[], Mapping[ReplicaId, str]] = _nobody,
+    ) -> None:
+        self._given = {**advertised, **overrides}
+        self._registered = registered
+        for address in self._given.values():
             check_address(address)
 
-    def address_of(self, replica_id: ReplicaId) -> str:
-        """Return the address to dial; raises InvalidAddressError for a replica that the table does not name."""
-        address = self._addresses.get(replica_id)
-        if address is None:
-            known = ", ".join(str(known_id) for known_id in sorted(self._addresses)) or "none"
-            raise InvalidAddressError(f"no address is known for replica {replica_id}; the table names {known}")
-        return address
+    def __getitem__(self, replica_id: ReplicaId) -> str:
+        return self._given[replica_id] if replica_id in self._given else self._registered()[replica_id]
 
-    def as_mapping(self) -> dict[ReplicaId, str]:
-        """Return the whole table, in order of replica id."""
-        return dict(sorted(self._addresses.items()))
+    def __iter__(self) -> Iterator[ReplicaId]:
+        return iter(sorted({*self._registered(), *self._given}))
+
+    def __len__(self) -> int:
+        return len({*self._registered(), *self._given})
+
+    def address_of(self, replica_id: ReplicaId) -> str:
+        """Return the address to dial; raises InvalidAddressError where none is known, or one that nobody can dial."""
+        address = self.get(replica_id)
+        if address is None:
+            known = ", ".join(map(str, self)) or "none"
+            raise InvalidAddressError(f"no address is known for replica {replica_id}; the table names {known}")
+        check_address(address)
+        return address
 
 
 def check_address(address: str, *, port_min: int = 1) -> None:

@@ -21,18 +21,38 @@ from typing import Any, Generic, TypeVar
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replica.core.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterTopicRequest,
+    AlterTopicResponse,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    CreateTopicRequest,
+    CreateTopicResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteTopicRequest,
+    DeleteTopicResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeReplicaRequest,
     DescribeReplicaResponse,
     DumpLogRequest,
     DumpLogResponse,
+    ElectLeaderRequest,
+    ElectLeaderResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
     FetchRequest,
     FetchResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
@@ -45,15 +65,25 @@ from replica.core.messages import (
     VoteResponse,
 )
 from replica.server.codec_shapes import MalformedMessageError, Shape
-from replica.v1 import data_pb2, inspection_pb2, quorum_pb2
+from replica.v1 import admin_pb2, cluster_pb2, data_pb2, inspection_pb2, quorum_pb2
 
 __all__ = [
+    "ALTER_PARTITION",
+    "ALTER_TOPIC",
     "BEGIN_QUORUM_EPOCH",
+    "BROKER_HEARTBEAT",
+    "BROKER_REGISTRATION",
+    "CREATE_TOPIC",
+    "DELETE_RECORDS",
+    "DELETE_TOPIC",
+    "DESCRIBE_CLUSTER",
     "DESCRIBE_QUORUM",
     "DESCRIBE_REPLICA",
     "DUMP_LOG",
+    "ELECT_LEADER",
     "END_QUORUM_EPOCH",
     "FETCH",
+    "INIT_PRODUCER_ID",
     "LIST_OFFSETS",
     "METHODS",
     "OFFSET_FOR_LEADER_EPOCH",
@@ -124,6 +154,8 @@ def _method(
 
 _REPLICA = data_pb2.DESCRIPTOR.services_by_name["ReplicaService"]
 _QUORUM = quorum_pb2.DESCRIPTOR.services_by_name["QuorumService"]
+_CONTROLLER = cluster_pb2.DESCRIPTOR.services_by_name["ControllerService"]
+_ADMIN = admin_pb2.DESCRIPTOR.services_by_name["AdminService"]
 _INSPECTION = inspection_pb2.DESCRIPTOR.services_by_name["InspectionService"]
 
 PRODUCE = _method(_REPLICA, "Produce", ProduceRequest, ProduceResponse)
@@ -132,10 +164,20 @@ OFFSET_FOR_LEADER_EPOCH = _method(
     _REPLICA, "OffsetForLeaderEpoch", OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 )
 LIST_OFFSETS = _method(_REPLICA, "ListOffsets", ListOffsetsRequest, ListOffsetsResponse)
+DELETE_RECORDS = _method(_REPLICA, "DeleteRecords", DeleteRecordsRequest, DeleteRecordsResponse)
 VOTE = _method(_QUORUM, "Vote", VoteRequest, VoteResponse)
 BEGIN_QUORUM_EPOCH = _method(_QUORUM, "BeginQuorumEpoch", BeginQuorumEpochRequest, BeginQuorumEpochResponse)
 END_QUORUM_EPOCH = _method(_QUORUM, "EndQuorumEpoch", EndQuorumEpochRequest, EndQuorumEpochResponse)
 DESCRIBE_QUORUM = _method(_QUORUM, "DescribeQuorum", DescribeQuorumRequest, DescribeQuorumResponse)
+BROKER_REGISTRATION = _method(_CONTROLLER, "BrokerRegistration", BrokerRegistrationRequest, BrokerRegistrationResponse)
+BROKER_HEARTBEAT = _method(_CONTROLLER, "BrokerHeartbeat", BrokerHeartbeatRequest, BrokerHeartbeatResponse)
+ALTER_PARTITION = _method(_CONTROLLER, "AlterPartition", AlterPartitionRequest, AlterPartitionResponse)
+CREATE_TOPIC = _method(_ADMIN, "CreateTopic", CreateTopicRequest, CreateTopicResponse)
+DELETE_TOPIC = _method(_ADMIN, "DeleteTopic", DeleteTopicRequest, DeleteTopicResponse)
+ALTER_TOPIC = _method(_ADMIN, "AlterTopic", AlterTopicRequest, AlterTopicResponse)
+ELECT_LEADER = _method(_ADMIN, "ElectLeader", ElectLeaderRequest, ElectLeaderResponse)
+INIT_PRODUCER_ID = _method(_ADMIN, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse)
+DESCRIBE_CLUSTER = _method(_ADMIN, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse)
 DESCRIBE_REPLICA = _method(_INSPECTION, "DescribeReplica", DescribeReplicaRequest, DescribeReplicaResponse)
 DUMP_LOG = _method(_INSPECTION, "DumpLog", DumpLogRequest, DumpLogResponse)
 
@@ -147,10 +189,20 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
             FETCH,
             OFFSET_FOR_LEADER_EPOCH,
             LIST_OFFSETS,
+            DELETE_RECORDS,
             VOTE,
             BEGIN_QUORUM_EPOCH,
             END_QUORUM_EPOCH,
             DESCRIBE_QUORUM,
+            BROKER_REGISTRATION,
+            BROKER_HEARTBEAT,
+            ALTER_PARTITION,
+            CREATE_TOPIC,
+            DELETE_TOPIC,
+            ALTER_TOPIC,
+            ELECT_LEADER,
+            INIT_PRODUCER_ID,
+            DESCRIBE_CLUSTER,
             DESCRIBE_REPLICA,
             DUMP_LOG,
         )
@@ -158,7 +210,9 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
 )
 """Every RPC by its full name."""
 
-SERVICES: tuple[str, ...] = (_REPLICA.full_name, _QUORUM.full_name, _INSPECTION.full_name)
+SERVICES: tuple[str, ...] = tuple(
+    service.full_name for service in (_REPLICA, _QUORUM, _CONTROLLER, _ADMIN, _INSPECTION)
+)
 """The full names of the services, for health checking and reflection."""
 
 _METHOD_OF_REQUEST = {method.request_type: method for method in METHODS.values()}

@@ -10,21 +10,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from itertools import count
-from typing import assert_never
 
 from replica.core.effects import (
-    Append,
+    DeleteLog,
     Effect,
     Flush,
     Halt,
     Reply,
+    ReplyWithOffset,
     ReplyWithRecords,
     Send,
-    StoreEpochs,
-    StoreQuorumState,
+    StartLogAt,
     Truncate,
 )
 from replica.core.events import (
@@ -38,11 +36,12 @@ from replica.core.events import (
     Ticked,
 )
 from replica.core.messages import PeerResponse, Request, Response
-from replica.ids import CallId, TopicPartition
+from replica.core.reading import read_ranges
+from replica.ids import CallId, Offset, TopicPartition
 from replica.server.flusher import Flusher, FlushOutcome
-from replica.server.ports import Core, LogPort, PeerTransport, StepObserver
+from replica.server.ports import Core, PeerTransport, StepObserver, StoragePort
 from replica.server.transport import TransportError
-from replica.storage import StorageError
+from replica.storage import StorageEffect, StorageError
 
 
 class ReplicaStoppedError(Exception):
@@ -58,6 +57,11 @@ def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def unix_ms() -> int:
+    """Return the time that records bear: milliseconds since 1970 by the machine's clock."""
+    return time.time_ns() // 1_000_000
+
+
 class Driver:
     """Owns the core of one replica. All methods belong to the event loop that made it.
 
@@ -68,19 +72,21 @@ class Driver:
         self,
         *,
         core: Core,
-        logs: Mapping[TopicPartition, LogPort],
+        storage: StoragePort,
         transport: PeerTransport,
         observer: StepObserver,
         clock_ms: Callable[[], int] = monotonic_ms,
+        wall_clock_ms: Callable[[], int] = unix_ms,
     ) -> None:
         self.halted = asyncio.Event()
         self.halt_reason: str | None = None
         self._core = core
-        self._logs = logs
+        self._storage = storage
         self._transport = transport
         self._observer = observer
         self._clock_ms = clock_ms
-        self._flusher = Flusher(logs, self._on_flush_outcome)
+        self._wall_clock_ms = wall_clock_ms
+        self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
         self._events: deque[Event] = deque()
         self._stepping = False
         self._stopped = False
@@ -171,17 +177,8 @@ class Driver:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case StoreQuorumState():
-                self._logs[effect.topic_partition].store_quorum_state(effect.state)
-            case StoreEpochs():
-                self._logs[effect.topic_partition].store_epochs(effect.entries)
-            case Append():
-                self._logs[effect.topic_partition].append(effect.batches)
             case Flush():
                 self._flusher.request(effect.topic_partition, effect.end_offset)
-            case Truncate():
-                self._flusher.before_truncate(effect.topic_partition, effect.end_offset)
-                self._logs[effect.topic_partition].truncate(effect.end_offset)
             case Send():
                 task = asyncio.get_running_loop().create_task(self._send(effect))
                 self._sends.add(task)
@@ -190,10 +187,27 @@ class Driver:
                 self._resolve(effect.call_id, lambda: effect.response)
             case ReplyWithRecords():
                 self._resolve(effect.call_id, lambda: self._with_records(effect))
+            case ReplyWithOffset():
+                self._resolve(effect.call_id, lambda: self._storage.with_offset(effect))
             case Halt():
                 self._halt(effect.reason)
             case _:
-                assert_never(effect)
+                self._store(effect)
+
+    def _store(self, effect: StorageEffect) -> None:
+        """Have it done, and let the core hear what it brings right after this step."""
+        match effect:
+            case Truncate(topic_partition=log, end_offset=end_offset):
+                self._flusher.before_truncate(log, end_offset)
+            case StartLogAt(topic_partition=log, start_offset=start_offset):
+                self._flusher.before_truncate(log, start_offset)
+            case DeleteLog(topic_partition=log):
+                self._flusher.forget(log)
+            case _:
+                pass
+        report = self._storage.perform(effect, self._wall_clock_ms())
+        if report is not None:
+            self.submit(report)
 
     async def _send(self, send: Send) -> None:
         try:
@@ -213,8 +227,10 @@ class Driver:
             self._calls.pop(call_id).set_result(response)
 
     def _with_records(self, reply: ReplyWithRecords) -> Response:
-        log = self._logs[reply.topic_partition]
-        return replace(reply.response, records=log.read(reply.start_offset, reply.end_offset, reply.max_bytes))
+        return reply.response.with_records(read_ranges(reply, self._read))
+
+    def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
+        return self._storage.stores[log].read(start_offset, end_offset, max_bytes)
 
     def _on_flush_outcome(self, outcome: FlushOutcome) -> None:
         if outcome.failure is not None:

@@ -1,14 +1,16 @@
-"""Group commit: flushes run in one thread, one at a time, and requests made meanwhile become one.
+"""Group commit: flushes run in one thread, one at a time, and what is asked of a log meanwhile becomes one more.
 
-Owns the thread and the order of flushes. Knows nothing of the core; what it may report as durable is narrowed by
-truncation, see ``before_truncate``. Source: group commit as in every write-ahead log; Kafka's ``UnifiedLog.flush``.
+Owns the thread and the order of flushes: each log has at most one under way or in line, and those in line run back to
+back without a turn of the event loop between them. Knows nothing of the core; what a flush may report as durable is
+narrowed by truncation (``before_truncate``), and a log that is deleted is never spoken of again (``forget``).
+Source: group commit as in every write-ahead log; Kafka's ``UnifiedLog.flush``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -27,74 +29,98 @@ class FlushOutcome:
     failure: str | None = None
 
 
-class Flusher:
-    """Runs flushes off the event loop; ``on_outcome`` is called on the loop, once per flush that ran."""
+@dataclass(slots=True, kw_only=True)
+class _Flight:
+    """A flush that runs or is in line, and to where its log was cut since it was asked for."""
 
-    def __init__(self, logs: Mapping[TopicPartition, LogPort], on_outcome: Callable[[FlushOutcome], None]) -> None:
-        self._logs = logs
+    future: Future[FlushOutcome]
+    truncated_to: Offset | None = None
+
+
+class Flusher:
+    """Runs flushes off the event loop; ``on_outcome`` is called on the loop, once per flush that ran.
+
+    ``log_of`` finds the log that has a name now.
+    """
+
+    def __init__(self, log_of: Callable[[TopicPartition], LogPort], on_outcome: Callable[[FlushOutcome], None]) -> None:
+        self._log_of = log_of
         self._on_outcome = on_outcome
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flush")
         self._wanted: dict[TopicPartition, Offset] = {}
-        self._running: Future[FlushOutcome] | None = None
-        self._running_log: TopicPartition | None = None
-        self._truncated_to: Offset | None = None
-        self._idle = asyncio.Event()
-        self._idle.set()
+        """Beyond what the flush that runs or is in line was asked for."""
+        self._flights: dict[TopicPartition, _Flight] = {}
 
     def request(self, topic_partition: TopicPartition, end_offset: Offset) -> None:
-        """Ask that everything below ``end_offset`` become durable; joins the flush that runs next."""
-        self._wanted[topic_partition] = end_offset
-        self._maybe_start()
+        """Ask that everything below ``end_offset`` become durable; joins the log's flush that begins next."""
+        if topic_partition in self._flights:
+            self._wanted[topic_partition] = end_offset
+        else:
+            self._start(topic_partition)
 
     def before_truncate(self, topic_partition: TopicPartition, end_offset: Offset) -> None:
-        """Wait for the flush in flight, and let it speak only for what the truncation keeps.
+        """Wait for the log's flush in flight, and let it speak only for what the truncation keeps.
 
         1. A flush of [0, 10) runs. 2. The log is truncated to 5 and new batches fill [5, 10). 3. The flush ends and
         would report 10, although the new batches are not on the platter. Truncations are rare, so the event loop can
-        afford to wait here rather than let two threads change the same files.
+        afford to wait here rather than let two threads change the same files. A flush still in line begins anew.
         """
-        if self._running is None:
+        flight = self._flights.get(topic_partition)
+        if flight is None:
             return
-        wait([self._running])
-        if self._running_log == topic_partition:
-            self._truncated_to = end_offset if self._truncated_to is None else min(self._truncated_to, end_offset)
+        if not flight.future.cancel():
+            wait([flight.future])
+        flight.truncated_to = end_offset if flight.truncated_to is None else min(flight.truncated_to, end_offset)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Wait for the log's flush in flight, and never report it: the log goes, and another may get its name."""
+        self._wanted.pop(topic_partition, None)
+        flight = self._flights.pop(topic_partition, None)
+        if flight is not None and not flight.future.cancel():
+            wait([flight.future])
 
     async def stop(self) -> None:
         """Forget what has not begun, wait for the flush in flight, and end the thread."""
+        self._forget_all()
+        await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
+
+    def _forget_all(self) -> None:
+        """Let nothing in line run, and nothing that runs be reported."""
         self._wanted.clear()
-        await self._idle.wait()
-        self._executor.shutdown(wait=True)
+        flights, self._flights = self._flights, {}
+        for flight in flights.values():
+            flight.future.cancel()
 
-    def _maybe_start(self) -> None:
-        if self._running is not None or not self._wanted:
-            return
-        topic_partition = next(iter(self._wanted))
-        del self._wanted[topic_partition]
+    def _start(self, topic_partition: TopicPartition) -> None:
         loop = asyncio.get_running_loop()
-        self._idle.clear()
-        self._running_log = topic_partition
-        self._running = self._executor.submit(_flush, topic_partition, self._logs[topic_partition])
-        self._running.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, done))
+        future = self._executor.submit(_flush, topic_partition, self._log_of(topic_partition))
+        flight = self._flights[topic_partition] = _Flight(future=future)
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._on_done, topic_partition, flight))
 
-    def _on_done(self, done: Future[FlushOutcome]) -> None:
-        outcome = done.result()
-        truncated_to, self._truncated_to = self._truncated_to, None
-        self._running = self._running_log = None
-        if truncated_to is not None and truncated_to < outcome.end_offset:
-            outcome = FlushOutcome(
-                topic_partition=outcome.topic_partition,
-                end_offset=truncated_to,
-                seconds=outcome.seconds,
-                failure=outcome.failure,
-            )
+    def _on_done(self, topic_partition: TopicPartition, flight: _Flight) -> None:
+        if self._flights.get(topic_partition) is not flight:
+            return
+        if flight.future.cancelled():
+            self._start(topic_partition)
+            return
+        del self._flights[topic_partition]
+        outcome = _narrowed(flight.future.result(), flight.truncated_to)
         if outcome.failure is not None:
-            self._wanted.clear()
-        elif self._wanted.get(outcome.topic_partition, outcome.end_offset + 1) <= outcome.end_offset:
-            del self._wanted[outcome.topic_partition]
+            self._forget_all()
+        elif self._wanted.pop(topic_partition, outcome.end_offset) > outcome.end_offset:
+            self._start(topic_partition)
         self._on_outcome(outcome)
-        self._maybe_start()
-        if self._running is None:
-            self._idle.set()
+
+
+def _narrowed(outcome: FlushOutcome, truncated_to: Offset | None) -> FlushOutcome:
+    if truncated_to is None or truncated_to >= outcome.end_offset:
+        return outcome
+    return FlushOutcome(
+        topic_partition=outcome.topic_partition,
+        end_offset=truncated_to,
+        seconds=outcome.seconds,
+        failure=outcome.failure,
+    )
 
 
 def _flush(topic_partition: TopicPartition, log: LogPort) -> FlushOutcome:

@@ -11,9 +11,10 @@ import errno
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from random import Random
+from uuid import uuid4
 
 import grpc.aio
 import structlog
@@ -21,23 +22,24 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[i
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # nor does this
 from structlog.typing import FilteringBoundLogger
 
-from replica.core.config import InvalidConfigError, ReplicaConfig
+from replica.core.config import InvalidConfigError, LogFlush
 from replica.core.events import ResignRequested, StorageFailed
+from replica.core.quorum import QuorumLog
 from replica.core.replica import Replica
 from replica.core.rules import Rules
-from replica.ids import TopicPartition
+from replica.ids import ReplicaId
 from replica.server.addresses import AddressTable, InvalidAddressError, check_address
 from replica.server.channels import server_options
 from replica.server.codec import SERVICES
-from replica.server.driver import Driver
+from replica.server.driver import Driver, monotonic_ms
 from replica.server.log_lines import configure_logging, logger_of
-from replica.server.metrics import LogView, Metrics
+from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
-from replica.server.opened import OpenedStorage, open_storage
 from replica.server.options import ServerOptions
 from replica.server.service import ReplicaService, ServiceLimits
 from replica.server.transport import GrpcTransport
-from replica.storage import StorageError
+from replica.server.view import CoreView
+from replica.storage import LogConfig, LogTable, StorageError, open_directory
 
 EXIT_STOPPED = 0
 EXIT_REFUSED_OR_HALTED = 1
@@ -73,64 +75,82 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _serve(options: ServerOptions, rules: Rules) -> int:
     with ExitStack() as cleanup:
-        addresses = AddressTable(advertised=options.voters, overrides=options.dial)
-        storage = open_storage(options)
+        storage = _open_storage(options)
         cleanup.callback(storage.abandon)
-        structlog.contextvars.bind_contextvars(replica_id=storage.replica_id)
+        directory = storage.directory
+        structlog.contextvars.bind_contextvars(replica_id=directory.replica_id)
         try:
-            process = ReplicaProcess(options=options, rules=rules, storage=storage, addresses=addresses)
+            process = ReplicaProcess(options=options, rules=rules, storage=storage)
             await process.bind()
             cleanup.callback(process.serve_metrics())
         except (StartRefusedError, InvalidAddressError, InvalidConfigError):
-            # Nothing was written since the logs were opened: the next start need not search them again.
-            storage.close_clean()
+            # Nothing was written since the logs were opened: the next start need not search them again, and may say
+            # as which broker the last one ended.
+            storage.close_clean(directory.clean_broker_epoch)
             raise
         return await process.run()
+
+
+def _open_storage(options: ServerOptions) -> LogTable:
+    """Lock the data directory, check whose it is, and recover its logs. Raises StorageError with one sentence."""
+    directory = open_directory(options.data_dir, cluster_id=options.cluster_id, replica_id=options.replica_id)
+    config = LogConfig(segment_bytes=options.log_segment_bytes)
+    return LogTable.open(directory, options.hosted_quorum_logs(directory.replica_id), config=config)
 
 
 class ReplicaProcess:
     """The parts of one running replica, wired together."""
 
-    def __init__(
-        self, *, options: ServerOptions, rules: Rules, storage: OpenedStorage, addresses: AddressTable
-    ) -> None:
+    def __init__(self, *, options: ServerOptions, rules: Rules, storage: LogTable) -> None:
         self._options = options
         self._storage = storage
-        self._logger: FilteringBoundLogger = logger_of(storage.replica_id)
-        core = Replica(
-            config=ReplicaConfig(
-                cluster_id=storage.cluster_id,
-                replica_id=storage.replica_id,
-                directory_id=storage.directory_id,
-                voters=tuple(sorted(options.voters)),
-                quorum=options.quorum,
+        directory = storage.directory
+        self._replica_id = directory.replica_id
+        self._logger: FilteringBoundLogger = logger_of(self._replica_id)
+        self._core = Replica(
+            config=options.core_config(
+                cluster_id=directory.cluster_id,
+                replica_id=directory.replica_id,
+                directory_id=directory.directory_id,
+                incarnation_id=uuid4().hex,
+                previous_broker_epoch=directory.clean_broker_epoch,
             ),
             logs=storage.recovered,
             rules=rules,
             random=Random(),
         )
-        self._logs: Mapping[TopicPartition, LogView] = core.logs
-        self._metrics = Metrics(self._logs)
+        addresses = AddressTable(
+            advertised=options.voters, overrides=options.dial, registered=self._registered_addresses
+        )
+        view = CoreView(self._core)
+        self._metrics = Metrics(view)
         self._transport = GrpcTransport(addresses.address_of)
         self._driver = Driver(
-            core=core,
-            logs=storage.stores,
+            core=self._core,
+            storage=storage,
             transport=self._transport,
             observer=ReplicaObserver(
-                logs=self._logs, metrics=self._metrics, logger=self._logger, with_steps=options.log_level == "debug"
+                view=view,
+                end_offsets={log: recovered.log_end_offset for log, recovered in storage.recovered.items()},
+                metrics=self._metrics,
+                logger=self._logger,
+                with_steps=options.log_level == "debug",
             ),
         )
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(options=server_options())
         service = ReplicaService(
             call=self._driver.call,
-            addresses=addresses.as_mapping(),
+            addresses=addresses,
             logger=self._logger,
             limits=ServiceLimits(client_calls_max=options.client_calls_max),
         )
         self._server.add_generic_rpc_handlers(service.handlers())
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+
+    def _registered_addresses(self) -> dict[ReplicaId, str]:
+        return {broker_id: broker.address for broker_id, broker in self._core.metadata.image.brokers.items()}
 
     async def bind(self) -> None:
         """Take the port; raises StartRefusedError if it cannot be had."""
@@ -167,8 +187,10 @@ class ReplicaProcess:
         self._driver.start()
         await self._server.start()
         await self._set_health(health_pb2.HealthCheckResponse.SERVING)
-        self._logger.info("started", address=self._address, voters=sorted(self._options.voters))
-        checkpoints = asyncio.create_task(self._checkpoint_recovery_points())
+        self._logger.info(
+            "started", address=self._address, voters=sorted(self._options.voters), roles=sorted(self._options.roles)
+        )
+        checkpoints = asyncio.create_task(self._keep_house())
         await _wait_first(stop_requested, self._driver.halted)
         checkpoints.cancel()
         if self._driver.halted.is_set():
@@ -182,30 +204,53 @@ class ReplicaProcess:
         for service in SERVICES:
             await self._health.set(service, status)
 
-    async def _checkpoint_recovery_points(self) -> None:
+    async def _keep_house(self) -> None:
+        """From time to time, note how far the logs are flushed and where they begin, and free what was deleted."""
         while True:
             await asyncio.sleep(self._options.recovery_point_interval_ms / 1000)
             try:
-                await asyncio.to_thread(self._storage.checkpoint_recovery_points)
+                await asyncio.to_thread(self._checkpoint)
             except StorageError as error:
                 self._driver.submit(StorageFailed(reason=str(error)))
 
+    def _checkpoint(self) -> None:
+        """Block on the disk: for another thread."""
+        if self._options.broker.log_flush is LogFlush.OS:
+            # Nobody else asks for flushes there, and what is not known to be flushed is searched after a crash.
+            for store in tuple(self._storage.stores.values()):
+                store.flush()
+        self._storage.checkpoint()
+        delay_ms = self._options.file_delete_delay_ms
+        self._storage.directory.delete_expired(monotonic_ms(), file_delete_delay_ms=delay_ms)
+
     async def _hand_over(self) -> None:
-        """Stop being ready, and if this replica leads a log, wait until somebody else does."""
+        """Stop being ready, and wait until others lead what this replica leads and the controller lets it go."""
         self._logger.info("stopping")
         await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
-        others = set(self._options.voters) - {self._storage.replica_id}
-        if not others or not self._leads():
+        if not self._other_voters and not self._other_brokers:
             return
+        led = [log for log in self._core.logs.values() if log.role.name == "leader"]
         self._driver.submit(ResignRequested())
-        handed_over = await self._driver.wait_until(self._others_lead, self._options.handover_wait_ms)
+        handed_over = await self._driver.wait_until(lambda: self._may_go(led), self._options.handover_wait_ms)
         self._logger.info("resigned", handed_over=handed_over)
 
-    def _leads(self) -> bool:
-        return any(log.role.name == "leader" for log in self._logs.values())
+    @property
+    def _other_voters(self) -> set[ReplicaId]:
+        return set(self._options.voters) - {self._replica_id}
 
-    def _others_lead(self) -> bool:
-        return all(log.leader_id not in (None, self._storage.replica_id) for log in self._logs.values())
+    @property
+    def _other_brokers(self) -> set[ReplicaId]:
+        return set(self._core.metadata.image.brokers) - {self._replica_id}
+
+    def _may_go(self, led: Sequence[QuorumLog]) -> bool:
+        """Whether others lead the quorum logs that this replica has led, and its broker may go."""
+        others_lead = all(log.leader_id not in (None, self._replica_id) for log in led)
+        return (others_lead or not self._other_voters) and self._broker_may_go()
+
+    def _broker_may_go(self) -> bool:
+        """Whether the controller has moved all that this broker leads. One that it has never heard of leads nothing."""
+        broker = self._core.broker
+        return broker is None or broker.lifecycle.broker_epoch is None or broker.lifecycle.may_shut_down
 
     async def _end_stopped(self) -> int:
         await self._server.stop(self._options.stop_grace_ms / 1000)
@@ -213,7 +258,8 @@ class ReplicaProcess:
         await self._transport.close()
         if self._driver.halted.is_set():
             return EXIT_REFUSED_OR_HALTED
-        self._storage.close_clean()
+        broker = self._core.broker
+        self._storage.close_clean(None if broker is None else broker.broker_epoch)
         self._logger.info("stopped")
         return EXIT_STOPPED
 

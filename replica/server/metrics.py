@@ -1,60 +1,20 @@
 """The numbers of one replica, for Prometheus.
 
 Owns their names and meanings. State is read when somebody asks for the page, never pushed on the hot path. Naming
-follows Prometheus' own guide: ``<subsystem>_<thing>_<unit>``.
+follows Prometheus' own guide, ``<subsystem>_<thing>_<unit>``; what Kafka counts too has Kafka's name in that dress
+(``UnderReplicatedPartitions`` -> ``replica_under_replicated_partitions``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
-
-
-class NamedRole(Protocol):
-    """A role, as far as an operator cares: its lower-case name."""
-
-    @property
-    def name(self) -> str:
-        """``leader``, ``follower`` and so on."""
-
-
-class LogEnd(Protocol):
-    """The end of one log."""
-
-    @property
-    def log_end_offset(self) -> Offset:
-        """Where the next record goes (exclusive end)."""
-
-
-class LogView(Protocol):
-    """What may be read of one log between steps."""
-
-    @property
-    def role(self) -> NamedRole:
-        """What the replica is to this log."""
-
-    @property
-    def epoch(self) -> Epoch:
-        """The leader epoch it has reached."""
-
-    @property
-    def leader_id(self) -> ReplicaId | None:
-        """Who leads that epoch, as far as it knows."""
-
-    @property
-    def high_watermark(self) -> Offset | None:
-        """Everything below is committed; absent while unknown."""
-
-    @property
-    def log(self) -> LogEnd:
-        """The log itself."""
-
+from replica.ids import Epoch, TopicPartition
+from replica.server.view import LogView, PartitionView, ReplicaView
 
 FLUSH_BUCKETS_SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 _LABELS = ["topic", "partition"]
@@ -63,10 +23,17 @@ _LABELS = ["topic", "partition"]
 class Metrics:
     """The counters and histograms of one replica, on a registry of its own."""
 
-    def __init__(self, logs: Mapping[TopicPartition, LogView]) -> None:
+    def __init__(self, view: ReplicaView) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_LogCollector(logs))
+        self.registry.register(_LogCollector(view))
+        self.registry.register(_ClusterCollector(view))
         self.steps = Counter("replica_steps", "Events that the core has taken.", registry=self.registry)
+        self.isr_shrinks = Counter(
+            "replica_isr_shrinks", "Times that replicas left the ISR of a partition led here.", registry=self.registry
+        )
+        self.isr_expands = Counter(
+            "replica_isr_expands", "Times that replicas joined the ISR of a partition led here.", registry=self.registry
+        )
         self.appended_batches = Counter(
             "replica_appended_batches", "Record batches written to the log.", _LABELS, registry=self.registry
         )
@@ -81,6 +48,13 @@ class Metrics:
             buckets=FLUSH_BUCKETS_SECONDS,
         )
 
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Show nothing any more of a log that is gone."""
+        labels = labels_of(topic_partition)
+        for metric in (self.appended_batches, self.truncations, self.flush_seconds):
+            metric.labels(*labels)  # One that was never counted cannot be removed.
+            metric.remove(*labels)
+
     def listen(self, host: str, port: int) -> Callable[[], None]:
         """Serve the page at ``http://host:port/metrics`` from a thread; returns what stops it. Raises OSError."""
         server, thread = start_http_server(port, addr=host, registry=self.registry)
@@ -93,22 +67,86 @@ class Metrics:
         return stop
 
 
+def labels_of(topic_partition: TopicPartition) -> list[str]:
+    """Return the values of the labels that name a log."""
+    return [topic_partition.topic, str(topic_partition.partition)]
+
+
 class _LogCollector:
     """Reads the state of every log at the moment of the scrape."""
 
-    def __init__(self, logs: Mapping[TopicPartition, LogView]) -> None:
-        self._logs = logs
+    def __init__(self, view: ReplicaView) -> None:
+        self._view = view
 
     def collect(self) -> Iterator[Metric]:
         end = GaugeMetricFamily("replica_log_end_offset", "The end of the log (exclusive).", labels=_LABELS)
         watermark = GaugeMetricFamily("replica_high_watermark", "Everything below is committed.", labels=_LABELS)
-        epoch = GaugeMetricFamily("replica_leader_epoch", "The leader epoch reached.", labels=_LABELS)
+        leader_epoch = GaugeMetricFamily("replica_leader_epoch", "The leader epoch reached.", labels=_LABELS)
         role = GaugeMetricFamily("replica_role", "1 for the role that the replica has.", labels=[*_LABELS, "role"])
-        for topic_partition, log in self._logs.items():
-            labels = [topic_partition.topic, str(topic_partition.partition)]
+        for topic_partition, log, epoch in self._logs():
+            labels = labels_of(topic_partition)
             end.add_metric(labels, log.log.log_end_offset)
-            epoch.add_metric(labels, log.epoch)
+            leader_epoch.add_metric(labels, epoch)
             role.add_metric([*labels, log.role.name], 1)
             if log.high_watermark is not None:
                 watermark.add_metric(labels, log.high_watermark)
-        yield from (end, watermark, epoch, role)
+        yield from (end, watermark, leader_epoch, role)
+
+    def _logs(self) -> Iterator[tuple[TopicPartition, LogView | PartitionView, Epoch]]:
+        for name, log in tuple(self._view.logs.items()):
+            yield name, log, log.epoch
+        for name, partition in tuple(self._view.partitions.items()):
+            yield name, partition, partition.leader_epoch
+
+
+class _ClusterCollector:
+    """Counts partitions, and what the active controller answers for, at the moment of the scrape."""
+
+    def __init__(self, view: ReplicaView) -> None:
+        self._view = view
+
+    def collect(self) -> Iterator[Metric]:
+        partitions = tuple(self._view.partitions.values())
+        led = [partition for partition in partitions if partition.leader_id == self._view.replica_id]
+        yield _gauge("partition_count", "Partitions hosted here.", len(partitions))
+        yield _gauge("leader_count", "Partitions led here.", len(led))
+        yield _gauge(
+            "under_replicated_partitions",
+            "Partitions led here with fewer in-sync replicas than replicas.",
+            sum(_in_sync(partition) < _replicas(partition) for partition in led),
+        )
+        yield _gauge(
+            "under_min_isr_partition_count",
+            "Partitions led here with fewer in-sync replicas than acks=all needs.",
+            sum(_in_sync(partition) < partition.effective_min_isr for partition in led),
+        )
+        yield _gauge(
+            "at_min_isr_partition_count",
+            "Partitions led here with just as many in-sync replicas as acks=all needs.",
+            sum(_in_sync(partition) == partition.effective_min_isr for partition in led),
+        )
+        yield from self._decided()
+
+    def _decided(self) -> Iterator[Metric]:
+        """Count what the active controller answers for; 0 on any other replica, so that a sum counts nothing twice."""
+        is_active, image = self._view.is_active_controller, self._view.image
+        brokers = image.brokers.values() if is_active else ()
+        offline = sum(registration.leader_id is None for _, registration in image.partitions()) if is_active else 0
+        yield _gauge("active_controller_count", "1 if this replica is the active controller.", int(is_active))
+        yield _gauge("offline_partitions_count", "Partitions that nobody leads.", offline)
+        yield _gauge(
+            "active_broker_count", "Brokers that are not fenced.", sum(not broker.fenced for broker in brokers)
+        )
+        yield _gauge("fenced_broker_count", "Brokers that are fenced.", sum(broker.fenced for broker in brokers))
+
+
+def _gauge(name: str, documentation: str, value: int) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"replica_{name}", documentation, value=value)
+
+
+def _in_sync(partition: PartitionView) -> int:
+    return 0 if partition.registration is None else len(partition.registration.isr)
+
+
+def _replicas(partition: PartitionView) -> int:
+    return 0 if partition.registration is None else len(partition.registration.replicas)

@@ -2,7 +2,7 @@
 
 Owns which lines exist. Watches steps from outside, compares the state after a step with what it saw last, and changes
 nothing. One ``step`` line per step at debug level; what happens seldom and matters (``role_changed``,
-``log_truncated``) at info.
+``log_truncated``, and what ``cluster_lines`` tells of the cluster) at info.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
 
-from replica.core.effects import Append, Effect, Truncate
+from replica.core.effects import Append, CreateLog, DeleteLog, Effect, StartLogAt, Truncate
 from replica.core.events import Event, RequestReceived, ResponseReceived
 from replica.core.messages import PeerRequest
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
-from replica.server.metrics import LogView, Metrics
+from replica.server.cluster_lines import ClusterLines
+from replica.server.metrics import Metrics, labels_of
+from replica.server.view import LogView, PartitionView, ReplicaView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,23 +33,27 @@ class Leadership:
 class ReplicaObserver:
     """Writes the log lines and keeps the counters of one replica; fills the driver's StepObserver port.
 
-    ``with_steps`` is whether lines at debug level are wanted at all: otherwise they are not even made.
+    ``end_offsets`` are the ends of its logs before the first step. ``with_steps`` is whether lines at debug level are
+    wanted at all: otherwise they are not even made.
     """
 
     def __init__(
         self,
         *,
-        logs: Mapping[TopicPartition, LogView],
+        view: ReplicaView,
+        end_offsets: Mapping[TopicPartition, Offset],
         metrics: Metrics,
         logger: FilteringBoundLogger,
         with_steps: bool,
     ) -> None:
-        self._logs = logs
+        self._view = view
         self._metrics = metrics
         self._logger = logger
         self._with_steps = with_steps
+        self._cluster = ClusterLines(view=view, metrics=metrics, logger=logger)
         self._seen: dict[TopicPartition, Leadership] = {}
-        self._end_offsets: dict[TopicPartition, Offset] = {name: log.log.log_end_offset for name, log in logs.items()}
+        self._image = view.image
+        self._end_offsets = dict(end_offsets)
         self._unreachable: set[ReplicaId] = set()
 
     def on_step(self, event: Event, effects: tuple[Effect, ...], now_ms: int) -> None:
@@ -55,9 +61,16 @@ class ReplicaObserver:
         self._metrics.steps.inc()
         for effect in effects:
             self._on_effect(effect)
-        for topic_partition, log in self._logs.items():
-            self._on_leadership(topic_partition, log)
-            self._end_offsets[topic_partition] = log.log.log_end_offset
+        self._on_logs("logs_created", [effect.topic_partition for effect in effects if isinstance(effect, CreateLog)])
+        self._on_logs("logs_deleted", [effect.topic_partition for effect in effects if isinstance(effect, DeleteLog)])
+        for topic_partition, log in self._view.logs.items():
+            self._on_leadership(topic_partition, log, log.epoch)
+        if self._view.image is not self._image:
+            # The partitions are many, and take other roles only when new metadata is applied.
+            self._image = self._view.image
+            for topic_partition, partition in self._view.partitions.items():
+                self._on_leadership(topic_partition, partition, partition.leader_epoch)
+        self._cluster.on_step()
         if isinstance(event, ResponseReceived):
             self._on_answer(event.replica_id)
         if self._with_steps:
@@ -65,8 +78,7 @@ class ReplicaObserver:
 
     def on_flushed(self, topic_partition: TopicPartition, end_offset: Offset, seconds: float) -> None:
         """Count one flush."""
-        labels = (topic_partition.topic, str(topic_partition.partition))
-        self._metrics.flush_seconds.labels(*labels).observe(seconds)
+        self._metrics.flush_seconds.labels(*labels_of(topic_partition)).observe(seconds)
         if self._with_steps:
             self._logger.debug("flushed", log=str(topic_partition), end_offset=end_offset, seconds=seconds)
 
@@ -85,14 +97,16 @@ class ReplicaObserver:
             self._unreachable.remove(replica_id)
             self._logger.info("peer_reachable", peer=replica_id)
 
-    def _on_leadership(self, topic_partition: TopicPartition, log: LogView) -> None:
+    def _on_leadership(self, topic_partition: TopicPartition, log: LogView | PartitionView, epoch: Epoch) -> None:
         seen = self._seen.get(topic_partition)
-        now = Leadership(role=log.role.name, epoch=log.epoch, leader_id=log.leader_id)
+        now = Leadership(role=log.role.name, epoch=epoch, leader_id=log.leader_id)
         if now != seen:
             self._seen[topic_partition] = now
             self._logger.info(
                 "role_changed",
                 log=str(topic_partition),
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
                 role=now.role,
                 epoch=now.epoch,
                 leader_id=now.leader_id,
@@ -100,18 +114,33 @@ class ReplicaObserver:
             )
 
     def _on_effect(self, effect: Effect) -> None:
-        if isinstance(effect, Append):
-            labels = (effect.topic_partition.topic, str(effect.topic_partition.partition))
-            self._metrics.appended_batches.labels(*labels).inc(len(effect.batches))
-        elif isinstance(effect, Truncate):
-            labels = (effect.topic_partition.topic, str(effect.topic_partition.partition))
-            self._metrics.truncations.labels(*labels).inc()
-            self._logger.info(
-                "log_truncated",
-                log=str(effect.topic_partition),
-                from_offset=self._end_offsets[effect.topic_partition],
-                end_offset=effect.end_offset,
-            )
+        match effect:
+            case Append(topic_partition=log, batches=batches):
+                self._metrics.appended_batches.labels(*labels_of(log)).inc(len(batches))
+                if batches:
+                    self._end_offsets[log] = batches[-1].end_offset
+            case Truncate(topic_partition=log, end_offset=end_offset):
+                self._on_truncated(log, end_offset)
+            case StartLogAt(topic_partition=log, start_offset=start_offset):
+                self._on_truncated(log, start_offset)
+            case CreateLog(topic_partition=log):
+                self._end_offsets[log] = Offset(0)
+            case DeleteLog(topic_partition=log):
+                del self._end_offsets[log]
+                self._seen.pop(log, None)
+                self._metrics.forget(log)
+            case _:
+                pass
+
+    def _on_logs(self, event: str, logs: list[TopicPartition]) -> None:
+        """Write one line for all logs that come or go by one step: a topic may have many."""
+        if logs:
+            self._logger.info(event, logs=[str(log) for log in logs])
+
+    def _on_truncated(self, log: TopicPartition, end_offset: Offset) -> None:
+        from_offset, self._end_offsets[log] = self._end_offsets[log], end_offset
+        self._metrics.truncations.labels(*labels_of(log)).inc()
+        self._logger.info("log_truncated", log=str(log), from_offset=from_offset, end_offset=end_offset)
 
     def _on_debug(self, event: Event, effects: tuple[Effect, ...], now_ms: int) -> None:
         self._logger.debug(
@@ -126,9 +155,19 @@ class ReplicaObserver:
                     "high_watermark": log.high_watermark,
                     "log_end_offset": log.log.log_end_offset,
                 }
-                for topic_partition, log in self._logs.items()
+                for topic_partition, log in self._view.logs.items()
             },
+            partitions=self._touched(effects),
         )
+
+    def _touched(self, effects: tuple[Effect, ...]) -> dict[str, dict[str, int]]:
+        """Show the partitions that the step has written to; there may be too many to show all at every step."""
+        names = {effect.topic_partition for effect in effects if isinstance(effect, Append | Truncate | StartLogAt)}
+        return {
+            str(name): {"high_watermark": partition.high_watermark, "log_end_offset": partition.log.log_end_offset}
+            for name in sorted(names)
+            if (partition := self._view.partitions.get(name)) is not None
+        }
 
 
 def _name_of(event: Event) -> str:

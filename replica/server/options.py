@@ -1,4 +1,4 @@
-"""What a replica process is told at start, as one value, and the table of logs that it hosts.
+"""What a replica process is told at start, as one value.
 
 Owns names, defaults and bounds. Where the values come from (arguments, environment) is the command line's business.
 """
@@ -9,63 +9,159 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 
-from replica.core.config import InvalidConfigError, QuorumConfig
-from replica.ids import ReplicaId, TopicPartition
+from replica.core.config import (
+    BrokerConfig,
+    BrokerIdentity,
+    ControllerConfig,
+    InvalidConfigError,
+    QuorumConfig,
+    ReplicaConfig,
+)
+from replica.core.metadata.replay import METADATA_LOG
+from replica.ids import BrokerEpoch, ReplicaId, TopicPartition
+from replica.server.addresses import check_address
 from replica.server.channels import MESSAGE_BYTES_MAX
+from replica.storage import LogConfig
+from replica.storage.trash import FILE_DELETE_DELAY_MS
 
+VOTERS_LOG = TopicPartition("log", 0)
+"""A quorum log beside that of the metadata, which the voters keep for whoever writes to it."""
 
-class LogKind(StrEnum):
-    """Which protocol keeps the copies of a log the same."""
-
-    QUORUM = "quorum"
-
-
-HOSTED_LOGS: Mapping[TopicPartition, LogKind] = MappingProxyType({TopicPartition("log", 0): LogKind.QUORUM})
-"""The logs that every replica of a cluster holds."""
-
+SEGMENT_BYTES_MIN = 1 << 10
 STOPPING_MS_MAX = 60_000
+DAY_MS = 24 * 3_600_000
 CLIENT_CALLS_MAX = 1_000_000
 RECORDS_BYTES_MAX = MESSAGE_BYTES_MAX // 4
-"""Records that one request or answer may carry. A follower whose fetch is answered with more gets nothing, for ever."""
+"""Records of one log that one request or answer may carry. A follower whose fetch is answered with more gets nothing,
+for ever."""
+ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX // 2
+"""Records of all partitions that one answer may carry; a single batch may come on top."""
+
+
+class ProcessRole(StrEnum):
+    """What a replica process is to its cluster (Kafka's ``process.roles``)."""
+
+    BROKER = "broker"
+    CONTROLLER = "controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """The whole configuration of ``replica start``. Addresses are ``HOST:PORT``; port 0 of ``listen`` takes a free one.
 
-    ``voters`` are the advertised addresses; ``dial`` overrides them, entry by entry, for this replica's own dials.
-    ``cluster_id`` and ``replica_id``, when given, must be those that the data directory was formatted with.
+    ``voters`` are the advertised addresses of those who may be controllers; ``dial`` overrides them and those of
+    brokers, entry by entry, for this replica's own dials. ``advertised_address`` is where others reach this broker,
+    absent for a voter's own entry. ``cluster_id`` and ``replica_id``, when given, must be those that the data directory
+    was formatted with.
     """
 
     data_dir: Path
     listen: str
     voters: Mapping[ReplicaId, str]
     dial: Mapping[ReplicaId, str] = field(default_factory=dict)
+    roles: frozenset[ProcessRole] = frozenset(ProcessRole)
+    advertised_address: str | None = None
+    rack: str | None = None
     cluster_id: str | None = None
     replica_id: ReplicaId | None = None
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
+    broker: BrokerConfig = field(default_factory=BrokerConfig)
+    controller: ControllerConfig = field(default_factory=ControllerConfig)
     log_level: str = "info"
     metrics_listen: str | None = None
     client_calls_max: int = 4096
-    handover_wait_ms: int = 3000
+    handover_wait_ms: int = 5000
     stop_grace_ms: int = 500
     recovery_point_interval_ms: int = 5000
+    file_delete_delay_ms: int = FILE_DELETE_DELAY_MS
+    log_segment_bytes: int = LogConfig().segment_bytes
 
     def __post_init__(self) -> None:
-        for name, largest in (
-            ("client_calls_max", CLIENT_CALLS_MAX),
-            ("handover_wait_ms", STOPPING_MS_MAX),
-            ("stop_grace_ms", STOPPING_MS_MAX),
-            ("recovery_point_interval_ms", 24 * 3_600_000),
+        for name, smallest, largest in (
+            ("client_calls_max", 1, CLIENT_CALLS_MAX),
+            ("handover_wait_ms", 1, STOPPING_MS_MAX),
+            ("stop_grace_ms", 1, STOPPING_MS_MAX),
+            ("recovery_point_interval_ms", 1, DAY_MS),
+            ("file_delete_delay_ms", 0, DAY_MS),
+            ("log_segment_bytes", SEGMENT_BYTES_MIN, LogConfig().segment_bytes),
         ):
             value = getattr(self, name)
-            if not 0 < value <= largest:
-                raise InvalidConfigError(f"{name} is {value}; it must be above 0 and at most {largest}")
-        for name in ("message_max_bytes", "fetch_max_bytes", "dump_max_bytes"):
-            if getattr(self.quorum, name) > RECORDS_BYTES_MAX:
+            if not smallest <= value <= largest:
+                raise InvalidConfigError(f"{name} is {value}; it must be at least {smallest} and at most {largest}")
+        if not self.roles:
+            raise InvalidConfigError("roles is empty; name broker, controller or both")
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        for config, name, largest in (
+            *((self.quorum, name, RECORDS_BYTES_MAX) for name in ("message_max_bytes", "fetch_max_bytes")),
+            (self.quorum, "dump_max_bytes", RECORDS_BYTES_MAX),
+            *((self.broker, name, RECORDS_BYTES_MAX) for name in ("message_max_bytes", "dump_max_bytes")),
+            *(
+                (self.broker, name, ANSWER_BYTES_MAX)
+                for name in ("fetch_max_bytes", "replica_fetch_response_max_bytes")
+            ),
+        ):
+            value = getattr(config, name)
+            if value > largest:
                 raise InvalidConfigError(
-                    f"{name} is {getattr(self.quorum, name)}; it must be at most {RECORDS_BYTES_MAX}, "
-                    "a quarter of what a connection takes in one message"
+                    f"{name} is {value}; it must be at most {largest}, a part of the {MESSAGE_BYTES_MAX} bytes that a "
+                    "connection takes in one message"
                 )
+
+    def hosted_quorum_logs(self, replica_id: ReplicaId) -> tuple[TopicPartition, ...]:
+        """Name the quorum logs that this replica holds from the beginning."""
+        return (METADATA_LOG, VOTERS_LOG) if replica_id in self.voters else (METADATA_LOG,)
+
+    def core_config(
+        self,
+        *,
+        cluster_id: str,
+        replica_id: ReplicaId,
+        directory_id: str,
+        incarnation_id: str,
+        previous_broker_epoch: BrokerEpoch | None,
+    ) -> ReplicaConfig:
+        """Build the core's configuration for the replica whose disk this is; raises InvalidConfigError."""
+        self._check_roles(replica_id)
+        is_broker, is_controller = (role in self.roles for role in (ProcessRole.BROKER, ProcessRole.CONTROLLER))
+        identity = BrokerIdentity(
+            incarnation_id=incarnation_id,
+            address=self._advertised_address(replica_id),
+            rack=self.rack,
+            previous_broker_epoch=previous_broker_epoch,
+        )
+        return ReplicaConfig(
+            cluster_id=cluster_id,
+            replica_id=replica_id,
+            directory_id=directory_id,
+            voters=tuple(sorted(self.voters)),
+            quorum=self.quorum,
+            identity=identity if is_broker else None,
+            broker=self.broker,
+            controller=self.controller if is_controller else None,
+        )
+
+    def _check_roles(self, replica_id: ReplicaId) -> None:
+        """Who may be elected must be able to decide, and who decides must be able to be elected (Kafka's rule)."""
+        is_voter = replica_id in self.voters
+        if ProcessRole.CONTROLLER in self.roles and not is_voter:
+            raise InvalidConfigError(
+                f"replica {replica_id} has the role of a controller but is no voter; "
+                "name it with --voter on every replica, or give it --roles broker"
+            )
+        if ProcessRole.CONTROLLER not in self.roles and is_voter:
+            raise InvalidConfigError(
+                f"replica {replica_id} is a voter but has not the role of a controller; "
+                "take it out of --voter on every replica, or give it --roles broker,controller"
+            )
+
+    def _advertised_address(self, replica_id: ReplicaId) -> str:
+        address = self.advertised_address or self.voters.get(replica_id)
+        if address is None:
+            raise InvalidConfigError(
+                f"replica {replica_id} is no voter, so that nobody knows where to reach it; give --advertised-address"
+            )
+        check_address(address)
+        return address

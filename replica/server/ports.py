@@ -1,18 +1,18 @@
-"""What the driver needs from its surroundings, as protocols: the core, a log on disk, the way to peers, an observer.
+"""What the driver needs from its surroundings, as protocols: the core, logs on disk, the way to peers, an observer.
 
 Owns the shapes only. The server fills them with the real core, storage and gRPC; tests fill them with fakes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
-from replica.core.effects import Effect, QuorumState
+from replica.core.effects import Effect, ReplyWithOffset
 from replica.core.events import Event
-from replica.core.messages import PeerRequest, Response
-from replica.ids import EpochEntry, Offset, ReplicaId, TopicPartition
-from replica.records import RecordBatch
+from replica.core.messages import ListOffsetsResponse, PeerRequest, Response
+from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.storage import StorageEffect, StorageReport
 
 
 class Core(Protocol):
@@ -27,25 +27,27 @@ class Core(Protocol):
 
 
 class LogPort(Protocol):
-    """One log on disk. Every method raises StorageError when the disk does not do as asked."""
-
-    def append(self, batches: Sequence[RecordBatch]) -> None:
-        """Write the batches at the end; they need not be durable yet."""
+    """One open log on disk. Both methods raise StorageError when the disk does not do as asked."""
 
     def flush(self) -> Offset:
         """Make everything appended so far durable and return its end offset. Blocks; called from another thread."""
 
-    def truncate(self, end_offset: Offset) -> None:
-        """Drop everything at and above ``end_offset``, durably."""
-
-    def store_epochs(self, entries: Sequence[EpochEntry]) -> None:
-        """Replace the leader-epoch checkpoint, durably."""
-
-    def store_quorum_state(self, state: QuorumState) -> None:
-        """Replace the quorum-state file, durably."""
-
     def read(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
         """Return whole batches from the one that holds ``start_offset``, at least one, none above ``end_offset``."""
+
+
+class StoragePort(Protocol):
+    """All logs on disk. Every method raises StorageError when the disk does not do as asked."""
+
+    @property
+    def stores(self) -> Mapping[TopicPartition, LogPort]:
+        """The logs that are open now."""
+
+    def perform(self, effect: StorageEffect, unix_ms: int) -> StorageReport | None:
+        """Do what the core asks of storage, and return what it is to be told; ``unix_ms`` is the wall clock's time."""
+
+    def with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
+        """Return the answer to a question for the first offset not older than a time."""
 
 
 class PeerTransport(Protocol):

@@ -17,15 +17,15 @@ import grpc.aio
 from structlog.typing import FilteringBoundLogger
 
 from replica.core.messages import (
-    BeginQuorumEpochRequest,
+    BrokerRequest,
     DescribeReplicaResponse,
-    EndQuorumEpochRequest,
     FetchRequest,
+    FetchResponse,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
+    QuorumPeerRequest,
     Request,
     Response,
-    VoteRequest,
 )
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
@@ -37,9 +37,14 @@ BAD_INPUT = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.INCONSISTENT_CLUSTER_ID,
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.INVALID_PARTITIONS,
         ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.INVALID_VOTER_KEY,
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -130,8 +135,8 @@ class ReplicaService:
             response = await self._call(request)
         except ReplicaStoppedError as error:
             return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
-        if response.error in BAD_INPUT:
-            self._logger.warning("request_refused", rpc=method.rpc, peer=context.peer(), error=response.error.value)
+        for refused in sorted(_errors_of(response) & BAD_INPUT):
+            self._logger.warning("request_refused", rpc=method.rpc, peer=context.peer(), error=refused.value)
         if isinstance(response, DescribeReplicaResponse):
             response = replace(response, addresses=self._addresses)
         return method.encode_response(response)
@@ -146,10 +151,13 @@ class ReplicaService:
 
 def is_from_replica(request: Request) -> bool:
     """Tell whether another replica asks; fetches and their like say so by ``replica_id``."""
-    match request:
-        case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest():
-            return True
-        case FetchRequest() | OffsetForLeaderEpochRequest() | ListOffsetsRequest():
-            return request.replica_id is not None
-        case _:
-            return False
+    if isinstance(request, FetchRequest | OffsetForLeaderEpochRequest | ListOffsetsRequest):
+        return request.replica_id is not None
+    return isinstance(request, QuorumPeerRequest | BrokerRequest)
+
+
+def _errors_of(response: Response) -> set[ErrorCode]:
+    """What a response complains of, in a fetch of any log."""
+    if isinstance(response, FetchResponse):
+        return {response.error, *(part.error for part in response.partitions)}
+    return {response.error}

@@ -35,11 +35,12 @@ class NotAppliedError(TransportError):
 
 
 class GrpcTransport:
-    """Calls replicas by id. ``address_of`` is asked once per replica, when it is first dialled."""
+    """Calls replicas by id. ``address_of`` is asked for each call: a broker may come back at another address."""
 
     def __init__(self, address_of: Callable[[ReplicaId], str]) -> None:
         self._address_of = address_of
-        self._channels: dict[ReplicaId, grpc.aio.Channel] = {}
+        self._channels: dict[ReplicaId, tuple[str, grpc.aio.Channel]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response:
         """Send one request and return its answer; raises NotAppliedError or TransportError within ``timeout_ms``."""
@@ -57,18 +58,29 @@ class GrpcTransport:
     async def close(self) -> None:
         """Close every channel; calls in flight fail."""
         channels, self._channels = self._channels, {}
-        for channel in channels.values():
+        for _, channel in channels.values():
             await channel.close()
+        await asyncio.gather(*self._closing)
 
     def _channel_to(self, replica_id: ReplicaId) -> grpc.aio.Channel:
-        channel = self._channels.get(replica_id)
-        if channel is None:
-            try:
-                address = self._address_of(replica_id)
-            except InvalidAddressError as error:
-                raise NotAppliedError(str(error)) from error
-            channel = self._channels[replica_id] = grpc.aio.insecure_channel(address, options=channel_options())
+        try:
+            address = self._address_of(replica_id)
+        except InvalidAddressError as error:
+            raise NotAppliedError(str(error)) from error
+        known = self._channels.get(replica_id)
+        if known is not None and known[0] == address:
+            return known[1]
+        if known is not None:
+            self._close_later(known[1])
+        channel = grpc.aio.insecure_channel(address, options=channel_options())
+        self._channels[replica_id] = address, channel
         return channel
+
+    def _close_later(self, channel: grpc.aio.Channel) -> None:
+        """Close the channel to where a replica was; whatever is in flight there fails."""
+        task = asyncio.get_running_loop().create_task(channel.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def _wait_ready(self, channel: grpc.aio.Channel, replica_id: ReplicaId) -> None:
         """Wait for a connection. A refused or timed-out attempt fails at once: the caller knows where else to go."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, repeat
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from replica.core.messages import (
     DescribeReplicaResponse,
     DumpLogRequest,
     DumpLogResponse,
+    FetchedPartition,
     FetchRequest,
     FetchResponse,
     ListOffsetsResponse,
@@ -27,7 +29,7 @@ from replica.core.messages import (
     Request,
 )
 from replica.errors import ErrorCode
-from replica.ids import Epoch, EpochEntry, Offset, ReplicaId
+from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, decode_records, encode_batch, parse_batches
 from replica.server.transport import NotAppliedError, TransportError
 from tests.client.scripted_transport import Answer, Script, ScriptedTransport
@@ -50,6 +52,11 @@ def one_after_another(*answers: Answer) -> Script:
     """Give these answers in turn, the last one for ever."""
     script = chain(answers, repeat(answers[-1]))
     return lambda _, __: next(script)
+
+
+def fetch_answer(**fields: Any) -> FetchResponse:
+    """Answer a Fetch of the client's one log."""
+    return FetchResponse(partitions=(FetchedPartition(topic_partition=TopicPartition("log", 0), **fields),))
 
 
 def batch(base_offset: int, *values: bytes, is_control: bool = False) -> RecordBatch:
@@ -120,7 +127,7 @@ async def test_a_write_that_can_never_be_taken_is_not_repeated() -> None:
 async def test_a_fetch_skips_what_is_not_for_consumers() -> None:
     """Records below the asked offset and the protocol's own batches are left out, and next_offset passes them."""
     records = batch(3, b"a", b"b", b"c").data + batch(6, b"x", is_control=True).data
-    answer = FetchResponse(error=ErrorCode.NONE, high_watermark=Offset(7), records=records)
+    answer = fetch_answer(error=ErrorCode.NONE, high_watermark=Offset(7), records=records)
     client, _ = client_of(one_after_another(answer))
     fetched = await client.fetch(4, max_wait_ms=0)
     assert [(record.offset, record.value) for record in fetched.records] == [(4, b"b"), (5, b"c")]
@@ -129,7 +136,7 @@ async def test_a_fetch_skips_what_is_not_for_consumers() -> None:
 
 async def test_an_empty_fetch_stays_where_it_is() -> None:
     """Nothing new leaves next_offset at the asked offset."""
-    client, _ = client_of(one_after_another(FetchResponse(error=ErrorCode.NONE)))
+    client, _ = client_of(one_after_another(fetch_answer(error=ErrorCode.NONE)))
     assert (await client.fetch(4, max_wait_ms=0)).next_offset == 4
 
 
@@ -148,15 +155,31 @@ async def test_a_read_is_repeated_after_any_passing_failure() -> None:
 
 async def test_a_read_that_never_succeeds_says_why() -> None:
     """At its deadline a read fails with the last error that it met."""
-    client, _ = client_of(one_after_another(FetchResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)))
+    client, _ = client_of(one_after_another(fetch_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)))
     with pytest.raises(ReadFailedError, match="NOT_LEADER_OR_FOLLOWER") as failed:
         await client.fetch(0, max_wait_ms=0, timeout_ms=30)
     assert failed.value.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+async def test_a_fetch_that_is_refused_as_a_whole_is_a_failed_read() -> None:
+    """An error of the whole request is one of the log: it is named, and not taken for an answer without records."""
+    client, transport = client_of(one_after_another(FetchResponse(error=ErrorCode.INCONSISTENT_CLUSTER_ID)))
+    with pytest.raises(ReadFailedError, match="INCONSISTENT_CLUSTER_ID"):
+        await client.fetch(0)
+    assert len(transport.asked) == 1
+
+
+async def test_a_fetch_follows_the_hint_to_the_leader() -> None:
+    """The leader that a refused fetch names for the log is asked next, at once."""
+    refused = fetch_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LEADER_IS_THREE)
+    client, transport = client_of(one_after_another(refused, fetch_answer(error=ErrorCode.NONE)))
+    assert (await client.fetch(0, max_wait_ms=0)).leader_id == THREE
+    assert transport.asked == [ONE, THREE]
+
+
 async def test_an_offset_out_of_range_is_an_error_of_its_own() -> None:
     """A fetch outside the log fails at once with the log's bounds."""
-    answer = FetchResponse(error=ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=Offset(0), high_watermark=Offset(3))
+    answer = fetch_answer(error=ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=Offset(0), high_watermark=Offset(3))
     client, transport = client_of(one_after_another(answer))
     with pytest.raises(OffsetOutOfRangeError, match="offset 99"):
         await client.fetch(99)
@@ -166,7 +189,7 @@ async def test_an_offset_out_of_range_is_an_error_of_its_own() -> None:
 async def test_damaged_batches_are_a_failed_read() -> None:
     """Batches whose CRC is wrong are refused with the sender's id, never handed on."""
     good = batch(0, b"a").data
-    answer = FetchResponse(error=ErrorCode.NONE, records=good[:-1] + bytes([good[-1] ^ 1]))
+    answer = fetch_answer(error=ErrorCode.NONE, records=good[:-1] + bytes([good[-1] ^ 1]))
     client, _ = client_of(one_after_another(answer))
     with pytest.raises(ReadFailedError, match="replica 1 sent damaged batches"):
         await client.fetch(0, max_wait_ms=0)
@@ -219,7 +242,7 @@ async def test_one_replicas_error_is_a_failed_read() -> None:
 
 async def test_closing_gives_the_connections_back() -> None:
     """Leaving the client's context closes its transport."""
-    client, transport = client_of(one_after_another(FetchResponse(error=ErrorCode.NONE)))
+    client, transport = client_of(one_after_another(fetch_answer(error=ErrorCode.NONE)))
     async with client:
         sent = await client.fetch(0, max_wait_ms=0)
         assert sent.records == ()

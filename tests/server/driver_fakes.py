@@ -1,17 +1,28 @@
-"""Fakes of the driver's ports: a scripted core, a log in memory, peers that answer on demand, a noting observer."""
+"""Fakes of the driver's ports: a scripted core, logs in memory, peers that answer on demand, a noting observer."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from replica.core.effects import Effect, QuorumState
+from replica.core.effects import (
+    Append,
+    CreateLog,
+    DeleteLog,
+    Effect,
+    ReplyWithOffset,
+    StartLogAt,
+    StoreEpochs,
+    StoreQuorumState,
+    Truncate,
+)
 from replica.core.events import Event
-from replica.core.messages import PeerRequest, Response
-from replica.ids import EpochEntry, Offset, ReplicaId, TopicPartition
+from replica.core.messages import ListOffsetsResponse, PeerRequest, Response
+from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch
-from replica.storage import StorageError
+from replica.storage import StorageEffect, StorageError, StorageReport
 
 LOG = TopicPartition("log", 0)
 PATIENCE_SECONDS = 10.0
@@ -55,45 +66,83 @@ class FakeLog:
         self.flush_may_end.set()
         self.flush_began = threading.Event()
         self.flushes = 0
-
-    def append(self, batches: Sequence[RecordBatch]) -> None:
-        """Note the batches and move the end."""
-        self.on_append()
-        self._note(f"append {len(batches)}")
-        self.end_offset = batches[-1].end_offset if batches else self.end_offset
+        self.is_flushing = False
 
     def flush(self) -> Offset:
         """Wait until the test lets it end; return the end as it was at the beginning."""
         end_offset = self.end_offset
         self.flushes += 1
+        self.is_flushing = True
         self.flush_began.set()
         assert self.flush_may_end.wait(PATIENCE_SECONDS), "the test never let the flush end"
+        self.is_flushing = False
         if self.failing == "flush":
             raise StorageError("the platter is gone: /data/0.log")
         return end_offset
 
-    def truncate(self, end_offset: Offset) -> None:
-        """Note where the log was cut."""
-        self._note(f"truncate {end_offset}")
+    def append(self, batches: Sequence[RecordBatch]) -> None:
+        """Note the batches and move the end."""
+        self.on_append()
+        self.note(f"append {len(batches)}")
+        self.end_offset = batches[-1].end_offset if batches else self.end_offset
+
+    def cut(self, what: str, end_offset: Offset) -> None:
+        """Note that the log was cut, or begun anew, and move the end."""
+        assert not self.is_flushing, f"{what} during a flush"
+        self.note(f"{what} {end_offset}")
         self.end_offset = end_offset
-
-    def store_epochs(self, entries: Sequence[EpochEntry]) -> None:
-        """Note that the epochs were stored."""
-        self._note(f"epochs {len(entries)}")
-
-    def store_quorum_state(self, state: QuorumState) -> None:
-        """Note the epoch that was stored."""
-        self._note(f"quorum-state {state.leader_epoch}")
 
     def read(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
         """Note the range and return it as text."""
-        self._note(f"read {start_offset}..{end_offset}")
+        self.note(f"read {start_offset}..{end_offset}")
         return f"{start_offset}..{end_offset}".encode()
 
-    def _note(self, what: str) -> None:
+    def note(self, what: str) -> None:
+        """Write down what was done, unless that is what fails."""
         if self.failing == what.split(maxsplit=1)[0]:
             raise StorageError(f"cannot {what}: /data/0.log")
         self.journal.append(what)
+
+
+class FakeStorage:
+    """Logs in memory; ``report`` is what the core is told of the next effect that reads."""
+
+    def __init__(self) -> None:
+        self.logs = {LOG: FakeLog()}
+        self.reports: list[StorageReport] = []
+        self.performed_at_ms: list[int] = []
+
+    @property
+    def stores(self) -> Mapping[TopicPartition, FakeLog]:
+        """The logs that there are now."""
+        return self.logs
+
+    def perform(self, effect: StorageEffect, unix_ms: int) -> StorageReport | None:
+        """Do to a log what the effect says, or note it."""
+        self.performed_at_ms.append(unix_ms)
+        match effect:
+            case StoreQuorumState(topic_partition=name, state=state):
+                self.logs[name].note(f"quorum-state {state.leader_epoch}")
+            case StoreEpochs(topic_partition=name, entries=entries):
+                self.logs[name].note(f"epochs {len(entries)}")
+            case Append(topic_partition=name, batches=batches):
+                self.logs[name].append(batches)
+            case Truncate(topic_partition=name, end_offset=end_offset):
+                self.logs[name].cut("truncate", end_offset)
+            case StartLogAt(topic_partition=name, start_offset=start_offset):
+                self.logs[name].cut("start-at", start_offset)
+            case CreateLog(topic_partition=name):
+                assert name not in self.logs, name
+                self.logs[name] = FakeLog()
+            case DeleteLog(topic_partition=name):
+                assert not self.logs.pop(name).is_flushing, f"{name} is deleted during a flush"
+            case _:
+                return self.reports.pop(0) if self.reports else None
+        return None
+
+    def with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
+        """Answer with the end of the range that was to be searched."""
+        return replace(reply.response, offset=reply.end_offset)
 
 
 class FakeTransport:

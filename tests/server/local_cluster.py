@@ -29,11 +29,15 @@ FAST_TIMING = (
 
 
 class LocalCluster:
-    """A cluster of ``size`` replicas, numbered from 1, in folders below ``folder``. Close it, or processes stay."""
+    """A cluster of ``size`` replicas, numbered from 1, in folders below ``folder``. Close it, or processes stay.
 
-    def __init__(self, folder: Path, size: int = 3) -> None:
+    The first ``voters`` of them are voters; all, if no number is given.
+    """
+
+    def __init__(self, folder: Path, size: int = 3, *, voters: int | None = None) -> None:
         self.folder = folder
         self.ids = [ReplicaId(number) for number in range(1, size + 1)]
+        self.voters = self.ids[:voters]
         self.addresses = dict(zip(self.ids, free_addresses(size), strict=True))
         self.processes: dict[ReplicaId, subprocess.Popen[bytes]] = {}
 
@@ -61,7 +65,8 @@ class LocalCluster:
 
     def start_arguments(self, replica_id: ReplicaId) -> tuple[object, ...]:
         """Return the arguments of ``replica start`` for one replica."""
-        voters = [argument for item in self.addresses.items() for argument in ("--voter", f"{item[0]}={item[1]}")]
+        entries = [f"{voter}={self.addresses[voter]}" for voter in self.voters]
+        voters = [argument for entry in entries for argument in ("--voter", entry)]
         where = ("--data-dir", self.data_dir(replica_id), "--listen", self.addresses[replica_id])
         return ("start", *where, *voters, "--replica-id", replica_id, *FAST_TIMING)
 

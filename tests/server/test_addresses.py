@@ -7,14 +7,31 @@ import pytest
 from replica.ids import ReplicaId
 from replica.server.addresses import AddressTable, InvalidAddressError, check_address, parse_entries
 
-ONE, TWO = ReplicaId(1), ReplicaId(2)
+ONE, TWO, THREE = ReplicaId(1), ReplicaId(2), ReplicaId(3)
 
 
 def test_an_override_wins_over_the_advertised_address() -> None:
     """A replica that the given table names is dialled there, any other at its advertised address."""
     table = AddressTable(advertised={ONE: "a:1", TWO: "b:2"}, overrides={TWO: "proxy:9"})
     assert (table.address_of(ONE), table.address_of(TWO)) == ("a:1", "proxy:9")
-    assert table.as_mapping() == {ONE: "a:1", TWO: "proxy:9"}
+    assert dict(table) == {ONE: "a:1", TWO: "proxy:9"}
+
+
+def test_who_is_in_no_table_is_dialled_where_it_has_registered() -> None:
+    """A broker that is no voter has the address of its newest registration, unless the given table names it."""
+    registered = {TWO: "b:2", THREE: "c:3"}
+    table = AddressTable(advertised={ONE: "a:1"}, overrides={THREE: "proxy:9"}, registered=lambda: registered)
+    assert (table.address_of(TWO), table.address_of(THREE)) == ("b:2", "proxy:9")
+    assert dict(table) == {ONE: "a:1", TWO: "b:2", THREE: "proxy:9"}
+    registered[TWO] = "b:4"
+    assert table.address_of(TWO) == "b:4"
+
+
+def test_a_registered_address_that_nobody_can_dial_is_refused() -> None:
+    """What another process says of itself is looked at before it is dialled."""
+    table = AddressTable(advertised={}, overrides={}, registered=lambda: {TWO: "nowhere"})
+    with pytest.raises(InvalidAddressError, match="is not HOST:PORT"):
+        table.address_of(TWO)
 
 
 def test_an_unknown_replica_is_an_error_that_names_the_known_ones() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from replica.client import NotWrittenError, OutcomeUnknownError, ReadFailedError, ReplicaClient
 from replica.core.messages import (
+    FetchPartition,
     FetchRequest,
     FetchResponse,
     ProduceRequest,
@@ -111,10 +112,11 @@ async def test_a_fetch_of_an_unknown_epoch_is_refused_by_name(
     lone: LocalCluster, client: ReplicaClient, transport: GrpcTransport
 ) -> None:
     """A fetch that names an epoch beyond the leader's is UNKNOWN_LEADER_EPOCH, and logged."""
-    request = FetchRequest(topic_partition=LOG, fetch_offset=Offset(0), current_leader_epoch=Epoch(99))
+    part = FetchPartition(topic_partition=LOG, fetch_offset=Offset(0), current_leader_epoch=Epoch(99))
+    request = FetchRequest(partitions=(part,))
     response = await transport.call(ONE, request, 5000)
     assert isinstance(response, FetchResponse)
-    assert response.error is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert response.answer_for(LOG).error is ErrorCode.UNKNOWN_LEADER_EPOCH
     assert refusals(lone) == ["UNKNOWN_LEADER_EPOCH"]
     await assert_unharmed(lone, client)
 

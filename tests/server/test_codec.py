@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import types
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
@@ -16,24 +17,53 @@ from hypothesis import strategies as st
 
 from replica.core import messages
 from replica.core.messages import (
+    AlterTopicRequest,
     BeginQuorumEpochResponse,
+    CreateTopicRequest,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
     DescribeReplicaResponse,
+    FetchedPartition,
+    FetchPartition,
     FetchRequest,
     FetchResponse,
     ProduceRequest,
     ProduceResponse,
     VoteRequest,
 )
+from replica.core.metadata.image import TopicImage
+from replica.core.metadata.records import PartitionRegistration
+from replica.core.refusals import refusal
 from replica.errors import DEFINITELY_NOT_WRITTEN, ErrorCode
-from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
+from replica.ids import (
+    BrokerEpoch,
+    Epoch,
+    EpochEndOffset,
+    Offset,
+    PartitionEpoch,
+    ReplicaId,
+    TopicId,
+    TopicPartition,
+)
 from replica.server import codec
 from replica.server.codec import METHODS, SERVICES, MalformedMessageError, method_of
 from replica.server.codec_shapes import ContractMismatchError, Shape
-from replica.v1 import common_pb2, data_pb2, quorum_pb2
+from replica.v1 import admin_pb2, common_pb2, data_pb2, quorum_pb2
 
 LOG = TopicPartition("log", 0)
+NO_UTF_8 = b"\x0a\x02\xff\xfe\x12\x02\xff\xfe\x1a\x02\xff\xfe"
+"""Fields 1 to 3 as texts that are none; every request has a text or a message among them."""
 INT32_MAX, INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
-_WIDE = {"Offset", "last_fetch_ms_ago", "last_caught_up_ms_ago", "last_offset"}
+_WIDE = {
+    "Offset",
+    "TopicId",
+    "BrokerEpoch",
+    "last_fetch_ms_ago",
+    "last_caught_up_ms_ago",
+    "last_offset",
+    "timestamp_ms",
+    "producer_id",
+}
 
 
 def _values(name: str, hint: Any) -> st.SearchStrategy[Any]:
@@ -45,7 +75,8 @@ def _values(name: str, hint: Any) -> st.SearchStrategy[Any]:
     if get_origin(hint) is tuple:
         return st.lists(_values(name, get_args(hint)[0]), max_size=4).map(tuple)
     if get_origin(hint) is Mapping:
-        return st.dictionaries(st.integers(0, INT32_MAX), st.text(max_size=9), max_size=4)
+        keys, values = get_args(hint)
+        return st.dictionaries(_values(name, keys), _values(name, values), max_size=4)
     if hint is TopicPartition:
         return st.builds(TopicPartition, st.text(min_size=1, max_size=9), st.integers(0, INT32_MAX))
     if dataclasses.is_dataclass(hint):
@@ -89,6 +120,20 @@ def test_every_response_survives_the_wire(method: codec.Method[Any, Any], data: 
     assert method.decode_response(method.encode_response(response)) == response
 
 
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
+@given(data=st.data())
+def test_every_request_can_be_refused(method: codec.Method[Any, Any], data: st.DataObject) -> None:
+    """A refusal is the answer that the request's RPC carries, and says its error, of a fetch for each of its logs."""
+    request = data.draw(_instances(method.request_type))
+    response: Any = refusal(request, ErrorCode.INVALID_REQUEST)
+
+    assert method.decode_response(method.encode_response(response)) == response
+    answers = [response]
+    if isinstance(response, FetchResponse) and request.partitions:
+        answers = [response.answer_for(part.topic_partition) for part in request.partitions]
+    assert {answer.error for answer in answers} == {ErrorCode.INVALID_REQUEST}
+
+
 def test_every_message_of_the_core_has_its_rpc() -> None:
     """No request or response class is left without a method that carries it."""
     assert {method.request_type for method in METHODS.values()} == _message_types("Request")
@@ -121,24 +166,28 @@ def test_a_request_finds_its_method() -> None:
 
 def test_absent_is_not_zero() -> None:
     """An absent number arrives absent and a 0 arrives as 0: offset 0, epoch 0 and replica 0 exist."""
-    absent = FetchRequest(topic_partition=LOG, fetch_offset=Offset(0))
-    zero = dataclasses.replace(
-        absent,
-        replica_id=ReplicaId(0),
+    part = FetchPartition(topic_partition=LOG, fetch_offset=Offset(0))
+    zeros = dataclasses.replace(
+        part,
+        topic_id=TopicId(0),
         current_leader_epoch=Epoch(0),
         last_fetched_epoch=Epoch(0),
+        log_start_offset=Offset(0),
         high_watermark=Offset(0),
-        cluster_id="",
     )
+    absent = FetchRequest(partitions=(part,))
+    zero = FetchRequest(partitions=(zeros,), replica_id=ReplicaId(0), broker_epoch=BrokerEpoch(0), cluster_id="")
 
     assert codec.FETCH.encode_request(absent) != codec.FETCH.encode_request(zero)
-    assert codec.FETCH.decode_request(codec.FETCH.encode_request(absent)).high_watermark is None
+    assert codec.FETCH.decode_request(codec.FETCH.encode_request(absent)) == absent
     assert codec.FETCH.decode_request(codec.FETCH.encode_request(zero)) == zero
 
 
 def test_an_absent_message_is_not_an_empty_one() -> None:
     """A divergence at epoch 0, offset 0 (truncate everything) is not mistaken for no divergence."""
-    diverging = FetchResponse(error=ErrorCode.NONE, diverging_epoch=EpochEndOffset(Epoch(0), Offset(0)))
+    end = EpochEndOffset(Epoch(0), Offset(0))
+    part = FetchedPartition(topic_partition=LOG, error=ErrorCode.NONE, diverging_epoch=end)
+    diverging = FetchResponse(partitions=(part,))
 
     assert codec.FETCH.decode_response(codec.FETCH.encode_response(diverging)) == diverging
 
@@ -152,6 +201,51 @@ def test_addresses_arrive_by_replica() -> None:
     decoded = codec.DESCRIBE_REPLICA.decode_response(codec.DESCRIBE_REPLICA.encode_response(response))
 
     assert decoded.addresses == {0: "127.0.0.1:1", 2: "127.0.0.1:3"}
+
+
+@pytest.mark.parametrize("topics", [None, (), ("",), ("a", "b")])
+def test_no_topic_is_not_every_topic(topics: tuple[str, ...] | None) -> None:
+    """A list that is absent arrives absent, an empty one empty."""
+    request = DescribeClusterRequest(topics=topics)
+
+    assert codec.DESCRIBE_CLUSTER.decode_request(codec.DESCRIBE_CLUSTER.encode_request(request)) == request
+
+
+def test_a_setting_that_is_taken_back_is_not_set_to_nothing() -> None:
+    """In a map too an absent value arrives absent, and an empty one empty."""
+    request = AlterTopicRequest(name="t", configs={"a": None, "b": "", "c": "1"})
+
+    assert codec.ALTER_TOPIC.decode_request(codec.ALTER_TOPIC.encode_request(request)) == request
+
+
+def test_an_assignment_keeps_its_order() -> None:
+    """The first replica of each partition is the preferred one, wherever it stands among the brokers."""
+    one, two, three = ReplicaId(1), ReplicaId(2), ReplicaId(3)
+    request = CreateTopicRequest(name="t", assignment=((three, one), (one, two), (), (two, three)))
+
+    assert codec.CREATE_TOPIC.decode_request(codec.CREATE_TOPIC.encode_request(request)) == request
+
+
+def test_partitions_arrive_in_their_order() -> None:
+    """A map has no order on the wire; it is read by its keys, so that two answers alike read alike."""
+    registration = PartitionRegistration(
+        replicas=(ReplicaId(1),), isr=(), leader_id=None, leader_epoch=Epoch(0), partition_epoch=PartitionEpoch(0)
+    )
+    topic = TopicImage(name="t", topic_id=TopicId(9), partitions=dict.fromkeys((5, 1, 9, 4, 77, 1000, 2), registration))
+    response = DescribeClusterResponse(error=ErrorCode.NONE, topics=(topic,))
+
+    decoded = codec.DESCRIBE_CLUSTER.decode_response(codec.DESCRIBE_CLUSTER.encode_response(response))
+
+    assert decoded == response
+    assert list(decoded.topics[0].partitions) == [1, 2, 4, 5, 9, 77, 1000]
+
+
+def test_an_unspecified_choice_is_refused() -> None:
+    """A closed set has no default on the wire: an unclean election is never what a sender left out."""
+    data = admin_pb2.ElectLeaderRequest(topic="t").SerializeToString()
+
+    with pytest.raises(MalformedMessageError, match="election_type is 0: unspecified"):
+        codec.ELECT_LEADER.decode_request(data)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
@@ -170,7 +264,7 @@ def test_an_error_code_of_the_future_is_refused() -> None:
         codec.VOTE.decode_response(data.SerializeToString())
 
 
-@pytest.mark.parametrize("garbage", [b"\xff", b"\x08", b"not a message at all", b"\x0a\x02\xff\xfe", b"\x00" * 64])
+@pytest.mark.parametrize("garbage", [b"\xff", b"\x08", b"not a message at all", NO_UTF_8, b"\x00" * 64])
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
 def test_garbage_is_refused(method: codec.Method[Any, Any], garbage: bytes) -> None:
     """Bytes that are no such message (cut, wrong tags, no UTF-8) are refused by name, as request and as response."""
@@ -195,16 +289,17 @@ def test_no_bytes_raise_anything_else(method: codec.Method[Any, Any], data: byte
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"topic": "", "fetch_offset": 1}, "topic is empty"),
+        ({"fetch_offset": 1, "topic": ""}, "topic is empty"),
         ({"topic": "log", "fetch_offset": -1}, "fetch_offset is -1; it must be 0 or more"),
-        ({"topic": "log", "replica_id": -1}, "replica_id is -1; it must be 0 or more"),
+        ({"topic": "log", "topic_id": -1}, "topic_id is -1; it must be 0 or more"),
         ({"topic": "log", "last_fetched_epoch": -1}, "last_fetched_epoch is -1; it must be 0 or more"),
         ({"topic": "log", "high_watermark": -1}, "high_watermark is -1; it must be 0 or more"),
     ],
 )
 def test_what_no_honest_sender_says_is_refused(fields: dict[str, Any], complaint: str) -> None:
     """Negative identifiers, where Kafka would mean "absent", and a nameless topic are refused by name."""
-    data = data_pb2.FetchRequest(**fields).SerializeToString()
+    part = data_pb2.FetchPartition(**fields)
+    data = data_pb2.FetchRequest(partitions=[part]).SerializeToString()
 
     with pytest.raises(MalformedMessageError, match=complaint):
         codec.FETCH.decode_request(data)
@@ -279,7 +374,25 @@ def test_absence_on_one_side_only_stops_the_import() -> None:
         Shape(_VoteResponseWithOptionalVote, codec.VOTE.response.descriptor)
 
 
+def test_a_choice_on_one_side_only_stops_the_import() -> None:
+    """A closed set that has other members than the enum on the wire is refused with the difference named."""
+    with pytest.raises(ContractMismatchError, match="differ in ANY, UNCLEAN"):
+        Shape(_Election, codec.ELECT_LEADER.request.descriptor)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _VoteResponseWithOptionalVote:
     error: ErrorCode
     vote_granted: bool | None = None
+
+
+class _ElectionType(StrEnum):
+    PREFERRED = "preferred"
+    ANY = "any"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Election:
+    topic_partition: TopicPartition
+    election_type: _ElectionType
+    cluster_id: str | None = None

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from replica.core.effects import (
     Append,
     Effect,
-    Flush,
     Halt,
+    LogRange,
     QuorumState,
     Reply,
     ReplyWithRecords,
@@ -34,48 +34,20 @@ from replica.core.events import (
 from replica.core.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+    FetchedPartition,
     FetchRequest,
     FetchResponse,
-    ListOffsetsRequest,
     ListOffsetsResponse,
 )
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
-from replica.records import RecordBatch, encode_batch
-from replica.server.driver import Driver, ReplicaStoppedError, monotonic_ms
+from replica.server.driver import ReplicaStoppedError, monotonic_ms
 from replica.server.transport import TransportError
-from tests.server.driver_fakes import LOG, FakeLog, FakeTransport, NotingObserver, Script, ScriptedCore, wait_until
+from tests.server.driver_fakes import LOG, Script, wait_until
+from tests.server.driver_rig import ASK, batch, flush, on, running
 
-ASK = ListOffsetsRequest(topic_partition=LOG, latest=True)
 ANSWER = ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(7))
 BEGIN = BeginQuorumEpochRequest(topic_partition=LOG, leader_id=ReplicaId(1), leader_epoch=Epoch(3))
-
-
-class Rig:
-    """A driver over fakes."""
-
-    def __init__(self, script: Script) -> None:
-        self.core = ScriptedCore(script)
-        self.log = FakeLog()
-        self.transport = FakeTransport()
-        self.observer = NotingObserver()
-        self.driver = Driver(core=self.core, logs={LOG: self.log}, transport=self.transport, observer=self.observer)
-
-
-@asynccontextmanager
-async def running(script: Script) -> AsyncIterator[Rig]:
-    rig = Rig(script)
-    rig.driver.start()
-    try:
-        yield rig
-    finally:
-        rig.log.flush_may_end.set()
-        await rig.driver.stop()
-
-
-def on(kind: type[Event], effects: Callable[[Event], tuple[Effect, ...]]) -> Script:
-    """Answer events of one kind, and all others with nothing."""
-    return lambda event: effects(event) if isinstance(event, kind) else ()
 
 
 def on_request(*effects: Callable[[CallId], Effect]) -> Script:
@@ -86,12 +58,10 @@ def reply(call_id: CallId) -> Effect:
     return Reply(call_id=call_id, response=ANSWER)
 
 
-def batch(base_offset: int) -> RecordBatch:
-    return encode_batch([b"v"], base_offset=base_offset, leader_epoch=1)
-
-
-def flush(end_offset: int) -> Flush:
-    return Flush(topic_partition=LOG, end_offset=Offset(end_offset))
+def log_range(start_offset: int, end_offset: int) -> LogRange:
+    return LogRange(
+        topic_partition=LOG, start_offset=Offset(start_offset), end_offset=Offset(end_offset), max_bytes=100
+    )
 
 
 async def test_effects_are_performed_in_order() -> None:
@@ -126,20 +96,16 @@ async def test_an_event_during_a_step_waits_for_its_end() -> None:
 
 async def test_records_of_a_reply_are_read_as_it_is_made() -> None:
     """ReplyWithRecords is answered with the bytes that the log holds in the named range."""
+    empty = FetchedPartition(topic_partition=LOG, error=ErrorCode.NONE)
 
     def fetched(call_id: CallId) -> Effect:
         return ReplyWithRecords(
-            call_id=call_id,
-            response=FetchResponse(error=ErrorCode.NONE),
-            topic_partition=LOG,
-            start_offset=Offset(2),
-            end_offset=Offset(5),
-            max_bytes=100,
+            call_id=call_id, response=FetchResponse(partitions=(empty,)), ranges=(log_range(2, 5),), max_bytes=100
         )
 
     async with running(on_request(fetched)) as rig:
-        response = await rig.driver.call(FetchRequest(topic_partition=LOG, fetch_offset=Offset(2)))
-        assert response == FetchResponse(error=ErrorCode.NONE, records=b"2..5")
+        response = await rig.driver.call(FetchRequest(partitions=()))
+        assert response == FetchResponse(partitions=(replace(empty, records=b"2..5"),))
 
 
 async def test_flushes_that_wait_become_one() -> None:
@@ -198,10 +164,8 @@ async def test_a_caller_that_gives_up_harms_nothing() -> None:
             lambda _: (
                 ReplyWithRecords(
                     call_id=CallId(0),
-                    response=FetchResponse(error=ErrorCode.NONE),
-                    topic_partition=LOG,
-                    start_offset=Offset(0),
-                    end_offset=Offset(1),
+                    response=FetchResponse(),
+                    ranges=(log_range(0, 1),),
                     max_bytes=1,
                 ),
                 reply(CallId(1)),

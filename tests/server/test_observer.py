@@ -2,56 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import structlog
 from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
-from replica.core.effects import Append, Truncate
+from replica.core.effects import Append, CreateLog, DeleteLog, StartLogAt, Truncate
 from replica.core.events import ResponseReceived, Started, Ticked
 from replica.core.messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from replica.errors import ErrorCode
-from replica.ids import CorrelationId, Epoch, Offset, ReplicaId
+from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, TopicId, TopicPartition
 from replica.records import encode_batch
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from tests.server.driver_fakes import LOG
+from tests.server.observer_fakes import TWO, FakeEnd, FakeReplica, FakeRole, FakeView, observer_of_replica
 
-TWO = ReplicaId(2)
-EPOCH, END = Epoch(3), Offset(10)
 BEGIN = BeginQuorumEpochRequest(topic_partition=LOG, leader_id=ReplicaId(1), leader_epoch=Epoch(3))
 
 
-@dataclass
-class FakeRole:
-    """A role by its name."""
-
-    name: str = "follower"
-
-
-@dataclass
-class FakeEnd:
-    """The end of a log."""
-
-    log_end_offset: Offset = END
-
-
-@dataclass
-class FakeView:
-    """One log as the observer sees it."""
-
-    role: FakeRole = field(default_factory=FakeRole)
-    epoch: Epoch = EPOCH
-    leader_id: ReplicaId | None = TWO
-    high_watermark: Offset | None = None
-    log: FakeEnd = field(default_factory=FakeEnd)
-
-
 def observer_of(view: FakeView, *, with_steps: bool = False) -> tuple[ReplicaObserver, Metrics]:
-    metrics = Metrics({LOG: view})
-    logger = structlog.get_logger()
-    return ReplicaObserver(logs={LOG: view}, metrics=metrics, logger=logger, with_steps=with_steps), metrics
+    return observer_of_replica(FakeReplica(logs={LOG: view}), with_steps=with_steps)
 
 
 def test_a_change_of_leadership_is_one_line() -> None:
@@ -127,3 +96,26 @@ def test_an_unknown_high_watermark_is_absent() -> None:
     """While the high watermark is unknown the page has no value for it, rather than a false one."""
     _, metrics = observer_of(FakeView())
     assert "replica_high_watermark{" not in generate_latest(metrics.registry).decode()
+
+
+def test_a_log_that_begins_anew_is_truncated() -> None:
+    """StartLogAt loses what was there: it is told as a truncation to the new start."""
+    observer, _ = observer_of(FakeView())
+    observer.on_step(Started(), (), 1)
+    with capture_logs() as lines:
+        observer.on_step(Ticked(), (StartLogAt(topic_partition=LOG, start_offset=Offset(20)),), 2)
+    assert [(line["event"], line["from_offset"], line["end_offset"]) for line in lines] == [("log_truncated", 10, 20)]
+
+
+def test_logs_that_come_and_go_by_one_step_are_one_line() -> None:
+    """However many partitions a topic has, its creation and its deletion are one line each; its numbers go with it."""
+    names = [TopicPartition("t", number) for number in range(50)]
+    observer, metrics = observer_of(FakeView())
+    observer.on_step(Started(), (), 1)
+    with capture_logs() as lines:
+        observer.on_step(Ticked(), tuple(CreateLog(topic_partition=name, topic_id=TopicId(5)) for name in names), 2)
+        observer.on_flushed(names[0], Offset(1), 0.001)
+        assert b'replica_flush_seconds_count{partition="0",topic="t"} 1.0' in generate_latest(metrics.registry)
+        observer.on_step(Ticked(), tuple(DeleteLog(topic_partition=name) for name in names), 3)
+    assert [(line["event"], len(line["logs"])) for line in lines] == [("logs_created", 50), ("logs_deleted", 50)]
+    assert b'topic="t"' not in generate_latest(metrics.registry)

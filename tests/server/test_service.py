@@ -15,10 +15,18 @@ from structlog.testing import capture_logs
 from replica.core.effects import Append, Effect, Reply
 from replica.core.events import Event, RequestReceived
 from replica.core.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerHeartbeatRequest,
+    CreateTopicRequest,
+    CreateTopicResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     DescribeReplicaRequest,
     DescribeReplicaResponse,
     FetchRequest,
     FetchResponse,
+    InitProducerIdRequest,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
@@ -29,14 +37,14 @@ from replica.core.messages import (
     VoteRequest,
 )
 from replica.errors import ErrorCode
-from replica.ids import CallId, Epoch, Offset, ReplicaId
+from replica.ids import BrokerEpoch, CallId, Epoch, Offset, ReplicaId
 from replica.records import encode_batch
 from replica.server.channels import MESSAGE_BYTES_MAX, server_options
 from replica.server.codec import PRODUCE, method_of
 from replica.server.driver import Driver, ReplicaStoppedError
 from replica.server.service import ReplicaService, ServiceLimits, is_from_replica
 from replica.server.transport import GrpcTransport, NotAppliedError, TransportError
-from tests.server.driver_fakes import LOG, FakeLog, FakeTransport, NotingObserver, ScriptedCore
+from tests.server.driver_fakes import LOG, FakeStorage, FakeTransport, NotingObserver, ScriptedCore
 
 ONE = ReplicaId(1)
 LIST = ListOffsetsRequest(topic_partition=LOG, latest=True)
@@ -93,6 +101,39 @@ async def test_a_request_goes_in_and_its_answer_comes_back() -> None:
     async with serving(call) as (transport, _):
         assert await transport.call(ONE, LIST, 5000) == ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
         assert seen == [LIST]
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        pytest.param(
+            DeleteRecordsRequest(topic_partition=LOG, offset=Offset(3)),
+            DeleteRecordsResponse(error=ErrorCode.NONE, log_start_offset=Offset(3)),
+            id="replica_service",
+        ),
+        pytest.param(
+            AlterPartitionRequest(broker_id=ONE, broker_epoch=BrokerEpoch(7), cluster_id="c", partitions=()),
+            AlterPartitionResponse(error=ErrorCode.STALE_BROKER_EPOCH),
+            id="controller_service",
+        ),
+        pytest.param(
+            CreateTopicRequest(name="t", assignment=((ONE,), (ONE, ReplicaId(2)))),
+            CreateTopicResponse(error=ErrorCode.NOT_CONTROLLER, message="ask replica 2"),
+            id="admin_service",
+        ),
+    ],
+)
+async def test_every_service_leads_to_the_core(request_: Request, answer: Response) -> None:
+    """Brokers' and administrators' requests go the same way as those about a log."""
+    seen: list[Request] = []
+
+    async def call(request: Request) -> Response:
+        seen.append(request)
+        return answer
+
+    async with serving(call) as (transport, _):
+        assert await transport.call(ONE, request_, 5000) == answer
+        assert seen == [request_]
 
 
 async def test_a_replica_says_which_addresses_it_dials() -> None:
@@ -159,7 +200,7 @@ async def test_a_client_call_too_many_is_refused_as_not_applied_and_replicas_pas
         await asyncio.wait_for(inside.wait(), 10)
         with pytest.raises(NotAppliedError, match="RESOURCE_EXHAUSTED"):
             await transport.call(ONE, LIST, 5000)
-        fetch = FetchRequest(topic_partition=LOG, fetch_offset=Offset(0), replica_id=ReplicaId(2))
+        fetch = FetchRequest(partitions=(), replica_id=ReplicaId(2))
         assert await transport.call(ONE, fetch, 5000) == FetchResponse(error=ErrorCode.NONE)
         may_end.set()
         await first
@@ -183,7 +224,8 @@ async def test_a_stopped_replica_says_whether_the_request_got_in(
 
 async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
     """A deadline that ends while the core holds the request leaves the append whole and the replica serving."""
-    log = FakeLog()
+    storage = FakeStorage()
+    log = storage.logs[LOG]
 
     def script(event: Event) -> tuple[Effect, ...]:
         match event:
@@ -196,7 +238,7 @@ async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
                 return ()
 
     core = ScriptedCore(script)
-    driver = Driver(core=core, logs={LOG: log}, transport=FakeTransport(), observer=NotingObserver())
+    driver = Driver(core=core, storage=storage, transport=FakeTransport(), observer=NotingObserver())
     driver.start()
     async with serving(driver.call) as (transport, _):
         with pytest.raises(TransportError, match="DEADLINE_EXCEEDED") as failed:
@@ -212,8 +254,11 @@ async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
     [
         (VoteRequest(topic_partition=LOG, candidate_id=ONE, candidate_epoch=Epoch(1), last_offset_epoch=0,
                      last_offset=0, pre_vote=True), True),
-        (FetchRequest(topic_partition=LOG, fetch_offset=Offset(0), replica_id=ONE), True),
-        (FetchRequest(topic_partition=LOG, fetch_offset=Offset(0)), False),
+        (FetchRequest(partitions=(), replica_id=ONE), True),
+        (FetchRequest(partitions=()), False),
+        (BrokerHeartbeatRequest(broker_id=ONE, broker_epoch=BrokerEpoch(7), cluster_id="c",
+                                metadata_offset=Offset(9)), True),
+        (InitProducerIdRequest(), False),
         (OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(0)), False),
         (LIST, False),
         (PRODUCE_REQUEST, False),

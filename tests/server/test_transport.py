@@ -56,6 +56,24 @@ async def test_a_refused_connection_is_not_applied_and_fails_at_once(bound_addre
         assert time.monotonic() - began < 5
 
 
+async def test_a_replica_that_moves_is_dialled_where_it_is_now(bound_address: str) -> None:
+    """The address is asked for with each call, so that nobody goes on knocking at the old door."""
+    addresses = {ONE: bound_address}
+    transport = GrpcTransport(addresses.__getitem__)
+    with pytest.raises(NotAppliedError, match=bound_address):
+        await transport.call(ONE, LIST, 20_000)
+    with socket.socket() as elsewhere:
+        elsewhere.bind(("127.0.0.1", 0))
+        elsewhere.listen(1)
+        elsewhere.setblocking(False)
+        addresses[ONE] = f"127.0.0.1:{elsewhere.getsockname()[1]}"
+        with pytest.raises(NotAppliedError, match="could not be reached within 500 ms"):
+            await transport.call(ONE, LIST, 500)
+        caller, _ = elsewhere.accept()
+        caller.close()
+    await transport.close()
+
+
 async def test_a_replica_without_an_address_is_not_applied() -> None:
     """A leader that the table does not name, as others may tell of one, cannot be asked: that is an answer like any."""
     transport = GrpcTransport(AddressTable(advertised={ONE: "127.0.0.1:1"}, overrides={}).address_of)

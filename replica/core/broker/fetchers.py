@@ -8,7 +8,7 @@ Source: Kafka ``AbstractFetcherThread``, ``ReplicaFetcherManager``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from replica.core.config import BrokerConfig
@@ -33,10 +33,14 @@ Asked = FetchPartition | OffsetForLeaderEpochRequest | ListOffsetsRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is out to a leader under one correlation id: a fetch of several partitions, or a question about one."""
+    """What is out to a leader under one correlation id: a fetch of several partitions, or a question about one.
+
+    ``askers`` are the partitions themselves: one of the same name may be another topic's by the time of the answer.
+    """
 
     leader_id: ReplicaId
     asked: tuple[Asked, ...]
+    askers: tuple[Partition, ...]
 
 
 class Fetchers:
@@ -115,7 +119,8 @@ class Fetchers:
 
     def _ask(self, leader_id: ReplicaId, request: PeerRequest, asked: tuple[Asked, ...]) -> None:
         correlation_id = self._send(leader_id, request, self._config.replica_socket_timeout_ms)
-        self._questions[correlation_id] = Question(leader_id=leader_id, asked=asked)
+        askers = tuple(self._partitions[ask.topic_partition] for ask in asked)
+        self._questions[correlation_id] = Question(leader_id=leader_id, asked=asked, askers=askers)
         self._busy[leader_id] = self._busy.get(leader_id, 0) + 1
 
     # --- answers ----------------------------------------------------------------------------------------------------
@@ -131,10 +136,7 @@ class Fetchers:
             answers = {answer.topic_partition: answer for answer in response.partitions}
         else:
             answers = {}
-        for asked in question.asked:
-            partition = self._partitions.get(asked.topic_partition)
-            if partition is None:
-                continue
+        for asked, partition in self._still_here(question):
             match asked, response:
                 case FetchPartition(), FetchResponse() if asked.topic_partition in answers:
                     partition.on_fetched(asked, answers[asked.topic_partition], now_ms)
@@ -149,10 +151,19 @@ class Fetchers:
     def on_failed(self, correlation_id: CorrelationId, now_ms: int) -> Question:
         """Let the partitions ask again later; return what was asked."""
         question = self._take(correlation_id)
-        for asked in question.asked:
-            if asked.topic_partition in self._partitions:
-                self._partitions[asked.topic_partition].on_ask_failed(asked, now_ms)
+        for asked, partition in self._still_here(question):
+            partition.on_ask_failed(asked, now_ms)
         return question
+
+    def _still_here(self, question: Question) -> Iterator[tuple[Asked, Partition]]:
+        """Name who still wants to know.
+
+        1. A fetch is out. 2. The topic is deleted, and another of its name created, with the same leader and epoch.
+        3. The answer comes: its records are those of the first topic.
+        """
+        for asked, asker in zip(question.asked, question.askers, strict=True):
+            if self._partitions.get(asked.topic_partition) is asker:
+                yield asked, asker
 
     def _take(self, correlation_id: CorrelationId) -> Question:
         question = self._questions.pop(correlation_id)

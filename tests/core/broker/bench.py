@@ -90,9 +90,7 @@ def registered(broker_id: int, incarnation: str | None = None) -> tuple[Metadata
             incarnation_id=incarnation or f"broker-{broker_id}-now",
             address=f"broker-{broker_id}:9092",
         ),
-        BrokerRegistrationChangeRecord(
-            broker_id=known, broker_epoch=epoch, fenced=False, in_controlled_shutdown=False
-        ),
+        BrokerRegistrationChangeRecord(broker_id=known, broker_epoch=epoch, fenced=False, in_controlled_shutdown=False),
     )
 
 

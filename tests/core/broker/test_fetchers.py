@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.errors import ErrorCode
-from replica.ids import Offset, TopicPartition
+from replica.ids import Epoch, EpochEndOffset, Offset, TopicPartition
 from replica.records import encode_batch
 from tests.core.broker.bench import CONFIG, BrokerBench, changed, registered, registration, topic, topic_partition
 
@@ -159,3 +160,30 @@ def test_new_leader_is_asked(moves: Callable[[BrokerBench], None], asked_at_3: l
 
     assert bench.broker.partitions[A].log.log_end_offset == 0
     assert (bench.asked(2), bench.asked(3)) == (["topic-1"], asked_at_3)
+
+
+def test_fetchers_are_not_restarted_if_leader_epoch_is_not_bumped() -> None:
+    """A change of the ISR alone disturbs no fetch: the answer that is on its way is taken."""
+    bench = a_follower()
+    bench.decide(changed(7, 0, registration(2, 1, leader=2, isr=(2,), partition_epoch=1)))
+    bench.answer(m.FetchRequest, fetched(A, B, records=RECORD))
+    assert bench.broker.partitions[A].log.log_end_offset == 1
+
+
+def test_truncate_to_epoch_end_offsets_during_remove_partitions() -> None:
+    """An answer that says where logs part cuts the logs that are still here, and misses none that is gone."""
+    bench = a_follower()
+    bench.answer(m.FetchRequest, fetched(A, B, records=RECORD))
+    bench.flush(A)
+    bench.flush(B)
+    bench.decide(changed(7, 0, registration(2, leader=2, epoch=1, partition_epoch=1)))
+    parted = m.FetchedPartition(
+        topic_partition=A, error=ErrorCode.NONE, diverging_epoch=EpochEndOffset(Epoch(0), Offset(0))
+    )
+    bench.answer(m.FetchRequest, None)
+    assert A not in bench.broker.partitions
+
+    bench.answer(m.FetchRequest, m.FetchResponse(partitions=(parted, replace(parted, topic_partition=B))))
+
+    assert bench.broker.partitions[B].log.log_end_offset == 0
+    assert [cut.topic_partition for cut in bench.made(fx.Truncate) + bench.made(fx.StartLogAt)] == [B]

@@ -9,11 +9,12 @@ import pytest
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import BrokerEpoch, CallId, Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
 from tests.core.broker.bench import (
     CONFIG,
     BrokerBench,
     changed,
+    recovered,
     registered,
     registration,
     removed,
@@ -38,7 +39,7 @@ def wants(*names: TopicPartition, offset: int = 0, min_bytes: int = 1, max_wait_
     return m.FetchRequest(partitions=parts, max_wait_ms=max_wait_ms, min_bytes=min_bytes)
 
 
-def answered(bench: BrokerBench) -> dict[int, list[str]]:
+def answered(bench: BrokerBench) -> dict[CallId, list[str]]:
     """Which calls were answered since the last word, and with the records of which partitions."""
     with_records = bench.made(fx.ReplyWithRecords)
     without = {reply.call_id: list[str]() for reply in bench.made(fx.Reply)}
@@ -195,3 +196,32 @@ def test_new_high_watermark_answers_who_knows_a_lower_one() -> None:
     bench.flush(A)
 
     assert answered(bench) == {1: []}
+
+
+@pytest.mark.parametrize(
+    ("last_fetched_epoch", "error", "diverging"),
+    [
+        pytest.param(Epoch(0), ErrorCode.NONE, EpochEndOffset(Epoch(0), Offset(1)), id="divergence"),
+        pytest.param(None, ErrorCode.OFFSET_OUT_OF_RANGE, None, id="truncated_below_the_fetch_offset"),
+    ],
+)
+def test_parked_fetch_is_answered_when_the_log_is_cut(
+    last_fetched_epoch: Epoch | None, error: ErrorCode, diverging: EpochEndOffset | None
+) -> None:
+    """A reader at a follower learns at once that what it stands on is gone."""
+    name = topic_partition("followed")
+    bench = BrokerBench(logs={name: recovered(8, (0, 3))})
+    bench.decide(*registered(1), *registered(2), *topic("followed", 8, registration(2, 1, leader=2)))
+    part = m.FetchPartition(topic_partition=name, fetch_offset=Offset(3), last_fetched_epoch=last_fetched_epoch)
+    bench.fetch(1, m.FetchRequest(partitions=(part,), max_wait_ms=10_000))
+    assert answered(bench) == {}
+
+    parted = m.FetchedPartition(
+        topic_partition=name, error=ErrorCode.NONE, diverging_epoch=EpochEndOffset(Epoch(0), Offset(1))
+    )
+    bench.answer(m.FetchRequest, m.FetchResponse(partitions=(parted,)))
+
+    (reply,) = bench.made(fx.Reply)
+    assert isinstance(reply.response, m.FetchResponse)
+    (told,) = reply.response.partitions
+    assert (told.error, told.diverging_epoch) == (error, diverging)

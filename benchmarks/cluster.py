@@ -1,0 +1,134 @@
+"""What a cluster costs while it does nothing: five brokers with a hundred partitions on one machine.
+
+Owns the measurement and its figures in ``store/bench-cluster.json``. Real processes, formatted and started as a user
+would; three of them are voters as well. The share of a core is processor time, user and system, over wall time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+import psutil
+
+from nemesis.runner import versions
+from replica.client.admin import Admin
+
+BROKERS, VOTERS = 5, 3
+TOPICS, PARTITIONS, REPLICATION_FACTOR = 4, 25, 3
+SETTLE_S = 10.0
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def start(folder: Path, addresses: Sequence[str]) -> list[subprocess.Popen[bytes]]:
+    """Format and start the brokers, each with its log beside its data."""
+    voters = [word for number in range(VOTERS) for word in ("--voter", f"{number + 1}={addresses[number]}")]
+    replica = [str(Path(sys.executable).with_name("replica"))]
+    processes = []
+    for number, address in enumerate(addresses, start=1):
+        data = ["--data-dir", f"{folder / str(number)}"]
+        identity = ["--cluster-id", "bench", "--replica-id", f"{number}"]
+        subprocess.run([*replica, "format", *data, *identity], check=True, stdout=subprocess.DEVNULL)
+        roles = [] if number <= VOTERS else ["--roles", "broker", "--advertised-address", address]
+        with (folder / f"{number}.log").open("wb") as log:
+            processes.append(
+                subprocess.Popen(
+                    [*replica, "start", *data, "--listen", address, *voters, *roles], stdout=log, stderr=log
+                )
+            )
+    return processes
+
+
+async def create_topics(bootstrap: str) -> int:
+    """Create the topics as soon as all brokers can take replicas; return how many partitions are fully in sync."""
+    async with Admin(bootstrap) as admin:
+        deadline_s = time.monotonic() + 60
+        while sum(not broker.fenced for broker in (await admin.describe_cluster()).brokers) < BROKERS:
+            if time.monotonic() > deadline_s:
+                raise click.ClickException("the brokers did not come up within a minute")
+            await asyncio.sleep(0.2)
+        for number in range(1, TOPICS + 1):
+            name = f"topic{number}"
+            await admin.create_topic(name, partition_count=PARTITIONS, replication_factor=REPLICATION_FACTOR)
+        await asyncio.sleep(SETTLE_S)
+        topics = (await admin.describe_cluster()).topics
+        return sum(len(part.isr) == REPLICATION_FACTOR for topic in topics for part in topic.partitions.values())
+
+
+def cpu_shares(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> list[float]:
+    """Which share of one core each process takes."""
+
+    def used() -> list[float]:
+        times = [psutil.Process(process.pid).cpu_times() for process in processes]
+        return [each.user + each.system for each in times]
+
+    begun, before = time.monotonic(), used()
+    time.sleep(seconds)
+    after, elapsed_s = used(), time.monotonic() - begun
+    return [round((later - earlier) / elapsed_s, 4) for earlier, later in zip(before, after, strict=True)]
+
+
+def measure(seconds: float) -> Mapping[str, object]:
+    """Run the cluster and take its figures."""
+    folder = Path(tempfile.mkdtemp(prefix="highwater-bench-"))
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(BROKERS)]
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        processes = start(folder, addresses)
+        in_sync = asyncio.run(create_topics(addresses[0]))
+        shares = cpu_shares(processes, seconds)
+        rss_mb = [round(psutil.Process(process.pid).memory_info().rss / (1 << 20), 1) for process in processes]
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(timeout=30)
+        shutil.rmtree(folder)
+    return {
+        "brokers": BROKERS,
+        "partitions": TOPICS * PARTITIONS,
+        "replication_factor": REPLICATION_FACTOR,
+        "partitions_in_sync": in_sync,
+        "seconds": seconds,
+        "idle_share_of_a_core": shares,
+        "rss_mb": rss_mb,
+    }
+
+
+@click.command()
+@click.option("--seconds", type=click.FloatRange(1), default=30.0, show_default=True)
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("store/bench-cluster.json"))
+def main(seconds: float, output: Path) -> None:
+    """Measure an idle cluster, print the figures and write them as JSON."""
+    figures = measure(seconds)
+    machine = {"cores": os.cpu_count(), "machine": platform.machine()}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    found = {"versions": versions(), "machine": machine, "idle_cluster": figures}
+    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    click.echo(f"{figures['partitions_in_sync']} of {figures['partitions']} partitions in sync on {BROKERS} brokers")
+    click.echo(f"an idle broker takes of one core: {figures['idle_share_of_a_core']}")
+    click.echo(f"result: {output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""What the commands share that ask a cluster by its brokers' addresses: options, tables, and errors as one sentence.
+
+Owns the words of the options and of what to do about an error. Imports nothing heavy before a command runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from replica.client.cluster_view import ViewConfig
+
+ResultT = TypeVar("ResultT")
+Cell = str | int | None
+
+EXIT_INTERRUPTED = 130
+
+bootstrap_option = click.option(
+    "--bootstrap",
+    required=True,
+    multiple=True,
+    metavar="HOST:PORT",
+    envvar="REPLICA_BOOTSTRAP",
+    show_envvar=True,
+    help="A broker to ask first; once per broker, or with commas. The others are learned from it.",
+)
+timeout_option = click.option(
+    "--timeout-ms", type=click.IntRange(min=1), default=10_000, show_default=True, help="How long to try."
+)
+output_option = click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+
+ADVICE = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "`replica topic list` shows what exists",
+    "TOPIC_ALREADY_EXISTS": "choose another name, or change it with `replica topic alter`",
+    "INVALID_REPLICATION_FACTOR": "start more brokers or ask for fewer replicas with --replication-factor",
+    "INVALID_PARTITIONS": "ask for another number with --partitions",
+    "INVALID_REPLICA_ASSIGNMENT": "`replica cluster describe` shows the brokers",
+    "INVALID_REQUEST": "leave out --partitions and --replication-factor where --assignment is given",
+    "PREFERRED_LEADER_NOT_AVAILABLE": "bring the first of its replicas back, or wait until it is in sync",
+    "ELIGIBLE_LEADERS_NOT_AVAILABLE": "start one of its replicas",
+    "INCONSISTENT_CLUSTER_ID": "check --bootstrap",
+    "NOT_ENOUGH_REPLICAS": "bring replicas back, or lower min.insync.replicas",
+}
+"""What to do about an error, where its own words do not say."""
+
+
+def run(action: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Run what asks a cluster. What goes wrong becomes one sentence and exit code 1; Ctrl-C just ends it."""
+    import asyncio
+    import os
+
+    # gRPC's own library writes to standard error past every logger; it reads this once, when it is loaded.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from replica.client.failures import ClientError, ClusterUnreachableError
+    from replica.server.addresses import InvalidAddressError
+
+    async def awaited() -> ResultT:
+        return await action()
+
+    try:
+        return asyncio.run(awaited())
+    except InvalidAddressError as error:
+        raise click.UsageError(str(error)) from error
+    except ClusterUnreachableError as error:
+        raise click.ClickException(f"{error}; check --bootstrap, and that the brokers run") from error
+    except ClientError as error:
+        advice = None if error.error is None else ADVICE.get(error.error)
+        raise click.ClickException(f"{error}{'' if advice is None else f'; {advice}'}") from error
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def view_config(timeout_ms: int) -> ViewConfig:
+    """Settings for a command that tries for so long."""
+    from replica.client.cluster_view import ViewConfig
+
+    return ViewConfig(api_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms)
+
+
+def show(rows: Sequence[dict[str, Any]], output: str) -> None:
+    """Print rows as JSON or as a table; of a row's fields, the table shows those that fit into a cell."""
+    click.echo(json.dumps(rows, indent=2) if output == "json" else as_table(rows))
+
+
+def as_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Align rows under the names of their fields: text to the left, numbers to the right. Nothing is cut off."""
+    columns = list(rows[0]) if rows else []
+    cells = [[_cell(row[column]) for column in columns] for row in rows]
+    heads = [column.upper().replace("_", "-") for column in columns]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    numeric = [all(isinstance(row[column], int | None) for row in rows) for column in columns]
+
+    def line(texts: Sequence[str]) -> str:
+        padded = zip(texts, widths, numeric, strict=True)
+        return "  ".join(text.rjust(width) if right else text.ljust(width) for text, width, right in padded).rstrip()
+
+    return "\n".join([click.style(line(heads), bold=True), *map(line, cells)]) if rows else "nothing to show"
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ",".join(map(str, value)) or "-"
+        case dict():
+            return ",".join(f"{name}={content}" for name, content in value.items()) or "-"
+        case _:
+            return str(value)
+
+
+def settings(entries: Sequence[str], option: str) -> dict[str, str]:
+    """Read ``NAME=VALUE`` entries; a usage error names the one that is none."""
+    pairs = [entry.partition("=") for entry in entries]
+    for (name, equals, _), entry in zip(pairs, entries, strict=True):
+        if not name or not equals:
+            raise click.UsageError(f"{option} {entry!r} is not NAME=VALUE (for example min.insync.replicas=2)")
+    return {name: value for name, _, value in pairs}

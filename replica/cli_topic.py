@@ -1,0 +1,262 @@
+"""``replica topic``, ``replica partition`` and ``replica cluster``: what administrators ask for.
+
+Owns the output of these commands. The words of options and errors are ``cli_client``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from replica.cli_client import (
+    ResultT,
+    bootstrap_option,
+    output_option,
+    run,
+    settings,
+    show,
+    timeout_option,
+    view_config,
+)
+
+if TYPE_CHECKING:
+    from replica.client.admin import Admin
+    from replica.core.messages import DescribeClusterResponse
+    from replica.core.metadata.image import TopicImage
+
+
+@click.group()
+def topic() -> None:
+    """Create, show, change and delete topics."""
+
+
+@topic.command("create")
+@click.argument("name")
+@bootstrap_option
+@click.option("--partitions", type=click.IntRange(min=1), help="How many; the cluster's default without it.")
+@click.option("--replication-factor", type=click.IntRange(min=1), help="Replicas per partition.")
+@click.option(
+    "--assignment",
+    multiple=True,
+    metavar="ID,ID,...",
+    help="The replicas of a partition, preferred leader first; once per partition, instead of the two counts.",
+)
+@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="A setting; once per setting.")
+@timeout_option
+def topic_create(
+    name: str,
+    bootstrap: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    assignment: tuple[str, ...],
+    configs: tuple[str, ...],
+    timeout_ms: int,
+) -> None:
+    """Create the topic NAME."""
+    chosen = settings(configs, "--config")
+    replicas = [_replicas(entry) for entry in assignment]
+
+    async def create(admin: Admin) -> int:
+        return await admin.create_topic(
+            name,
+            partition_count=partitions,
+            replication_factor=replication_factor,
+            assignment=replicas,
+            configs=chosen,
+        )
+
+    topic_id = _with_admin(bootstrap, timeout_ms, create)
+    click.echo(f"created {name} with id {topic_id}")
+
+
+def _replicas(entry: str) -> list[int]:
+    try:
+        return [int(replica) for replica in entry.split(",")]
+    except ValueError:
+        raise click.UsageError(f"--assignment {entry!r} is not a list of broker ids (for example 1,2,3)") from None
+
+
+@topic.command("list")
+@bootstrap_option
+@output_option
+@timeout_option
+def topic_list(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
+    """List all topics."""
+    described = _with_admin(bootstrap, timeout_ms, lambda admin: admin.describe_cluster())
+    show([_topic_row(image) for image in sorted(described.topics, key=lambda image: image.name)], output)
+
+
+@topic.command("describe")
+@click.argument("name")
+@bootstrap_option
+@output_option
+@timeout_option
+def topic_describe(name: str, bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
+    """Show the settings of the topic NAME, and of each partition its leader and replicas."""
+    image = _with_admin(bootstrap, timeout_ms, lambda admin: admin.describe_topic(name))
+    partitions = _partition_rows(image)
+    if output == "json":
+        show([{**_topic_row(image), "partitions": partitions}], output)
+        return
+    configs = ", ".join(f"{setting}={value}" for setting, value in sorted(image.configs.items()))
+    click.echo(f"{name}: id {image.topic_id}, {len(partitions)} partitions, {configs or 'default settings'}\n")
+    show(partitions, output)
+
+
+@topic.command("alter")
+@click.argument("name")
+@bootstrap_option
+@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="A new value; once per setting.")
+@click.option("--unset", multiple=True, metavar="NAME", help="Return a setting to its default.")
+@timeout_option
+def topic_alter(
+    name: str, bootstrap: tuple[str, ...], configs: tuple[str, ...], unset: tuple[str, ...], timeout_ms: int
+) -> None:
+    """Change settings of the topic NAME; what is not named stays."""
+    changes: dict[str, str | None] = {**settings(configs, "--config"), **dict.fromkeys(unset)}
+    if not changes:
+        raise click.UsageError("nothing to change; name a setting with --config or --unset")
+    _with_admin(bootstrap, timeout_ms, lambda admin: admin.alter_topic(name, changes))
+    click.echo(f"altered {name}")
+
+
+@topic.command("delete")
+@click.argument("name")
+@bootstrap_option
+@timeout_option
+def topic_delete(name: str, bootstrap: tuple[str, ...], timeout_ms: int) -> None:
+    """Delete the topic NAME with all its records."""
+    _with_admin(bootstrap, timeout_ms, lambda admin: admin.delete_topic(name))
+    click.echo(f"deleted {name}")
+
+
+@click.group()
+def partition() -> None:
+    """Move the leadership of partitions."""
+
+
+@partition.command("elect-leader")
+@click.argument("topic_name", metavar="TOPIC")
+@click.argument("number", metavar="PARTITION", type=click.IntRange(min=0))
+@bootstrap_option
+@click.option(
+    "--type",
+    "election_type",
+    type=click.Choice(["preferred", "unclean"]),
+    default="preferred",
+    show_default=True,
+    help="preferred: the first of its replicas. unclean: any that is alive where no other can; records may be lost.",
+)
+@timeout_option
+def elect_leader(topic_name: str, number: int, bootstrap: tuple[str, ...], election_type: str, timeout_ms: int) -> None:
+    """Let another replica lead a partition."""
+
+    async def elect(admin: Admin) -> int | None:
+        from replica.core.messages import ElectionType
+        from replica.ids import TopicPartition
+
+        await admin.elect_leader(TopicPartition(topic_name, number), ElectionType(election_type))
+        return (await admin.describe_topic(topic_name)).partitions[number].leader_id
+
+    leader_id = _with_admin(bootstrap, timeout_ms, elect)
+    click.echo(f"elected; {topic_name}-{number} is led by {'nobody' if leader_id is None else leader_id}")
+
+
+@click.group()
+def cluster() -> None:
+    """Look at the cluster."""
+
+
+@cluster.command("describe")
+@bootstrap_option
+@output_option
+@timeout_option
+def cluster_describe(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
+    """Show the brokers, the controller, and how many partitions lack replicas or a leader."""
+    described = _with_admin(bootstrap, timeout_ms, lambda admin: admin.describe_cluster())
+    brokers, summary = _broker_rows(described), _summary(described)
+    if output == "json":
+        show([{**summary, "brokers": brokers}], output)
+        return
+    click.echo(
+        "\n".join(f"{name.replace('_', ' ')}: {'-' if value is None else value}" for name, value in summary.items())
+    )
+    click.echo()
+    show(brokers, output)
+
+
+def _with_admin(bootstrap: tuple[str, ...], timeout_ms: int, use: Callable[[Admin], Awaitable[ResultT]]) -> ResultT:
+    async def action() -> ResultT:
+        from replica.client.admin import Admin
+
+        async with Admin(bootstrap, view_config(timeout_ms)) as admin:
+            return await use(admin)
+
+    return run(action)
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _topic_row(image: TopicImage) -> dict[str, Any]:
+    return {
+        "name": image.name,
+        "topic_id": image.topic_id,
+        "partitions": len(image.partitions),
+        "replicas": max((len(registration.replicas) for registration in image.partitions.values()), default=0),
+        "configs": dict(sorted(image.configs.items())),
+    }
+
+
+def _partition_rows(image: TopicImage) -> list[dict[str, Any]]:
+    return [
+        {
+            "partition": number,
+            "leader_id": registration.leader_id,
+            "leader_epoch": registration.leader_epoch,
+            "replicas": list(registration.replicas),
+            "isr": list(registration.isr),
+            "elr": list(registration.elr),
+            "last_known_leader": registration.last_known_leader,
+            "leader_recovery_state": registration.leader_recovery_state.value,
+            "partition_epoch": registration.partition_epoch,
+        }
+        for number, registration in sorted(image.partitions.items())
+    ]
+
+
+def _broker_rows(described: DescribeClusterResponse) -> list[dict[str, Any]]:
+    registrations = [registration for image in described.topics for registration in image.partitions.values()]
+    return [
+        {
+            "broker_id": broker.broker_id,
+            "address": broker.address,
+            "rack": broker.rack,
+            "state": _state(fenced=broker.fenced, leaving=broker.in_controlled_shutdown),
+            "broker_epoch": broker.broker_epoch,
+            "leads": sum(registration.leader_id == broker.broker_id for registration in registrations),
+            "replicas": sum(broker.broker_id in registration.replicas for registration in registrations),
+        }
+        for broker in sorted(described.brokers, key=lambda broker: broker.broker_id)
+    ]
+
+
+def _state(*, fenced: bool, leaving: bool) -> str:
+    return "fenced" if fenced else "shutting down" if leaving else "active"
+
+
+def _summary(described: DescribeClusterResponse) -> dict[str, Any]:
+    registrations = [registration for image in described.topics for registration in image.partitions.values()]
+    controller = described.controller
+    return {
+        "cluster_id": described.cluster_id,
+        "controller_id": None if controller is None else controller.leader_id,
+        "controller_epoch": None if controller is None else controller.leader_epoch,
+        "metadata_offset": described.metadata_offset,
+        "topics": len(described.topics),
+        "partitions": len(registrations),
+        "under_replicated_partitions": sum(len(item.isr) < len(item.replicas) for item in registrations),
+        "offline_partitions": sum(item.leader_id is None for item in registrations),
+    }

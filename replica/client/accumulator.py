@@ -1,0 +1,191 @@
+"""A producer's records on their way into batches: values in, batches out, time as a parameter.
+
+Owns batching, the limit on memory, and the way from a batch to its partition's queue, where order and sequence numbers
+are kept. Knows neither clock nor network: a driver asks ``deadline_ms`` when to come back, sends what ``drain`` gives,
+and reports each attempt's end once. Source: Kafka's ``RecordAccumulator`` and ``Sender``.
+
+    append -> Ticket          drain -> ReadyBatch, to be sent          expire -> GivenUp
+    the end of each attempt:  on_written | on_retriable | on_out_of_order | on_refused
+
+Every batch is either written or given up in the end, once. What is told of a batch after that is ignored: an answer
+may come later than the delivery timeout.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from replica.client.partition_queue import PartitionQueue, QueuedBatch
+from replica.client.producer_values import (
+    AccumulatorConfig,
+    BatchId,
+    BufferFullError,
+    GivenUp,
+    ProducerIdentity,
+    ReadyBatch,
+    RecordTooLargeError,
+    Ticket,
+)
+from replica.ids import Offset, TopicPartition
+from replica.records import HEADER_BYTES, Header, Record
+
+RECORD_OVERHEAD_MAX = 36
+"""Length, attributes, two deltas, three lengths: each varint at its longest, as none of them is known beforehand."""
+
+HEADER_OVERHEAD_MAX = 10
+
+
+def record_bytes_bound(key: bytes | None, value: bytes | None, headers: tuple[Header, ...]) -> int:
+    """Return how many bytes a record takes at most, before compression."""
+    size = RECORD_OVERHEAD_MAX + len(key or b"") + len(value or b"")
+    return size + sum(HEADER_OVERHEAD_MAX + len(name.encode()) + len(content or b"") for name, content in headers)
+
+
+class RecordAccumulator:
+    """All batches of one producer. An idempotent one sends nothing before ``on_producer_id``."""
+
+    def __init__(self, config: AccumulatorConfig) -> None:
+        self._config = config
+        self._identity: ProducerIdentity | None = None
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._batches: dict[BatchId, QueuedBatch] = {}
+        self._batch_ids = count()
+        self._buffered_bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every record that was taken is written or given up."""
+        return not self._batches
+
+    @property
+    def wants_producer_id(self) -> bool:
+        """Whether batches wait for InitProducerId: at first, and when an epoch can grow no more."""
+        return any(queue.wants_identity for queue in self._queues.values())
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to call ``drain`` and ``expire`` at the latest; absent if only an answer or a record can matter."""
+        times = [time for queue in self._queues.values() for time in (queue.send_at_ms, queue.expire_at_ms)]
+        return min((time for time in times if time is not None), default=None)
+
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: tuple[Header, ...] = (),
+        timestamp_ms: int,
+        now_ms: int,
+    ) -> Ticket:
+        """Take one record. ``timestamp_ms`` is its own, since 1970; ``now_ms`` is the driver's clock.
+
+        Raises RecordTooLargeError, and BufferFullError, after which another try may succeed once a batch is settled.
+        """
+        size = record_bytes_bound(key, value, headers)
+        if HEADER_BYTES + size > self._config.record_bytes_max:
+            raise RecordTooLargeError(
+                f"a record of {size} bytes is above {self._config.record_bytes_max - HEADER_BYTES}"
+            )
+        queue = self._queue(topic_partition)
+        batch = queue.open_batch
+        opens = batch is None or not batch.takes(size, self._config)
+        self._reserve(size + (HEADER_BYTES if opens else 0))
+        if batch is None or opens:
+            batch = self._open(queue, now_ms)
+        record = Record(
+            offset=Offset(len(batch.records)), timestamp_ms=timestamp_ms, key=key, value=value, headers=headers
+        )
+        return Ticket(batch_id=batch.batch_id, position=batch.add(record, size, self._config))
+
+    def flush(self) -> None:
+        """Let all that was taken so far go out without lingering."""
+        for queue in self._queues.values():
+            queue.close()
+
+    def drain(self, now_ms: int) -> tuple[ReadyBatch, ...]:
+        """Return every batch that is to be sent now, in order within each partition; they count as in flight."""
+        ready = []
+        for queue in self._queues.values():
+            while (send_at_ms := queue.send_at_ms) is not None and send_at_ms <= now_ms:
+                ready.append(queue.send())
+        return tuple(ready)
+
+    def expire(self, now_ms: int) -> tuple[GivenUp, ...]:
+        """Give up every batch whose delivery timeout is over, sent or not."""
+        given_up = [over for queue in self._queues.values() for over in queue.expire(now_ms)]
+        for over in given_up:
+            self._forget(over.batch_id)
+        return tuple(given_up)
+
+    def on_producer_id(self, identity: ProducerIdentity) -> None:
+        """InitProducerId has answered: number what waits, and all partitions to come."""
+        self._identity = identity
+        for queue in self._queues.values():
+            queue.adopt(identity)
+
+    def on_written(self, batch_id: BatchId) -> None:
+        """The attempt ended well: the batch is in the log, now or from an earlier attempt."""
+        batch = self._answered(batch_id)
+        if batch is not None:
+            self._queue(batch.topic_partition).on_written(batch)
+            self._forget(batch_id)
+
+    def on_retriable(self, batch_id: BatchId, *, may_be_written: bool, now_ms: int) -> GivenUp | None:
+        """The attempt failed in a way that passes. ``may_be_written`` tells a lost answer from a definite refusal."""
+        batch = self._answered(batch_id)
+        if batch is None:
+            return None
+        queue = self._queue(batch.topic_partition)
+        return self._settled(queue.on_retriable(batch, may_be_written=may_be_written, now_ms=now_ms))
+
+    def on_out_of_order(self, batch_id: BatchId, *, now_ms: int) -> GivenUp | None:
+        """The leader answered OUT_OF_ORDER_SEQUENCE_NUMBER."""
+        batch = self._answered(batch_id)
+        if batch is None:
+            return None
+        return self._settled(self._queue(batch.topic_partition).on_out_of_order(batch, now_ms=now_ms))
+
+    def on_refused(self, batch_id: BatchId, *, may_be_written: bool) -> GivenUp | None:
+        """The attempt failed for good; ``may_be_written`` speaks of this attempt alone."""
+        batch = self._answered(batch_id)
+        if batch is None:
+            return None
+        return self._settled(self._queue(batch.topic_partition).on_refused(batch, may_be_written=may_be_written))
+
+    def _queue(self, topic_partition: TopicPartition) -> PartitionQueue:
+        queue = self._queues.get(topic_partition)
+        if queue is None:
+            queue = PartitionQueue(topic_partition, self._config, self._identity)
+            self._queues[topic_partition] = queue
+        return queue
+
+    def _open(self, queue: PartitionQueue, now_ms: int) -> QueuedBatch:
+        batch = QueuedBatch(
+            batch_id=BatchId(next(self._batch_ids)), topic_partition=queue.topic_partition, created_ms=now_ms
+        )
+        queue.open(batch)
+        self._batches[batch.batch_id] = batch
+        return batch
+
+    def _reserve(self, size_bytes: int) -> None:
+        if self._buffered_bytes + size_bytes > self._config.buffer_bytes_max:
+            raise BufferFullError(
+                f"{self._buffered_bytes} of {self._config.buffer_bytes_max} bytes wait to be written; no room for "
+                f"{size_bytes} more"
+            )
+        self._buffered_bytes += size_bytes
+
+    def _answered(self, batch_id: BatchId) -> QueuedBatch | None:
+        """Return the batch if it is in flight: it may have been given up meanwhile."""
+        batch = self._batches.get(batch_id)
+        return batch if batch is not None and batch.is_in_flight else None
+
+    def _settled(self, given_up: GivenUp | None) -> GivenUp | None:
+        if given_up is not None:
+            self._forget(given_up.batch_id)
+        return given_up
+
+    def _forget(self, batch_id: BatchId) -> None:
+        self._buffered_bytes -= self._batches.pop(batch_id).size_bytes
+        assert self._buffered_bytes >= 0, f"{self._buffered_bytes} bytes buffered"

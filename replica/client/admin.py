@@ -1,0 +1,127 @@
+"""Changing the cluster and looking at it: topics, settings, leaders.
+
+Owns the calls; finding the controller is ``controller_calls``' work. Source: Kafka's ``Admin``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
+
+from replica.client.clock import Clock
+from replica.client.cluster_view import ClusterView, ViewConfig
+from replica.client.connections import Connections
+from replica.client.controller_calls import ControllerCalls
+from replica.client.failures import UnknownTopicError
+from replica.core.messages import (
+    AlterTopicRequest,
+    AlterTopicResponse,
+    CreateTopicRequest,
+    CreateTopicResponse,
+    DeleteTopicRequest,
+    DeleteTopicResponse,
+    DescribeClusterResponse,
+    ElectionType,
+    ElectLeaderRequest,
+    ElectLeaderResponse,
+)
+from replica.core.metadata.image import TopicImage
+from replica.ids import ReplicaId, TopicId, TopicPartition
+
+
+class Admin:
+    """An async client for administrators. ``bootstrap`` is one or more ``HOST:PORT``. Close it when done.
+
+    Changes are repeated until the controller answers or the time is up. They raise AdminError, with the name of the
+    error and whether the change may be done all the same. A change that is answered is committed; brokers act upon it
+    a moment later.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        config: ViewConfig | None = None,
+        *,
+        connections: Connections | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._view = ClusterView(bootstrap, config, connections=connections, clock=clock)
+        self._controller = ControllerCalls(self._view)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; calls in flight fail."""
+        await self._view.close()
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partition_count: int | None = None,
+        replication_factor: int | None = None,
+        assignment: Sequence[Sequence[int]] = (),
+        configs: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
+    ) -> TopicId:
+        """Create a topic. Counts that are absent take the cluster's defaults.
+
+        ``assignment`` names the replicas of each partition, preferred leader first, and takes the place of the counts.
+        """
+        request = CreateTopicRequest(
+            name=name,
+            partition_count=partition_count,
+            replication_factor=replication_factor,
+            assignment=tuple(tuple(ReplicaId(replica) for replica in replicas) for replicas in assignment),
+            configs=configs or {},
+            cluster_id=self._view.config.cluster_id,
+        )
+        answer = await self._controller.ask(request, CreateTopicResponse, timeout_ms)
+        assert answer.topic_id is not None, answer
+        return answer.topic_id
+
+    async def delete_topic(self, name: str, *, timeout_ms: int | None = None) -> None:
+        """Delete a topic with all its records."""
+        request = DeleteTopicRequest(name=name, cluster_id=self._view.config.cluster_id)
+        await self._controller.ask(request, DeleteTopicResponse, timeout_ms)
+
+    async def alter_topic(self, name: str, configs: Mapping[str, str | None], *, timeout_ms: int | None = None) -> None:
+        """Change settings of a topic; None returns one to its default, and what is not named stays as it is."""
+        request = AlterTopicRequest(name=name, configs=configs, cluster_id=self._view.config.cluster_id)
+        await self._controller.ask(request, AlterTopicResponse, timeout_ms)
+
+    async def elect_leader(
+        self,
+        topic_partition: TopicPartition,
+        election_type: ElectionType = ElectionType.PREFERRED,
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Have the preferred replica lead; or, ``UNCLEAN``, any that is alive where no other can: that loses records.
+
+        ELECTION_NOT_NEEDED where it leads already.
+        """
+        request = ElectLeaderRequest(
+            topic_partition=topic_partition, election_type=election_type, cluster_id=self._view.config.cluster_id
+        )
+        await self._controller.ask(request, ElectLeaderResponse, timeout_ms)
+
+    async def describe_cluster(
+        self, topics: Iterable[str] | None = None, *, timeout_ms: int | None = None
+    ) -> DescribeClusterResponse:
+        """Ask a broker what it knows of the cluster, and of these topics, by default of all. Others know it soon.
+
+        Raises ClusterUnreachableError.
+        """
+        names = None if topics is None else tuple(topics)
+        return await self._view.describe(names, self._view.deadline(timeout_ms))
+
+    async def describe_topic(self, name: str, *, timeout_ms: int | None = None) -> TopicImage:
+        """Ask a broker about one topic. Raises UnknownTopicError, ClusterUnreachableError."""
+        for topic in (await self.describe_cluster([name], timeout_ms=timeout_ms)).topics:
+            return topic
+        raise UnknownTopicError(name)

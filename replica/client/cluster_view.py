@@ -1,0 +1,240 @@
+"""What a client knows of the cluster: who leads which partition, and where brokers are dialled.
+
+Owns the newest answer to DescribeCluster that the client has seen, and how it gets a newer one: it asks the brokers it
+knows in turn, with a pause after each round in vain. It never goes back: a broker that lags behind in the metadata log
+teaches it nothing. What brokers say of a newer leader in passing is believed at once (KIP-951). Source: Kafka's
+``Metadata``, ``NetworkClient.DefaultMetadataUpdater``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from replica.client.clock import Backoff, Clock, Deadline, SystemClock
+from replica.client.connections import Connections, Endpoint, GrpcConnections, bootstrap_endpoints
+from replica.client.failures import ClusterUnreachableError, UnknownTopicError
+from replica.core.messages import CurrentLeader, DescribeClusterRequest, DescribeClusterResponse, Request, Response
+from replica.core.metadata.image import BrokerRegistration, TopicImage
+from replica.core.metadata.records import PartitionRegistration
+from replica.errors import ErrorCode
+from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.server.transport import NotAppliedError, TransportError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewConfig:
+    """How a client finds its way. ``dial`` replaces the addresses that brokers advertise, to lead links by proxies.
+
+    ``request_timeout_ms`` bounds one attempt, ``api_timeout_ms`` a call with all its attempts.
+    """
+
+    cluster_id: str | None = None
+    dial: Mapping[ReplicaId, str] = field(default_factory=dict)
+    request_timeout_ms: int = 30_000
+    api_timeout_ms: int = 60_000
+    metadata_timeout_ms: int = 2000
+    """How long one broker may take to describe the cluster before the next is asked."""
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1000
+
+    def __post_init__(self) -> None:
+        names = ("request_timeout_ms", "api_timeout_ms", "metadata_timeout_ms")
+        for name in (*names, "retry_backoff_ms", "retry_backoff_max_ms"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
+
+    def backoff(self) -> Backoff:
+        """Begin a row of pauses."""
+        return Backoff(self.retry_backoff_ms, self.retry_backoff_max_ms)
+
+
+class ClusterView:
+    """The cluster as one client sees it. ``bootstrap`` is whom it asks first. Use it within one event loop."""
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        config: ViewConfig | None = None,
+        *,
+        connections: Connections | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.config = config or ViewConfig()
+        self.clock: Clock = clock or SystemClock()
+        self._bootstrap = bootstrap_endpoints(bootstrap)
+        self._connections: Connections = connections or GrpcConnections()
+        self._turn = 0
+        self._refreshing = asyncio.Lock()
+        self._refreshes = 0
+        self._metadata_offset: Offset | None = None
+        self._controller: CurrentLeader | None = None
+        self._brokers: dict[ReplicaId, BrokerRegistration] = {}
+        self._topics: dict[str, TopicImage] = {}
+        self._wanted: set[str] = set()
+        self._hints: dict[TopicPartition, CurrentLeader] = {}
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._connections.close()
+
+    def deadline(self, timeout_ms: int | None = None) -> Deadline:
+        """Begin a call that may take so long; by default what is configured."""
+        return Deadline(self.clock, self.config.api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    # --- what is known ----------------------------------------------------------------------------------------------
+
+    @property
+    def brokers(self) -> Mapping[ReplicaId, BrokerRegistration]:
+        """The brokers that have ever registered."""
+        return self._brokers
+
+    @property
+    def controller(self) -> CurrentLeader | None:
+        """The active controller, as the last broker knew that described the cluster."""
+        return self._controller
+
+    def topic(self, name: str) -> TopicImage | None:
+        """A topic, if it is known to exist."""
+        return self._topics.get(name)
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
+        """What is decided about a partition, if it is known to exist."""
+        topic = self._topics.get(topic_partition.topic)
+        return None if topic is None else topic.partitions.get(topic_partition.partition)
+
+    def leader(self, topic_partition: TopicPartition) -> CurrentLeader | None:
+        """Who leads a partition, by the newest that was heard; absent where nothing is known of the partition."""
+        registration = self.partition(topic_partition)
+        hint = self._hints.get(topic_partition)
+        if registration is None:
+            return None
+        if hint is not None and hint.leader_epoch > registration.leader_epoch:
+            return hint
+        return CurrentLeader(leader_id=registration.leader_id, leader_epoch=registration.leader_epoch)
+
+    def on_hint(self, topic_partition: TopicPartition, hint: CurrentLeader | None) -> bool:
+        """A broker has named the leader of a partition. Returns whether that is news that can be acted upon."""
+        known = self.leader(topic_partition)
+        if hint is None or hint.leader_id not in self._brokers or known is None:
+            return False
+        if hint.leader_epoch <= known.leader_epoch:
+            return False
+        self._hints[topic_partition] = hint
+        return True
+
+    def endpoint_of(self, broker_id: ReplicaId) -> Endpoint | None:
+        """Where to dial a broker; absent where it is not known."""
+        broker = self._brokers.get(broker_id)
+        address = self.config.dial.get(broker_id) or (None if broker is None else broker.address)
+        return None if address is None else Endpoint(broker_id, address)
+
+    # --- asking -----------------------------------------------------------------------------------------------------
+
+    async def call(self, broker_id: ReplicaId, request: Request, timeout_ms: int) -> Response:
+        """Ask one broker, once. Raises NotAppliedError or TransportError."""
+        endpoint = self.endpoint_of(broker_id)
+        if endpoint is None:
+            raise NotAppliedError(f"no address is known for broker {broker_id}")
+        return await self.call_endpoint(endpoint, request, timeout_ms)
+
+    async def call_endpoint(self, endpoint: Endpoint, request: Request, timeout_ms: int) -> Response:
+        """Ask whoever is there, once. Raises NotAppliedError or TransportError."""
+        return await self._connections.call(endpoint, request, timeout_ms)
+
+    def endpoint_in_turn(self) -> Endpoint:
+        """The next of all that can be dialled: brokers that are up, the given addresses, the rest."""
+        endpoints = self._endpoints()
+        endpoint = endpoints[self._turn % len(endpoints)]
+        self._turn += 1
+        return endpoint
+
+    def _endpoints(self) -> list[Endpoint]:
+        brokers = sorted(self._brokers.values(), key=lambda broker: (broker.fenced, broker.broker_id))
+        known = [self.endpoint_of(broker.broker_id) for broker in brokers if not broker.fenced]
+        fenced = [self.endpoint_of(broker.broker_id) for broker in brokers if broker.fenced]
+        return [endpoint for endpoint in (*known, *self._bootstrap, *fenced) if endpoint is not None]
+
+    async def describe(self, topics: tuple[str, ...] | None, deadline: Deadline) -> DescribeClusterResponse:
+        """Have any broker describe the cluster. Raises ClusterUnreachableError with what the last one said."""
+        request = DescribeClusterRequest(topics=topics, cluster_id=self.config.cluster_id)
+        backoff = self.config.backoff()
+        while True:
+            for _ in self._endpoints():
+                endpoint = self.endpoint_in_turn()
+                answer = await self._described_by(endpoint, request, deadline)
+                if isinstance(answer, DescribeClusterResponse):
+                    if self._learn(topics, answer):
+                        self._turn -= 1  # Who is not behind is asked next time as well.
+                    return answer
+                if deadline.is_over():
+                    raise ClusterUnreachableError(
+                        f"nobody described the cluster within {deadline.timeout_ms} ms; last: {answer}"
+                    )
+            await deadline.pause(backoff.next_ms())
+
+    async def _described_by(
+        self, endpoint: Endpoint, request: DescribeClusterRequest, deadline: Deadline
+    ) -> DescribeClusterResponse | str:
+        try:
+            answer = await self.call_endpoint(endpoint, request, deadline.left_ms(self.config.metadata_timeout_ms))
+        except TransportError as error:
+            return str(error)
+        assert isinstance(answer, DescribeClusterResponse), answer
+        if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            raise ClusterUnreachableError(
+                f"{endpoint} is not of cluster {self.config.cluster_id}; check the bootstrap addresses",
+                error=answer.error,
+            )
+        return answer if answer.error is ErrorCode.NONE else f"{endpoint}: {answer.error}"
+
+    # --- learning ---------------------------------------------------------------------------------------------------
+
+    async def refresh(self, deadline: Deadline) -> None:
+        """Learn what is new of the topics that were ever asked for. Whoever calls meanwhile shares the answer."""
+        seen = self._refreshes
+        async with self._refreshing:
+            if self._refreshes == seen:
+                await self.describe(tuple(sorted(self._wanted)), deadline)
+                self._refreshes += 1
+
+    async def wait_topic(self, name: str, deadline: Deadline) -> TopicImage:
+        """Learn of a topic, waiting for it to exist. Raises UnknownTopicError, ClusterUnreachableError."""
+        self._wanted.add(name)
+        backoff = self.config.backoff()
+        while (topic := self._topics.get(name)) is None:
+            await self.refresh(deadline)
+            if name not in self._topics:
+                await deadline.pause(backoff.next_ms())
+                if deadline.is_over():
+                    raise UnknownTopicError(name)
+        return topic
+
+    def want(self, topics: Iterable[str]) -> None:
+        """Have refreshes ask for these topics too."""
+        self._wanted.update(topics)
+
+    def _learn(self, asked: tuple[str, ...] | None, answer: DescribeClusterResponse) -> bool:
+        """Take over what is new. Returns false for a broker that is behind: of it only unknown topics are believed."""
+        self._controller = answer.controller
+        offset = answer.metadata_offset or Offset(0)
+        described = {topic.name: topic for topic in answer.topics}
+        if self._metadata_offset is not None and offset < self._metadata_offset:
+            self._topics = {**described, **self._topics}
+            return False
+        kept = {} if asked is None else {name: topic for name, topic in self._topics.items() if name not in asked}
+        self._metadata_offset = offset
+        self._brokers = {broker.broker_id: broker for broker in answer.brokers}
+        self._topics = {**kept, **described}
+        self._hints = {
+            topic_partition: hint
+            for topic_partition, hint in self._hints.items()
+            if (known := self.partition(topic_partition)) is not None and known.leader_epoch < hint.leader_epoch
+        }
+        return True
+
+    def leader_epoch(self, topic_partition: TopicPartition) -> Epoch | None:
+        """The newest leader epoch of a partition that was heard of."""
+        leader = self.leader(topic_partition)
+        return None if leader is None else leader.leader_epoch

@@ -1,0 +1,82 @@
+"""Whom a client dials: brokers by their addresses, and before any is known the addresses that it was given.
+
+Owns what an endpoint is and one transport per endpoint. A broker that comes back under another address is another
+endpoint. Knows nothing of who leads what. Source: Kafka's ``NetworkClient``; negative ids for bootstrap addresses are
+``Cluster.bootstrap``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from replica.core.messages import Request, Response
+from replica.ids import ReplicaId
+from replica.server.addresses import InvalidAddressError, check_address
+from replica.server.transport import GrpcTransport, TransportError
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A broker and where to dial it. ``broker_id`` is negative for an address of which no more is known."""
+
+    broker_id: ReplicaId
+    address: str
+
+    def __str__(self) -> str:
+        return self.address if self.broker_id < 0 else f"broker {self.broker_id} at {self.address}"
+
+
+class Connections(Protocol):
+    """The way to the brokers."""
+
+    async def call(self, endpoint: Endpoint, request: Request, timeout_ms: int) -> Response:
+        """Send one request; raises NotAppliedError if it certainly did nothing, TransportError if that is unknown."""
+
+    async def close(self) -> None:
+        """Give the connections back."""
+
+
+class GrpcConnections:
+    """One channel per endpoint."""
+
+    def __init__(self) -> None:
+        self._transports: dict[Endpoint, GrpcTransport] = {}
+
+    async def call(self, endpoint: Endpoint, request: Request, timeout_ms: int) -> Response:
+        """Send one request, after dialling if need be."""
+        transport = self._transports.get(endpoint)
+        if transport is None:
+            transport = self._transports[endpoint] = GrpcTransport(lambda _: endpoint.address)
+        try:
+            return await transport.call(endpoint.broker_id, request, timeout_ms)
+        except TransportError as error:
+            raise type(error)(_told_of(endpoint, str(error))) from error
+
+    async def close(self) -> None:
+        """Close every channel; calls in flight fail."""
+        transports, self._transports = self._transports, {}
+        for transport in transports.values():
+            await transport.close()
+
+
+def _told_of(endpoint: Endpoint, message: str) -> str:
+    """Name the endpoint where a message names the id alone, which says nothing where it is not known yet."""
+    known_by = f"replica {endpoint.broker_id}"
+    return message.replace(f"{known_by} at {endpoint.address}", str(endpoint)).replace(known_by, str(endpoint))
+
+
+def bootstrap_endpoints(addresses: str | Iterable[str]) -> tuple[Endpoint, ...]:
+    """Read ``HOST:PORT`` entries, one string or several, with commas between entries if you like.
+
+    An entry may begin with ``ID=``, as other commands want it; brokers say their ids themselves, so it is passed over.
+    Raises InvalidAddressError.
+    """
+    entries = [addresses] if isinstance(addresses, str) else addresses
+    names = [name.strip().rpartition("=")[2] for entry in entries for name in entry.split(",") if name.strip()]
+    if not names:
+        raise InvalidAddressError("name at least one broker as HOST:PORT (for example 127.0.0.1:9092)")
+    for name in names:
+        check_address(name)
+    return tuple(Endpoint(ReplicaId(-number), name) for number, name in enumerate(dict.fromkeys(names), start=1))

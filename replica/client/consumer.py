@@ -1,0 +1,209 @@
+"""Reading records: partitions are assigned by hand, positions are the reader's to keep.
+
+Owns the calls; fetching is ``fetcher``'s work, positions and truncation are ``reading``'s. There are no consumer
+groups: whoever wants to go on after a restart keeps ``offset + 1`` and ``leader_epoch`` of the last record that was
+dealt with, and seeks there. Source: Kafka's ``KafkaConsumer``; KIP-320.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Self, TypeVar
+
+from replica.client.clock import Clock, Deadline
+from replica.client.cluster_view import ClusterView, ViewConfig
+from replica.client.connections import Connections
+from replica.client.consumer_config import ConsumerConfig
+from replica.client.fetcher import Fetcher
+from replica.client.leader_calls import LeaderCalls
+from replica.client.reading import OffsetReset, Reading
+from replica.client.values import ConsumerRecord, OffsetAndEpoch
+from replica.core.messages import CurrentLeader, ListOffsetsRequest, ListOffsetsResponse
+from replica.ids import Epoch, Offset, TopicPartition
+
+ValueT = TypeVar("ValueT")
+
+
+class Consumer:
+    """An async consumer. ``bootstrap`` is one or more ``HOST:PORT``. Use it within one event loop, and close it.
+
+    A call that concerns positions is about assigned partitions only: KeyError for any other.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        config: ConsumerConfig | None = None,
+        *,
+        view_config: ViewConfig | None = None,
+        connections: Connections | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._config = config or ConsumerConfig()
+        self._view = ClusterView(bootstrap, view_config, connections=connections, clock=clock)
+        self._leaders = LeaderCalls(self._view)
+        self._readings: dict[TopicPartition, Reading] = {}
+        self._fetcher = Fetcher(self._view, self._config, self._leaders, self._readings)
+        self._turn = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop fetching and close the connections."""
+        await self._fetcher.close()
+        await self._view.close()
+
+    # --- what to read -----------------------------------------------------------------------------------------------
+
+    async def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic. Raises UnknownTopicError, ClusterUnreachableError."""
+        image = await self._view.wait_topic(topic, self._view.deadline())
+        return [TopicPartition(topic, number) for number in sorted(image.partitions)]
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The assigned partitions."""
+        return frozenset(self._readings)
+
+    def assign(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions and no others. Those that were assigned before keep their positions."""
+        wanted = dict.fromkeys(topic_partitions)
+        for gone in self._readings.keys() - wanted.keys():
+            self._readings.pop(gone).generation += 1
+        for name in wanted:
+            self._readings.setdefault(name, Reading(name))
+        self._view.want(name.topic for name in wanted)
+
+    def seek(self, topic_partition: TopicPartition, offset: int, *, leader_epoch: Epoch | int | None = None) -> None:
+        """Go on at ``offset``. With the epoch of the record just below it, a truncation of that record is found out."""
+        if offset < 0:
+            raise ValueError(f"offset {offset} is below 0")
+        self._readings[topic_partition].seek(Offset(offset), None if leader_epoch is None else Epoch(leader_epoch))
+
+    def seek_to_beginning(self, *topic_partitions: TopicPartition) -> None:
+        """Go on at the first record there is; by default in all assigned partitions."""
+        for name in topic_partitions or tuple(self._readings):
+            self._readings[name].forget_position(OffsetReset.EARLIEST)
+
+    def seek_to_end(self, *topic_partitions: TopicPartition) -> None:
+        """Go on behind the last committed record; by default in all assigned partitions."""
+        for name in topic_partitions or tuple(self._readings):
+            self._readings[name].forget_position(OffsetReset.LATEST)
+
+    async def position(self, topic_partition: TopicPartition, *, timeout_ms: int | None = None) -> Offset:
+        """The offset of the next record that ``poll`` will return, or of a later one. Raises ReadFailedError."""
+        reading, deadline = self._readings[topic_partition], self._view.deadline(timeout_ms)
+        while reading.offset is None:
+            self._check(reading)
+            await self._work(deadline)
+            if deadline.is_over() and reading.offset is None:
+                await self._offset(topic_partition, deadline, latest=True)  # Raises what is wrong.
+        return reading.offset
+
+    # --- records ----------------------------------------------------------------------------------------------------
+
+    async def poll(self, timeout_ms: int = 1000) -> list[ConsumerRecord]:
+        """Return the next records, in order within each partition, as soon as there are any; none after that time.
+
+        Raises LogTruncatedError, OffsetOutOfRangeError, NoOffsetError, or ReadFailedError where a partition could not
+        be read for as long as a call may take. The position stays; the next ``poll`` tries again.
+        """
+        deadline = Deadline(self._view.clock, timeout_ms)
+        while True:
+            records = self._take()
+            if records:
+                self._fetcher.start()  # The next are on their way while these are dealt with.
+                return records
+            for reading in self._readings.values():
+                self._check(reading)
+            if deadline.is_over():
+                return []
+            await self._work(deadline)
+
+    def _take(self) -> list[ConsumerRecord]:
+        """Take what is ready, from another partition first each time."""
+        readings = [reading for reading in self._readings.values() if not reading.is_empty]
+        self._turn += 1
+        records: list[ConsumerRecord] = []
+        for index in range(len(readings)):
+            reading = readings[(self._turn + index) % len(readings)]
+            records += reading.take(self._config.max_poll_records - len(records))
+        return records
+
+    def _check(self, reading: Reading) -> None:
+        if reading.error is not None and reading.is_empty:
+            error, reading.error = reading.error, None
+            raise error
+
+    async def _work(self, deadline: Deadline) -> None:
+        """Get on with what the partitions need until something has come of it or the time is up."""
+        self._fetcher.progress.clear()
+        self._fetcher.start()
+        retry_at_ms = self._fetcher.next_retry_ms()
+        left_ms = deadline.left_ms()
+        if retry_at_ms is not None:
+            left_ms = min(left_ms, max(0, retry_at_ms - self._view.clock.now_ms()))
+        await self._view.clock.wait(self._fetcher.progress, left_ms)
+
+    # --- offsets ----------------------------------------------------------------------------------------------------
+
+    async def beginning_offsets(
+        self, topic_partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Offset]:
+        """Where each log begins. Raises ReadFailedError."""
+        deadline = self._view.deadline(timeout_ms)
+        return await _each(topic_partitions, lambda name: self._offset(name, deadline, latest=False))
+
+    async def end_offsets(
+        self, topic_partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Offset]:
+        """Where what may be read of each log ends: its high watermark. Raises ReadFailedError."""
+        deadline = self._view.deadline(timeout_ms)
+        return await _each(topic_partitions, lambda name: self._offset(name, deadline, latest=True))
+
+    async def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndEpoch | None]:
+        """The first record of each log that is not older than its time, in ms since 1970; None where all are."""
+        deadline = self._view.deadline(timeout_ms)
+        return await _each(timestamps_ms, lambda name: self._offset_for_time(name, timestamps_ms[name], deadline))
+
+    async def _offset(self, name: TopicPartition, deadline: Deadline, *, latest: bool) -> Offset:
+        answer = await self._list(name, deadline, latest=latest)
+        assert answer.offset is not None, answer
+        return answer.offset
+
+    async def _offset_for_time(
+        self, name: TopicPartition, timestamp_ms: int, deadline: Deadline
+    ) -> OffsetAndEpoch | None:
+        answer = await self._list(name, deadline, timestamp_ms=timestamp_ms)
+        if answer.offset is None:
+            return None
+        return OffsetAndEpoch(offset=answer.offset, leader_epoch=answer.leader_epoch)
+
+    async def _list(
+        self, name: TopicPartition, deadline: Deadline, *, latest: bool = False, timestamp_ms: int | None = None
+    ) -> ListOffsetsResponse:
+        def request_for(leader: CurrentLeader) -> ListOffsetsRequest:
+            return ListOffsetsRequest(
+                topic_partition=name,
+                latest=latest,
+                timestamp_ms=timestamp_ms,
+                cluster_id=self._view.config.cluster_id,
+                current_leader_epoch=leader.leader_epoch,
+            )
+
+        return await self._leaders.ask(name, request_for, ListOffsetsResponse, deadline)
+
+
+async def _each(
+    names: Iterable[TopicPartition], ask: Callable[[TopicPartition], Awaitable[ValueT]]
+) -> dict[TopicPartition, ValueT]:
+    """Ask about each partition, all at once."""
+    wanted = tuple(dict.fromkeys(names))
+    return dict(zip(wanted, await asyncio.gather(*map(ask, wanted)), strict=True))

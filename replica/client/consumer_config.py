@@ -1,0 +1,32 @@
+"""A consumer's settings, with Kafka's names and defaults. Source: Kafka's ``ConsumerConfig``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica.client.reading import OffsetReset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig:
+    """How a consumer reads.
+
+    ``auto_offset_reset`` says where to begin without a position and after one that is out of range; after a truncation
+    it allows to go back to where the log was cut. NONE raises in all three cases. ``client_rack`` has records read from
+    an in-sync follower in the same rack, the first in the ISR, where the leader is in another one.
+    """
+
+    auto_offset_reset: OffsetReset = OffsetReset.LATEST
+    fetch_max_wait_ms: int = 500
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 50 << 20
+    max_partition_fetch_bytes: int = 1 << 20
+    max_poll_records: int = 500
+    client_rack: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("fetch_min_bytes", "fetch_max_bytes", "max_partition_fetch_bytes", "max_poll_records"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
+        if self.fetch_max_wait_ms < 0:
+            raise ValueError(f"fetch_max_wait_ms is {self.fetch_max_wait_ms}; it must not be below 0")

@@ -1,0 +1,373 @@
+"""What brings records to a consumer: positions are looked up, checked against the leader, and fetched from.
+
+Owns the tasks that are under way; partitions that wait for nothing are asked for together, in one Fetch per broker. A
+leader finds a truncation by the epoch in the Fetch itself. A follower cannot: it may not have heard of an epoch yet. So
+before a follower is asked under a new leader, that leader is asked for the end of our last epoch.
+Source: Kafka's ``Fetcher``, ``OffsetFetcher``; KIP-74, KIP-320, KIP-392.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from replica.client.cluster_view import ClusterView
+from replica.client.consumer_config import ConsumerConfig
+from replica.client.failures import LogTruncatedError, NoOffsetError, OffsetOutOfRangeError, ReadFailedError
+from replica.client.leader_calls import Failed, LeaderCalls
+from replica.client.reading import OffsetReset, Reading
+from replica.core.messages import (
+    CurrentLeader,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from replica.errors import ErrorCode
+from replica.ids import EpochEndOffset, Offset, ReplicaId, TopicPartition
+from replica.records import CorruptRecordError, parse_batches
+from replica.server.transport import TransportError
+
+FOLLOWER_PAUSE_MS = 5000
+"""How long a partition is read from its leader after a follower could not serve it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One partition of a Fetch that is under way: who leads, and as of which seek it was asked for."""
+
+    reading: Reading
+    generation: int
+    leader: CurrentLeader
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the reader is still where it was."""
+        return self.reading.generation == self.generation
+
+
+class Fetcher:
+    """The fetching half of a consumer."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        config: ConsumerConfig,
+        leaders: LeaderCalls,
+        readings: Mapping[TopicPartition, Reading],
+    ) -> None:
+        self._view = view
+        self._config = config
+        self._leaders = leaders
+        self._readings = readings
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._mistake: BaseException | None = None
+        """Our own, in one of the tasks: nobody is to wait for it in vain."""
+        self.progress = asyncio.Event()
+        """Set whenever something that was under way has come to an end."""
+
+    async def close(self) -> None:
+        """Stop everything that is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def next_retry_ms(self) -> int | None:
+        """When a partition that has failed is to be tried again; absent if none has."""
+        return min((reading.retry_at_ms for reading in self._waiting()), default=None)
+
+    def start(self) -> None:
+        """Start what can be started: whatever a partition needs that is neither under way nor to be retried later."""
+        if self._mistake is not None:
+            raise self._mistake
+        now_ms = self._view.clock.now_ms()
+        by_broker: dict[ReplicaId, list[Asked]] = {}
+        for reading in [reading for reading in self._waiting() if reading.retry_at_ms <= now_ms]:
+            name = reading.topic_partition
+            leader = self._view.leader(name)
+            if reading.offset is None:
+                self._begin(reading, self._locate(reading))
+            elif leader is None or leader.leader_id is None or self._leaders.is_stale(name):
+                self._begin(reading, self._find(reading))
+            elif self._is_of_another_topic(reading):
+                self._on_truncated(reading, None, "the topic was deleted and created again")
+            else:
+                source = self._source(reading, leader.leader_id)
+                if source != leader.leader_id and reading.needs_validation(leader.leader_epoch):
+                    self._begin(reading, self._validate(reading))
+                else:
+                    asked = Asked(reading=reading, generation=reading.generation, leader=leader)
+                    by_broker.setdefault(source, []).append(asked)
+        for broker_id, partitions in by_broker.items():
+            for asked in partitions:
+                asked.reading.is_busy = True
+            # The request is made now: by the time its task begins, a reader may have gone elsewhere.
+            self._spawn(self._fetch(broker_id, partitions, self._request(broker_id, partitions)))
+
+    def _waiting(self) -> Iterable[Reading]:
+        return [
+            reading
+            for reading in self._readings.values()
+            if not reading.is_busy and reading.is_empty and reading.error is None
+        ]
+
+    def _begin(self, reading: Reading, work: Coroutine[Any, Any, None]) -> None:
+        reading.is_busy = True
+        self._spawn(self._released(reading, reading.generation, work))
+
+    async def _released(self, reading: Reading, generation: int, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except ReadFailedError as error:
+            if reading.generation == generation:
+                reading.error = error
+        finally:
+            if reading.generation == generation:
+                reading.is_busy = False
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_end)
+
+    def _on_end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            self._mistake = self._mistake or task.exception()
+        self.progress.set()
+
+    # --- where to read from -----------------------------------------------------------------------------------------
+
+    def _source(self, reading: Reading, leader_id: ReplicaId) -> ReplicaId:
+        """Choose whom to fetch from: the leader, or a follower that it or our rack names."""
+        if self._view.clock.now_ms() < reading.leader_only_until_ms:
+            return leader_id
+        registration = self._view.partition(reading.topic_partition)
+        isr = () if registration is None else registration.isr
+        if reading.preferred in isr:
+            assert reading.preferred is not None, isr
+            return reading.preferred
+        if self._config.client_rack is None or self._rack_of(leader_id) == self._config.client_rack:
+            return leader_id
+        near = (replica for replica in isr if self._rack_of(replica) == self._config.client_rack)
+        return next(near, leader_id)
+
+    def _rack_of(self, broker_id: ReplicaId) -> str | None:
+        broker = self._view.brokers.get(broker_id)
+        return None if broker is None or broker.fenced else broker.rack
+
+    def _is_of_another_topic(self, reading: Reading) -> bool:
+        image = self._view.topic(reading.topic_partition.topic)
+        assert image is not None, reading.topic_partition
+        if reading.topic_id is None:
+            reading.topic_id = image.topic_id
+        return reading.topic_id != image.topic_id
+
+    # --- positions --------------------------------------------------------------------------------------------------
+
+    async def _find(self, reading: Reading) -> None:
+        leader = await self._leaders.find(reading.topic_partition, self._view.deadline())
+        if isinstance(leader, Failed):
+            self._on_failed(reading, leader)
+
+    async def _locate(self, reading: Reading) -> None:
+        """Look up where to begin."""
+        generation, reset = reading.generation, reading.reset or self._config.auto_offset_reset
+        if reset is OffsetReset.NONE:
+            raise NoOffsetError(reading.topic_partition)
+        latest = reset is OffsetReset.LATEST
+
+        def request_for(leader: CurrentLeader) -> ListOffsetsRequest:
+            return ListOffsetsRequest(
+                topic_partition=reading.topic_partition,
+                latest=latest,
+                cluster_id=self._view.config.cluster_id,
+                current_leader_epoch=leader.leader_epoch,
+            )
+
+        answer = await self._leaders.ask_once(
+            reading.topic_partition, request_for, ListOffsetsResponse, self._view.deadline()
+        )
+        if reading.generation != generation:
+            return
+        if isinstance(answer, Failed):
+            self._on_failed(reading, answer)
+            return
+        assert answer.offset is not None, answer
+        reading.begin_at(answer.offset, answer.leader_epoch if latest else None)
+        reading.failing_since_ms = None
+
+    async def _validate(self, reading: Reading) -> None:
+        """Ask the leader whether it has what was read."""
+        generation, epoch, leader = reading.generation, reading.last_epoch, self._view.leader(reading.topic_partition)
+        assert epoch is not None, reading.topic_partition
+        assert leader is not None, reading.topic_partition
+
+        def request_for(asked: CurrentLeader) -> OffsetForLeaderEpochRequest:
+            nonlocal leader
+            leader = asked
+            return OffsetForLeaderEpochRequest(
+                topic_partition=reading.topic_partition,
+                leader_epoch=epoch,
+                cluster_id=self._view.config.cluster_id,
+                current_leader_epoch=asked.leader_epoch,
+            )
+
+        answer = await self._leaders.ask_once(
+            reading.topic_partition, request_for, OffsetForLeaderEpochResponse, self._view.deadline()
+        )
+        if reading.generation != generation:
+            return
+        if isinstance(answer, Failed):
+            self._on_failed(reading, answer)
+        elif answer.answer is None:
+            self._on_truncated(reading, None, f"epoch {epoch} is unknown to the leader")
+        elif not self._on_epoch_end(reading, answer.answer):
+            reading.on_validated(leader.leader_epoch)
+
+    # --- fetching ---------------------------------------------------------------------------------------------------
+
+    async def _fetch(self, broker_id: ReplicaId, partitions: list[Asked], request: FetchRequest) -> None:
+        timeout_ms = self._view.config.request_timeout_ms + self._config.fetch_max_wait_ms
+        try:
+            response = await self._view.call(broker_id, request, timeout_ms)
+        except TransportError as error:
+            for asked in partitions:
+                self._leaders.on_unreachable(asked.reading.topic_partition)
+                self._release(asked, broker_id, Failed(reason=str(error)))
+            return
+        assert isinstance(response, FetchResponse), response
+        for asked in partitions:
+            if not asked.is_current:
+                continue
+            answer = response.answer_for(asked.reading.topic_partition)
+            try:
+                self._release(asked, broker_id, await self._take(asked, broker_id, answer))
+            except ReadFailedError as error:
+                self._release(asked, broker_id, None)
+                if asked.is_current:
+                    asked.reading.error = error
+
+    def _release(self, asked: Asked, broker_id: ReplicaId, failed: Failed | None) -> None:
+        """Let the partition be asked for again, at once or after a pause."""
+        if not asked.is_current:
+            return
+        asked.reading.is_busy = False
+        if failed is not None:
+            self._on_failed(asked.reading, failed)
+            if broker_id != asked.leader.leader_id:
+                self._read_from_leader(asked.reading)
+
+    def _request(self, broker_id: ReplicaId, partitions: list[Asked]) -> FetchRequest:
+        parts = []
+        for asked in partitions:
+            assert asked.reading.offset is not None, asked
+            asks_leader = broker_id == asked.leader.leader_id
+            parts.append(
+                FetchPartition(
+                    topic_partition=asked.reading.topic_partition,
+                    topic_id=asked.reading.topic_id,
+                    fetch_offset=asked.reading.offset,
+                    current_leader_epoch=asked.leader.leader_epoch,
+                    last_fetched_epoch=asked.reading.last_epoch if asks_leader else None,
+                    max_bytes=self._config.max_partition_fetch_bytes,
+                )
+            )
+        return FetchRequest(
+            partitions=tuple(parts),
+            cluster_id=self._view.config.cluster_id,
+            max_wait_ms=self._config.fetch_max_wait_ms,
+            min_bytes=self._config.fetch_min_bytes,
+            max_bytes=self._config.fetch_max_bytes,
+        )
+
+    async def _take(self, asked: Asked, broker_id: ReplicaId, answer: FetchedPartition) -> Failed | None:
+        """Take one partition's answer. Raises ReadFailedError for what the reader has to know."""
+        reading = asked.reading
+        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE and broker_id != asked.leader.leader_id:
+            self._read_from_leader(reading)  # It may lag behind; what the leader says counts.
+            return None
+        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._on_out_of_range(asked)
+            return None
+        if answer.error is not ErrorCode.NONE:
+            return self._leaders.on_error(
+                reading.topic_partition, answer.error, answer.current_leader, f"broker {broker_id}"
+            )
+        reading.failing_since_ms = None
+        if answer.diverging_epoch is not None:
+            self._on_epoch_end(reading, answer.diverging_epoch)
+            return None
+        reading.on_validated(asked.leader.leader_epoch)
+        reading.preferred = answer.preferred_read_replica or reading.preferred
+        try:
+            reading.add(parse_batches(answer.records))
+        except CorruptRecordError as error:
+            raise ReadFailedError(
+                f"{reading.topic_partition}: broker {broker_id} sent damaged records: {error}"
+            ) from error
+        return None
+
+    def _read_from_leader(self, reading: Reading) -> None:
+        reading.preferred = None
+        reading.leader_only_until_ms = self._view.clock.now_ms() + FOLLOWER_PAUSE_MS
+
+    # --- what goes wrong --------------------------------------------------------------------------------------------
+
+    def _on_failed(self, reading: Reading, failed: Failed) -> None:
+        """Try again after a pause; say so once nothing has worked for as long as a call may take."""
+        now_ms, limit_ms = self._view.clock.now_ms(), self._view.config.api_timeout_ms
+        if reading.failing_since_ms is None:
+            reading.failing_since_ms = now_ms
+        reading.retry_at_ms = now_ms + self._view.config.retry_backoff_ms
+        if now_ms - reading.failing_since_ms >= limit_ms:
+            reading.failing_since_ms = None
+            reading.error = ReadFailedError(
+                f"{reading.topic_partition} could not be read for {limit_ms} ms; last: {failed.reason}",
+                error=failed.error,
+            )
+
+    async def _on_out_of_range(self, asked: Asked) -> None:
+        """Begin anew if the policy allows that, else raise OffsetOutOfRangeError with the log's bounds."""
+        reading = asked.reading
+        if self._config.auto_offset_reset is not OffsetReset.NONE:
+            reading.forget_position(self._config.auto_offset_reset)
+            return
+        offset, name = reading.offset, reading.topic_partition
+        assert offset is not None, name
+        raise OffsetOutOfRangeError(
+            offset,
+            log_start_offset=await self._bound(name, latest=False),
+            high_watermark=await self._bound(name, latest=True),
+            topic_partition=name,
+        )
+
+    async def _bound(self, name: TopicPartition, *, latest: bool) -> Offset | None:
+        """Where a log begins or ends, if its leader says so at once."""
+        request = ListOffsetsRequest(topic_partition=name, latest=latest, cluster_id=self._view.config.cluster_id)
+        answer = await self._leaders.ask_once(name, lambda _: request, ListOffsetsResponse, self._view.deadline())
+        return None if isinstance(answer, Failed) else answer.offset
+
+    def _on_epoch_end(self, reading: Reading, end: EpochEndOffset) -> bool:
+        """Compare what was read with where the leader's log leaves it. Returns whether it was truncated."""
+        divergence = reading.divergence(end)
+        if divergence is None:
+            return False
+        self._on_truncated(reading, EpochEndOffset(end.epoch, divergence), "")
+        return True
+
+    def _on_truncated(self, reading: Reading, divergent: EpochEndOffset | None, reason: str) -> None:
+        """Go back to where the log was cut if the policy allows that, else have the reader told."""
+        assert reading.offset is not None, reading.topic_partition
+        if self._config.auto_offset_reset is OffsetReset.NONE:
+            reading.error = LogTruncatedError(reading.topic_partition, reading.offset, divergent, reason)
+        elif divergent is None:
+            reading.forget_position(self._config.auto_offset_reset)
+        else:
+            reading.go_back(divergent.end_offset)

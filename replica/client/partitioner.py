@@ -1,0 +1,83 @@
+"""Which partition a record goes to: by its key, or without one where the last went, for a batch's worth of bytes.
+
+Owns the hash, which must be Kafka's, so that equal keys meet in one partition whichever client wrote them. Knows no
+network; its dice are handed in. Source: MurmurHash2 by Austin Appleby (public domain); Kafka's ``Utils.murmur2`` for
+the seed, ``BuiltInPartitioner``; KIP-480 and KIP-794 for records without a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+_SEED = 0x9747B28C
+_MULTIPLIER = 0x5BD1E995
+_SHIFT = 24
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Hash ``data`` to a signed number of 32 bits."""
+    whole = len(data) & ~3
+    result = _SEED ^ len(data)
+    for start in range(0, whole, 4):
+        word = int.from_bytes(data[start : start + 4], "little") * _MULTIPLIER & _MASK
+        word = (word ^ word >> _SHIFT) * _MULTIPLIER & _MASK
+        result = result * _MULTIPLIER & _MASK ^ word
+    if whole < len(data):
+        result = (result ^ int.from_bytes(data[whole:], "little")) * _MULTIPLIER & _MASK
+    result = (result ^ result >> 13) * _MULTIPLIER & _MASK
+    result ^= result >> 15
+    return result - (1 << 32) if result >> 31 else result
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """Return the partition of every record with this key, as long as the number of partitions stays the same."""
+    assert partition_count > 0, f"{partition_count} partitions"
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+@dataclass(slots=True, kw_only=True)
+class _Sticky:
+    """Where a topic's records without key go, and how many bytes have gone there since it was chosen."""
+
+    partition: int
+    sent_bytes: int = 0
+
+
+class Partitioner:
+    """Chooses partitions for one producer.
+
+    Records without key stick to one partition for ``sticky_bytes`` (the producer's batch size), so that they fill
+    batches; then another is drawn. Over time each partition gets as much as any other.
+    """
+
+    def __init__(self, random: Random, *, sticky_bytes: int) -> None:
+        assert sticky_bytes > 0, f"{sticky_bytes} sticky bytes"
+        self._random = random
+        self._sticky_bytes = sticky_bytes
+        self._sticky: dict[str, _Sticky] = {}
+
+    def partition_of(
+        self, topic: str, *, key: bytes | None, size_bytes: int, partition_count: int, available: Sequence[int] = ()
+    ) -> int:
+        """Choose the partition of one record of ``size_bytes``.
+
+        ``available`` are the partitions that have a leader, as far as is known: a record without key goes to one of
+        them if there are any. A key's partition does not depend on who is available. An empty key is a key.
+        """
+        if key is not None:
+            return partition_for_key(key, partition_count)
+        candidates = available or range(partition_count)
+        sticky = self._sticky.get(topic)
+        if sticky is None or sticky.partition not in candidates or sticky.sent_bytes >= self._sticky_bytes:
+            sticky = _Sticky(partition=self._another(candidates, sticky))
+            self._sticky[topic] = sticky
+        sticky.sent_bytes += size_bytes
+        return sticky.partition
+
+    def _another(self, candidates: Sequence[int], last: _Sticky | None) -> int:
+        """Draw from all but the last, unless that is all there is."""
+        others = [partition for partition in candidates if last is None or partition != last.partition]
+        return self._random.choice(others or candidates)

@@ -1,0 +1,148 @@
+"""Writing records: each call hands over one record and gets a future that tells where it stands.
+
+Owns the calls; what a future says is one of three things, never two: a RecordMetadata (it is in the log),
+NotWrittenError (it certainly is not), or OutcomeUnknownError (nobody can say). Batching is the accumulator's, sending
+``sender``'s. Source: Kafka's ``KafkaProducer``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Self
+
+from replica.client.accumulator import RecordAccumulator, record_bytes_bound
+from replica.client.clock import Clock, Deadline
+from replica.client.cluster_view import ClusterView, ViewConfig
+from replica.client.connections import Connections
+from replica.client.failures import ClusterUnreachableError, NotWrittenError, UnknownTopicError, WriteError
+from replica.client.partitioner import Partitioner
+from replica.client.producer_config import ProducerConfig
+from replica.client.producer_values import BufferFullError, Ticket
+from replica.client.sender import Sender
+from replica.client.values import RecordMetadata
+from replica.core.metadata.image import TopicImage
+from replica.ids import TopicPartition
+from replica.records import Header
+
+OnDelivery = Callable[[RecordMetadata | WriteError], None]
+
+
+class Producer:
+    """An async producer. ``bootstrap`` is one or more ``HOST:PORT``. Use it within one event loop, and close it.
+
+    ``random`` chooses partitions for records without a key.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        config: ProducerConfig | None = None,
+        *,
+        view_config: ViewConfig | None = None,
+        connections: Connections | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self._config = config or ProducerConfig()
+        self._view = ClusterView(bootstrap, view_config, connections=connections, clock=clock)
+        self._accumulator = RecordAccumulator(self._config.accumulator())
+        self._partitioner = Partitioner(random or Random(), sticky_bytes=self._config.batch_size)
+        self._sender = Sender(self._accumulator, self._view, self._config)
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Iterable[Header] = (),
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Hand over one record. Returns once it is in a batch; the future tells what becomes of it.
+
+        ``send`` itself waits only for a topic that is not known yet and for room in the buffer, at most
+        ``max_block_ms``, and raises NotWrittenError if that was in vain. Equal keys go to the same partition as long as
+        the topic has as many partitions. ``on_delivery`` gets the same outcome as the future.
+        """
+        if self._is_closed:
+            raise NotWrittenError("the producer is closed; make another one")
+        deadline = self._view.deadline(self._config.max_block_ms)
+        headers = tuple(headers)
+        image = self._view.topic(topic) or await self._wait_topic(topic, deadline)
+        size = record_bytes_bound(key, value, headers)
+        name = TopicPartition(topic, self._partition_of(image, partition, key, size))
+        at_ms = self._view.clock.since_1970_ms() if timestamp_ms is None else timestamp_ms
+        ticket = await self._append(name, value, key, headers, at_ms, deadline)
+        future = self._sender.expect(ticket, name, at_ms)
+        if on_delivery is not None:
+            future.add_done_callback(lambda done: on_delivery(_outcome(done)))
+        return future
+
+    async def flush(self) -> None:
+        """Send all that was handed over without lingering, and wait until each record has its outcome."""
+        await self._sender.flush()
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Flush, for ``timeout_ms`` at most, give up what is left, and close the connections."""
+        self._is_closed = True
+        await self._sender.stop(timeout_ms)
+        await self._view.close()
+
+    async def _wait_topic(self, topic: str, deadline: Deadline) -> TopicImage:
+        try:
+            return await self._view.wait_topic(topic, deadline)
+        except ClusterUnreachableError as error:
+            raise NotWrittenError(f"{topic}: not written: {error}", error=error.error) from error
+
+    def _partition_of(self, image: TopicImage, partition: int | None, key: bytes | None, size_bytes: int) -> int:
+        if partition is None:
+            led = [number for number, of in sorted(image.partitions.items()) if of.leader_id is not None]
+            return self._partitioner.partition_of(
+                image.name, key=key, size_bytes=size_bytes, partition_count=len(image.partitions), available=led
+            )
+        if partition not in image.partitions:
+            raise UnknownTopicError(f"{image.name}-{partition}")
+        return partition
+
+    async def _append(
+        self,
+        name: TopicPartition,
+        value: bytes | None,
+        key: bytes | None,
+        headers: tuple[Header, ...],
+        timestamp_ms: int,
+        deadline: Deadline,
+    ) -> Ticket:
+        while True:
+            try:
+                return self._accumulator.append(
+                    name,
+                    value,
+                    key=key,
+                    headers=headers,
+                    timestamp_ms=timestamp_ms,
+                    now_ms=self._view.clock.now_ms(),
+                )
+            except BufferFullError:
+                if deadline.is_over():
+                    raise
+                await self._sender.wait_room(deadline)
+
+
+def _outcome(done: asyncio.Future[RecordMetadata]) -> RecordMetadata | WriteError:
+    error = done.exception()
+    if error is None:
+        return done.result()
+    assert isinstance(error, WriteError), error
+    return error

@@ -1,0 +1,162 @@
+"""One partition as a consumer reads it: where it is, what it holds ready, and whether that still is what the log says.
+
+Owns the position and the epochs of what was read, by which a truncation is found: the leader tells where an epoch ends
+in its log, and if that is below what was read in it, the log was cut and may have been written anew. Knows neither
+clock nor network. Source: KIP-320; Kafka's ``SubscriptionState``. Kafka's consumer remembers the last epoch only and
+compares offsets; with the epochs of all that was read, a log that was cut and has grown beyond the position is found
+out too, and so is the very offset up to which the two agree.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from enum import StrEnum
+
+from replica.client.failures import ReadFailedError
+from replica.client.values import ConsumerRecord
+from replica.core.epoch_cache import LeaderEpochCache
+from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, TopicId, TopicPartition
+from replica.records import RecordBatch, decode_records
+
+EPOCHS_MAX = 100
+"""How many changes of leader a consumer remembers: older ones are beyond what a truncation reaches."""
+
+
+class OffsetReset(StrEnum):
+    """Where to begin without a position, and after one that is not in the log any more."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+class Reading:
+    """The state of one assigned partition. ``offset`` is the next record's; absent until it is known where to begin."""
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.offset: Offset | None = None
+        self.reset: OffsetReset | None = None
+        """Where the user wants to begin; absent where the consumer's policy decides."""
+        self.topic_id: TopicId | None = None
+        """The topic in which the position was taken; absent until it is known."""
+        self.generation = 0
+        """Counts seeks: an answer to what was asked before the last one is of no use."""
+        self.is_busy = False
+        self.retry_at_ms = 0
+        self.failing_since_ms: int | None = None
+        self.error: ReadFailedError | None = None
+        self.preferred: ReplicaId | None = None
+        self.leader_only_until_ms = 0
+        self._validated_epoch: Epoch | None = None
+        self._epochs = LeaderEpochCache()
+        self._ready: deque[ConsumerRecord] = deque()
+        self._ready_end = Offset(0)
+
+    # --- moving -----------------------------------------------------------------------------------------------------
+
+    def seek(self, offset: Offset, leader_epoch: Epoch | None) -> None:
+        """Go to ``offset``; ``leader_epoch`` is that of the record just below, if the reader remembers it."""
+        if leader_epoch is None or offset == 0:
+            self._move(offset, [])
+        else:
+            self._move(offset, [EpochEntry(leader_epoch, Offset(offset - 1))])
+
+    def begin_at(self, offset: Offset, end_epoch: Epoch | None) -> None:
+        """Begin where the leader of ``end_epoch`` said that its log ends; or at its start, without an epoch."""
+        self._move(offset, [] if end_epoch is None else [EpochEntry(end_epoch, offset)])
+
+    def forget_position(self, reset: OffsetReset) -> None:
+        """Have the position looked up, by ``reset``."""
+        self._move(None, [])
+        self.reset = reset
+
+    def go_back(self, offset: Offset) -> None:
+        """Go back to where the log and what was read of it still agree."""
+        kept = [entry for entry in self._epochs.entries if entry.start_offset < offset]
+        self._move(offset, kept)
+
+    def _move(self, offset: Offset | None, epochs: list[EpochEntry]) -> None:
+        self.offset, self._epochs = offset, LeaderEpochCache(epochs)
+        self._ready.clear()
+        self.generation += 1
+        self.is_busy, self.error, self.topic_id, self._validated_epoch = False, None, None, None
+        self.retry_at_ms = 0
+
+    # --- records ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is ready to be handed out."""
+        return not self._ready
+
+    def add(self, batches: Sequence[RecordBatch]) -> None:
+        """Take what was fetched from the position. Raises CorruptRecordError."""
+        assert self.offset is not None, self.topic_partition
+        assert self.is_empty, self.topic_partition
+        self._ready.extend([record for batch in batches for record in self._records_of(batch, self.offset)])
+        for batch in batches:
+            if batch.end_offset > self.offset:
+                self._epochs.assign(batch.leader_epoch, max(batch.base_offset, self.offset))
+        if len(self._epochs.entries) > EPOCHS_MAX:
+            self._epochs = LeaderEpochCache(self._epochs.entries[-EPOCHS_MAX:])
+        self._ready_end = max(self.offset, batches[-1].end_offset) if batches else self.offset
+        if self.is_empty:
+            self.offset = self._ready_end
+
+    def _records_of(self, batch: RecordBatch, start: Offset) -> list[ConsumerRecord]:
+        """Decode what is at or behind ``start``; nothing of the protocol's own batches."""
+        if batch.is_control:
+            return []
+        return [
+            ConsumerRecord(
+                topic_partition=self.topic_partition,
+                offset=record.offset,
+                leader_epoch=batch.leader_epoch,
+                timestamp_ms=record.timestamp_ms,
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+            )
+            for record in decode_records(batch)
+            if record.offset >= start
+        ]
+
+    def take(self, count: int) -> list[ConsumerRecord]:
+        """Hand out up to ``count`` records; the position moves behind them."""
+        records = [self._ready.popleft() for _ in range(min(count, len(self._ready)))]
+        if records:
+            self.offset = self._ready_end if self.is_empty else Offset(records[-1].offset + 1)
+        return records
+
+    # --- truncation -------------------------------------------------------------------------------------------------
+
+    @property
+    def last_epoch(self) -> Epoch | None:
+        """The epoch of the record just below the position, or that in which it was the log's end."""
+        latest = self._epochs.latest
+        return None if latest is None else latest.epoch
+
+    def needs_validation(self, leader_epoch: Epoch) -> bool:
+        """Whether the leader of this epoch has yet to say that it has what was read."""
+        return self.last_epoch is not None and self._validated_epoch != leader_epoch
+
+    def on_validated(self, leader_epoch: Epoch) -> None:
+        """The leader of this epoch has what was read."""
+        self._validated_epoch = leader_epoch
+
+    def divergence(self, end: EpochEndOffset) -> Offset | None:
+        """Tell up to where the log is what was read, after its leader said where our last epoch ends in it.
+
+        Absent where the log has all that was read: an epoch in which the log had its end but no record need not be in
+        it, and then the epoch that is takes its place.
+        """
+        assert self.offset is not None, self.topic_partition
+        own = self._epochs.end_offset_for(end.epoch, self.offset)
+        divergence = end.end_offset if own is None else min(end.end_offset, own.end_offset)
+        if divergence < self.offset:
+            return Offset(divergence)
+        kept = [entry for entry in self._epochs.entries if entry.start_offset < self.offset]
+        self._epochs = LeaderEpochCache(kept or [EpochEntry(end.epoch, self.offset)])
+        return None

@@ -1,0 +1,278 @@
+"""What carries a producer's batches to their leaders: one task that asks the accumulator when, and one per attempt.
+
+Owns the futures of records that are on their way, and which broker is asked. Order, numbers, retries and deadlines are
+the accumulator's; judging an attempt is ``attempts``' work. Source: Kafka's ``Sender``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from replica.client.accumulator import RecordAccumulator
+from replica.client.attempts import NEEDS_NEW_VIEW, Ending, verdict_of
+from replica.client.clock import Deadline
+from replica.client.cluster_view import ClusterView
+from replica.client.controller_calls import ControllerCalls
+from replica.client.failures import ClientError, NotWrittenError, OutcomeUnknownError
+from replica.client.producer_config import ProducerConfig
+from replica.client.producer_values import BatchId, GivenUp, ProducerIdentity, ReadyBatch, Ticket
+from replica.client.values import RecordMetadata
+from replica.core.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
+from replica.ids import Offset, TopicPartition
+from replica.server.transport import NotAppliedError, TransportError
+
+
+@dataclass(slots=True, kw_only=True)
+class Waiting:
+    """The records of one batch that somebody waits for, and what its last attempt earned.
+
+    ``is_calling`` while a broker may be taking the batch; ``in_doubt`` once one may have taken it.
+    """
+
+    topic_partition: TopicPartition
+    futures: list[asyncio.Future[RecordMetadata]] = field(default_factory=list)
+    timestamps_ms: list[int] = field(default_factory=list)
+    last: ProduceResponse | TransportError | None = None
+    is_calling: bool = False
+    in_doubt: bool = False
+
+
+class Sender:
+    """The sending half of a producer. Runs from ``start`` to ``stop``."""
+
+    def __init__(self, accumulator: RecordAccumulator, view: ClusterView, config: ProducerConfig) -> None:
+        self._accumulator = accumulator
+        self._view = view
+        self._config = config
+        self._controller = ControllerCalls(view)
+        self._waiting: dict[BatchId, Waiting] = {}
+        self._stale: set[TopicPartition] = set()
+        """Partitions whose leader is to be looked up before the next attempt."""
+        self._attempts: set[asyncio.Task[None]] = set()
+        self._identifying: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._loop: asyncio.Task[None] | None = None
+        self._is_stopping = False
+
+    # --- from the producer ------------------------------------------------------------------------------------------
+
+    def expect(
+        self, ticket: Ticket, topic_partition: TopicPartition, timestamp_ms: int
+    ) -> asyncio.Future[RecordMetadata]:
+        """Return what will tell where a record that the accumulator has taken stands, or why it does not."""
+        if self._loop is None:
+            self._loop = asyncio.create_task(self._run())
+        waiting = self._waiting.setdefault(ticket.batch_id, Waiting(topic_partition=topic_partition))
+        assert len(waiting.futures) == ticket.position, (ticket, len(waiting.futures))
+        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        waiting.futures.append(future)
+        waiting.timestamps_ms.append(timestamp_ms)
+        if ticket.position == 0:  # A new batch has a deadline of its own, and the one before it may be full.
+            self._wake.set()
+        return future
+
+    async def wait_room(self, deadline: Deadline) -> None:
+        """Wait until a batch is settled, or the time is up."""
+        self._settled.clear()
+        await self._view.clock.wait(self._settled, deadline.left_ms())
+
+    async def flush(self) -> None:
+        """Have everything sent without lingering, and wait until all of it is settled, well or not."""
+        self._accumulator.flush()
+        self._wake.set()
+        open_futures = [future for waiting in self._waiting.values() for future in waiting.futures]
+        if open_futures:
+            await asyncio.wait(open_futures)
+
+    async def stop(self, timeout_ms: int | None) -> None:
+        """Flush, for so long at most, then give up what is left."""
+        if self._loop is None:
+            return
+        flushing = asyncio.create_task(self.flush())
+        if timeout_ms is None:
+            await flushing
+        else:
+            finished = asyncio.Event()
+            flushing.add_done_callback(lambda _: finished.set())
+            await self._view.clock.wait(finished, timeout_ms)
+            self._give_up_all()
+            await flushing
+        self._is_stopping = True
+        self._wake.set()
+        await self._loop
+        for task in [*self._attempts, *([] if self._identifying is None else [self._identifying])]:
+            task.cancel()
+        await asyncio.gather(*self._attempts, return_exceptions=True)
+
+    # --- the loop ---------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        """Send until stopped. A mistake of ours here must not leave anybody waiting for ever."""
+        try:
+            await self._send_until_stopped()
+        except BaseException as error:
+            for waiting in self._waiting.values():
+                for future in waiting.futures:
+                    if not future.done():
+                        future.set_exception(OutcomeUnknownError(f"the producer has failed: {error!r}"))
+            raise
+
+    async def _send_until_stopped(self) -> None:
+        """Send what is due, give up what is late, sleep until either is due again."""
+        while not self._is_stopping:
+            now_ms = self._view.clock.now_ms()
+            for given_up in self._accumulator.expire(now_ms):
+                self._on_given_up(given_up)
+            if self._accumulator.wants_producer_id and self._identifying is None:
+                self._identifying = asyncio.create_task(self._identify())
+            for ready in self._accumulator.drain(now_ms):
+                task = asyncio.create_task(self._attempt(ready))
+                self._attempts.add(task)
+                task.add_done_callback(self._attempts.discard)
+            deadline_ms = self._accumulator.deadline_ms
+            self._wake.clear()
+            await self._view.clock.wait(
+                self._wake, None if deadline_ms is None else max(0, deadline_ms - self._view.clock.now_ms())
+            )
+
+    async def _identify(self) -> None:
+        """Get a producer id; batches wait for it no longer than for anything else."""
+        request = InitProducerIdRequest(cluster_id=self._view.config.cluster_id)
+        try:
+            answer = await self._controller.ask(request, InitProducerIdResponse, self._config.request_timeout_ms)
+        except ClientError as error:
+            self._note_all(NotAppliedError(f"no producer id: {error}"))
+            await self._view.clock.sleep(self._config.retry_backoff_ms)
+        else:
+            assert answer.producer_id is not None, answer
+            assert answer.producer_epoch is not None, answer
+            self._accumulator.on_producer_id(
+                ProducerIdentity(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
+            )
+        finally:
+            self._identifying = None
+            self._wake.set()
+
+    def _note_all(self, reason: TransportError) -> None:
+        for waiting in self._waiting.values():
+            waiting.last = waiting.last or reason
+
+    # --- one attempt ------------------------------------------------------------------------------------------------
+
+    async def _attempt(self, ready: ReadyBatch) -> None:
+        attempt = await self._sent(ready)
+        waiting = self._waiting.get(ready.batch_id)
+        if waiting is not None:
+            waiting.last = attempt
+            waiting.in_doubt |= verdict_of(attempt).may_be_written
+        if self._is_misdirected(ready.topic_partition, attempt):
+            self._stale.add(ready.topic_partition)
+        self._tell_accumulator(ready.batch_id, attempt)
+        self._wake.set()
+
+    def _is_misdirected(self, name: TopicPartition, attempt: ProduceResponse | TransportError) -> bool:
+        """Whether the next attempt wants a newer view: a wrong broker was asked, or a dead one, and named no other."""
+        if isinstance(attempt, TransportError):
+            return True
+        return attempt.error in NEEDS_NEW_VIEW and not self._view.on_hint(name, attempt.current_leader)
+
+    async def _sent(self, ready: ReadyBatch) -> ProduceResponse | TransportError:
+        """Send a batch to whom is believed to lead; learn what there is to learn from the answer."""
+        name = ready.topic_partition
+        leader = self._view.leader(name)
+        deadline = self._view.deadline(self._config.request_timeout_ms)
+        if leader is None or leader.leader_id is None or name in self._stale:
+            await self._refresh(deadline)
+            self._stale.discard(name)
+            leader = self._view.leader(name)
+        if leader is None or leader.leader_id is None:
+            what = "does not exist, as far as is known" if leader is None else "has no leader"
+            return NotAppliedError(f"{name} {what}")
+        request = ProduceRequest(
+            topic_partition=name,
+            acks=self._config.acks.value,
+            timeout_ms=deadline.left_ms(),
+            records=ready.batch.data,
+            cluster_id=self._view.config.cluster_id,
+        )
+        waiting = self._waiting.get(ready.batch_id)
+        if waiting is None:
+            return NotAppliedError(f"the batch for {name} was given up before it was sent")
+        waiting.is_calling = True
+        try:
+            answer = await self._view.call(leader.leader_id, request, deadline.left_ms())
+        except TransportError as error:
+            return error
+        finally:
+            waiting.is_calling = False
+        assert isinstance(answer, ProduceResponse), answer
+        return answer
+
+    async def _refresh(self, deadline: Deadline) -> None:
+        try:
+            await self._view.refresh(deadline)
+        except ClientError:
+            return  # The attempt fails for want of a leader, or tries the old one; the batch's own deadline decides.
+
+    def _tell_accumulator(self, batch_id: BatchId, attempt: ProduceResponse | TransportError) -> None:
+        verdict, now_ms = verdict_of(attempt), self._view.clock.now_ms()
+        given_up: GivenUp | None = None
+        match verdict.ending:
+            case Ending.WRITTEN:
+                self._accumulator.on_written(batch_id)
+                self._on_written(batch_id, attempt)
+            case Ending.RETRIABLE:
+                given_up = self._accumulator.on_retriable(
+                    batch_id, may_be_written=verdict.may_be_written, now_ms=now_ms
+                )
+            case Ending.OUT_OF_ORDER:
+                given_up = self._accumulator.on_out_of_order(batch_id, now_ms=now_ms)
+            case Ending.REFUSED:
+                given_up = self._accumulator.on_refused(batch_id, may_be_written=verdict.may_be_written)
+            case _:
+                assert_never(verdict.ending)
+        if given_up is not None:
+            self._on_given_up(given_up)
+
+    # --- what becomes of the records --------------------------------------------------------------------------------
+
+    def _on_written(self, batch_id: BatchId, attempt: ProduceResponse | TransportError) -> None:
+        waiting = self._waiting.pop(batch_id, None)
+        if waiting is None:
+            return  # Given up before; it was said that it may be written.
+        assert isinstance(attempt, ProduceResponse), attempt
+        for position, (future, timestamp_ms) in enumerate(zip(waiting.futures, waiting.timestamps_ms, strict=True)):
+            base = attempt.base_offset
+            metadata = RecordMetadata(
+                topic_partition=waiting.topic_partition,
+                offset=None if base is None else Offset(base + position),
+                leader_epoch=attempt.leader_epoch,
+                timestamp_ms=timestamp_ms,
+            )
+            if not future.done():
+                future.set_result(metadata)
+        self._settled.set()
+
+    def _on_given_up(self, given_up: GivenUp) -> None:
+        waiting = self._waiting.pop(given_up.batch_id)
+        code = waiting.last.error if isinstance(waiting.last, ProduceResponse) else None
+        reason = "it was not sent in time" if waiting.last is None else str(code or waiting.last)
+        is_unknown = given_up.may_be_written and (waiting.in_doubt or waiting.is_calling)
+        if waiting.is_calling:
+            reason = "no answer has come yet"
+        for future in waiting.futures:
+            if future.done():
+                continue
+            if is_unknown:
+                unknown = f"{waiting.topic_partition}: the write may have been applied: {reason}"
+                future.set_exception(OutcomeUnknownError(unknown, error=code))
+            else:
+                future.set_exception(NotWrittenError(f"{waiting.topic_partition}: not written: {reason}", error=code))
+        self._settled.set()
+
+    def _give_up_all(self) -> None:
+        for given_up in self._accumulator.expire(self._view.clock.now_ms() + self._config.delivery_timeout_ms):
+            self._on_given_up(given_up)

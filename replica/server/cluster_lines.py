@@ -1,0 +1,87 @@
+"""What happens in the cluster, as log lines: who controls it, which brokers come and go, whose ISR shrinks and grows.
+
+Owns these lines and their counters. Each is written by the one who answers for it: a broker of itself, the active
+controller of the other brokers, the leader of a partition of its ISR. Looks only when the metadata has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from structlog.typing import FilteringBoundLogger
+
+from replica.core.metadata.image import BrokerRegistration
+from replica.core.metadata.records import PartitionRegistration
+from replica.core.metadata.replay import METADATA_LOG
+from replica.ids import ReplicaId, TopicPartition
+from replica.server.metrics import Metrics
+from replica.server.view import ReplicaView
+
+
+class ClusterLines:
+    """Compares the metadata after a step with what it saw last."""
+
+    def __init__(self, *, view: ReplicaView, metrics: Metrics, logger: FilteringBoundLogger) -> None:
+        self._view = view
+        self._metrics = metrics
+        self._logger = logger
+        self._image = view.image
+        self._was_active = False
+        self._registrations: dict[TopicPartition, PartitionRegistration] = {}
+
+    def on_step(self) -> None:
+        """Write what has changed by the last step."""
+        if self._view.is_active_controller != self._was_active:
+            self._was_active = self._view.is_active_controller
+            epoch = self._view.logs[METADATA_LOG].epoch
+            self._logger.info("controller_active" if self._was_active else "controller_renounced", epoch=epoch)
+        image = self._view.image
+        if image is self._image:
+            return
+        before, self._image = self._image, image
+        if image.brokers is not before.brokers:
+            self._on_brokers(before.brokers, image.brokers)
+        self._on_partitions()
+
+    def _on_brokers(
+        self, before: Mapping[ReplicaId, BrokerRegistration], now: Mapping[ReplicaId, BrokerRegistration]
+    ) -> None:
+        for broker_id, broker in now.items():
+            if broker is not before.get(broker_id) and (self._was_active or broker_id == self._view.replica_id):
+                self._on_broker(before.get(broker_id), broker)
+
+    def _on_broker(self, before: BrokerRegistration | None, now: BrokerRegistration) -> None:
+        who = {"broker_id": now.broker_id, "broker_epoch": now.broker_epoch}
+        was_fenced, was_leaving = True, False
+        if before is None or before.broker_epoch != now.broker_epoch:
+            self._logger.info("broker_registered", **who, address=now.address, rack=now.rack)
+        else:
+            was_fenced, was_leaving = before.fenced, before.in_controlled_shutdown
+        if now.fenced != was_fenced:
+            self._logger.info("broker_fenced" if now.fenced else "broker_unfenced", **who)
+        if now.in_controlled_shutdown and not was_leaving:
+            self._logger.info("broker_leaving", **who)
+
+    def _on_partitions(self) -> None:
+        seen, self._registrations = self._registrations, {}
+        for name, partition in self._view.partitions.items():
+            now, before = partition.registration, seen.get(name)
+            if now is None:
+                continue
+            self._registrations[name] = now
+            if before is not None and before is not now and self._leads_on(before, now):
+                self._on_isr(name, before, now)
+
+    def _leads_on(self, before: PartitionRegistration, now: PartitionRegistration) -> bool:
+        return now.leader_id == self._view.replica_id and now.leader_epoch == before.leader_epoch
+
+    def _on_isr(self, name: TopicPartition, before: PartitionRegistration, now: PartitionRegistration) -> None:
+        left = sorted(set(before.isr) - set(now.isr))
+        joined = sorted(set(now.isr) - set(before.isr))
+        what = {"log": str(name), "epoch": now.leader_epoch, "partition_epoch": now.partition_epoch}
+        if left:
+            self._metrics.isr_shrinks.inc()
+            self._logger.info("isr_shrunk", **what, isr=list(now.isr), left=left)
+        if joined:
+            self._metrics.isr_expands.inc()
+            self._logger.info("isr_expanded", **what, isr=list(now.isr), joined=joined)

@@ -1,0 +1,143 @@
+"""What may be read of a replica between steps, by those who report on it and never change it.
+
+Owns the shapes that log lines and metrics are made from, and how the real core fills them. The page of metrics is read
+from another thread while the core steps: whatever is looked at there is an immutable value that is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.records import PartitionRegistration
+from replica.core.replica import Replica
+from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+
+
+class NamedRole(Protocol):
+    """A role, as far as an operator cares: its lower-case name."""
+
+    @property
+    def name(self) -> str:
+        """``leader``, ``follower`` and so on."""
+
+
+class LogEnd(Protocol):
+    """The end of one log."""
+
+    @property
+    def log_end_offset(self) -> Offset:
+        """Where the next record goes (exclusive end)."""
+
+
+class LogView(Protocol):
+    """What may be read of one quorum log."""
+
+    @property
+    def role(self) -> NamedRole:
+        """What the replica is to this log."""
+
+    @property
+    def epoch(self) -> Epoch:
+        """The leader epoch it has reached."""
+
+    @property
+    def leader_id(self) -> ReplicaId | None:
+        """Who leads that epoch, as far as it knows."""
+
+    @property
+    def high_watermark(self) -> Offset | None:
+        """Everything below is committed; absent while unknown."""
+
+    @property
+    def log(self) -> LogEnd:
+        """The log itself."""
+
+
+class PartitionView(Protocol):
+    """What may be read of one partition of a broker."""
+
+    @property
+    def role(self) -> NamedRole:
+        """What the replica is to this partition."""
+
+    @property
+    def leader_epoch(self) -> Epoch:
+        """The leader epoch that the metadata has named."""
+
+    @property
+    def leader_id(self) -> ReplicaId | None:
+        """Who leads by the metadata."""
+
+    @property
+    def high_watermark(self) -> Offset:
+        """Everything below is committed, as far as this replica knows."""
+
+    @property
+    def effective_min_isr(self) -> int:
+        """How many in-sync replicas a write needs."""
+
+    @property
+    def registration(self) -> PartitionRegistration | None:
+        """What the committed metadata says of it; absent before it has said anything."""
+
+    @property
+    def log(self) -> LogEnd:
+        """The log itself."""
+
+
+class ReplicaView(Protocol):
+    """What may be read of a replica."""
+
+    @property
+    def replica_id(self) -> ReplicaId:
+        """Its number."""
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, LogView]:
+        """Its quorum logs."""
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, PartitionView]:
+        """The partitions that its broker hosts; none without a broker."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """What the cluster has decided, as far as this replica has applied it."""
+
+    @property
+    def is_active_controller(self) -> bool:
+        """Whether it decides for the cluster."""
+
+
+class CoreView:
+    """The real core, as a ReplicaView."""
+
+    def __init__(self, core: Replica) -> None:
+        self._core = core
+
+    @property
+    def replica_id(self) -> ReplicaId:
+        """Its number."""
+        return self._core.config.replica_id
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, LogView]:
+        """Its quorum logs."""
+        return self._core.logs
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, PartitionView]:
+        """The partitions that its broker hosts; none without a broker."""
+        return {} if self._core.broker is None else self._core.broker.partitions
+
+    @property
+    def image(self) -> MetadataImage:
+        """What the cluster has decided, as far as this replica has applied it."""
+        return self._core.metadata.image
+
+    @property
+    def is_active_controller(self) -> bool:
+        """Whether it decides for the cluster."""
+        return self._core.controller is not None and self._core.controller.is_active

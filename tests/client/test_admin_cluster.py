@@ -1,0 +1,69 @@
+"""The admin client against a whole simulated cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.client.admin import Admin
+from replica.client.cluster_view import ViewConfig
+from replica.client.failures import AdminError, UnknownTopicError
+from replica.core.messages import CreateTopicRequest, ElectionType
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from tests.client.virtual import ClusterConnections, bootstrap
+from tests.replication.bench import Cluster
+
+FAST = ViewConfig(request_timeout_ms=2000, api_timeout_ms=20_000)
+
+
+def admin_of(cluster: Cluster) -> tuple[Admin, ClusterConnections]:
+    connections = ClusterConnections(cluster)
+    return Admin(bootstrap(cluster), FAST, connections=connections, clock=connections.clock), connections
+
+
+async def test_a_topic_lives_from_its_creation_to_its_end() -> None:
+    """A topic is created, described, altered, led by whom the operator wants, and deleted."""
+    cluster = Cluster(3)
+    admin, _ = admin_of(cluster)
+    await admin.create_topic("orders", assignment=[[2, 1], [3, 2]], configs={"min.insync.replicas": "2"})
+    topic = await admin.describe_topic("orders")
+    assert [topic.partitions[number].leader_id for number in (0, 1)] == [2, 3]
+    await admin.alter_topic("orders", {"min.insync.replicas": None, "retention.ms": "1000"})
+    assert (await admin.describe_topic("orders")).configs == {"retention.ms": "1000"}
+    with pytest.raises(AdminError, match="ELECTION_NOT_NEEDED: 2 leads already"):
+        await admin.elect_leader(TopicPartition("orders", 0), ElectionType.PREFERRED)
+    await admin.delete_topic("orders")
+    with pytest.raises(UnknownTopicError, match="orders does not exist"):
+        await admin.describe_topic("orders")
+
+
+async def test_a_change_survives_the_controller() -> None:
+    """With the controller gone, the next one is found and makes the change."""
+    cluster = Cluster(3)
+    admin, _ = admin_of(cluster)
+    await admin.create_topic("before", partition_count=1, replication_factor=3)
+    cluster.kill(cluster.controller_id)
+    await admin.create_topic("after", partition_count=1, replication_factor=1)
+    assert {topic.name for topic in (await admin.describe_cluster()).topics} == {"before", "after"}
+
+
+async def test_a_lost_answer_leaves_a_doubt() -> None:
+    """A refusal after an attempt whose answer was lost says that the change may be done."""
+    cluster = Cluster(3)
+    admin, connections = admin_of(cluster)
+    lost: list[int] = []
+
+    def lose(_: object, request: object) -> bool:
+        if isinstance(request, CreateTopicRequest) and "orders" in cluster.image.topics and not lost:
+            lost.append(1)
+            return True
+        return False
+
+    connections.lose = lose
+    with pytest.raises(AdminError, match="may have done it") as refused:
+        await admin.create_topic("orders", partition_count=1, replication_factor=3)
+    assert refused.value.error is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert refused.value.may_be_done
+    with pytest.raises(AdminError) as again:
+        await admin.create_topic("orders", partition_count=1, replication_factor=3)
+    assert not again.value.may_be_done

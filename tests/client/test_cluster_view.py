@@ -1,0 +1,167 @@
+"""What a client knows of the cluster: where it learns it, what it believes, and what it does not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replica.client.cluster_view import ClusterView, ViewConfig
+from replica.client.connections import Endpoint, bootstrap_endpoints
+from replica.client.failures import ClusterUnreachableError, UnknownTopicError
+from replica.core.messages import CurrentLeader, DescribeClusterRequest, DescribeClusterResponse, Request
+from replica.errors import ErrorCode
+from replica.ids import ReplicaId
+from replica.server.addresses import InvalidAddressError
+from replica.server.transport import NotAppliedError, TransportError
+from tests.client.views import BOOTSTRAP, ONE, ORDERS, THREE, TWO, broker, described, leads, led_by
+from tests.client.virtual import Answer, Script, ScriptedConnections, VirtualClock
+
+DEAD = NotAppliedError("refuses connections")
+CONFIG = ViewConfig(api_timeout_ms=1000, request_timeout_ms=100, retry_backoff_ms=10, retry_backoff_max_ms=40)
+
+
+def view_of(script: Script, config: ViewConfig = CONFIG) -> tuple[ClusterView, ScriptedConnections]:
+    connections = ScriptedConnections(script)
+    return ClusterView(BOOTSTRAP, config, connections=connections, clock=VirtualClock()), connections
+
+
+def by_address(**answers: Answer) -> Script:
+    """Answer by the host's name; whoever is not named is dead."""
+    return lambda endpoint, _: answers.get(endpoint.address.partition(":")[0], DEAD)
+
+
+@pytest.mark.parametrize(
+    ("given", "addresses"),
+    [
+        ("a:1", ["a:1"]),
+        ("a:1, b:2", ["a:1", "b:2"]),
+        (["a:1", "b:2,c:3", "a:1"], ["a:1", "b:2", "c:3"]),
+        (["1=a:1", "2=b:2"], ["a:1", "b:2"]),
+    ],
+)
+def test_bootstrap_addresses_are_read(given: str | list[str], addresses: list[str]) -> None:
+    """One string or several, with commas or with ids: each address is dialled once, under a number below 0."""
+    endpoints = bootstrap_endpoints(given)
+    assert [endpoint.address for endpoint in endpoints] == addresses
+    assert all(endpoint.broker_id < 0 for endpoint in endpoints)
+    assert str(endpoints[0]) == addresses[0]
+
+
+@pytest.mark.parametrize("given", ["", [], "a", "a:1,b"])
+def test_what_is_no_address_is_refused(given: str | list[str]) -> None:
+    """No address at all, or one without a port, is named."""
+    with pytest.raises(InvalidAddressError):
+        bootstrap_endpoints(given)
+
+
+async def test_the_view_is_learned_from_whom_answers() -> None:
+    """A dead bootstrap address is passed over; the brokers that are learned are dialled where they say."""
+    view, connections = view_of(by_address(b2=described({0: led_by(3, 5)})))
+    topic = await view.wait_topic("orders", view.deadline())
+    assert topic.name == "orders"
+    assert view.leader(ORDERS) == leads(3, 5)
+    assert view.endpoint_of(THREE) == Endpoint(THREE, "b3:3")
+    assert view.endpoint_of(ReplicaId(9)) is None
+    assert connections.asked(DescribeClusterRequest) == [-1, -2]
+
+
+async def test_who_answered_is_asked_again() -> None:
+    """Refreshes go to the first broker that is up, and only what was asked for is asked for."""
+    view, connections = view_of(lambda _, __: described({0: led_by(3, 5)}))
+    await view.wait_topic("orders", view.deadline())
+    for _ in range(2):
+        await view.refresh(view.deadline())
+    assert connections.asked(DescribeClusterRequest) == [-1, 1, 1]
+    asked = [request.topics for _, request in connections.calls if isinstance(request, DescribeClusterRequest)]
+    assert asked == [("orders",)] * 3
+
+
+async def test_a_broker_that_lags_behind_teaches_nothing() -> None:
+    """An answer from before what is known changes neither leaders nor addresses."""
+    answers = [described({0: led_by(3, 5)}, offset=10), described({0: led_by(2, 4)}, offset=9, brokers=())]
+    view, _ = view_of(lambda _, __: answers.pop(0))
+    await view.wait_topic("orders", view.deadline())
+    await view.refresh(view.deadline())
+    assert view.leader(ORDERS) == leads(3, 5)
+    assert view.endpoint_of(THREE) is not None
+
+
+async def test_a_topic_that_is_deleted_is_forgotten() -> None:
+    """What a newer answer leaves out does not exist any more."""
+    answers = [described({0: led_by(3, 5)}, offset=10), described(offset=11)]
+    view, _ = view_of(lambda _, __: answers.pop(0))
+    await view.wait_topic("orders", view.deadline())
+    await view.refresh(view.deadline())
+    assert view.topic("orders") is None
+    assert view.leader(ORDERS) is None
+
+
+async def test_a_broker_that_moves_is_dialled_where_it_is() -> None:
+    """A broker that comes back under another address is dialled there; ``dial`` replaces what is advertised."""
+    answers = [described(), described(brokers=(broker(1, port=99), broker(2)), offset=11)]
+    view, _ = view_of(lambda _, __: answers.pop(0), ViewConfig(dial={TWO: "proxy:5"}))
+    await view.refresh(view.deadline())
+    await view.refresh(view.deadline())
+    assert view.endpoint_of(ONE) == Endpoint(ONE, "b1:99")
+    assert view.endpoint_of(TWO) == Endpoint(TWO, "proxy:5")
+
+
+@pytest.mark.parametrize(
+    ("hint", "is_news", "leader"),
+    [
+        pytest.param(leads(2, 6), True, leads(2, 6), id="newer"),
+        pytest.param(leads(2, 5), False, leads(3, 5), id="no newer"),
+        pytest.param(leads(2, 4), False, leads(3, 5), id="older"),
+        pytest.param(leads(None, 6), False, leads(3, 5), id="nobody"),
+        pytest.param(leads(9, 6), False, leads(3, 5), id="unknown broker"),
+        pytest.param(None, False, leads(3, 5), id="none"),
+    ],
+)
+async def test_a_newer_leader_is_believed_at_once(
+    hint: CurrentLeader | None, is_news: bool, leader: CurrentLeader
+) -> None:
+    """What a refusal says of the leader counts if it is newer than what is known and names who can be dialled."""
+    view, _ = view_of(lambda _, __: described({0: led_by(3, 5)}))
+    await view.wait_topic("orders", view.deadline())
+    assert view.on_hint(ORDERS, hint) is is_news
+    await view.refresh(view.deadline())
+    assert view.leader(ORDERS) == leader
+
+
+async def test_those_who_ask_at_the_same_time_share_the_answer() -> None:
+    """Ten callers that want news at once cost one request."""
+    view, connections = view_of(lambda _, __: described())
+    await asyncio.gather(*(view.refresh(view.deadline()) for _ in range(10)))
+    assert len(connections.calls) == 1
+
+
+async def test_nobody_there_is_an_error_in_time() -> None:
+    """With everybody dead the call ends at its deadline, after pauses, and names the last reason."""
+    view, connections = view_of(by_address(b2=TransportError("DEADLINE_EXCEEDED")))
+    with pytest.raises(ClusterUnreachableError, match="within 1000 ms; last: "):
+        await view.refresh(view.deadline())
+    assert 1000 <= view.clock.now_ms() < 1100
+    assert len(connections.calls) < 100
+
+
+async def test_another_cluster_is_named() -> None:
+    """Bootstrap addresses of another cluster are an error at once."""
+    wrong = DescribeClusterResponse(error=ErrorCode.INCONSISTENT_CLUSTER_ID)
+    view, connections = view_of(lambda _, __: wrong, ViewConfig(cluster_id="mine"))
+    with pytest.raises(ClusterUnreachableError, match="b1:1 is not of cluster mine"):
+        await view.refresh(view.deadline())
+    assert len(connections.calls) == 1
+
+
+async def test_a_topic_is_waited_for() -> None:
+    """A topic that is created a little later is found; one that is not is an error at the deadline."""
+
+    def script(_: Endpoint, __: Request) -> Answer:
+        ready = view.clock.now_ms() > 200
+        return described({0: led_by(3, 5)}, offset=11) if ready else described()
+
+    view, _ = view_of(script)
+    with pytest.raises(UnknownTopicError, match="orders does not exist"):
+        await view.wait_topic("orders", view.deadline(100))
+    assert (await view.wait_topic("orders", view.deadline())).name == "orders"

@@ -1,0 +1,80 @@
+"""A broker's own rhythm: high watermarks are stored now and then, and when it leaves; whoever it is."""
+
+from __future__ import annotations
+
+from replica.core import effects as fx
+from replica.core import messages as m
+from replica.errors import ErrorCode
+from replica.ids import BrokerEpoch
+from tests.core.broker.bench import CONFIG, CONTROLLER, BrokerBench, registered, registration, topic, topic_partition
+
+A = topic_partition("topic")
+
+
+def a_leader() -> BrokerBench:
+    """A broker that leads a partition alone, and that its controller has let in."""
+    bench = BrokerBench()
+    bench.controller_id = CONTROLLER
+    bench.settle()
+    bench.answer(
+        m.BrokerRegistrationRequest, m.BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=BrokerEpoch(10))
+    )
+    bench.decide(*registered(1), *topic("topic", 7, registration(1, leader=1)))
+    bench.elapse(CONFIG.controller_retry_backoff_ms)
+    bench.answer(m.BrokerHeartbeatRequest, m.BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False))
+    return bench
+
+
+def stored(bench: BrokerBench) -> list[int]:
+    """The high watermarks of the partition that were stored since the last word."""
+    return [effect.offsets[A] for effect in bench.made(fx.StoreHighWatermarks)]
+
+
+def test_high_watermarks_are_stored_at_an_interval() -> None:
+    """What was committed is stored when the interval is over, and only if it is something new."""
+    bench = a_leader()
+    bench.elapse(CONFIG.replica_high_watermark_checkpoint_interval_ms)
+    bench.produce(A)
+    bench.flush(A)
+    assert stored(bench) == []
+    bench.elapse(CONFIG.replica_high_watermark_checkpoint_interval_ms)
+    assert stored(bench) == [1]
+    bench.elapse(CONFIG.replica_high_watermark_checkpoint_interval_ms)
+    assert stored(bench) == []
+
+
+def test_checkpoint_hw_on_shutdown() -> None:
+    """A broker that may leave has stored its high watermarks, as they are then."""
+    bench = a_leader()
+    bench.elapse(CONFIG.replica_high_watermark_checkpoint_interval_ms)
+    bench.produce(A)
+    bench.flush(A)
+    bench.broker.shut_down(bench.now_ms)
+    bench.settle()
+    assert stored(bench) == [1]
+    bench.produce(A)
+    bench.flush(A)
+    bench.answer(
+        m.BrokerHeartbeatRequest,
+        m.BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False, should_shut_down=True),
+    )
+    assert stored(bench) == [2]
+
+
+def test_broker_that_was_replaced_halts() -> None:
+    """Two processes under one id: the one that the controller no longer knows stops."""
+    bench = a_leader()
+    bench.elapse(CONFIG.broker_heartbeat_interval_ms)
+    bench.answer(m.BrokerHeartbeatRequest, m.BrokerHeartbeatResponse(error=ErrorCode.STALE_BROKER_EPOCH))
+    (halt,) = bench.made(fx.Halt)
+    assert "only one may run" in halt.reason
+
+
+def test_broker_asks_nobody_without_a_controller() -> None:
+    """Until it is known who leads the metadata log, there is nobody to register with, and nothing is due."""
+    bench = BrokerBench()
+    bench.elapse(60_000)
+    assert (bench.sent, bench.broker.deadline_ms) == ([], None)
+    bench.controller_id = CONTROLLER
+    bench.settle()
+    assert [to for to, _ in bench.out(m.BrokerRegistrationRequest)] == [CONTROLLER]

@@ -1,0 +1,88 @@
+"""Fakes of what an observer looks at: a replica with its logs and partitions, by their facts alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import structlog
+
+from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.records import PartitionRegistration
+from replica.core.metadata.replay import METADATA_LOG
+from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.server.metrics import Metrics
+from replica.server.observer import ReplicaObserver
+from tests.server.driver_fakes import LOG
+
+ONE, TWO = ReplicaId(1), ReplicaId(2)
+EPOCH, END = Epoch(3), Offset(10)
+
+
+@dataclass
+class FakeRole:
+    """A role by its name."""
+
+    name: str = "follower"
+
+
+@dataclass
+class FakeEnd:
+    """The end of a log."""
+
+    log_end_offset: Offset = END
+
+
+@dataclass
+class FakeView:
+    """One log as the observer sees it."""
+
+    role: FakeRole = field(default_factory=FakeRole)
+    epoch: Epoch = EPOCH
+    leader_id: ReplicaId | None = TWO
+    high_watermark: Offset | None = None
+    log: FakeEnd = field(default_factory=FakeEnd)
+
+
+@dataclass
+class FakePartition:
+    """One partition as the observer sees it."""
+
+    role: FakeRole = field(default_factory=FakeRole)
+    registration: PartitionRegistration | None = None
+    effective_min_isr: int = 2
+    high_watermark: Offset = END
+    log: FakeEnd = field(default_factory=FakeEnd)
+
+    @property
+    def leader_epoch(self) -> Epoch:
+        """The leader epoch of its registration."""
+        return Epoch(0) if self.registration is None else self.registration.leader_epoch
+
+    @property
+    def leader_id(self) -> ReplicaId | None:
+        """The leader of its registration."""
+        return None if self.registration is None else self.registration.leader_id
+
+
+@dataclass
+class FakeReplica:
+    """A replica as the observer sees it."""
+
+    replica_id: ReplicaId = ONE
+    logs: dict[TopicPartition, FakeView] = field(default_factory=lambda: {LOG: FakeView(), METADATA_LOG: FakeView()})
+    partitions: dict[TopicPartition, FakePartition] = field(default_factory=dict)
+    image: MetadataImage = field(default_factory=MetadataImage)
+    is_active_controller: bool = False
+
+
+def observer_of_replica(replica: FakeReplica, *, with_steps: bool = False) -> tuple[ReplicaObserver, Metrics]:
+    """An observer of this replica, and where it counts."""
+    metrics = Metrics(replica)
+    observer = ReplicaObserver(
+        view=replica,
+        end_offsets={name: log.log.log_end_offset for name, log in replica.logs.items()},
+        metrics=metrics,
+        logger=structlog.get_logger(),
+        with_steps=with_steps,
+    )
+    return observer, metrics

@@ -1,0 +1,172 @@
+"""The driver over many logs: reports that come back as events, logs that come and go, and flushes of all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.core.effects import (
+    CreateLog,
+    DeleteLog,
+    Effect,
+    LogRange,
+    ReadLog,
+    ReplyWithOffset,
+    StartLogAt,
+    StoreHighWatermarks,
+)
+from replica.core.events import Event, Flushed, LogRead, RequestReceived, Started, StorageFailed, Ticked
+from replica.core.messages import ListOffsetsResponse
+from replica.errors import ErrorCode
+from replica.ids import Offset, TopicId, TopicPartition
+from tests.server.driver_fakes import LOG, FakeLog, wait_until
+from tests.server.driver_rig import ASK, NOW_MS, Rig, flush, on, running
+
+OTHER = TopicPartition("t", 3)
+READ = ReadLog(range=LogRange(topic_partition=LOG, start_offset=Offset(0), end_offset=Offset(5), max_bytes=100))
+REPORT = LogRead(topic_partition=LOG, start_offset=Offset(0), records=b"read")
+DELETE = DeleteLog(topic_partition=OTHER)
+CREATE = CreateLog(topic_partition=OTHER, topic_id=TopicId(9))
+
+
+def step(rig: Rig, *effects: Effect) -> None:
+    """Let the core ask for these effects, and for none afterwards."""
+    rig.core.script = on(Ticked, lambda _: effects)
+    rig.driver.submit(Ticked())
+    rig.core.script = lambda _: ()
+
+
+def begin_flush(rig: Rig, log: FakeLog, *effects: Effect) -> None:
+    """Perform effects of which one flushes ``log``, which does not end before it may."""
+    log.flush_may_end.clear()
+    step(rig, *effects)
+
+
+async def test_a_report_is_the_next_event() -> None:
+    """What storage reports is stepped after the step that asked for it, with the wall clock's time at hand."""
+    async with running(on(Started, lambda _: (READ, StoreHighWatermarks(offsets={})))) as rig:
+        rig.storage.reports.append(REPORT)
+        rig.driver.submit(Ticked())
+        assert rig.core.events == [Started(), Ticked()]
+        step(rig, READ, StoreHighWatermarks(offsets={}))
+        assert rig.core.events[-2:] == rig.observer.steps[-2:] == [Ticked(), REPORT]
+        assert set(rig.storage.performed_at_ms) == {NOW_MS}
+
+
+async def test_a_reply_with_an_offset_is_searched_for_as_it_is_made() -> None:
+    """ReplyWithOffset is answered with what storage finds."""
+
+    def script(event: Event) -> tuple[Effect, ...]:
+        if not isinstance(event, RequestReceived):
+            return ()
+        return (
+            ReplyWithOffset(
+                call_id=event.call_id,
+                response=ListOffsetsResponse(error=ErrorCode.NONE),
+                topic_partition=LOG,
+                timestamp_ms=5,
+                end_offset=Offset(8),
+            ),
+        )
+
+    async with running(script) as rig:
+        assert await rig.driver.call(ASK) == ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(8))
+
+
+async def test_flushes_of_many_logs_are_all_reported() -> None:
+    """Flushes of several logs that are asked for at once run one after another, each with its own report."""
+    async with running(lambda _: ()) as rig:
+        step(rig, CREATE)
+        rig.log.end_offset, rig.storage.logs[OTHER].end_offset = Offset(4), Offset(6)
+        step(rig, flush(4), flush(6, OTHER))
+        await wait_until(lambda: len(rig.core.seen(Flushed)) == 2, "both flushes")
+        assert rig.core.seen(Flushed) == [
+            Flushed(topic_partition=LOG, end_offset=Offset(4)),
+            Flushed(topic_partition=OTHER, end_offset=Offset(6)),
+        ]
+
+
+async def test_a_log_that_is_gone_is_never_reported() -> None:
+    """A flush in flight of a log that is deleted is waited for but not reported; one wanted after it is not made."""
+    async with running(lambda _: ()) as rig:
+        step(rig, CREATE)
+        gone = rig.storage.logs[OTHER]
+        begin_flush(rig, gone, flush(1, OTHER))
+        await wait_until(gone.flush_began.is_set, "the flush")
+        step(rig, flush(2, OTHER))
+        gone.flush_may_end.set()
+        step(rig, DELETE)
+        step(rig, flush(1))
+        await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush of the other log")
+        assert rig.core.seen(Flushed) == [Flushed(topic_partition=LOG, end_offset=Offset(0))]
+        assert gone.flushes == 1
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_a_log_of_the_same_name_does_not_get_the_report_of_the_old_one(has_begun: bool) -> None:
+    """A log that is created under the name of a deleted one is reported by its own flushes only."""
+    async with running(lambda _: ()) as rig:
+        step(rig, CREATE)
+        old = rig.storage.logs[OTHER]
+        old.end_offset = Offset(50)
+        if has_begun:
+            begin_flush(rig, old, flush(50, OTHER))
+            await wait_until(old.flush_began.is_set, "the flush")
+        else:
+            begin_flush(rig, rig.log, flush(1), flush(50, OTHER))
+            await wait_until(rig.log.flush_began.is_set, "the flush of the other log")
+        step(rig, flush(60, OTHER))
+        old.flush_may_end.set()
+        step(rig, DELETE, CREATE)
+        rig.storage.logs[OTHER].end_offset = Offset(2)
+        step(rig, flush(2, OTHER))
+        rig.log.flush_may_end.set()
+        await wait_until(lambda: bool(reports_of(rig, OTHER)), "the new log's report")
+        step(rig, flush(7))
+        await wait_until(lambda: reports_of(rig, LOG)[1 - has_begun :] != [], "a flush after all others")
+        assert (old.flushes, rig.storage.logs[OTHER].flushes) == (has_begun, 1)
+        assert reports_of(rig, OTHER) == [Flushed(topic_partition=OTHER, end_offset=Offset(2))]
+
+
+def reports_of(rig: Rig, log: TopicPartition) -> list[Event]:
+    """The flushes of one log that the core has heard of."""
+    return [event for event in rig.core.seen(Flushed) if isinstance(event, Flushed) and event.topic_partition == log]
+
+
+async def test_a_flush_in_flight_says_nothing_of_a_log_that_begins_anew() -> None:
+    """A flush that began before StartLogAt does not report what was there before as part of the new log."""
+    async with running(lambda _: ()) as rig:
+        rig.log.end_offset = Offset(10)
+        begin_flush(rig, rig.log, flush(10))
+        await wait_until(rig.log.flush_began.is_set, "the flush")
+        rig.log.flush_may_end.set()
+        step(rig, StartLogAt(topic_partition=LOG, start_offset=Offset(4)))
+        await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush's report")
+        assert rig.core.seen(Flushed) == [Flushed(topic_partition=LOG, end_offset=Offset(4))]
+
+
+async def test_a_flush_in_line_begins_anew_after_a_truncation() -> None:
+    """A flush that has not begun when its log is cut is made afterwards, without waiting for those before it."""
+    async with running(lambda _: ()) as rig:
+        step(rig, CREATE)
+        other = rig.storage.logs[OTHER]
+        other.end_offset = Offset(10)
+        begin_flush(rig, rig.log, flush(1), flush(10, OTHER))
+        await wait_until(rig.log.flush_began.is_set, "the flush before it")
+        step(rig, StartLogAt(topic_partition=OTHER, start_offset=Offset(3)))
+        rig.log.flush_may_end.set()
+        await wait_until(lambda: bool(reports_of(rig, OTHER)), "the flush's report")
+        assert reports_of(rig, OTHER) == [Flushed(topic_partition=OTHER, end_offset=Offset(3))]
+        assert other.flushes == 1
+
+
+async def test_after_a_failed_flush_nothing_is_reported() -> None:
+    """When a flush fails, the core hears of that once, and nothing of the flushes that stood in line behind it."""
+    async with running(lambda _: ()) as rig:
+        step(rig, CREATE)
+        rig.log.failing = "flush"
+        begin_flush(rig, rig.log, flush(1), flush(1, OTHER))
+        await wait_until(rig.log.flush_began.is_set, "the flush")
+        rig.log.flush_may_end.set()
+        await wait_until(lambda: bool(rig.core.seen(StorageFailed)), "the failure")
+        await rig.driver.stop()
+        assert (len(rig.core.seen(StorageFailed)), rig.core.seen(Flushed)) == (1, [])

@@ -1,0 +1,92 @@
+"""What a replica is told at start: its roles decide what it is to the cluster, and what cannot work is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replica.core.config import BrokerConfig, BrokerIdentity, InvalidConfigError, QuorumConfig, ReplicaConfig
+from replica.core.metadata.replay import METADATA_LOG
+from replica.ids import BrokerEpoch, ReplicaId
+from replica.server.options import ANSWER_BYTES_MAX, RECORDS_BYTES_MAX, VOTERS_LOG, ProcessRole, ServerOptions
+
+VOTER, OTHER = ReplicaId(1), ReplicaId(2)
+BROKER, CONTROLLER = frozenset({ProcessRole.BROKER}), frozenset({ProcessRole.CONTROLLER})
+
+
+def options(
+    roles: frozenset[ProcessRole] = BROKER | CONTROLLER, advertised_address: str | None = None
+) -> ServerOptions:
+    return ServerOptions(
+        data_dir=Path("data"),
+        listen="127.0.0.1:0",
+        voters={VOTER: "a:1"},
+        roles=roles,
+        advertised_address=advertised_address,
+        rack="r",
+    )
+
+
+def core_config(given: ServerOptions, replica_id: ReplicaId) -> ReplicaConfig:
+    return given.core_config(
+        cluster_id="c",
+        replica_id=replica_id,
+        directory_id="d",
+        incarnation_id="i",
+        previous_broker_epoch=BrokerEpoch(7),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "replica_id", "address", "controls"),
+    [
+        pytest.param(options(), VOTER, "a:1", True, id="both"),
+        pytest.param(options(advertised_address="b:2"), VOTER, "b:2", True, id="a voter elsewhere"),
+        pytest.param(options(CONTROLLER), VOTER, None, True, id="controller only"),
+        pytest.param(options(BROKER, "b:2"), OTHER, "b:2", False, id="broker only"),
+    ],
+)
+def test_roles_make_a_process_a_broker_and_a_controller(
+    given: ServerOptions, replica_id: ReplicaId, address: str | None, controls: bool
+) -> None:
+    """A broker has an identity with the address where others reach it, a controller may be elected; one can be both."""
+    config = core_config(given, replica_id)
+    identity = BrokerIdentity(incarnation_id="i", address=address or "", rack="r", previous_broker_epoch=BrokerEpoch(7))
+    assert config.identity == (None if address is None else identity)
+    assert (config.controller is not None) == controls
+
+
+@pytest.mark.parametrize(
+    ("given", "replica_id", "complaint"),
+    [
+        (options(), OTHER, "is no voter"),
+        (options(BROKER), VOTER, "is a voter but has not the role of a controller"),
+        (options(BROKER), OTHER, "give --advertised-address"),
+    ],
+)
+def test_roles_that_cannot_work_are_refused(given: ServerOptions, replica_id: ReplicaId, complaint: str) -> None:
+    """Voters are controllers and nobody else is, and a broker must be found by others."""
+    with pytest.raises(InvalidConfigError, match=complaint):
+        core_config(given, replica_id)
+
+
+def test_every_replica_holds_the_metadata_log() -> None:
+    """A voter holds the voters' log as well."""
+    assert options().hosted_quorum_logs(VOTER) == (METADATA_LOG, VOTERS_LOG)
+    assert options().hosted_quorum_logs(OTHER) == (METADATA_LOG,)
+
+
+@pytest.mark.parametrize(
+    ("quorum", "broker"),
+    [
+        (QuorumConfig(fetch_max_bytes=RECORDS_BYTES_MAX + 1), BrokerConfig()),
+        (QuorumConfig(), BrokerConfig(message_max_bytes=RECORDS_BYTES_MAX + 1)),
+        (QuorumConfig(), BrokerConfig(fetch_max_bytes=ANSWER_BYTES_MAX + 1)),
+        (QuorumConfig(), BrokerConfig(replica_fetch_response_max_bytes=ANSWER_BYTES_MAX + 1)),
+    ],
+)
+def test_answers_that_no_connection_takes_are_refused(quorum: QuorumConfig, broker: BrokerConfig) -> None:
+    """What one answer may hold must fit into a message, or whoever asks for it gets nothing, for ever."""
+    with pytest.raises(InvalidConfigError, match="it must be at most"):
+        ServerOptions(data_dir=Path("data"), listen="a:1", voters={VOTER: "a:1"}, quorum=quorum, broker=broker)

@@ -1,0 +1,133 @@
+"""Topics on real replica processes, for tests: create one, write to it, read it, and see who leads what."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from replica.core import messages as m
+from replica.core.metadata.records import PartitionRegistration
+from replica.errors import ErrorCode
+from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.records import decode_records, encode_batch, parse_batches
+from replica.server.transport import GrpcTransport, TransportError
+from tests.server.local_cluster import PATIENCE_SECONDS
+
+T = TypeVar("T")
+SESSION_TIMEOUT_MS = 2000
+BROKER_TIMING = (
+    *("--broker-heartbeat-interval-ms", "200"),
+    *("--broker-session-timeout-ms", str(SESSION_TIMEOUT_MS)),
+    *("--replica-fetch-wait-max-ms", "200"),
+    *("--replica-fetch-backoff-ms", "100"),
+    *("--replica-lag-time-max-ms", "2000"),
+)
+
+
+class Topics:
+    """Asks the replicas at ``addresses`` about one topic, whoever of them answers."""
+
+    def __init__(self, addresses: Mapping[ReplicaId, str], topic: str = "t") -> None:
+        self._ids = tuple(addresses)
+        self._topic = topic
+        self._transport = GrpcTransport(addresses.__getitem__)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    async def create(self, *, partitions: int, replication_factor: int, min_isr: int) -> None:
+        """Create the topic as soon as a controller has that many brokers."""
+        request = m.CreateTopicRequest(
+            name=self._topic,
+            partition_count=partitions,
+            replication_factor=replication_factor,
+            configs={"min.insync.replicas": str(min_isr)},
+        )
+
+        async def ask() -> bool:
+            answers = [await self.ask(replica_id, request) for replica_id in self._ids]
+            done = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+            return any(isinstance(answer, m.CreateTopicResponse) and answer.error in done for answer in answers)
+
+        await eventually(ask, bool)
+
+    async def partitions(self) -> Mapping[int, PartitionRegistration]:
+        """The topic's partitions as the first replica that answers sees them; none while it knows of none."""
+        for replica_id in self._ids:
+            answer = await self.ask(replica_id, m.DescribeClusterRequest())
+            if isinstance(answer, m.DescribeClusterResponse):
+                return next((topic.partitions for topic in answer.topics if topic.name == self._topic), {})
+        return {}
+
+    async def wait_partitions(
+        self, holds: Callable[[Mapping[int, PartitionRegistration]], bool]
+    ) -> Mapping[int, PartitionRegistration]:
+        """Wait until there are partitions and they are as wanted."""
+        return await eventually(self.partitions, lambda found: bool(found) and holds(found))
+
+    async def write(self, partition: int, value: str) -> Offset:
+        """Append one value with acks=all at whoever leads, again and again until it is acknowledged."""
+
+        async def attempt() -> Offset | None:
+            found = (await self.partitions()).get(partition)
+            if found is None or found.leader_id is None:
+                return None
+            request = m.ProduceRequest(
+                topic_partition=TopicPartition(self._topic, partition),
+                acks=-1,
+                timeout_ms=2000,
+                records=encode_batch([value.encode()]).data,
+            )
+            answer = await self.ask(found.leader_id, request)
+            return answer.base_offset if isinstance(answer, m.ProduceResponse) else None
+
+        acknowledged = await eventually(attempt, lambda offset: offset is not None)
+        assert acknowledged is not None
+        return acknowledged
+
+    async def read(self, partition: int, leader_id: ReplicaId) -> dict[Offset, str]:
+        """What is committed in a partition, by offset, as its leader serves it to a consumer."""
+        values: dict[Offset, str] = {}
+        next_offset = Offset(0)
+        while True:
+            answer = await self.ask(leader_id, self._fetch(partition, next_offset))
+            assert isinstance(answer, m.FetchResponse), answer
+            (part,) = answer.partitions
+            assert part.error is ErrorCode.NONE, part
+            batches = list(parse_batches(part.records))
+            if not batches:
+                return values
+            for batch in batches:
+                values |= {record.offset: (record.value or b"").decode() for record in decode_records(batch)}
+            next_offset = batches[-1].end_offset
+
+    def _fetch(self, partition: int, offset: Offset) -> m.FetchRequest:
+        log = TopicPartition(self._topic, partition)
+        return m.FetchRequest(partitions=(m.FetchPartition(topic_partition=log, fetch_offset=offset),))
+
+    async def dump(self, replica_id: ReplicaId, partition: int) -> m.DumpLogResponse | None:
+        """A replica's copy of a partition."""
+        request = m.DumpLogRequest(
+            topic_partition=TopicPartition(self._topic, partition), offset=Offset(0), max_bytes=1 << 20
+        )
+        answer = await self.ask(replica_id, request)
+        return answer if isinstance(answer, m.DumpLogResponse) else None
+
+    async def ask(self, replica_id: ReplicaId, request: m.Request) -> m.Response | None:
+        """Ask one replica; None if it does not answer."""
+        try:
+            return await self._transport.call(replica_id, request, 3000)
+        except TransportError:
+            return None
+
+
+async def eventually(look: Callable[[], Awaitable[T]], holds: Callable[[T], bool]) -> T:
+    """Look until what is seen holds, and return it; fail with what was seen last when patience ends."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds(seen := await look()):
+        assert time.monotonic() < deadline, f"not reached within {PATIENCE_SECONDS} s; last seen: {seen}"
+        await asyncio.sleep(0.02)
+    return seen
