@@ -28,6 +28,9 @@ from replica.core.effects import (
 from replica.core.events import (
     Event,
     Flushed,
+    LogRead,
+    LogStartMoved,
+    ProducersScanned,
     RequestReceived,
     ResponseReceived,
     SendFailed,
@@ -203,6 +206,8 @@ class Driver:
                 self._flusher.before_truncate(log, start_offset)
             case DeleteLog(topic_partition=log):
                 self._flusher.forget(log)
+                # What waits to be said of it would otherwise be said of the next log of that name.
+                self._events = deque(event for event in self._events if not _is_report_of(event, log))
             case _:
                 pass
         report = self._storage.perform(effect, self._wall_clock_ms())
@@ -270,3 +275,8 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _is_report_of(event: Event, log: TopicPartition) -> bool:
+    """Tell whether an event is what storage has to say of this log."""
+    return isinstance(event, Flushed | LogRead | ProducersScanned | LogStartMoved) and event.topic_partition == log

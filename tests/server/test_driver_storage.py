@@ -11,10 +11,20 @@ from replica.core.effects import (
     LogRange,
     ReadLog,
     ReplyWithOffset,
+    ScanProducers,
     StartLogAt,
     StoreHighWatermarks,
 )
-from replica.core.events import Event, Flushed, LogRead, RequestReceived, Started, StorageFailed, Ticked
+from replica.core.events import (
+    Event,
+    Flushed,
+    LogRead,
+    ProducersScanned,
+    RequestReceived,
+    Started,
+    StorageFailed,
+    Ticked,
+)
 from replica.core.messages import ListOffsetsResponse
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicId, TopicPartition
@@ -130,6 +140,17 @@ async def test_a_log_of_the_same_name_does_not_get_the_report_of_the_old_one(has
 def reports_of(rig: Rig, log: TopicPartition) -> list[Event]:
     """The flushes of one log that the core has heard of."""
     return [event for event in rig.core.seen(Flushed) if isinstance(event, Flushed) and event.topic_partition == log]
+
+
+async def test_a_report_of_a_deleted_log_is_dropped_before_it_is_stepped() -> None:
+    """What was read of a log that is deleted in the same step is not said of the next one of that name."""
+    async with running(lambda _: ()) as rig:
+        step(rig, CREATE)
+        scanned = ProducersScanned(topic_partition=OTHER, producers=())
+        rig.storage.reports += [scanned, REPORT]
+        step(rig, ScanProducers(topic_partition=OTHER), READ, DELETE, CREATE)
+        assert scanned not in rig.core.events
+        assert rig.core.events[-1] == REPORT
 
 
 async def test_a_flush_in_flight_says_nothing_of_a_log_that_begins_anew() -> None:
