@@ -3,8 +3,14 @@
 The way of a scenario, file by file: ``files`` reads and writes the format; ``play`` performs it, one directive after
 another, by ``commands`` with ``passing_time`` and ``doing_harm``, on what ``performance`` keeps; ``stage`` is the calm
 world in which they act, ``views`` how it looks, ``messages`` what arrives in it; ``tables`` show a view as text,
-``picture`` and ``page`` as HTML. A *story* is a scenario that teaches, with prose above its steps; ``collection`` knows
-them by name.
+``picture`` and ``page`` as HTML.
+
+There are two kinds of stage. ``quorum_stage`` has one quorum log, with ``campaigns`` as its commands. ``cluster_stage``
+has brokers, a controller and one partition: ``cluster_commands`` are its commands, ``cluster_shape`` says what it is
+like, ``cluster_world`` holds back rounds of fetching, ``judging`` and ``client_memory`` see what goes wrong, and
+``cluster_views`` and ``cluster_messages`` are how it looks and what arrives.
+
+A *story* is a scenario that teaches, with prose above its steps; ``collection`` knows them by name.
 """
 
 from __future__ import annotations

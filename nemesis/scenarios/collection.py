@@ -8,8 +8,21 @@ from __future__ import annotations
 from pathlib import Path
 
 STORIES = Path(__file__).parent / "stories"
-ORDER = ("election", "divergence-by-epoch", "zombie-leader", "restarted-leader-resigns", "figure-8")
-"""In which order to read them; a story that is not here comes after these."""
+QUORUM = ("election", "divergence-by-epoch", "zombie-leader", "restarted-leader-resigns", "figure-8")
+"""About one quorum log, whose replicas elect their leader themselves, in the order in which to read them."""
+PARTITIONS = (
+    "two-round-high-watermark",
+    "data-loss",
+    "divergence",
+    "fast-failovers",
+    "isr-shrink-and-expand",
+    "last-replica-standing",
+    "unclean-election",
+    "fenced-leader",
+)
+"""About a partition that is kept by its in-sync replicas, in the order in which to read them."""
+ORDER = (*QUORUM, *PARTITIONS)
+"""A story that is not here comes after these."""
 
 
 def story_names() -> tuple[str, ...]:

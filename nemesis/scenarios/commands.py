@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from types import MappingProxyType
 
-from nemesis.scenarios import doing_harm, passing_time
+from nemesis.scenarios import campaigns, cluster_commands, doing_harm, passing_time
 from nemesis.scenarios.files import Directive
 from nemesis.scenarios.performance import (
     Handler,
@@ -22,13 +22,16 @@ from nemesis.scenarios.performance import (
     takes_only,
     wrong,
 )
-from nemesis.scenarios.stage import Stage, calm
+from nemesis.scenarios.quorum_stage import QuorumStage, calm
+from nemesis.scenarios.stage import Stage
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.node import Node
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.variants.catalogue import BUILT
 from replica.core.config import InvalidConfigError
 from replica.core.rules import Rules
+
+ACKS = {"all": -1, "1": 1, "0": 0}
 
 
 def perform(performance: Performance, directive: Directive) -> str:
@@ -60,7 +63,7 @@ def _world(performance: Performance, directive: Directive) -> str:
         raise wrong(directive, "a world without voters has nothing to show; give voters=1 or more")
     seed = number_of(directive, directive.arguments.get("seed", "1"))
     try:
-        performance.stage = Stage(
+        performance.stage = QuorumStage(
             seed=seed, climate=calm(**changes), rules=Rules if variant is None else BUILT[variant].rules
         )
     except InvalidConfigError as error:
@@ -111,12 +114,15 @@ def _simulate(_: Performance, directive: Directive) -> str:
 
 def _append(performance: Performance, directive: Directive) -> str:
     stage = stage_of(performance, directive)
-    takes_only(directive, "to")
+    takes_only(directive, "to", "acks")
     target = _target(stage, directive, "to")
+    acks = ACKS.get(directive.arguments.get("acks", "all"))
+    if acks is None:
+        raise wrong(directive, f"acks is one of {', '.join(ACKS)}")
     for value in directive.words:
         if value in stage.waiting:
             raise wrong(directive, f"an append of {value!r} waits for its answer still; append another value")
-        stage.append(value, target)
+        stage.append(value, target, acks=acks)
     return happened(performance, stage)
 
 
@@ -138,6 +144,7 @@ def _target(stage: Stage, directive: Directive, argument: str) -> Node:
 COMMANDS: Mapping[str, Handler] = MappingProxyType(
     {
         "world": _world,
+        "cluster": cluster_commands.cluster,
         "start": _start,
         "show": _show,
         "messages": _messages,
@@ -152,9 +159,17 @@ COMMANDS: Mapping[str, Handler] = MappingProxyType(
         "slow-disk": doing_harm.slow_disk,
         "pause": doing_harm.pause,
         "resume": doing_harm.resume,
-        "resign": doing_harm.resign,
-        "hurry": passing_time.hurry,
-        "elect": passing_time.elect,
+        "resign": campaigns.resign,
+        "hurry": campaigns.hurry,
+        "elect": campaigns.elect,
+        "hold": cluster_commands.hold,
+        "fetch": cluster_commands.fetch,
+        "flow": cluster_commands.flow,
+        "fence": cluster_commands.fence,
+        "stop": cluster_commands.stop,
+        "flush": cluster_commands.flush,
+        "unclean": cluster_commands.unclean,
+        "elect-leader": cluster_commands.elect_leader,
         "simulate": _simulate,
     }
 )

@@ -60,8 +60,9 @@ def heal(performance: Performance, directive: Directive) -> str:
 
 def _cuts_text(stage: Stage) -> str:
     """Which links are cut, those of both directions first."""
-    both = [f"{a} and {b}" for a, b in sorted(stage.cuts) if a < b and (b, a) in stage.cuts]
-    one = [f"{a} to {b}" for a, b in sorted(stage.cuts) if (b, a) not in stage.cuts]
+    name = stage.name_of
+    both = [f"{name(a)} and {name(b)}" for a, b in sorted(stage.cuts) if a < b and (b, a) in stage.cuts]
+    one = [f"{name(a)} to {name(b)}" for a, b in sorted(stage.cuts) if (b, a) not in stage.cuts]
     return f"cut: {'; '.join([*both, *one]) or 'nothing'}"
 
 
@@ -111,13 +112,4 @@ def resume(performance: Performance, directive: Directive) -> str:
     takes_only(directive)
     for node in running_nodes(stage, directive, directive.words):
         node.resume()
-    return happened(performance, stage)
-
-
-def resign(performance: Performance, directive: Directive) -> str:
-    """``resign 1``: let a leader hand over."""
-    stage = stage_of(performance, directive)
-    takes_only(directive)
-    for node in running_nodes(stage, directive, directive.words):
-        stage.resign(node)
     return happened(performance, stage)

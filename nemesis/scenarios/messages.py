@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nemesis.faults.links import CLIENTS
 from nemesis.simulator.node import Node, Step
-from nemesis.simulator.world import Observer
+from nemesis.simulator.world import LOG, Observer
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
@@ -22,6 +22,15 @@ class Deliveries(Observer):
 
     def __init__(self) -> None:
         self._lines: list[str] = []
+
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """The lines, still to be taken."""
+        return tuple(self._lines)
+
+    def note(self, line: str) -> None:
+        """Add a line."""
+        self._lines.append(line)
 
     def take(self) -> tuple[str, ...]:
         """Hand over the lines and begin anew."""
@@ -39,10 +48,10 @@ class Deliveries(Observer):
             case _:
                 return
         name = "client" if source == CLIENTS else str(source)
-        self._lines.append(f"{name} -> {node.replica_id}  {words}")
+        self.note(f"{name} -> {node.replica_id}  {words}")
         for effect in step.effects:
             if isinstance(effect, fx.Truncate):
-                self._lines.append(f"{node.replica_id} truncates its log to offset {effect.end_offset}")
+                self.note(f"{node.replica_id} truncates its log to offset {effect.end_offset}")
 
 
 def _sender_of(request: m.Request) -> int:
@@ -59,10 +68,11 @@ def _sender_of(request: m.Request) -> int:
 
 def _request_words(request: m.Request) -> str:
     match request:
-        case m.FetchRequest(replica_id=None, fetch_offset=offset):
-            return f"Fetch from offset {offset}"
-        case m.FetchRequest(fetch_offset=offset, last_fetched_epoch=last, current_leader_epoch=epoch):
-            return f"Fetch in epoch {epoch} from offset {offset}, my last record is of epoch {last}"
+        case m.FetchRequest(replica_id=None, partitions=(part,)):
+            return f"Fetch from offset {part.fetch_offset}"
+        case m.FetchRequest(partitions=(part,)):
+            last, epoch = part.last_fetched_epoch, part.current_leader_epoch
+            return f"Fetch in epoch {epoch} from offset {part.fetch_offset}, my last record is of epoch {last}"
         case m.OffsetForLeaderEpochRequest(leader_epoch=asked, current_leader_epoch=epoch):
             return f"OffsetForLeaderEpoch in epoch {epoch}: where does epoch {asked} end?"
         case m.VoteRequest(pre_vote=True, candidate_epoch=epoch, last_offset_epoch=last, last_offset=end):
@@ -81,22 +91,24 @@ def _request_words(request: m.Request) -> str:
 
 def _response_words(response: m.Response) -> str:
     name = type(response).__name__.removesuffix("Response")
-    if response.error is not ErrorCode.NONE:
-        return f"{name} refused: {response.error}"
-    match response:
+    answer = response.answer_for(LOG) if isinstance(response, m.FetchResponse) else response
+    if answer.error is not ErrorCode.NONE:
+        return f"{name} refused: {answer.error}"
+    match answer:
         case m.VoteResponse(vote_granted=granted):
             return "Vote: yes" if granted else "Vote: no"
-        case m.FetchResponse(diverging_epoch=EpochEndOffset(epoch, end_offset)):
+        case m.FetchedPartition(diverging_epoch=EpochEndOffset(epoch, end_offset)):
             return f"Fetch: our logs differ, my epoch {epoch} ends at {end_offset}"
-        case m.FetchResponse(records=records, high_watermark=high_watermark):
-            return f"Fetch: {_offsets(records)}, high watermark {_known(high_watermark)}"
+        case m.FetchedPartition(records=records, high_watermark=high_watermark):
+            return f"Fetch: {offsets_words(records)}, high watermark {known_words(high_watermark)}"
         case m.OffsetForLeaderEpochResponse(answer=EpochEndOffset(epoch, end_offset)):
             return f"OffsetForLeaderEpoch: my epoch {epoch} ends at {end_offset}"
         case _:
             return f"{name}: ok"
 
 
-def _offsets(records: bytes) -> str:
+def offsets_words(records: bytes) -> str:
+    """Which offsets are in there."""
     batches = parse_batches(records)
     if not batches:
         return "no records"
@@ -104,5 +116,6 @@ def _offsets(records: bytes) -> str:
     return f"record {first}" if first == last else f"records {first} to {last}"
 
 
-def _known(high_watermark: int | None) -> str:
+def known_words(high_watermark: int | None) -> str:
+    """A high watermark."""
     return "unknown" if high_watermark is None else str(high_watermark)

@@ -1,30 +1,27 @@
-"""The commands that let time pass: for so long, until something holds, or to the end of somebody's waiting.
+"""The command that lets time pass: for so long, or until something holds.
 
 Owns the words for conditions. Knows nothing of faults and clients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from nemesis.scenarios.files import Directive
 from nemesis.scenarios.performance import (
     Performance,
+    cluster_stage_of,
     happened,
     node_of,
     number_of,
-    running_nodes,
     stage_of,
     takes_only,
     wrong,
 )
-from nemesis.scenarios.stage import HURRY_MS, PATIENCE_MS, Stage
+from nemesis.scenarios.stage import Stage
 from nemesis.scenarios.tables import world_table
 from nemesis.simulator.node import Node
-
-ELECTION_TRIES = 5
-"""How often `elect` hurries a replica: one whose pre-votes were refused goes back to waiting."""
 
 
 def run(performance: Performance, directive: Directive) -> str:
@@ -39,15 +36,14 @@ def run(performance: Performance, directive: Directive) -> str:
 
 
 def _wait(stage: Stage, directive: Directive, condition: Callable[[], bool]) -> None:
-    if not stage.run(PATIENCE_MS, condition):
-        raise wrong(
-            directive, f"that did not come true within {PATIENCE_MS} ms; now there is\n{world_table(stage.look())}"
-        )
+    if not stage.run(stage.patience_ms, condition):
+        now = world_table(stage.look())
+        raise wrong(directive, f"that did not come true within {stage.patience_ms} ms; now there is\n{now}")
 
 
 def _milliseconds(directive: Directive) -> int:
     text = directive.words[0] if len(directive.words) == 1 else ""
-    for unit, factor in (("ms", 1), ("s", 1000)):
+    for unit, factor in (("ms", 1), ("s", 1000), ("m", 60_000)):
         if text.endswith(unit) and text.removesuffix(unit).isdecimal():
             return int(text.removesuffix(unit)) * factor
     raise wrong(directive, "say how long, as in 'run 20ms', 'run 2s' or 'run until leader=1'")
@@ -55,18 +51,10 @@ def _milliseconds(directive: Directive) -> int:
 
 def _condition(stage: Stage, directive: Directive) -> Callable[[], bool]:
     """What is waited for; with several, for all of them."""
-    takes_only(directive, "leader", "known", "role")
+    takes_only(directive, "leader", "known", "role", "isr", "fenced", "unfenced")
     conditions = [_condition_named(stage, directive, name) for name in directive.words[1:]]
     for name, text in directive.arguments.items():
-        if name == "leader":
-            leader = node_of(stage, directive, text)
-            conditions.append(partial(_leads, stage, leader))
-        else:
-            for part in text.split(","):
-                word, _, what = part.partition("@")
-                conditions.append(
-                    _condition_of(stage, directive, name, node_of(stage, directive, word).replica_id, what)
-                )
+        conditions += _conditions_of(stage, directive, name, text)
     if not conditions:
         raise wrong(directive, "say until when: agreed, answered, leader=1, role=1@follower,2@leader or known=1@5")
     return lambda: all(condition() for condition in conditions)
@@ -82,48 +70,29 @@ def _condition_named(stage: Stage, directive: Directive, name: str) -> Callable[
             raise wrong(directive, f"nothing waits for {name!r}; say agreed or answered")
 
 
-def _condition_of(stage: Stage, directive: Directive, name: str, replica_id: int, what: str) -> Callable[[], bool]:
+def _conditions_of(stage: Stage, directive: Directive, name: str, text: str) -> list[Callable[[], bool]]:
+    """What one argument waits for."""
+    match name:
+        case "leader":
+            return [partial(_leads, stage, node_of(stage, directive, text))]
+        case "isr":
+            members = [node_of(stage, directive, word).replica_id for word in text.split(",") if word]
+            return [partial(cluster_stage_of(stage, directive).is_isr, frozenset(members))]
+        case "fenced" | "unfenced":
+            brokers = [node_of(stage, directive, word).replica_id for word in text.split(",")]
+            is_fenced = cluster_stage_of(stage, directive).is_fenced
+            return [lambda: all(is_fenced(broker) is (name == "fenced") for broker in brokers)]
+        case _:
+            return [_condition_of(stage, directive, name, part) for part in text.split(",")]
+
+
+def _condition_of(stage: Stage, directive: Directive, name: str, text: str) -> Callable[[], bool]:
+    word, _, what = text.partition("@")
+    replica_id = node_of(stage, directive, word).replica_id
     if name == "role":
         return lambda: stage.role_of(replica_id) == what
     end_offset = number_of(directive, what)
     return lambda: stage.knows(replica_id) == end_offset
-
-
-# --- campaigns ------------------------------------------------------------------------------------------------------
-
-
-def hurry(performance: Performance, directive: Directive) -> str:
-    """One after another; there is time for questions and answers between them, none after the last."""
-    stage = stage_of(performance, directive)
-    takes_only(directive)
-    _hurry_all(stage, directive, directive.words)
-    return happened(performance, stage)
-
-
-def elect(performance: Performance, directive: Directive) -> str:
-    """``elect 1``: hurry 1, and if need be again, until it leads. ``elect 1 after 2 3``: hurry these before it."""
-    stage = stage_of(performance, directive)
-    takes_only(directive)
-    if directive.words[1:2] not in ((), ("after",)):
-        raise wrong(directive, "say who is to win: 'elect 1', or 'elect 1 after 2 3' if these must give up first")
-    elected, before = directive.words[:1], directive.words[2:]
-    node = running_nodes(stage, directive, elected)[0]
-    if before:
-        _hurry_all(stage, directive, before)
-        stage.run(HURRY_MS)
-    for _ in range(ELECTION_TRIES):
-        _hurry_all(stage, directive, elected)
-        if stage.run(HURRY_MS, lambda: stage.leader() is node):
-            return happened(performance, stage)
-    raise wrong(directive, f"{elected[0]} was not elected; see by 'hurry' and 'messages' who refuses, and why")
-
-
-def _hurry_all(stage: Stage, directive: Directive, words: Iterable[str]) -> None:
-    for position, node in enumerate(running_nodes(stage, directive, words)):
-        if position:
-            stage.run(HURRY_MS)
-        if not stage.hurry(node):
-            raise wrong(directive, f"replica {node.replica_id} leads and has no timeout; name another")
 
 
 def _leads(stage: Stage, node: Node) -> bool:

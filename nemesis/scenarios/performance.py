@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from nemesis.scenarios.cluster_stage import ClusterStage
 from nemesis.scenarios.files import Directive, ScenarioError
+from nemesis.scenarios.quorum_stage import QuorumStage
 from nemesis.scenarios.stage import Stage
 from nemesis.scenarios.tables import world_table
 from nemesis.scenarios.views import WorldView
@@ -48,11 +50,26 @@ def stage_of(performance: Performance, directive: Directive) -> Stage:
     return performance.stage
 
 
+def quorum_stage_of(performance: Performance, directive: Directive) -> QuorumStage:
+    """The stage of one quorum log, for what only such a log has."""
+    stage = stage_of(performance, directive)
+    if not isinstance(stage, QuorumStage):
+        raise wrong(directive, f"{directive.command} is for a 'world', in which replicas elect their leader themselves")
+    return stage
+
+
+def cluster_stage_of(stage: Stage, directive: Directive) -> ClusterStage:
+    """The same stage as one of a cluster, for what only clusters have."""
+    if not isinstance(stage, ClusterStage):
+        raise wrong(directive, f"{directive.text} needs a 'cluster', which has brokers and a controller")
+    return stage
+
+
 def node_of(stage: Stage, directive: Directive, word: str) -> Node:
     """The machine that a word names."""
-    node = stage.node(int(word)) if word.isdecimal() else None
+    node = stage.node_named(word)
     if node is None:
-        raise wrong(directive, f"there is no replica {word!r}; they have the numbers 1 to {len(stage.world.nodes)}")
+        raise wrong(directive, f"there is no replica {word!r}; they have the numbers 1 to {stage.last_number}")
     return node
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from nemesis.faults.links import Link
-from nemesis.scenarios.tables import epochs_text, known_text
+from nemesis.scenarios.tables import decided_text, epochs_text, known_text
 from nemesis.scenarios.views import Cell, Known, ReplicaView, WorldView
 
 WIDTH = 1080
@@ -64,18 +64,24 @@ class Spoke:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
-    """One replica on the ring."""
+    """One replica on the ring, by its number, or the controller."""
 
     x: float
     y: float
-    replica_id: int
+    label: str
     role: str
     is_paused: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Everything that is drawn, and the same in words for who cannot see it."""
+    """Everything that is drawn, and the same in words for who cannot see it.
+
+    ``decided`` is what the controller says, empty where there is none; ``is_decided_anew`` if it said otherwise before.
+    """
+
+    decided: str
+    is_decided_anew: bool
 
     height: float
     cell_px: float
@@ -91,9 +97,13 @@ def draw(view: WorldView, before: WorldView | None) -> Picture:
     end_offset = max((replica.log_end_offset for replica in view.replicas), default=0)
     cell_px = min(CELL_PX_MAX, (NOTE_X - LOG_X - 20) / max(end_offset, 1))
     height = TOP + ROW * len(view.replicas) + BOTTOM
-    places = _places([replica.replica_id for replica in view.replicas], height)
+    decided = view.decided
+    others = [] if decided is None else [decided.controller_id]
+    places = _places([*(replica.replica_id for replica in view.replicas), *others], height)
     unchanged = set() if before is None else set(before.still.replicas)
     return Picture(
+        decided="" if decided is None else decided_text(decided),
+        is_decided_anew=before is not None and before.decided != decided,
         height=height,
         cell_px=cell_px,
         offsets=tuple((LOG_X + (offset + 0.5) * cell_px, offset) for offset in range(end_offset)),
@@ -102,7 +112,10 @@ def draw(view: WorldView, before: WorldView | None) -> Picture:
             for index, (replica, still) in enumerate(zip(view.replicas, view.still.replicas, strict=True))
         ),
         spokes=_spokes(places, frozenset(view.cuts)),
-        dots=tuple(_dot(replica, *places[replica.replica_id]) for replica in view.replicas),
+        dots=(
+            *(_dot(replica, *places[replica.replica_id]) for replica in view.replicas),
+            *(_controller(*places[other]) for other in others),
+        ),
         words="; ".join(_words(replica) for replica in view.replicas),
     )
 
@@ -146,8 +159,9 @@ def _notes(view: WorldView, replica: ReplicaView) -> tuple[str, ...]:
         for known in leader.known
         if known.replica_id == replica.replica_id and leader.epoch == view.epoch
     ]
+    isr = f", ISR {replica.isr}" if replica.isr else ""
     return (
-        f"LEO {replica.log_end_offset}, HW {high_watermark}",
+        f"LEO {replica.log_end_offset}, HW {high_watermark}{isr}",
         f"epochs: {epochs_text(replica.epochs)}",
         *known,
     )
@@ -167,7 +181,11 @@ def _words(replica: ReplicaView) -> str:
 
 
 def _dot(replica: ReplicaView, x: float, y: float) -> Dot:
-    return Dot(x=x, y=y, replica_id=replica.replica_id, role=replica.role, is_paused=replica.is_paused)
+    return Dot(x=x, y=y, label=str(replica.replica_id), role=replica.role, is_paused=replica.is_paused)
+
+
+def _controller(x: float, y: float) -> Dot:
+    return Dot(x=x, y=y, label="C", role="controller", is_paused=False)
 
 
 def _places(replica_ids: list[int], height: float) -> dict[int, tuple[float, float]]:

@@ -1,8 +1,8 @@
 """What a cluster looks like at one moment, as values that tables and pictures are made of.
 
-Owns these values and how they are taken from a world: each replica's own state, never what another thinks of it, except
-where a leader's knowledge of the others is shown as such. Looks only; changes nothing. What a machine without a process
-holds is known from its last step, for a disk can only be read by starting on it.
+Owns these values and how they are taken from a world of one quorum log: each replica's own state, never what another
+thinks of it, except where a leader's knowledge of the others is shown as such. Looks only; changes nothing. What a
+machine without a process holds is known from its last step, for a disk can only be read by starting on it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,26 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What the controller has committed about a partition.
+
+    ``fenced`` and ``leaving`` are those of its replicas whose brokers were given up, or are in controlled shutdown.
+    """
+
+    leader_id: int | None
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    is_recovering: bool
+    fenced: tuple[int, ...]
+    leaving: tuple[int, ...]
+    controller_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaView:
-    """One replica. ``known`` is what it knows of the others while it leads.
+    """One replica. ``known`` is what it knows of the others while it leads, ``isr`` whom it counts as in sync then.
 
     ``epoch``, ``voted_id`` and the log are on disk and outlive a process; ``high_watermark`` and the role are not.
     """
@@ -60,6 +78,7 @@ class ReplicaView:
     high_watermark: int | None = None
     epochs: tuple[EpochEntry, ...] = ()
     known: tuple[Known, ...] = ()
+    isr: str = ""
 
     @property
     def log_end_offset(self) -> int:
@@ -78,11 +97,15 @@ class ReplicaView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldView:
-    """The whole cluster at one moment, and the links on which nothing gets through."""
+    """The whole cluster at one moment, and the links on which nothing gets through.
+
+    ``decided`` is absent where replicas elect their leader themselves.
+    """
 
     at_ms: int
     replicas: tuple[ReplicaView, ...]
     cuts: tuple[Link, ...] = ()
+    decided: Decided | None = None
 
     @property
     def epoch(self) -> int:
@@ -99,7 +122,7 @@ class WorldView:
             )
             for replica in self.replicas
         )
-        return WorldView(at_ms=0, replicas=tuple(replicas))
+        return WorldView(at_ms=0, replicas=tuple(replicas), decided=self.decided)
 
 
 def look(world: World, cuts: frozenset[Link], last: Mapping[int, ReplicaView]) -> WorldView:
@@ -146,6 +169,7 @@ def gone(view: ReplicaView, *, flushed_only: bool) -> ReplicaView:
         cells=tuple(cell for cell in view.cells if cell.offset < end_offset),
         epochs=tuple(entry for entry in view.epochs if entry.start_offset < end_offset),
         known=(),
+        isr="",
     )
 
 

@@ -10,7 +10,7 @@ from nemesis.scenarios.play import play
 
 WORLD = "world voters=3\n----\n\nstart\n----\n\n"
 WRONG = [
-    ("dance", "no command 'dance'; use one of append, cut"),
+    ("dance", "no command 'dance'; use one of append, cluster, cut"),
     ("world voters=x", "'x' is no number"),
     ("world color=1", "world does not know color="),
     ("world variant=nonsense", "no variant 'nonsense'"),
@@ -36,6 +36,28 @@ WRONG = [
     ("elect", "name the replicas"),
     ("slow-disk 1 factor=much", "'much' is no number"),
     ("show\nmore", "show takes no further lines"),
+    ("append a to=1 acks=2", "acks is one of all, 1, 0"),
+    ("run until isr=1", "needs a 'cluster', which has brokers and a controller"),
+    ("fetch 2", "needs a 'cluster', which has brokers and a controller"),
+    ("cluster brokers=x", "'x' is no number"),
+    ("cluster brokers=2 replicas=1,3", "replicas are some of the brokers, 1 to 2, each once"),
+    ("cluster brokers=2 replicas=1,1", "replicas are some of the brokers, 1 to 2, each once"),
+    ("cluster brokers=2 min-isr=3", "min-isr is at least 1 and at most the number of replicas, 2"),
+    ("cluster elr=maybe", "elr is one of on, off, not 'maybe'"),
+    ("cluster fetch-version=16", "fetch-version is one of 17, 18, not '16'"),
+    ("cluster variant=nonsense", "no variant 'nonsense'"),
+    ("cluster lag-ms=100", "replica_fetch_wait_max_ms (500) must be at most replica_lag_time_max_ms (100)"),
+    ("cluster voters=3", "cluster does not know voters="),
+]
+WRONG_IN_A_CLUSTER = [
+    ("fetch", "name the replicas, as in 'fetch 1'"),
+    ("fetch 2", "replica 2 fetches all the time; 'hold 2' first"),
+    ("kill 3", "there is no replica '3'; they have the numbers 1 to 2"),
+    ("unclean", "say 'unclean on' or 'unclean off'"),
+    ("elect-leader", "say 'elect-leader preferred' or 'elect-leader unclean'"),
+    ("fence 1", "broker 1 sends heartbeats and is not fenced"),
+    ("elect 1", "elect is for a 'world', in which replicas elect their leader themselves"),
+    ("run until fenced=1", "did not come true within 120000 ms"),
 ]
 
 
@@ -46,6 +68,29 @@ def test_what_is_written_wrongly_is_refused(text: str, message: str) -> None:
         play(parse_scenario(f"{WORLD}{text}\n----\n"))
 
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG_IN_A_CLUSTER, ids=[text for text, _ in WRONG_IN_A_CLUSTER])
+def test_what_is_written_wrongly_of_a_cluster_is_refused(text: str, message: str) -> None:
+    """The same of commands that need a cluster, or that a cluster does not have."""
+    with pytest.raises(ScenarioError, match=r"^line 4: ") as caught:
+        play(parse_scenario(f"cluster brokers=2\n----\n\n{text}\n----\n"))
+
+    assert message in str(caught.value)
+
+
+def test_a_round_that_waits_is_not_let_through_twice() -> None:
+    """A follower whose request waits at its leader has no other; time must pass first."""
+    text = "cluster brokers=2\n----\n\nhold\n----\n\nfetch 2\n----\n\nfetch 2\n----\n"
+
+    with pytest.raises(ScenarioError, match="a request of replica 2 is under way; let time pass"):
+        play(parse_scenario(text))
+
+
+def test_a_leader_has_nobody_to_ask() -> None:
+    """Only followers fetch."""
+    with pytest.raises(ScenarioError, match="replica 1 has nobody to ask"):
+        play(parse_scenario("cluster brokers=2\n----\n\nhold\n----\n\nfetch 1\n----\n"))
 
 
 def test_a_scenario_begins_with_a_world() -> None:

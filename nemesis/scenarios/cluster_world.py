@@ -1,0 +1,141 @@
+"""A simulated cluster for stories: brokers, and a controller on a machine of its own.
+
+Owns what is special about it. The controller is the one voter of the metadata log, so that no fault of a broker
+disturbs it. And what a follower asks of its leader can be held back on its way, so that a story can let one round of
+fetching pass and no more; a request that is held has not been sent as far as time-outs are concerned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+
+from nemesis.simulator.climate import Climate
+from nemesis.simulator.disk import NodeDisk
+from nemesis.simulator.node import Node, Step
+from nemesis.simulator.world import World
+from replica.core import effects as fx
+from replica.core import events as ev
+from replica.core import messages as m
+from replica.core.metadata.replay import METADATA_LOG
+from replica.core.replica import Replica
+from replica.core.rules import Rules
+from replica.ids import CorrelationId, ReplicaId
+from replica.storage import LogTable
+
+_Question = m.FetchRequest | m.OffsetForLeaderEpochRequest | m.ListOffsetsRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A follower's request that waits to be let through, of one incarnation of its broker."""
+
+    incarnation: int
+    effect: fx.Send
+
+
+class CalmDisk(NodeDisk):
+    """A disk from which a power loss takes all that was not flushed, and never a part of it."""
+
+    def lose_power(self) -> None:
+        """See ``NodeDisk``."""
+        self.files.crash()
+
+
+class ClusterWorld(World):
+    """``climate.voters - 1`` brokers with ids from 1, and the controller, which has the last id.
+
+    ``tells_high_watermark`` is false where followers leave their high watermark out of their fetches.
+    """
+
+    def __init__(
+        self, *, seed: int | str, climate: Climate, rules: Callable[[], Rules], tells_high_watermark: bool = True
+    ) -> None:
+        super().__init__(seed=seed, climate=climate, rules=rules)
+        self.controller_id = ReplicaId(climate.voters)
+        self.holding: set[ReplicaId] = set()
+        """The followers whose requests are held back."""
+        self._tells_high_watermark = tells_high_watermark
+        self._new_rules = rules
+        self._held: dict[ReplicaId, list[Held]] = {}
+        self._out: dict[ReplicaId, set[tuple[int, CorrelationId]]] = {}
+
+    def _new_node(self, replica_id: ReplicaId) -> Node:
+        node = super()._new_node(replica_id)
+        node.disk = CalmDisk(replica_id, self.logs, Random(replica_id))
+        return node
+
+    def new_core(self, node: Node, opened: LogTable) -> Replica:
+        """See ``World``: of all machines only the last has a vote, and it alone is no broker."""
+        config = super().new_core(node, opened).config
+        is_controller = node.replica_id == self.controller_id
+        return Replica(
+            config=replace(
+                config,
+                voters=(self.controller_id,),
+                identity=None if is_controller else config.identity,
+                controller=config.controller if is_controller else None,
+            ),
+            logs=opened.recovered,
+            random=Random(f"{node.replica_id} {node.incarnation}"),
+            rules=self._new_rules(),
+        )
+
+    # --- holding back -----------------------------------------------------------------------------------------------
+
+    def send(self, node: Node, effect: fx.Send) -> None:
+        """See ``World``."""
+        if not _is_of_a_follower(effect.request):
+            super().send(node, effect)
+        elif node.replica_id in self.holding:
+            self._held.setdefault(node.replica_id, []).append(Held(incarnation=node.incarnation, effect=effect))
+        else:
+            self._pass_on(node, effect)
+
+    def held(self, node: Node) -> tuple[Held, ...]:
+        """The requests of this follower that are held back, oldest first."""
+        return tuple(held for held in self._held.get(node.replica_id, ()) if held.incarnation == node.incarnation)
+
+    def is_asking(self, node: Node) -> bool:
+        """Whether a request of this follower is under way, or waits at its leader."""
+        return any(incarnation == node.incarnation for incarnation, _ in self._out.get(node.replica_id, ()))
+
+    def let_through(self, node: Node) -> None:
+        """Send what is held back of this follower."""
+        held = self.held(node)
+        self._held.pop(node.replica_id, None)
+        for one in held:
+            self._pass_on(node, one.effect)
+
+    def drop(self, node: Node, dropped: Callable[[fx.Send], bool]) -> None:
+        """Lose those of its requests that are held back and answer the description; it learns so at once."""
+        held = self.held(node)
+        self._held[node.replica_id] = [one for one in held if not dropped(one.effect)]
+        for one in held:
+            if dropped(one.effect):
+                failed = ev.SendFailed(correlation_id=one.effect.correlation_id, replica_id=one.effect.replica_id)
+                node.submit(failed)
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """See ``World``; an answer that has come, or has not come in time, is owed no more."""
+        match step.event:
+            case ev.ResponseReceived(correlation_id=correlation_id) | ev.SendFailed(correlation_id=correlation_id):
+                self._out.get(node.replica_id, set()).discard((node.incarnation, correlation_id))
+            case _:
+                pass
+        super().on_step(node, step)
+
+    def _pass_on(self, node: Node, effect: fx.Send) -> None:
+        self._out.setdefault(node.replica_id, set()).add((node.incarnation, effect.correlation_id))
+        request = effect.request
+        if isinstance(request, m.FetchRequest) and not self._tells_high_watermark:
+            parts = tuple(replace(part, high_watermark=None) for part in request.partitions)
+            effect = replace(effect, request=replace(request, partitions=parts))
+        super().send(node, effect)
+
+
+def _is_of_a_follower(request: m.PeerRequest) -> bool:
+    if isinstance(request, m.FetchRequest):
+        return all(part.topic_partition != METADATA_LOG for part in request.partitions)
+    return isinstance(request, _Question) and request.topic_partition != METADATA_LOG
