@@ -7,7 +7,7 @@ Words are Kafka's: *end* offsets are exclusive, ``last_*`` are inclusive.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple, NewType
 
 Epoch = NewType("Epoch", int)
 """A leader epoch: 0 or more. It grows with every election and never falls."""
@@ -37,9 +37,8 @@ CorrelationId = NewType("CorrelationId", int)
 """One RPC that the core has sent and whose answer it waits for."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """The name of one log: a topic and a partition number."""
+class TopicPartition(NamedTuple):
+    """The name of one log: a topic and a partition number. A tuple, because it is the key of every table."""
 
     topic: str
     partition: int

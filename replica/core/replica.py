@@ -120,8 +120,11 @@ class Replica:
     @property
     def deadline_ms(self) -> int | None:
         """When ``step(Ticked())`` is wanted at the latest; absent while only an event can change anything."""
-        parts = (*self._logs.values(), self.controller, self.broker)
-        deadlines = [part.deadline_ms for part in parts if part is not None]
+        deadlines = [log.deadline_ms for log in self._logs.values()]
+        if self.controller is not None:
+            deadlines.append(self.controller.deadline_ms)
+        if self.broker is not None:
+            deadlines.append(self.broker.deadline_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def step(self, event: Event, now_ms: int) -> tuple[Effect, ...]:
