@@ -118,6 +118,7 @@ class Consumer:
             records = self._take()
             if records:
                 self._fetcher.start()  # The next are on their way while these are dealt with.
+                await asyncio.sleep(0)
                 return records
             for reading in self._readings.values():
                 self._check(reading)

@@ -50,6 +50,7 @@ class Producer:
         self._accumulator = RecordAccumulator(self._config.accumulator())
         self._partitioner = Partitioner(random or Random(), sticky_bytes=self._config.batch_size)
         self._sender = Sender(self._accumulator, self._view, self._config)
+        self._bytes_since_pause = 0
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -81,6 +82,7 @@ class Producer:
         headers = tuple(headers)
         image = self._view.topic(topic) or await self._wait_topic(topic, deadline)
         size = record_bytes_bound(key, value, headers)
+        await self._let_others_run(size)
         name = TopicPartition(topic, self._partition_of(image, partition, key, size))
         at_ms = self._view.clock.since_1970_ms() if timestamp_ms is None else timestamp_ms
         ticket = await self._append(name, value, key, headers, at_ms, deadline)
@@ -98,6 +100,13 @@ class Producer:
         self._is_closed = True
         await self._sender.stop(timeout_ms)
         await self._view.close()
+
+    async def _let_others_run(self, size_bytes: int) -> None:
+        """Pause for a moment once per batch: whoever sends in a loop would keep the sender from its work."""
+        self._bytes_since_pause += size_bytes
+        if self._bytes_since_pause >= self._config.batch_size:
+            self._bytes_since_pause = 0
+            await asyncio.sleep(0)
 
     async def _wait_topic(self, topic: str, deadline: Deadline) -> TopicImage:
         try:

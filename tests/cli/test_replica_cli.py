@@ -7,24 +7,22 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import grpc
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from replica.cli import main
 from replica.cli_start import server_options_from, start_command
-from replica.core.config import QuorumConfig
-from replica.core.messages import ProduceResponse
-from replica.errors import ErrorCode
-from replica.ids import ReplicaId
-from replica.records import encode_batch
-from replica.server.codec import PRODUCE
-from replica.server.options import ServerOptions
+from replica.core.config import BrokerConfig, ControllerConfig, LogFlush, QuorumConfig
+from replica.core.metadata.encoding import metadata_batch
+from replica.core.metadata.records import TopicRecord
+from replica.ids import Epoch, Offset, ReplicaId, TopicId
+from replica.records import Compression, Record, encode_batch, leader_change_batch
+from replica.server.options import ProcessRole, ServerOptions
 
 HEAVY = ("grpc", "google.protobuf", "structlog", "prometheus_client", "pyarrow", "numpy", "asyncio")
 
@@ -83,11 +81,33 @@ def test_format_makes_a_directory_once(tmp_path: Path) -> None:
     assert (tmp_path / "d" / "meta.properties").read_bytes() == meta
 
 
-def test_every_parameter_of_the_quorum_is_an_option() -> None:
-    """Each field of QuorumConfig can be set by an option of its name, and has the same default."""
+@pytest.mark.parametrize("part", [QuorumConfig, BrokerConfig, ControllerConfig])
+def test_every_parameter_of_the_core_is_an_option(part: type[Any]) -> None:
+    """Each field of the core's configurations can be set by an option of its name, whose help shows its default."""
     params = {param.name: param for param in start_command().params}
-    for field in fields(QuorumConfig):
-        assert params[field.name].default == field.default
+    for field in fields(part):
+        param = params[field.name]
+        assert isinstance(param, click.Option)
+        shown = f"--{field.name.replace('_', '-')}" if field.default is True else str(field.default)
+        assert field.default is False or shown in str(param.show_default)
+
+
+def test_a_parameter_that_several_parts_know_is_set_for_all() -> None:
+    """One option of a shared name reaches each part; where it is not given, each has its own default."""
+    options = server_options_from(start_values("--message-max-bytes", "5000", "--log-flush", "os"))
+    assert (options.quorum.message_max_bytes, options.broker.message_max_bytes) == (5000, 5000)
+    assert options.broker == BrokerConfig(message_max_bytes=5000, log_flush=LogFlush.OS)
+    assert options.controller == ControllerConfig()
+
+
+def test_roles_and_addresses_of_a_broker_are_read() -> None:
+    """Roles are a list with commas."""
+    given = start_values(
+        "--roles", "broker", "--advertised-address", "b:2", "--rack", "r", "--min-insync-replicas", "2"
+    )
+    options = server_options_from(given)
+    assert options.roles == {ProcessRole.BROKER}
+    assert (options.advertised_address, options.rack, options.controller.min_insync_replicas) == ("b:2", "r", 2)
 
 
 def test_defaults_are_those_of_the_server() -> None:
@@ -117,6 +137,8 @@ def test_options_become_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--message-max-bytes", str(9 << 20)], "message_max_bytes is 9437184; it must be at most 8388608"),
         (["--election-timeout-ms", "0"], "must be above 0"),
         (["--client-calls-max", "0"], "client_calls_max is 0"),
+        (["--roles", "king"], "'king' is no role; give broker, controller"),
+        (["--replica-lag-time-max-ms", "100"], "must be at most replica_lag_time_max_ms"),
     ],
 )
 def test_bad_options_are_named(arguments: list[str], complaint: str) -> None:
@@ -140,6 +162,37 @@ def test_a_segment_is_printed_batch_by_batch(tmp_path: Path) -> None:
     assert second.startswith("offsets: 2..2 epoch: 3 records: 1 control ")
 
 
+def test_a_dump_tells_what_producers_put_into_the_header(tmp_path: Path) -> None:
+    """dump-log prints producer, epoch, sequence numbers and codec of a batch, and its records if asked to."""
+    file = tmp_path / "0.log"
+    record = Record(offset=Offset(0), timestamp_ms=7, key=b"k", value=b"v", headers=(("h", b"x"),))
+    batch = encode_batch(
+        [record], leader_epoch=3, producer_id=9, producer_epoch=1, base_sequence=5, compression=Compression.ZSTD
+    )
+    file.write_bytes(batch.data)
+    (line,) = replica("dump-log", file).output.splitlines()
+    assert " producer: 9 producer-epoch: 1 sequences: 5..5 compression: zstd " in line
+    assert replica("dump-log", "--records", file).output.splitlines() == [
+        line,
+        "  0: timestamp: 7 key: k value: v h: x",
+    ]
+
+
+def test_a_dump_of_the_metadata_log_is_text(tmp_path: Path) -> None:
+    """dump-log prints the records of the metadata log and who was elected, without being asked to."""
+    file = tmp_path / "__cluster_metadata-0" / "0.log"
+    file.parent.mkdir()
+    voters = [ReplicaId(1), ReplicaId(2)]
+    elected = leader_change_batch(
+        leader_id=ReplicaId(1), voters=voters, granting_voters=voters[:1], base_offset=Offset(0), leader_epoch=Epoch(2)
+    )
+    created = metadata_batch([TopicRecord(name="orders", topic_id=TopicId(1))], Offset(1), Epoch(2))
+    file.write_bytes(elected.data + created.data)
+    lines = replica("dump-log", file).output.splitlines()
+    assert lines[1] == "  leader: 1 voters: 1,2 granted by: 1"
+    assert lines[3] == '  1: value: {"type":"TOPIC","version":0,"name":"orders","topic_id":1}'
+
+
 def test_damage_is_printed_and_fails(tmp_path: Path) -> None:
     """dump-log names a batch whose CRC is wrong and goes on, names trailing garbage, and exits with 1."""
     good = encode_batch([b"a"], base_offset=0, leader_epoch=3).data
@@ -152,34 +205,6 @@ def test_damage_is_printed_and_fails(tmp_path: Path) -> None:
     assert "crc: WRONG error: " in lines[0]
     assert lines[1].endswith("crc: ok")
     assert "error: " in lines[2]
-
-
-def test_a_write_to_nobody_is_definitely_not_written(free_address: str) -> None:
-    """produce exits with 1 and says so when no replica could be reached at all."""
-    result = replica("produce", "--bootstrap", f"1={free_address}", "--timeout-ms", 200, "a")
-    assert result.exit_code == 1
-    assert result.output.startswith("definitely not written: 'a'")
-
-
-def time_out(request: bytes, context: object) -> bytes:
-    """Answer a Produce as a leader that waited for its followers in vain."""
-    return PRODUCE.encode_response(ProduceResponse(error=ErrorCode.REQUEST_TIMED_OUT))
-
-
-def test_a_write_that_may_have_happened_is_unknown() -> None:
-    """produce exits with 3 and says so when the leader took the write and could not say what became of it."""
-    with ThreadPoolExecutor(1) as threads:
-        server = grpc.server(threads)
-        handlers: dict[str, Any] = {PRODUCE.rpc: grpc.unary_unary_rpc_method_handler(time_out)}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PRODUCE.service, handlers),))
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        try:
-            result = replica("produce", "--bootstrap", f"1=127.0.0.1:{port}", "a")
-        finally:
-            server.stop(None).wait()
-    assert result.exit_code == 3
-    assert result.output.startswith("unknown whether written: 'a'")
 
 
 def test_status_without_an_answer_fails(free_address: str) -> None:

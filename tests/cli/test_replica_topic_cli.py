@@ -1,0 +1,158 @@
+"""The commands that ask brokers, against a running cluster: topics, records, offsets, leaders."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from replica.cli import main
+from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command
+from tests.server.topics import BROKER_TIMING
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three brokers that run, for all tests of this file."""
+    cluster = LocalCluster(tmp_path_factory.mktemp("three"), size=3)
+    cluster.format()
+    cluster.start(options=BROKER_TIMING)
+    try:
+        wait_active(cluster)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def replica(cluster: LocalCluster, *arguments: object, stdin: str | None = None) -> Result:
+    bootstrap = ",".join(cluster.addresses.values())
+    return CliRunner().invoke(main, [*map(str, arguments)], input=stdin, env={"REPLICA_BOOTSTRAP": bootstrap})
+
+
+def wait_active(cluster: LocalCluster) -> None:
+    """Wait until all brokers are active."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        described = replica(cluster, "cluster", "describe", "--output", "json")
+        if described.exit_code == 0:
+            (found,) = json.loads(described.output)
+            if [row["state"] for row in found["brokers"]] == ["active"] * len(cluster.ids):
+                return
+    raise AssertionError("the brokers do not come up")
+
+
+def succeed(cluster: LocalCluster, *arguments: object, stdin: str | None = None) -> str:
+    result = replica(cluster, *arguments, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def described(cluster: LocalCluster, name: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Describe a topic until the broker that answers has heard of the change that was made."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        result = replica(cluster, "topic", "describe", name, "--output", "json")
+        if result.exit_code == 0:
+            (found,) = json.loads(result.output)
+            if holds(found):
+                assert isinstance(found, dict)
+                return found
+    raise AssertionError(f"nobody hears of {name}")
+
+
+def test_a_topic_is_created_shown_changed_and_deleted(cluster: LocalCluster) -> None:
+    """The life of a topic by commands; what they print can be read by people and by programs."""
+    created = succeed(
+        cluster, "topic", "create", "life", "--assignment", "2,1", "--assignment", "3,1",
+        "--config", "min.insync.replicas=2",
+    )  # fmt: skip
+    assert created.startswith("created life with id ")
+    described(cluster, "life", lambda topic: len(topic["partitions"]) == 2)
+    (row,) = [row for row in json.loads(succeed(cluster, "topic", "list", "--output", "json")) if row["name"] == "life"]
+    assert (row["partitions"], row["replicas"], row["configs"]) == (2, 2, {"min.insync.replicas": "2"})
+    assert "life" in succeed(cluster, "topic", "list")
+    succeed(cluster, "topic", "alter", "life", "--unset", "min.insync.replicas", "--config", "retention.ms=1000")
+    changed = described(cluster, "life", lambda topic: bool(topic["configs"] == {"retention.ms": "1000"}))
+    assert [row["leader_id"] for row in changed["partitions"]] == [2, 3]
+    assert "retention.ms=1000" in succeed(cluster, "topic", "describe", "life")
+    assert succeed(cluster, "topic", "delete", "life") == "deleted life\n"
+    gone = replica(cluster, "topic", "delete", "life")
+    assert gone.exit_code == 1
+    assert gone.output == (
+        "Error: UNKNOWN_TOPIC_OR_PARTITION: life does not exist; `replica topic list` shows what exists\n"
+    )
+
+
+def test_lines_become_records_and_records_lines(cluster: LocalCluster) -> None:
+    """What is produced is consumed, in order, with keys; from the start, an offset or a time; as text or JSON."""
+    succeed(cluster, "topic", "create", "lines", "--partitions", 1, "--replication-factor", 3)
+    written = succeed(cluster, "produce", "lines", "--key-separator", ":", "--compression", "lz4", stdin="k:a\nl:b\n:c")
+    assert written.splitlines() == ["0\t0", "0\t1", "0\t2"]
+    ends = ("--timeout-ms", 2000, "--max-messages")
+    assert succeed(cluster, "consume", "lines", *ends, 3).splitlines() == ["0\t0\tk\ta", "0\t1\tl\tb", "0\t2\t\tc"]
+    assert succeed(cluster, "consume", "lines", "--from", 1, "--output", "value", *ends, 2) == "b\nc\n"
+    assert succeed(cluster, "consume", "lines", "--from", "2020-01-31T12:00:00Z", *ends, 1) == "0\t0\tk\ta\n"
+    assert succeed(cluster, "consume", "lines", "--from", "end", "--timeout-ms", 300) == ""
+    record = json.loads(succeed(cluster, "consume", "lines", "--partition", 0, "--output", "json", *ends, 1))
+    assert (record["topic"], record["partition"], record["offset"], record["key"]) == ("lines", 0, 0, "k")
+    (row,) = json.loads(succeed(cluster, "offsets", "lines", "--output", "json"))
+    assert (row["log_start_offset"], row["high_watermark"], row["error"]) == (0, 3, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("topic", "create", "faults"), "TOPIC_ALREADY_EXISTS: faults exists; choose another name"),
+        (("topic", "create", "f", "--replication-factor", 9), "INVALID_REPLICATION_FACTOR: replication factor 9"),
+        (("topic", "alter", "faults", "--config", "nonsense=1"), "INVALID_CONFIG: nonsense is not a setting"),
+        (("topic", "describe", "nothing"), "nothing does not exist; `replica topic list` shows what exists"),
+        (("offsets", "nothing", "--timeout-ms", 300), "nothing does not exist"),
+        (("consume", "faults", "--partition", 7), "faults-7 does not exist"),
+        (("consume", "faults", "--from", 5, "--timeout-ms", 5000), "offset 5 is outside faults-0, which starts at 0"),
+        (("produce", "faults", "--key-separator", ":"), "line 1 has no ':'"),
+        (("partition", "elect-leader", "faults", 0), "ELECTION_NOT_NEEDED: 1 leads already"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    cluster: LocalCluster, arguments: tuple[object, ...], complaint: str
+) -> None:
+    """Each refusal exits with 1, has Kafka's name and says what is wrong or what to do."""
+    replica(cluster, "topic", "create", "faults", "--assignment", "1,2,3")
+    described(cluster, "faults", lambda _: True)
+    result = replica(cluster, *arguments, stdin="a\n")
+    assert result.exit_code == 1
+    assert result.output.startswith(f"Error: {complaint}")
+    assert len(result.output.splitlines()) == 1
+
+
+def test_the_cluster_is_described(cluster: LocalCluster) -> None:
+    """cluster describe names the controller and every broker with its address."""
+    table = succeed(cluster, "cluster", "describe")
+    (found,) = json.loads(succeed(cluster, "cluster", "describe", "--output", "json"))
+    assert found["cluster_id"] == "test"
+    assert found["controller_id"] in cluster.ids
+    assert {row["broker_id"]: row["address"] for row in found["brokers"]} == dict(cluster.addresses)
+    assert all(address in table for address in cluster.addresses.values())
+
+
+def test_lines_of_a_pipe_are_sent_as_they_come(cluster: LocalCluster) -> None:
+    """produce acknowledges a line while the next one has not come yet, and ends with its input."""
+    succeed(cluster, "topic", "create", "pipe", "--partitions", 1, "--replication-factor", 1)
+    bootstrap = next(iter(cluster.addresses.values()))
+    arguments = command("produce", "pipe", "--bootstrap", bootstrap)
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as producing:
+        assert producing.stdin is not None
+        assert producing.stdout is not None
+        for number in range(3):
+            producing.stdin.write(f"{number}\n")
+            producing.stdin.flush()
+            assert producing.stdout.readline() == f"0\t{number}\n"
+        producing.stdin.close()
+        assert producing.wait(PATIENCE_SECONDS) == 0

@@ -1,0 +1,129 @@
+"""What a producer sends to whom, and what it never sends, over scripted brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.client.cluster_view import ViewConfig
+from replica.client.connections import Endpoint
+from replica.client.failures import NotWrittenError
+from replica.client.producer import Producer
+from replica.client.producer_config import ProducerConfig
+from replica.core.messages import (
+    DescribeClusterRequest,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+    Request,
+    Response,
+)
+from replica.errors import ErrorCode
+from replica.ids import Epoch, Offset
+from tests.client.views import BOOTSTRAP, described, leads, led_by
+from tests.client.virtual import Answer, Script, ScriptedConnections, VirtualClock
+
+CONFIG = ProducerConfig(
+    enable_idempotence=False,
+    linger_ms=0,
+    request_timeout_ms=900,
+    delivery_timeout_ms=1000,
+    retry_backoff_ms=10,
+    max_block_ms=500,
+)
+WRITTEN = ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(4), leader_epoch=Epoch(5))
+
+
+def wrong_broker(leader_id: int | None = None, epoch: int = 6) -> ProduceResponse:
+    hint = None if leader_id is None else leads(leader_id, epoch)
+    return ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, not_appended=True, current_leader=hint)
+
+
+class SlowToDescribe(ScriptedConnections):
+    """Brokers that describe the cluster at once the first time, and after ``delay_ms`` from then on."""
+
+    def __init__(self, script: Script, clock: VirtualClock, delay_ms: int) -> None:
+        super().__init__(script)
+        self._clock = clock
+        self._delay_ms = delay_ms
+
+    async def call(self, endpoint: Endpoint, request: Request, timeout_ms: int) -> Response:
+        """Answer in time, or late."""
+        if isinstance(request, DescribeClusterRequest) and self.asked(DescribeClusterRequest):
+            await self._clock.sleep(self._delay_ms)
+        return await super().call(endpoint, request, timeout_ms)
+
+
+def producer_of(
+    *answers: Answer, config: ProducerConfig = CONFIG, delay_ms: int = 0
+) -> tuple[Producer, ScriptedConnections, VirtualClock]:
+    """A producer whose batches get these answers in turn; broker 1 leads by the metadata."""
+    waiting = list(answers)
+
+    def script(_: Endpoint, request: Request) -> Answer:
+        match request:
+            case DescribeClusterRequest():
+                return described({0: led_by(1, 5)}, controller=leads(2, 3))
+            case InitProducerIdRequest():
+                return InitProducerIdResponse(error=ErrorCode.NONE, producer_id=7, producer_epoch=0)
+            case _:
+                return waiting.pop(0)
+
+    clock = VirtualClock()
+    connections = SlowToDescribe(script, clock, delay_ms)
+    view_config = ViewConfig(retry_backoff_ms=10, cluster_id="c")
+    producer = Producer(BOOTSTRAP, config, view_config=view_config, connections=connections, clock=clock)
+    return producer, connections, clock
+
+
+async def test_a_hint_is_followed_without_asking_again() -> None:
+    """A refusal that names a newer leader leads there; nobody has to describe the cluster again."""
+    producer, connections, _ = producer_of(wrong_broker(3), WRITTEN)
+    async with producer:
+        written = await (await producer.send("orders", b"a"))
+    assert (written.offset, written.leader_epoch) == (4, 5)
+    assert connections.asked(ProduceRequest) == [1, 3]
+    assert len(connections.asked(DescribeClusterRequest)) == 1
+
+
+async def test_without_a_hint_the_view_is_made_new() -> None:
+    """A refusal that names nobody has the cluster described before the next attempt."""
+    producer, connections, _ = producer_of(wrong_broker(), WRITTEN)
+    async with producer:
+        await (await producer.send("orders", b"a"))
+    assert len(connections.asked(DescribeClusterRequest)) == 2
+
+
+async def test_what_was_given_up_is_never_sent() -> None:
+    """A batch whose time is up while the leader is being looked up is not written, and not sent when that is known."""
+    producer, connections, clock = producer_of(wrong_broker(), WRITTEN, delay_ms=3000)
+    async with producer:
+        future = await producer.send("orders", b"a")
+        with pytest.raises(NotWrittenError, match="NOT_LEADER_OR_FOLLOWER"):
+            await future
+        await clock.sleep(5000)
+        assert len(connections.asked(DescribeClusterRequest)) == 2
+        assert len(connections.asked(ProduceRequest)) == 1
+
+
+async def test_an_idempotent_producer_asks_for_its_id_first() -> None:
+    """The controller gives the id that every batch bears; one is enough for all partitions."""
+    config = ProducerConfig(linger_ms=0, retry_backoff_ms=10)
+    producer, connections, _ = producer_of(WRITTEN, WRITTEN, config=config)
+    async with producer:
+        for _ in range(2):
+            await (await producer.send("orders", b"a"))
+    assert connections.asked(InitProducerIdRequest) == [2]
+    produced = [request for _, request in connections.calls if isinstance(request, ProduceRequest)]
+    assert {request.cluster_id for request in produced} == {"c"}
+    assert connections.is_closed
+
+
+async def test_sending_in_a_loop_does_not_starve_the_sender() -> None:
+    """Full batches are on their way while more records are handed over without a pause."""
+    config = ProducerConfig(enable_idempotence=False, batch_size=200, linger_ms=0)
+    producer, connections, _ = producer_of(*[WRITTEN] * 50, config=config)
+    async with producer:
+        for _ in range(50):
+            await producer.send("orders", bytes(100))
+        assert len(connections.asked(ProduceRequest)) > 10
