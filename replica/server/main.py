@@ -35,7 +35,7 @@ from replica.server.driver import Driver, monotonic_ms
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
-from replica.server.options import ServerOptions
+from replica.server.options import ProcessRole, ServerOptions
 from replica.server.service import ReplicaService, ServiceLimits
 from replica.server.transport import GrpcTransport
 from replica.server.view import CoreView
@@ -98,6 +98,16 @@ def _open_storage(options: ServerOptions) -> LogTable:
     return LogTable.open(directory, options.hosted_quorum_logs(directory.replica_id), config=config)
 
 
+def _check_roles(options: ServerOptions, storage: LogTable) -> None:
+    """Refuse to leave partitions lying about that nobody would keep."""
+    held = sorted(name for name, recovered in storage.recovered.items() if recovered.topic_id is not None)
+    if held and ProcessRole.BROKER not in options.roles:
+        raise StartRefusedError(
+            f"{storage.directory.path} holds {len(held)} partitions ({held[0]} is one), which only a broker can keep: "
+            "add broker to --roles, or choose another data directory"
+        )
+
+
 class ReplicaProcess:
     """The parts of one running replica, wired together."""
 
@@ -105,6 +115,7 @@ class ReplicaProcess:
         self._options = options
         self._storage = storage
         directory = storage.directory
+        _check_roles(options, storage)
         self._replica_id = directory.replica_id
         self._logger: FilteringBoundLogger = logger_of(self._replica_id)
         self._core = Replica(

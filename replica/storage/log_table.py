@@ -166,7 +166,6 @@ class LogTable:
         for store in tuple(self._stores.values()):
             store.checkpoint_recovery_point()
             store.checkpoint_log_start()
-            store.checkpoint_log_start()
 
     def close_clean(self, broker_epoch: BrokerEpoch | None = None) -> None:
         """Flush everything, leave the marker of a clean stop, and unlock the directory."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from replica.ids import ReplicaId
+from replica.ids import BrokerEpoch, ReplicaId, TopicId, TopicPartition
+from replica.storage import open_directory
 from tests.server.local_cluster import LocalCluster, run_replica
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
@@ -84,3 +85,18 @@ def test_a_name_of_which_one_address_is_taken_is_refused(stopped: LocalCluster) 
     with taken_port(stopped) as sentence:
         ended = run_replica(*stopped.start_arguments(ONE), "--listen", f"localhost:{port}", check=False)
     assert (ended.returncode, sentence in ended.stderr) == (1, True)
+
+
+def test_partitions_without_a_broker_are_refused(stopped: LocalCluster) -> None:
+    """A process that would leave its partitions to nobody says so, and keeps the marker of the last clean stop."""
+    folder = stopped.data_dir(ONE)
+    directory = open_directory(folder)
+    directory.create_log(TopicPartition("orders", 3), TopicId(7))
+    directory.close(clean=True, broker_epoch=BrokerEpoch(5))
+    marker = (folder / ".kafka_cleanshutdown").read_bytes()
+
+    ended = run_replica(*stopped.start_arguments(ONE), "--roles", "controller", check=False)
+
+    assert (ended.returncode, "Traceback" in ended.stderr) == (1, False)
+    assert "holds 1 partitions (orders-3 is one), which only a broker can keep" in ended.stderr
+    assert (folder / ".kafka_cleanshutdown").read_bytes() == marker
