@@ -26,7 +26,7 @@ Scenario = Callable[[Rules], None]
 BUILT_CONVICTED: Mapping[str, Scenario] = {
     "offset-without-epoch": partition.logs_part_where_their_epochs_do,
     "exact-truncation-without-fencing": partition.who_lacks_earlier_epochs_does_not_join,
-    "unfenced-fetch": partition.an_answer_of_an_earlier_epoch_brings_nothing,
+    "unfenced-fetch": partition.a_fetch_of_an_earlier_epoch_acknowledges_nothing,
     "unfenced-truncation": partition.nothing_is_cut_by_the_word_of_an_earlier_leader,
     "expand-below-epoch-start": partition.who_lacks_earlier_epochs_does_not_join,
     "epoch-assigned-at-first-append": partition.an_epoch_is_known_before_anything_is_written_in_it,
@@ -60,6 +60,7 @@ OTHERS_CONVICTED: Mapping[str, tuple[object, Scenario]] = {
     "last_caught_up_ms": (None, partition.one_fetch_behind_is_caught_up),
     "leader_acknowledges": (7, partition.what_is_not_flushed_is_not_committed),
     "knows_high_watermark": (True, partition.clients_wait_until_a_new_leader_knows_the_end),
+    "answer_is_current": (True, partition.an_answer_of_an_earlier_epoch_brings_nothing),
     "sequence_error": (None, partition.a_sequence_with_a_gap_is_refused),
     "broker_id_is_taken": (False, controller.a_broker_that_is_heard_keeps_its_id),
     "may_unfence": (True, controller.a_broker_that_has_not_caught_up_stays_fenced),

@@ -229,6 +229,11 @@ class Broker:
             if partition is None:
                 self._deadlines.set(topic_partition, None)
             leader_id = None if partition is None or partition.is_leader else partition.leader_id
+            former_id = self._fetchers.leader_of(topic_partition)
+            if former_id is not None:
+                # 1. A fetch from this leader waits for a flush of this partition. 2. The partition leaves it. 3. The
+                # flush ends, and wakes the new leader only. So the former one is looked at now, and waits for others.
+                self._leaders.add(former_id)
             self._fetchers.follow(topic_partition, leader_id)
             self._touched.add(topic_partition)
 

@@ -162,6 +162,19 @@ def test_new_leader_is_asked(moves: Callable[[BrokerBench], None], asked_at_3: l
     assert (bench.asked(2), bench.asked(3)) == (["topic-1"], asked_at_3)
 
 
+@pytest.mark.parametrize("moves", [_to_3, _to_nobody, _to_itself])
+def test_leader_that_a_flushing_partition_leaves_is_asked_on(moves: Callable[[BrokerBench], None]) -> None:
+    """A fetch that waits for a flush goes out when the partition leaves: its flush will wake another leader only."""
+    bench = a_follower()
+    bench.answer(m.FetchRequest, fetched(A, B, records=RECORD))
+    bench.flush(B)
+    assert [to for to, _ in bench.out(m.FetchRequest)] == [3]
+
+    moves(bench)
+
+    assert bench.asked(2) == ["topic-1"]
+
+
 def test_fetchers_are_not_restarted_if_leader_epoch_is_not_bumped() -> None:
     """A change of the ISR alone disturbs no fetch: the answer that is on its way is taken."""
     bench = a_follower()

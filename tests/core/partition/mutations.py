@@ -97,6 +97,12 @@ def a_write_with_too_few_replicas_is_refused(rules: Rules) -> None:
     assert (answer.error, answer.not_appended, bench.end) == (ErrorCode.NOT_ENOUGH_REPLICAS, True, 0)
 
 
+def a_fetch_of_an_earlier_epoch_acknowledges_nothing(rules: Rules) -> None:
+    bench = leading(rules)
+    bench.fetch(2, bench.ask(6, epoch=3))
+    assert bench.high_watermark == 0
+
+
 def a_former_incarnation_is_turned_away(rules: Rules) -> None:
     bench = leading(rules)
     assert bench.fetch(2, bench.ask(6), broker_epoch=19).answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER

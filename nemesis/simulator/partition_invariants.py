@@ -1,0 +1,386 @@
+"""What must hold of the partitions of a simulated cluster, checked after every step.
+
+Owns the promises of replication by in-sync replicas; each has a name, which convicts. What the controller has decided
+is taken from the committed metadata log, not from any replica's belief. Committed is whatever a leader's high watermark
+has passed: from then on it must be in the log of every replica that the controller may elect, for ever.
+
+Source: hachikuji/kafka-specification (StrongIsr), Vanlightly/kafka-tlaplus (LeaderCandidateCompleteness,
+ReplicationQuorumSuperset, LeaderCompleteness, MetadataLogMatching); KIP-966.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from nemesis.simulator.chains import ROOT, Chain
+from nemesis.simulator.node import Node, Step
+from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.simulator.world import Observer
+from replica.core import effects as fx
+from replica.core import messages as m
+from replica.core.metadata.encoding import records_of
+from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.records import LeaderRecoveryState, PartitionRecord, PartitionRegistration
+from replica.core.metadata.replay import METADATA_LOG
+from replica.core.partition import Partition
+from replica.core.partition.roles import Leader, Role
+from replica.errors import ErrorCode
+from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
+from replica.records import RecordBatch, scan_batches
+
+Sequence = tuple[int, int, int]
+"""A batch of an idempotent producer: producer id, producer epoch, first sequence number."""
+
+_Storing = fx.Append | fx.Truncate | fx.StartLogAt | fx.CreateLog | fx.DeleteLog
+
+
+@dataclass(slots=True)
+class History:
+    """One partition of one topic: every replica's log, and what of it is committed."""
+
+    name: TopicPartition
+    topic_id: TopicId
+    registration: PartitionRegistration
+    """What the controller has committed last."""
+    chains: dict[ReplicaId, Chain] = field(default_factory=dict)
+    committed: Chain = field(default_factory=Chain)
+    links: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    link_of: dict[tuple[Offset, Epoch], int] = field(default_factory=dict)
+    leaders: dict[Epoch, ReplicaId] = field(default_factory=dict)
+    sequences: dict[int, Sequence] = field(default_factory=dict)
+    """The links that are batches of idempotent producers."""
+    written: dict[Sequence, int] = field(default_factory=dict)
+    """By which link each of them is committed."""
+    inherited: dict[Epoch, Offset] = field(default_factory=dict)
+    """The high watermark that a leader brought with it into its epoch, after an unclean election."""
+    was_unclean: bool = False
+    """Whether a leader was ever elected that need not have all that was committed."""
+
+    def chain(self, replica_id: ReplicaId) -> Chain:
+        """The log of one replica."""
+        return self.chains.setdefault(replica_id, Chain())
+
+    def is_committed(self, batch: RecordBatch) -> bool:
+        """Whether just these bytes stand in the committed log."""
+        committed = self.committed
+        index = bisect_left(committed.ends, batch.end_offset)
+        before = committed.links[index - 1] if index else ROOT
+        return index < len(committed.links) and self.links.get((before, batch.data)) == committed.links[index]
+
+
+class PartitionInvariants(Observer):
+    """The promises of all partitions of a world. It is told of committed metadata before it is told of the step.
+
+    ``is_durable`` says that what is acknowledged is on the platter first.
+    """
+
+    def __init__(self, nodes: Mapping[ReplicaId, Node], *, is_durable: bool) -> None:
+        self._nodes = nodes
+        self._is_durable = is_durable
+        self.image = MetadataImage()
+        """What the controller has committed."""
+        self._images: dict[Offset, MetadataImage] = {Offset(0): self.image}
+        self._histories: dict[tuple[TopicId, int], History] = {}
+        self._hosted: dict[ReplicaId, dict[TopicPartition, History]] = {replica_id: {} for replica_id in nodes}
+        self._seen: dict[tuple[ReplicaId, TopicPartition], tuple[Role, Offset]] = {}
+
+    # --- what the controller decides --------------------------------------------------------------------------------
+
+    def on_metadata(self, batch: RecordBatch) -> None:
+        """A batch of the metadata log is committed now: one decision, of which only the whole is judged."""
+        changed: dict[TopicPartition, None] = {}
+        for record in () if batch.is_control else records_of(batch):
+            before, self.image = self.image, self.image.apply(record)
+            if isinstance(record, PartitionRecord):
+                name = TopicPartition(self.image.topic_names[record.topic_id], record.partition)
+                self._on_registration(name, before.partition(name), record.registration)
+                changed[name] = None
+        self._images[batch.end_offset] = self.image
+        for name in changed:
+            registration = self.image.partition(name)
+            for replica_id in () if registration is None else (*registration.isr, *registration.elr):
+                self._check_candidate(self._history(name), replica_id)
+
+    def _on_registration(
+        self, name: TopicPartition, was: PartitionRegistration | None, now: PartitionRegistration
+    ) -> None:
+        key = (self.image.topics[name.topic].topic_id, name.partition)
+        history = self._histories.get(key)
+        if history is None:
+            history = self._histories[key] = History(name=name, topic_id=key[0], registration=now)
+        elif was is not None:
+            _check_epochs(name, was, now)
+        history.registration = now
+        is_recovering = now.leader_recovery_state is LeaderRecoveryState.RECOVERING
+        is_elected = now.leader_id is not None and (was is None or was.leader_epoch != now.leader_epoch)
+        if is_recovering and is_elected and self._may_lose(name):
+            self._forgive(history, now.leader_id)
+
+    def _history(self, name: TopicPartition) -> History:
+        """The history of a partition that there is now."""
+        return self._histories[self.image.topics[name.topic].topic_id, name.partition]
+
+    def _may_lose(self, name: TopicPartition) -> bool:
+        """Whether a leader that was a last resort need not have everything.
+
+        Where it is only the one that led last (KIP-966), it has, unless its disk could forget.
+        """
+        unclean = self.image.topics[name.topic].configs.get("unclean.leader.election.enable")
+        return unclean == "true" or not self._is_durable
+
+    def _forgive(self, history: History, leader_id: ReplicaId | None) -> None:
+        """An unclean election gives up what the new leader lacks, or has not flushed: for that it was allowed."""
+        assert leader_id is not None, history.name
+        history.was_unclean = True
+        flushed = self._nodes[leader_id].flushed_end.get(history.name, Offset(0))
+        history.committed.truncate_to(min(flushed, history.committed.common_end(history.chain(leader_id))))
+        kept = set(history.committed.links)
+        history.written = {sequence: link for sequence, link in history.written.items() if link in kept}
+
+    def _check_candidate(self, history: History, replica_id: ReplicaId) -> None:
+        """LeaderCandidateCompleteness: whoever may be elected holds all that is committed, on the platter."""
+        registration, end = history.registration, history.committed.end
+        if replica_id not in registration.isr and replica_id not in registration.elr:
+            return
+        if not self._is_durable and not self._is_registered(replica_id):
+            return  # It may have lost what was not flushed, and leads nothing before it is let in anew.
+        chain = history.chain(replica_id)
+        if chain.start <= end and chain.link_at(end) != history.committed.last_link:
+            _convict(
+                "leader-candidate-completeness",
+                f"replica {replica_id} may be elected for {history.name} and has not all that is committed up to "
+                f"{end}: its log ends at {chain.end}",
+            )
+        flushed = self._nodes[replica_id].flushed_end.get(history.name, Offset(0))
+        if self._is_durable and flushed < end:
+            _convict(
+                "committed-is-durable",
+                f"replica {replica_id} may be elected for {history.name} and has flushed up to {flushed} of {end}",
+            )
+
+    def _is_registered(self, replica_id: ReplicaId) -> bool:
+        """Whether the controller knows of the process that runs on this machine, or ran there last."""
+        broker = self.image.brokers.get(replica_id)
+        return broker is not None and broker.incarnation_id == f"{replica_id}.{self._nodes[replica_id].incarnation}"
+
+    # --- what a replica stores --------------------------------------------------------------------------------------
+
+    def on_boot(self, node: Node, torn_bytes: int) -> None:
+        """Compare what was recovered with what was flushed."""
+        del torn_bytes
+        hosted = self._hosted[node.replica_id]
+        for name in [name for name in hosted if name not in node.stores]:
+            hosted.pop(name).chains.pop(node.replica_id, None)
+        for name, history in hosted.items():
+            store, chain = node.stores[name], history.chain(node.replica_id)
+            end_offset = store.log_end_offset
+            if end_offset < node.flushed_end.get(name, 0) and not node.disk.is_damaged:
+                _convict("flushed-data-lost", f"replica {node.replica_id} recovered {name} to {end_offset} only")
+            if chain.link_at(end_offset) is None:
+                _convict("phantom-log", f"replica {node.replica_id} recovered {name} to {end_offset}: nothing ended so")
+            chain.truncate_to(end_offset)
+            if self._is_durable:
+                self._check_candidate(history, node.replica_id)
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """Take what was stored, then look at what has changed, then at what was told."""
+        for effect in step.effects:
+            if isinstance(effect, _Storing) and not self._is_quorum_log(effect.topic_partition):
+                self._on_stored(node.replica_id, effect)
+        if isinstance(step.interrupted, fx.Append) and not self._is_quorum_log(step.interrupted.topic_partition):
+            self._on_stored(node.replica_id, step.interrupted)  # Perhaps; what is there is seen at the next start.
+        if node.core is None or node.core.broker is None:
+            return
+        for name, partition in node.core.broker.partitions.items():
+            now = (partition.role, partition.high_watermark)
+            if self._seen.get((node.replica_id, name)) != now:
+                self._seen[node.replica_id, name] = now
+                self._look(node.replica_id, partition, is_whole=step.is_whole)
+        if step.is_whole and self._images.get(node.core.metadata.applied_offset) != node.core.metadata.image:
+            _convict("metadata-log-matching", f"replica {node.replica_id} has another image than was committed")
+        for effect in step.effects:
+            if isinstance(effect, fx.Reply | fx.ReplyWithRecords):
+                self._on_told(node, effect, step)
+
+    def _is_quorum_log(self, name: TopicPartition) -> bool:
+        return name == METADATA_LOG
+
+    def _on_stored(self, replica_id: ReplicaId, effect: _Storing) -> None:
+        hosted = self._hosted[replica_id]
+        match effect:
+            case fx.CreateLog(topic_partition=name, topic_id=topic_id):
+                hosted[name] = self._histories[topic_id, name.partition]
+                hosted[name].chains[replica_id] = Chain()
+            case fx.DeleteLog(topic_partition=name):
+                hosted.pop(name).chains.pop(replica_id, None)
+            case fx.StartLogAt(topic_partition=name, start_offset=start):
+                history = hosted[name]
+                history.chains[replica_id] = Chain(start=start, base=history.committed.link_at(start) or ROOT)
+                self._check_candidate(history, replica_id)
+            case fx.Truncate(topic_partition=name, end_offset=end_offset):
+                self._truncate(hosted[name], replica_id, end_offset)
+            case fx.Append(topic_partition=name, batches=batches):
+                for batch in batches:
+                    self._append(hosted[name], replica_id, batch)
+
+    def _append(self, history: History, replica_id: ReplicaId, batch: RecordBatch) -> None:
+        """LogMatching: records of one offset and epoch are the same everywhere, and so is everything before them."""
+        chain = history.chain(replica_id)
+        link = history.links.setdefault((chain.last_link, batch.data), len(history.links) + 1)
+        known = history.link_of.setdefault((batch.base_offset, batch.leader_epoch), link)
+        if known != link:
+            _convict(
+                "log-matching",
+                f"replica {replica_id} has other records at offset {batch.base_offset} of {history.name} in epoch "
+                f"{batch.leader_epoch}, or others before them, than another replica had",
+            )
+        if batch.producer_id >= 0:
+            history.sequences[link] = (batch.producer_id, batch.producer_epoch, batch.base_sequence)
+        chain.add(batch, link)
+
+    def _truncate(self, history: History, replica_id: ReplicaId, end_offset: Offset) -> None:
+        """Nobody drops what is committed, in sync or not: two logs part only above it."""
+        chain = history.chain(replica_id)
+        if not history.was_unclean and end_offset < chain.common_end(history.committed):
+            _convict(
+                "committed-truncated",
+                f"replica {replica_id} truncates {history.name} to {end_offset}, and had the committed records up to "
+                f"{chain.common_end(history.committed)}",
+            )
+        chain.truncate_to(end_offset)
+
+    # --- what a replica believes ------------------------------------------------------------------------------------
+
+    def _look(self, replica_id: ReplicaId, partition: Partition, *, is_whole: bool) -> None:
+        """Look at the role and the high watermark.
+
+        After a step that was cut short, a leader's high watermark still counts, for it rests on earlier steps; all else
+        was never true outside the memory that is being lost.
+        """
+        history = self._hosted[replica_id].get(partition.topic_partition)
+        if history is None or history.topic_id != partition.topic_id:
+            return
+        if isinstance(partition.role, Leader):
+            if is_whole:
+                self._check_leadership(history, replica_id, partition)
+            if not history.was_unclean or _is_news(history, partition):
+                self._on_high_watermark(history, replica_id, partition.high_watermark)
+        elif is_whole and not history.was_unclean:
+            self._check_prefix(history, replica_id, min(partition.high_watermark, history.committed.end))
+
+    def _check_leadership(self, history: History, replica_id: ReplicaId, partition: Partition) -> None:
+        """SingleLeader, and ReplicationQuorumSuperset: a leader counts everybody whom the controller may elect."""
+        epoch = partition.leader_epoch
+        if history.leaders.setdefault(epoch, replica_id) != replica_id:
+            _convict(
+                "single-leader",
+                f"epoch {epoch} of {history.name} is led by replicas {history.leaders[epoch]} and {replica_id}",
+            )
+        registration = history.registration
+        if registration.leader_epoch == epoch and not partition.maximal_isr.issuperset(registration.isr):
+            _convict(
+                "replication-quorum-superset",
+                f"replica {replica_id} leads {history.name} and counts {sorted(partition.maximal_isr)}, the controller "
+                f"has {sorted(registration.isr)} in sync",
+            )
+
+    def _check_prefix(self, history: History, replica_id: ReplicaId, end_offset: Offset) -> None:
+        """ConsistentCommittedData: what is committed is the same for all and for ever."""
+        chain = history.chain(replica_id)
+        if chain.start <= end_offset and chain.common_end(history.committed) < end_offset:
+            _convict(
+                "consistent-committed-data",
+                f"replica {replica_id} has other records of {history.name} below its high watermark {end_offset} than "
+                "were committed there",
+            )
+
+    def _on_high_watermark(self, history: History, replica_id: ReplicaId, high_watermark: Offset) -> None:
+        chain, committed = history.chain(replica_id), history.committed
+        self._check_prefix(history, replica_id, min(high_watermark, committed.end))
+        if high_watermark <= committed.end:
+            return
+        start, end = bisect_right(chain.ends, committed.end), bisect_right(chain.ends, high_watermark)
+        committed.ends += chain.ends[start:end]
+        committed.epochs += chain.epochs[start:end]
+        committed.links += chain.links[start:end]
+        for link in chain.links[start:end]:
+            self._check_sequence(history, link)
+        for candidate in (*history.registration.isr, *history.registration.elr):
+            self._check_candidate(history, candidate)
+
+    def _check_sequence(self, history: History, link: int) -> None:
+        """A batch of an idempotent producer is committed once, however often it was sent."""
+        sequence = history.sequences.get(link)
+        if sequence is not None and history.written.setdefault(sequence, link) != link:
+            _convict(
+                "duplicate-sequence",
+                f"{history.name} holds sequence {sequence[2]} of producer {sequence[0]}, epoch {sequence[1]}, twice",
+            )
+
+    # --- what a replica tells ---------------------------------------------------------------------------------------
+
+    def _on_told(self, node: Node, effect: fx.Reply | fx.ReplyWithRecords, step: Step) -> None:
+        request = node.requests[effect.call_id]
+        match request, effect.response:
+            case m.ProduceRequest(acks=-1), m.ProduceResponse(error=ErrorCode.NONE, base_offset=int(base_offset)):
+                self._on_acknowledged(node, request, effect.response, Offset(base_offset))
+            case m.FetchRequest(replica_id=None), _:
+                for name, records in step.answers.get(effect.call_id, {}).items():
+                    self._on_read(node, name, records)
+            case _:
+                pass
+
+    def _on_acknowledged(
+        self, node: Node, request: m.ProduceRequest, response: m.ProduceResponse, base_offset: Offset
+    ) -> None:
+        """What is acknowledged to all is committed, just as it was sent."""
+        history = self._hosted[node.replica_id].get(request.topic_partition)
+        if history is None or history.was_unclean:
+            return
+        (batch,) = scan_batches(request.records, verify=False)
+        assert response.leader_epoch is not None, response
+        stamped = batch.stamped(base_offset=base_offset, leader_epoch=response.leader_epoch)
+        if not history.is_committed(stamped):
+            _convict(
+                "acknowledged-is-committed",
+                f"replica {node.replica_id} acknowledged offset {base_offset} of {history.name}",
+            )
+
+    def _on_read(self, node: Node, name: TopicPartition, records: bytes) -> None:
+        """A consumer is shown committed records only, and as they were written."""
+        history = self._hosted[node.replica_id].get(name)
+        if history is None or history.was_unclean:
+            return
+        for batch in scan_batches(records, verify=False):
+            if not history.is_committed(batch):
+                _convict(
+                    "uncommitted-read",
+                    f"replica {node.replica_id} showed a consumer offset {batch.base_offset} of {name} in epoch "
+                    f"{batch.leader_epoch}; committed is other, or less ({history.committed.end})",
+                )
+
+
+def _is_news(history: History, partition: Partition) -> bool:
+    """Whether a leader has committed something by itself, once an unclean election has given records up.
+
+    What it knew to be committed when it began may be what was given up. And a former leader that is alone in sync can
+    go on until it hears of its successor: what it commits is given up beforehand.
+    """
+    epoch = partition.leader_epoch
+    inherited = history.inherited.setdefault(epoch, partition.high_watermark)
+    return epoch >= history.registration.leader_epoch and partition.high_watermark > inherited
+
+
+def _check_epochs(name: TopicPartition, was: PartitionRegistration, now: PartitionRegistration) -> None:
+    """Both epochs only grow, and another leader has another epoch."""
+    if now.partition_epoch <= was.partition_epoch or now.leader_epoch < was.leader_epoch:
+        _convict("partition-epochs", f"{name} went from {was} to {now}")
+    if now.leader_id != was.leader_id and now.leader_epoch == was.leader_epoch:
+        _convict("partition-epochs", f"{name} changed its leader within epoch {now.leader_epoch}")
+
+
+def _convict(name: str, detail: str) -> NoReturn:
+    raise BrokenInvariantError(name, detail)
