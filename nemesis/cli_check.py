@@ -56,7 +56,7 @@ def list_variants() -> None:
         click.echo(f"{mutant.id} {mutant.name} ({mutant.origin})\n  {mutant.summary}\n  breaks {mutant.breaks}")
         match mutant:
             case Variant():
-                click.echo(f"  overrides the rule {mutant.overrides}")
+                click.echo(f"  overrides {', '.join(mutant.overrides)}")
                 if isinstance(mutant, DirectedVariant):
                     click.echo(f"  schedule {mutant.schedule.name}, convicted of {mutant.convicted_of}")
             case Pending():

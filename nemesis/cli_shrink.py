@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nemesis.cli_sim import world_of
 from nemesis.variants.catalogue import BUILT
 
 if TYPE_CHECKING:
@@ -22,13 +23,20 @@ TIME_LIMIT_S = 60.0
 
 @click.command()
 @click.option("--seed", type=click.IntRange(min=0), required=True, help="A seed that nemesis sim found to fail.")
+@click.option("--world", type=click.Choice(["quorum", "cluster"]), help="What was simulated. [default: quorum]")
 @click.option("--variant", type=click.Choice(sorted(BUILT)), metavar="NAME", help="The wrong protocol it was found in.")
 @click.option("--time-limit", type=click.FloatRange(1, 86_400), default=TIME_LIMIT_S, show_default=True)
 @click.option("--attempts", type=click.IntRange(1), default=ATTEMPTS, show_default=True, help="Runs at most.")
 @click.option("--any-violation", is_flag=True, help="Follow any failure, not only the one that the seed shows.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="The file. [default: in store/]")
 def shrink(
-    seed: int, variant: str | None, time_limit: float, attempts: int, any_violation: bool, output: Path | None
+    seed: int,
+    world: str | None,
+    variant: str | None,
+    time_limit: float,
+    attempts: int,
+    any_violation: bool,
+    output: Path | None,
 ) -> None:
     """Reduce what fails at a seed to a minimal case, and write it as a scenario file.
 
@@ -40,13 +48,13 @@ def shrink(
     from nemesis.simulator.shrink import DoesNotFailError, ShrinkOptions
     from nemesis.simulator.shrink import shrink as search
 
-    options = SimOptions(seed=seed, variant=variant, time_limit_s=time_limit)
+    options = SimOptions(seed=seed, world=world_of(world, variant), variant=variant, time_limit_s=time_limit)
     how = ShrinkOptions(attempts=attempts, same_violation=not any_violation)
     try:
         shrunk = search(options, how, _tell_smaller)
     except DoesNotFailError as error:
         raise click.BadParameter(
-            f"{error}: give one that nemesis sim found to fail, with its --variant and --time-limit",
+            f"{error}: give one that nemesis sim found to fail, with its --world, --variant and --time-limit",
             param_hint="--seed",
         ) from None
     case = directive_of(shrunk.smallest.options, outcome=shrunk.smallest.outcome, prose=prose_of(shrunk, options))
@@ -71,6 +79,7 @@ def prose_of(shrunk: Shrunk, options: SimOptions) -> str:
 
 def _command(shrunk: Shrunk, options: SimOptions) -> str:
     words = ["nemesis shrink", f"--seed {options.seed}"]
+    words += [f"--world {options.world}"] if options.world != "quorum" else []
     words += [f"--variant {options.variant}"] if options.variant is not None else []
     words += [f"--time-limit {options.time_limit_s:g}"] if options.time_limit_s != TIME_LIMIT_S else []
     words += [f"--attempts {shrunk.how.attempts}"] if shrunk.how.attempts != ATTEMPTS else []

@@ -23,6 +23,7 @@ from nemesis.cli_sim_progress import described, sweep_shown
 from nemesis.variants.catalogue import BUILT
 
 if TYPE_CHECKING:
+    from nemesis.simulator.climate import WorldKind
     from nemesis.simulator.corpus import RunRow
     from nemesis.simulator.run import SimOptions
     from nemesis.simulator.tally import Tally
@@ -76,6 +77,7 @@ def _list_variants(context: click.Context, parameter: click.Parameter, value: bo
 @click.option("--seed", type=click.IntRange(min=0), help="Simulate this one and tell all about it.")
 @click.option("--seeds", callback=_seeds, metavar="N|LIST", help="100 for 1 to 100, or 1-10,17. [default: 100]")
 @click.option("--jobs", type=click.IntRange(1, 512), help="Processes. [default: one a core]")
+@click.option("--world", type=click.Choice(["quorum", "cluster"]), help="What is simulated. [default: quorum]")
 @click.option("--variant", type=click.Choice(sorted(BUILT)), metavar="NAME", help="A wrong protocol instead.")
 @click.option("--time-limit", type=click.FloatRange(1, 86_400), default=60.0, show_default=True, help="Virtual s each.")
 @click.option("--trace", is_flag=False, flag_value=STDOUT, metavar="[FILE]", help="Tell the story of --seed.")
@@ -121,7 +123,12 @@ def _sweep(seed: int | None, **given: Any) -> Sweep:
         raise click.UsageError("--seed and --seeds exclude each other")
     seeds = [seed] if seed is not None else given["seeds"] or range(1, 101)
     sweep = Sweep(
-        options=SimOptions(seed=seeds[0], time_limit_s=given["time_limit"], variant=given["variant"]),
+        options=SimOptions(
+            seed=seeds[0],
+            world=world_of(given["world"], given["variant"]),
+            time_limit_s=given["time_limit"],
+            variant=given["variant"],
+        ),
         seeds=seeds,
         jobs=min(given["jobs"] or os.cpu_count() or 1, len(seeds)),
         stop_after=given["stop_after"],
@@ -132,6 +139,15 @@ def _sweep(seed: int | None, **given: Any) -> Sweep:
         raise click.UsageError("--stop-after cannot end a sweep on Spark")
     _check_corpus(sweep.corpus)
     return sweep
+
+
+def world_of(name: str | None, variant: str | None) -> WorldKind:
+    """The kind of world that was asked for, else the one in which a variant is tried."""
+    from nemesis.simulator.climate import WorldKind
+
+    if name is not None:
+        return WorldKind(name)
+    return WorldKind.QUORUM if variant is None else BUILT[variant].world
 
 
 def _check_corpus(corpus: str | None) -> None:
@@ -163,14 +179,14 @@ def _traced(sweep: Sweep, trace: str) -> tuple[Tally, bool]:
             stack.enter_context(CorpusWriter(Path(sweep.corpus))).add(result.tables)
     _tell_seed(result.row)
     click.echo(f"trace: {story.lines} lines, sha256 {story.hash}")
-    return Tally([result.row]), False
+    return Tally([result.row], world=sweep.options.world), False
 
 
 def _swept(sweep: Sweep, *, is_told: bool) -> tuple[Tally, bool]:
     """Simulate all seeds; what came of them, in their order, and whether somebody had enough before the end."""
     from nemesis.simulator.tally import Tally
 
-    tally, begun_s = Tally(), time.monotonic()
+    tally, begun_s = Tally(world=sweep.options.world), time.monotonic()
     try:
         with closing(_here(sweep) if sweep.master is None else _on_spark(sweep)) as rows, ExitStack() as stack:
             show = stack.enter_context(sweep_shown(len(sweep.seeds)))
@@ -230,6 +246,7 @@ def _header(sweep: Sweep, words: list[str] | None) -> dict[str, Any]:
     return {
         "command": words or ["nemesis", "sim"],
         "versions": versions(),
+        "world": sweep.options.world,
         "variant": sweep.options.variant,
         "time_limit": sweep.options.time_limit_s,
         "seeds": len(sweep.seeds),

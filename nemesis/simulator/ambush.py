@@ -14,9 +14,11 @@ from nemesis.history import EventType
 from nemesis.simulator.node import Node, Step
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.record import Record
-from nemesis.simulator.world import LOG, Observer, World
+from nemesis.simulator.world import Observer, World
+from replica.core.metadata.image import MetadataImage
 from replica.core.quorum.roles import Leader
-from replica.ids import Epoch, ReplicaId
+from replica.core.replica import Replica
+from replica.ids import Epoch, ReplicaId, TopicPartition
 
 FIRST_KEY = 1_000_000
 """Above the ids of a schedule's faults."""
@@ -36,7 +38,8 @@ class Ambush(Observer):
         self._record = record
         self._dice = dice
         self._swings = dice.random() < 0.75
-        self._led: dict[ReplicaId, Epoch] = {}
+        self._led: dict[tuple[ReplicaId, TopicPartition], Epoch] = {}
+        self._images: dict[ReplicaId, MetadataImage] = {}
         self._next_key = FIRST_KEY
         self._relent: Callable[[], None] = _nothing
 
@@ -44,12 +47,27 @@ class Ambush(Observer):
         """See ``Observer``."""
         if node.core is None or not step.is_whole:
             return
-        log = node.core.logs[LOG]
-        if isinstance(log.role, Leader) and self._led.get(node.replica_id) != log.epoch:
-            self._led[node.replica_id] = log.epoch
-            if self._dice.random() < self._world.climate.ambush:
-                delay_ms = self._dice.random() * self._beginning_ms()
-                self._world.queue.after(int(delay_ms * US_PER_MS), lambda: self._strike(node))
+        log = node.core.logs[self._world.quorum_log]
+        if isinstance(log.role, Leader):
+            self._maybe_strike(node, self._world.quorum_log, log.epoch)
+        if node.core.metadata.image is not self._images.get(node.replica_id):
+            self._images[node.replica_id] = node.core.metadata.image
+            self._look_at_partitions(node, node.core)
+
+    def _look_at_partitions(self, node: Node, core: Replica) -> None:
+        """A partition gets its leader by new metadata only."""
+        for name, partition in {} if core.broker is None else core.broker.partitions.items():
+            if partition.is_leader:
+                self._maybe_strike(node, name, partition.leader_epoch)
+
+    def _maybe_strike(self, node: Node, log: TopicPartition, epoch: Epoch) -> None:
+        """Strike a leader whose epoch is new, if the dice say so."""
+        if self._led.get((node.replica_id, log)) == epoch:
+            return
+        self._led[node.replica_id, log] = epoch
+        if self._dice.random() < self._world.climate.ambush:
+            delay_ms = self._dice.random() * self._beginning_ms()
+            self._world.queue.after(int(delay_ms * US_PER_MS), lambda: self._strike(node))
 
     def _beginning_ms(self) -> float:
         """How long the beginning of a leadership takes: some messages to and fro, some flushes."""
@@ -61,6 +79,9 @@ class Ambush(Observer):
         if not self._world.climate.ambush or not node.is_up:
             return
         blow = self._dice.choice(("isolate", "isolate", "isolate", "kill", "power", "pause"))
+        cluster = self._world.climate.cluster
+        if blow == "power" and cluster is not None and not cluster.fsync:
+            blow = "kill"
         key, self._next_key = self._next_key, self._next_key + 1
         detail = {"replicas": [node.replica_id]}
         self._record.nemesis(EventType.INVOKE, f"ambush-{blow}", detail)

@@ -15,7 +15,8 @@ from typing import Any
 from nemesis.checks.verdict import Verdict
 from nemesis.scenarios.files import Directive, ScenarioError
 from nemesis.schedule import Schedule
-from nemesis.simulator.climate import CALM, Climate, Weather
+from nemesis.simulator.climate import Climate, Weather, WorldKind
+from nemesis.simulator.climate_fields import CALM_CLIMATES, FIELDS, calm_field, field_of, with_fields
 from nemesis.simulator.run import HOSTILE_SHARE, Outcome, SimOptions, resolved, simulate
 from nemesis.simulator.schedule_lines import line_of, number_text, step_of, whole_number
 from nemesis.variants.catalogue import BUILT
@@ -24,8 +25,8 @@ COMMAND = "simulate"
 SCHEDULE = "simulated"
 """The name of a schedule that need not be written."""
 RANGE_SIGN = ".."
-_OPTIONS = ("seed", "variant", "time_limit_s", "hostile_s", "schedule", "values")
-_CALM = {field.name: getattr(CALM, field.name) for field in dataclasses.fields(Climate)}
+_COUNTED = ("voters", "concurrency", "topics", "partitions", "replication_factor", "min_insync_replicas")
+_OPTIONS = ("seed", "world", "variant", "time_limit_s", "hostile_s", "schedule", "values")
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -60,6 +61,8 @@ def _one_line(text: str) -> str:
 
 def _option_texts(options: SimOptions, schedule: Schedule) -> Iterator[tuple[str, str]]:
     yield "seed", f"{options.seed}"
+    if options.world is not WorldKind.QUORUM:
+        yield "world", options.world
     if options.variant is not None:
         yield "variant", options.variant
     yield "time_limit_s", number_text(options.time_limit_s)
@@ -72,9 +75,9 @@ def _option_texts(options: SimOptions, schedule: Schedule) -> Iterator[tuple[str
 
 
 def _climate_texts(climate: Climate) -> Iterator[tuple[str, str]]:
-    for name, calm in _CALM.items():
-        value = getattr(climate, name)
-        if value != calm:
+    for name in FIELDS[climate.world]:
+        value = field_of(climate, name)
+        if value != calm_field(climate, name):
             yield name, _value_text(value)
 
 
@@ -123,9 +126,11 @@ def _options(directive: Directive) -> SimOptions:
     given = directive.arguments
     if directive.words:
         raise ValueError(f"{directive.words[0]!r} does not belong here: give everything as key=value")
-    unknown = [name for name in given if name not in (*_OPTIONS, *_CALM)]
+    world = _world(given.get("world", WorldKind.QUORUM))
+    names = (*_OPTIONS, *FIELDS[world])
+    unknown = [name for name in given if name not in names]
     if unknown:
-        raise ValueError(f"{unknown[0]}= is not known: give some of {', '.join((*_OPTIONS, *_CALM))}")
+        raise ValueError(f"{unknown[0]}= is not known: give some of {', '.join(names)}")
     for needed in ("seed", "time_limit_s"):
         if needed not in given:
             raise ValueError(f"there is no {needed}=: a run needs both, such as seed=17 time_limit_s=20")
@@ -133,26 +138,38 @@ def _options(directive: Directive) -> SimOptions:
     hostile_s = _seconds(given["hostile_s"]) if "hostile_s" in given else time_limit_s * HOSTILE_SHARE
     return SimOptions(
         seed=whole_number(given["seed"], "a seed"),
+        world=world,
         time_limit_s=time_limit_s,
         variant=_variant(given.get("variant")),
-        climate=_climate(given),
+        climate=_climate(world, given),
         schedule=Schedule(name=given.get("schedule", SCHEDULE), time_limit_s=hostile_s, steps=()),
         values=_count(given["values"], "values", least=0) if "values" in given else None,
     )
 
 
-def _climate(given: Mapping[str, str]) -> Climate:
-    fields = {name: _value(name, text) for name, text in given.items() if name in _CALM}
-    for name in ("voters", "concurrency"):
+def _world(text: str) -> WorldKind:
+    if text not in tuple(WorldKind):
+        raise ValueError(f"{text!r} is no world: give one of {', '.join(WorldKind)}")
+    return WorldKind(text)
+
+
+def _climate(world: WorldKind, given: Mapping[str, str]) -> Climate:
+    calm = CALM_CLIMATES[world]
+    fields = {name: _value(name, text, calm) for name, text in given.items() if name in FIELDS[world]}
+    for name in _COUNTED:
         _count(given.get(name, "1"), name, least=1)
-    if fields.get("rate", CALM.rate) <= 0:
+    if fields.get("rate", calm.rate) <= 0:
         raise ValueError("rate=0 would wait for ever: give operations a second, such as 5")
-    return Climate(**fields)
+    climate = with_fields(calm, fields)
+    if climate.cluster is not None and climate.cluster.replication_factor > climate.voters:
+        replicas = climate.cluster.replication_factor
+        raise ValueError(f"replication_factor={replicas} needs as many brokers: give it from 1 to {climate.voters}")
+    return climate
 
 
-def _value(name: str, text: str) -> Any:
+def _value(name: str, text: str, calm_climate: Climate) -> Any:
     """Read a field of the climate; what kind of thing it is, the calm climate's value says."""
-    match _CALM[name]:
+    match calm := field_of(calm_climate, name):
         case bool():
             if text not in ("yes", "no"):
                 raise ValueError(f"{name}={text} is neither yes nor no: give one of them")
@@ -160,11 +177,11 @@ def _value(name: str, text: str) -> Any:
         case int():
             return _count(text, name, least=0)
         case float():
-            return _number(text, name)
+            return _number(text, name, calm)
         case (float(), float()):
-            return _range(text, name, _number)
+            return _range(text, name, calm, lambda end, name: _number(end, name, calm[0]))
         case (int(), int()):
-            return _range(text, name, lambda end, name: _count(end, name, least=0))
+            return _range(text, name, calm, lambda end, name: _count(end, name, least=0))
         case _:
             return _weather(text)
 
@@ -176,10 +193,10 @@ def _weather(text: str) -> tuple[Weather, ...]:
     return tuple(Weather(kind) for kind in text.split(","))
 
 
-def _range(text: str, name: str, end_of: Callable[[str, str], float]) -> tuple[float, float]:
+def _range(text: str, name: str, calm: tuple[float, float], end_of: Callable[[str, str], float]) -> tuple[float, float]:
     low, sign, high = text.partition(RANGE_SIGN)
     if not sign:
-        raise ValueError(f"{name}={text} is no range: give two ends, such as {_value_text(_CALM[name])}")
+        raise ValueError(f"{name}={text} is no range: give two ends, such as {_value_text(calm)}")
     ends = end_of(low, name), end_of(high, name)
     if ends[0] > ends[1]:
         raise ValueError(f"{name}={text} ends before it begins: give the lower end first")
@@ -193,13 +210,13 @@ def _count(text: str, name: str, *, least: int) -> int:
     return number
 
 
-def _number(text: str, name: str) -> float:
+def _number(text: str, name: str, calm: float) -> float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise ValueError(f"{name}={text} is no number that fits: give one from 0, such as {_value_text(_CALM[name])}")
+        raise ValueError(f"{name}={text} is no number that fits: give one from 0, such as {_value_text(calm)}")
     return number
 
 

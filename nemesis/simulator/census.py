@@ -13,7 +13,7 @@ from nemesis.simulator.record import Record
 from nemesis.simulator.world import LOG, Observer
 from replica.core import effects as fx
 from replica.core.quorum.roles import Candidate, Leader, Resigned
-from replica.ids import Epoch, ReplicaId
+from replica.ids import Epoch, ReplicaId, TopicPartition
 from replica.storage import StorageError
 
 
@@ -36,10 +36,11 @@ class Rare(StrEnum):
 class Census(Observer):
     """Counts ``Rare`` events of one world, and records elections and truncations."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, log: TopicPartition = LOG) -> None:
         self.counts: Counter[Rare] = Counter()
         self.steps = 0
         self._record = record
+        self._log = log
         self._roles: dict[ReplicaId, tuple[type, Epoch]] = {}
         self._candidates: dict[Epoch, set[ReplicaId]] = {}
         self._led: set[Epoch] = set()
@@ -53,11 +54,11 @@ class Census(Observer):
         """See ``Observer``."""
         self.steps += 1
         for effect in step.effects:
-            if isinstance(effect, fx.Truncate):
+            if isinstance(effect, fx.Truncate) and effect.topic_partition == self._log:
                 self.counts[Rare.DIVERGENCE_TRUNCATED] += 1
-                self._record.replica(node.replica_id, "truncated", offset=effect.end_offset)
+                self._record.replica(node.replica_id, "truncated", topic_partition=self._log, offset=effect.end_offset)
         if node.core is not None and step.is_whole:
-            log = node.core.logs[LOG]
+            log = node.core.logs[self._log]
             now = (type(log.role), log.epoch)
             before = self._roles.get(node.replica_id)
             if now != before:
@@ -93,6 +94,6 @@ class Census(Observer):
         elif role is Leader:
             self._led.add(epoch)
             self.counts[Rare.ELECTION] += 1
-            self._record.replica(replica_id, "became-leader", epoch=epoch)
+            self._record.replica(replica_id, "became-leader", topic_partition=self._log, epoch=epoch)
         elif role is Resigned and before is not None and before[0] is Leader:
             self.counts[Rare.RESIGNATION] += 1

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
+from nemesis.simulator.cluster_climate import ClusterClimate
+
 CLIMATE_VOTERS = (3, 3, 3, 3, 3, 3, 5, 5, 4, 2, 1)
 """Cluster sizes in the proportion in which seeds have them."""
 
@@ -33,6 +35,13 @@ class Weather(StrEnum):
     DAMAGE = "damage"
 
 
+class WorldKind(StrEnum):
+    """What the machines of a world are: voters of one quorum log, or brokers and controllers of a cluster."""
+
+    QUORUM = "quorum"
+    CLUSTER = "cluster"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Climate:
     """The constants of one world. Rates are probabilities per message or per step, times milliseconds.
@@ -46,7 +55,7 @@ class Climate:
     run from true. ``weather`` is what the schedule may do, with ``calm_ms`` between and ``fault_ms`` the length of each
     fault. ``rate`` is operations a second of all ``concurrency`` clients together, ``appends`` the share of appends
     among them. A supervisor starts a process that ended by itself after ``restart_ms``. ``fetch_max_bytes`` of 1 makes
-    every fetch bring one batch.
+    every fetch bring one batch. ``cluster`` is absent in a world of one quorum log.
     """
 
     voters: int = 3
@@ -76,6 +85,20 @@ class Climate:
     fetch_max_bytes: int = 1 << 20
     restart_ms: tuple[int, int] = (200, 3000)
     truncate_on_fetch: bool = True
+    cluster: ClusterClimate | None = None
+
+    @property
+    def world(self) -> WorldKind:
+        """What kind of world it is the climate of."""
+        return WorldKind.QUORUM if self.cluster is None else WorldKind.CLUSTER
+
+    @property
+    def may_forget(self) -> bool:
+        """Whether the power or retention can take what was acknowledged: then not everything can be read in the end."""
+        if self.cluster is None:
+            return False
+        has_power_losses = self.power_in_step > 0 or Weather.POWER in self.weather
+        return self.cluster.retention_bytes >= 0 or (has_power_losses and not self.cluster.fsync)
 
 
 CALM = Climate()

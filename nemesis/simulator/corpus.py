@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from nemesis.history import Kind, RunEvent, table_of
 from nemesis.history.schemas import SCHEMAS
+from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.sweep import Lost
 from nemesis.simulator.world import Observer
@@ -28,6 +29,7 @@ RUN_SCHEMA = pa.schema(
     [
         _RUN_ID,
         pa.field("seed", pa.int64()),
+        pa.field("world", pa.string()),
         pa.field("variant", pa.string()),
         pa.field("time_limit_s", pa.float64()),
         pa.field("verdict", pa.string()),
@@ -62,6 +64,7 @@ class RunRow:
 
     run_id: str
     seed: int
+    world: str
     variant: str | None
     time_limit_s: float
     verdict: str | None
@@ -87,9 +90,11 @@ class SeedResult:
 
 def repeat_command(options: SimOptions) -> str:
     """The command that repeats a run."""
+    world = "" if options.world is WorldKind.QUORUM else f" --world {options.world}"
     variant = "" if options.variant is None else f" --variant {options.variant}"
     limit_s = options.time_limit_s
-    return f"nemesis sim --seed {options.seed}{variant} --time-limit {int(limit_s) if limit_s % 1 == 0 else limit_s}"
+    limit = f"{int(limit_s) if limit_s % 1 == 0 else limit_s}"
+    return f"nemesis sim --seed {options.seed}{world}{variant} --time-limit {limit}"
 
 
 def run_seed(options: SimOptions, with_tables: bool, seed: int, observers: Sequence[Observer] = ()) -> SeedResult:
@@ -123,9 +128,12 @@ def lost_result(options: SimOptions, seed: int, lost: Lost) -> SeedResult:
 
 
 def _names(options: SimOptions) -> dict[str, Any]:
+    kinds = [] if options.world is WorldKind.QUORUM else [options.world.value]
+    kinds += [] if options.variant is None else [options.variant]
     return {
-        "run_id": f"{options.seed}" if options.variant is None else f"{options.variant}-{options.seed}",
+        "run_id": "-".join([*kinds, f"{options.seed}"]),
         "seed": options.seed,
+        "world": options.world.value,
         "variant": options.variant,
         "time_limit_s": options.time_limit_s,
         "command": repeat_command(options),

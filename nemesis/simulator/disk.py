@@ -8,38 +8,19 @@ rotten sector from a torn write, and cuts either (see the storage documentation)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 from nemesis.simulator.files import SimulatedFiles
-from replica.core.recovered import RecoveredLog
 from replica.ids import Offset, ReplicaId, TopicPartition
-from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
+from replica.storage import LogConfig, LogTable, format_directory, open_directory
 
 DATA = Path("/data")
 CLUSTER_ID = "simulated"
 LOG_CONFIG = LogConfig(segment_bytes=2 << 10, index_interval_bytes=512, tail_bytes_max=1 << 10)
 """Small segments and a short tail in memory: a minute of a world must roll, and read from its disk."""
 SECTOR_BYTES = 512
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenDisk:
-    """A data directory that one process has opened, with its logs as they were recovered."""
-
-    directory: DataDirectory
-    stores: Mapping[TopicPartition, LogStore]
-    recovered: Mapping[TopicPartition, RecoveredLog]
-
-    def close(self, *, clean: bool) -> None:
-        """Give everything back; with ``clean``, as a graceful stop does. May raise StorageError then."""
-        try:
-            for store in self.stores.values():
-                store.close(clean=clean)
-        finally:
-            self.directory.close(clean=clean)
 
 
 class NodeDisk:
@@ -56,19 +37,10 @@ class NodeDisk:
             DATA, cluster_id=CLUSTER_ID, replica_id=replica_id, directory_id=f"disk-{replica_id}", files=self.files
         )
 
-    def open(self) -> OpenDisk:
+    def open(self) -> LogTable:
         """Open the directory and recover its logs. Raises StorageError, or PowerLossError if the power goes."""
         directory = open_directory(DATA, files=self.files)
-        try:
-            opened = {log: LogStore.open(directory, log, config=LOG_CONFIG) for log in self._logs}
-        except Exception:
-            directory.close(clean=False)
-            raise
-        return OpenDisk(
-            directory=directory,
-            stores={log: store for log, (store, _) in opened.items()},
-            recovered={log: recovered for log, (_, recovered) in opened.items()},
-        )
+        return LogTable.open(directory, self._logs, config=LOG_CONFIG)
 
     def endanger(self, operations: int) -> None:
         """Let the power go before one of the next ``operations`` operations that change something."""

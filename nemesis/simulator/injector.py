@@ -30,6 +30,7 @@ from nemesis.faults.values import (
     Partition,
     Pause,
     PowerLoss,
+    RollingRestart,
     SlowDisk,
     Stop,
 )
@@ -39,8 +40,7 @@ from nemesis.schedule import Step as ScheduleStep
 from nemesis.simulator.node import Crash, Node
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.record import Record
-from nemesis.simulator.world import LOG, World
-from replica.core.quorum.roles import Leader
+from nemesis.simulator.world import World
 from replica.ids import ReplicaId
 
 NO_HOLD = -1
@@ -99,18 +99,10 @@ class SimulatedInjector:
     # --- whom ---------------------------------------------------------------------------------------------------------
 
     def _resolve(self, target: Target, dice: Random) -> tuple[int, ...]:
-        cast = Cast(nodes=tuple(self._world.nodes), leader=self._leader(), names=dict(self._names))
+        cast = Cast(nodes=tuple(self._world.nodes), leader=self._world.leader(dice), names=dict(self._names))
         if target == "follower" and len(cast.nodes) == 1:
             return ()
         return resolve(target, cast, dice)
-
-    def _leader(self) -> int | None:
-        leading = [
-            (log.epoch, node.replica_id)
-            for node in self._world.up()
-            if node.core is not None and isinstance((log := node.core.logs[LOG]).role, Leader)
-        ]
-        return max(leading)[1] if leading else None
 
     def _aim(self, fault: Fault, dice: Random) -> OpenFault:
         """Decide whom the fault is about, and which links."""
@@ -177,6 +169,8 @@ class SimulatedInjector:
                 node.disk.damage(how, node.recovery_points, dice)
             case Partition() | CutLink() | CutClients() | Clog():
                 raise AssertionError(f"{fault.kind} strikes links")
+            case RollingRestart():
+                raise AssertionError(f"{fault.kind} waits for processes; here it is a stop for each")
             case _:
                 assert_never(fault)
 

@@ -11,71 +11,23 @@ MajorityReachedHighWatermark); Raft figure 3; etcd's TLA+ specification (Committ
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
+from nemesis.simulator.chains import ROOT, Chain
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core import messages as m
+from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum import QuorumLog
 from replica.core.quorum.roles import Candidate, Leader
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, scan_batches
 
-ROOT = 0
-"""The link before the first batch."""
-
 _Judged = fx.Append | fx.Truncate | fx.StoreQuorumState | fx.Reply | fx.ReplyWithRecords
-
-
-@dataclass(slots=True)
-class Chain:
-    """One log as ends, epochs and links, batch by batch."""
-
-    ends: list[Offset] = field(default_factory=list)
-    epochs: list[Epoch] = field(default_factory=list)
-    links: list[int] = field(default_factory=list)
-
-    @property
-    def end(self) -> Offset:
-        """Where the log ends."""
-        return self.ends[-1] if self.ends else Offset(0)
-
-    @property
-    def last_link(self) -> int:
-        """The link of the whole log."""
-        return self.links[-1] if self.links else ROOT
-
-    def add(self, batch: RecordBatch, link: int) -> None:
-        """Append a batch."""
-        self.ends.append(batch.end_offset)
-        self.epochs.append(batch.leader_epoch)
-        self.links.append(link)
-
-    def truncate_to(self, end_offset: Offset) -> None:
-        """Drop what is at and above ``end_offset``."""
-        kept = bisect_right(self.ends, end_offset)
-        del self.ends[kept:], self.epochs[kept:], self.links[kept:]
-
-    def epoch_starts(self) -> tuple[tuple[Epoch, Offset], ...]:
-        """Each epoch with the offset at which it begins."""
-        starts = [Offset(0), *self.ends]
-        return tuple(
-            (epoch, starts[index])
-            for index, epoch in enumerate(self.epochs)
-            if not index or epoch != self.epochs[index - 1]
-        )
-
-    def link_at(self, end_offset: Offset) -> int | None:
-        """The link of everything below ``end_offset``; None if no batch ends there."""
-        if end_offset == 0:
-            return ROOT
-        index = bisect_left(self.ends, end_offset)
-        return self.links[index] if index < len(self.ends) and self.ends[index] == end_offset else None
 
 
 class LogInvariants:
@@ -84,8 +36,18 @@ class LogInvariants:
     With ``own_memory_only``, what is judged is what a replica can keep by itself, whatever its disk did to it.
     """
 
-    def __init__(self, log: TopicPartition, nodes: Mapping[ReplicaId, Node], *, own_memory_only: bool = False) -> None:
+    def __init__(
+        self,
+        log: TopicPartition,
+        nodes: Mapping[ReplicaId, Node],
+        *,
+        own_memory_only: bool = False,
+        on_commit: Callable[[RecordBatch], None] | None = None,
+    ) -> None:
         self._log = log
+        self._on_commit = on_commit
+        """Told of every batch, in order, once it is committed."""
+        self._batches: dict[int, RecordBatch] = {}
         self._own_memory_only = own_memory_only
         self._nodes = nodes
         self._majority = len(nodes) // 2 + 1
@@ -135,7 +97,7 @@ class LogInvariants:
     def on_step(self, node: Node, step: Step) -> None:
         """Take what was stored, then look at the replica, then at what it told others."""
         effects = [
-            effect for effect in step.effects if isinstance(effect, _Judged) and _log_of(node, effect) == self._log
+            effect for effect in step.effects if isinstance(effect, _Judged) and self._log in _logs_of(node, effect)
         ]
         if self._own_memory_only:
             self._remember(node, step, effects)
@@ -171,12 +133,12 @@ class LogInvariants:
             case _:
                 pass
 
-    def _on_told(self, node: Node, effect: _Judged, answers: Mapping[CallId, bytes]) -> None:
+    def _on_told(self, node: Node, effect: _Judged, answers: Mapping[CallId, Mapping[TopicPartition, bytes]]) -> None:
         match effect:
             case fx.Reply(call_id=call_id, response=response):
                 self._on_reply(node.replica_id, node.requests[call_id], response)
             case fx.ReplyWithRecords(call_id=call_id):
-                self._on_read(node.replica_id, node.requests[call_id], answers[call_id])
+                self._on_read(node.replica_id, node.requests[call_id], answers[call_id].get(self._log, b""))
             case _:
                 pass
 
@@ -195,6 +157,8 @@ class LogInvariants:
                     f"{batch.leader_epoch}, or others before them, than another replica had",
                 )
             chain.add(batch, link)
+            if self._on_commit is not None:
+                self._batches[link] = batch
 
     def _truncate(self, replica_id: ReplicaId, end_offset: Offset) -> None:
         self._keep_committed(replica_id, end_offset)
@@ -294,6 +258,9 @@ class LogInvariants:
         self.committed.epochs += chain.epochs[start:end]
         self.committed.links += chain.links[start:end]
         self._committed_in += [epoch] * (end - start)
+        if self._on_commit is not None:
+            for link in chain.links[start:end]:
+                self._on_commit(self._batches[link])
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
@@ -337,9 +304,21 @@ class LogInvariants:
 class Invariants(Observer):
     """The promises of all logs of a world, as one observer."""
 
-    def __init__(self, logs: tuple[TopicPartition, ...], nodes: Mapping[ReplicaId, Node], *, lying_disks: bool) -> None:
+    def __init__(
+        self,
+        logs: tuple[TopicPartition, ...],
+        nodes: Mapping[ReplicaId, Node],
+        *,
+        lying_disks: bool,
+        on_metadata: Callable[[RecordBatch], None] | None = None,
+    ) -> None:
         self._lying_disks = lying_disks
-        self.logs = {log: LogInvariants(log, nodes, own_memory_only=lying_disks) for log in logs}
+        self.logs = {
+            log: LogInvariants(
+                log, nodes, own_memory_only=lying_disks, on_commit=on_metadata if log == METADATA_LOG else None
+            )
+            for log in logs
+        }
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """See ``Observer``."""
@@ -358,12 +337,16 @@ class Invariants(Observer):
             _convict("halted", f"replica {node.replica_id}: {crash.cause}")
 
 
-def _log_of(node: Node, effect: _Judged) -> TopicPartition:
-    match effect:
-        case fx.Reply(call_id=call_id) | fx.ReplyWithRecords(call_id=call_id):
-            return node.requests[call_id].topic_partition
-        case _:
-            return effect.topic_partition
+def _logs_of(node: Node, effect: _Judged) -> tuple[TopicPartition, ...]:
+    """The logs that an effect is about; a reply is about those of its request, which may be none."""
+    if not isinstance(effect, fx.Reply | fx.ReplyWithRecords):
+        return (effect.topic_partition,)
+    request = node.requests[effect.call_id]
+    if isinstance(request, m.FetchRequest):
+        return tuple(part.topic_partition for part in request.partitions)
+    if isinstance(request, m.ControllerRequest | m.DescribeClusterRequest):
+        return ()
+    return (request.topic_partition,)
 
 
 def _convict(name: str, detail: str) -> NoReturn:

@@ -11,25 +11,30 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
-from typing import Protocol, assert_never
+from typing import Protocol
 
 from nemesis.simulator.clock import NodeClock
-from nemesis.simulator.disk import NodeDisk, OpenDisk
+from nemesis.simulator.disk import NodeDisk
 from nemesis.simulator.files import PowerLossError
 from nemesis.simulator.queue import US_PER_MS, EventQueue
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.messages import Request, Response
+from replica.core.reading import read_ranges
 from replica.core.replica import Replica
 from replica.ids import CallId, Offset, ReplicaId, TopicPartition
-from replica.storage import CorruptLogError, LogStore, StorageError
+from replica.storage import CorruptLogError, LogStore, LogTable, StorageEffect, StorageError, StorageReport
 
 OnReply = Callable[[Response], None]
 STOP_GRACE_MS = 200
 """How long a graceful stop waits between the resignation and the end of the process."""
+STOP_WAITS_MAX = 15
+"""How often it waits so long for a broker's leave to go, before it goes without."""
+UNIX_MS = 1_700_000_000_000
+"""What the wall clock shows when a world begins."""
 RECOVERY_POINT_MS = 5_000
 
 
@@ -46,7 +51,7 @@ class Crash:
 class Step:
     """One step as it came to pass: the effects that were performed, and the one that was broken off, if one was.
 
-    ``answers`` are the records that were read for a call and went out with its answer.
+    ``answers`` are the records that were read for a call, log by log, and went out with its answer.
 
     ``is_whole`` says that all of them were performed, by a process whose storage has not failed. Otherwise what the
     core believes now was never true of anything but its memory, which is lost. What an effect that was broken off has
@@ -55,7 +60,7 @@ class Step:
 
     event: ev.Event
     effects: tuple[fx.Effect, ...]
-    answers: Mapping[CallId, bytes]
+    answers: Mapping[CallId, Mapping[TopicPartition, bytes]]
     interrupted: fx.Effect | None
     is_whole: bool
 
@@ -65,7 +70,7 @@ class Surroundings(Protocol):
 
     queue: EventQueue
 
-    def new_core(self, node: Node, opened: OpenDisk) -> Replica:
+    def new_core(self, node: Node, opened: LogTable) -> Replica:
         """A core for a process that begins now."""
 
     def send(self, node: Node, effect: fx.Send) -> None:
@@ -111,10 +116,10 @@ class Node:
         self.storage_failed = False
         """Whether this process, or the last one, was told of a failure of its storage."""
         self._world = world
-        self._open: OpenDisk | None = None
+        self._open: LogTable | None = None
         self._recovery_points: Mapping[TopicPartition, Offset] = {}
         self._errors_before = 0
-        self._answers: dict[CallId, bytes] = {}
+        self._answers: dict[CallId, Mapping[TopicPartition, bytes]] = {}
         self._replies: dict[CallId, OnReply] = {}
         self._last_call = 0
         self._inbox: list[ev.Event] = []
@@ -183,7 +188,7 @@ class Node:
     def stop(self) -> None:
         """Resign, and after a while close everything cleanly."""
         self.submit(ev.ResignRequested())
-        self._after_ms(STOP_GRACE_MS, self._close_cleanly)
+        self._after_ms(STOP_GRACE_MS, lambda: self._close_cleanly(waits=STOP_WAITS_MAX))
 
     def pause(self) -> None:
         """Let the process stand still; what comes for it waits."""
@@ -202,13 +207,15 @@ class Node:
         self.clock.jump(by_ms)
         self._arm_timer()
 
-    def _close_cleanly(self) -> None:
-        if self.is_paused:
-            self._after_ms(STOP_GRACE_MS, self._close_cleanly)
-            return
+    def _close_cleanly(self, waits: int) -> None:
         assert self._open is not None, self.replica_id
+        assert self.core is not None, self.replica_id
+        broker = self.core.broker
+        if self.is_paused or (broker is not None and not broker.lifecycle.may_shut_down and waits > 0):
+            self._after_ms(STOP_GRACE_MS, lambda: self._close_cleanly(waits - 1))
+            return
         try:
-            self._open.close(clean=True)
+            self._open.close_clean(None if broker is None else broker.broker_epoch)
         except PowerLossError:
             self.lose_power()
         except StorageError:
@@ -220,7 +227,7 @@ class Node:
     def _end(self, crash: Crash) -> None:
         if self._open is not None:
             self._recovery_points = self.recovery_points
-            self._open.close(clean=False)
+            self._open.abandon()
         if crash.cause.startswith("power"):
             self.disk.lose_power()
         self.core, self._open, self.is_paused, self._timer_us = None, None, False, None
@@ -318,7 +325,7 @@ class Node:
         )
         self._world.on_step(self, step)
         for effect in done:
-            if isinstance(effect, fx.Reply | fx.ReplyWithRecords):
+            if isinstance(effect, fx.Reply | fx.ReplyWithRecords | fx.ReplyWithOffset):
                 del self.requests[effect.call_id]
 
     def check_provoked(self, reason: str) -> None:
@@ -328,33 +335,59 @@ class Node:
             raise BrokenInvariantError("unprovoked-storage-failure", f"replica {self.replica_id}: {reason}")
 
     def _perform(self, effect: fx.Effect) -> None:
+        assert self._open is not None, self.replica_id
         match effect:
             case fx.Send():
                 self._world.send(self, effect)
             case fx.Reply(call_id=call_id, response=response):
                 self._reply(call_id, response)
             case fx.ReplyWithRecords():
-                store = self.stores[effect.topic_partition]
-                records = store.read(effect.start_offset, effect.end_offset, effect.max_bytes)
+                records = read_ranges(effect, self._read)
                 self._answers[effect.call_id] = records
-                self._reply(effect.call_id, replace(effect.response, records=records))
-            case fx.Append():
-                self.stores[effect.topic_partition].append(effect.batches)
+                self._reply(effect.call_id, effect.response.with_records(records))
+            case fx.ReplyWithOffset():
+                self._reply(effect.call_id, self._open.with_offset(effect))
             case fx.Flush():
                 self._flush(effect.topic_partition, effect.end_offset)
-            case fx.StoreQuorumState():
-                self.stores[effect.topic_partition].store_quorum_state(effect.state)
-            case fx.StoreEpochs():
-                self.stores[effect.topic_partition].store_epochs(effect.entries)
+            case fx.Halt():
+                pass
+            case _:
+                self._store(effect)
+
+    def _store(self, effect: StorageEffect) -> None:
+        """Have it done, and hand what it brings to the core as the next event."""
+        assert self._open is not None, self.replica_id
+        match effect:
             case fx.Truncate(topic_partition=log, end_offset=end_offset):
                 assert log not in self._flushing, (log, "is truncated while a flush of it is owed")
                 # Once begun, some of it may be gone whatever happens.
                 self.flushed_end[log] = min(self.flushed_end[log], end_offset)
-                self.stores[log].truncate(end_offset)
-            case fx.Halt():
-                pass
+            case fx.StartLogAt(topic_partition=log):
+                assert log not in self._flushing, (log, "is begun anew while a flush of it is owed")
+                self.flushed_end[log] = Offset(0)
+            case fx.DeleteLog(topic_partition=log):
+                for table in (self._flushing, self._wanted, self.flushed_end):
+                    table.pop(log, None)
             case _:
-                assert_never(effect)
+                pass
+        report = self._open.perform(effect, UNIX_MS + self._world.queue.now_us // US_PER_MS)
+        if isinstance(effect, fx.CreateLog | fx.StartLogAt):
+            self.flushed_end[effect.topic_partition] = self.stores[effect.topic_partition].log_end_offset
+        if report is not None:
+            self._report(report)
+
+    def _report(self, report: StorageReport) -> None:
+        """Hand over what storage has to say of a log, unless that is gone by then, or is another of the same name."""
+        store = self.stores[report.topic_partition]
+
+        def hand_over() -> None:
+            if self.stores.get(report.topic_partition) is store:
+                self.submit(report)
+
+        self._after_ms(0, hand_over)
+
+    def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
+        return self.stores[log].read(start_offset, end_offset, max_bytes)
 
     def _reply(self, call_id: CallId, response: Response) -> None:
         if call_id not in self._replies:
@@ -371,25 +404,30 @@ class Node:
         if log in self._flushing:
             self._wanted[log] = end_offset
             return
-        self._flushing[log] = self.stores[log].log_end_offset
+        store = self.stores[log]
+        self._flushing[log] = store.log_end_offset
         after_ms = self._world.flush_us(self) / US_PER_MS
         if self.dice.random() < 0.5:
-            self._after_ms(0, lambda: self._sync(log, and_then_ms=after_ms))
+            self._after_ms(0, lambda: self._sync(log, store, and_then_ms=after_ms))
         else:
-            self._after_ms(after_ms, lambda: self._sync(log, and_then_ms=0))
+            self._after_ms(after_ms, lambda: self._sync(log, store, and_then_ms=0))
 
-    def _sync(self, log: TopicPartition, *, and_then_ms: float) -> None:
-        """Bring the log to the platter and say so after a while, or end the process."""
+    def _sync(self, log: TopicPartition, store: LogStore, *, and_then_ms: float) -> None:
+        """Bring the log to the platter and say so after a while, or end the process. A log may be gone by then."""
+        if self.stores.get(log) is not store:
+            return
         try:
-            self.stores[log].flush()
+            store.flush()
         except PowerLossError:
             self.lose_power()
         except StorageError as error:
             self.submit(ev.StorageFailed(reason=str(error)))
         else:
-            self._after_ms(and_then_ms, lambda: self._finish_flush(log))
+            self._after_ms(and_then_ms, lambda: self._finish_flush(log, store))
 
-    def _finish_flush(self, log: TopicPartition) -> None:
+    def _finish_flush(self, log: TopicPartition, store: LogStore) -> None:
+        if self.stores.get(log) is not store:
+            return
         end_offset = self._flushing.pop(log)
         self.flushed_end[log] = end_offset
         wanted = self._wanted.pop(log, end_offset)

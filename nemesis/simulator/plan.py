@@ -44,7 +44,7 @@ def draw_schedule(climate: Climate, random: Random, *, time_limit_s: float) -> S
 
 def _steps(climate: Climate, random: Random, end_ms: int) -> Iterator[Step]:
     at_ms, fault_id = FIRST_FAULT_MS, 0
-    damages_left = (climate.voters - 1) // 2
+    damages_left = damages_max(climate)
     while climate.weather and at_ms < end_ms:
         kind = random.choice(climate.weather)
         if kind is Weather.DAMAGE and at_ms < end_ms // 2:
@@ -60,6 +60,14 @@ def _steps(climate: Climate, random: Random, end_ms: int) -> Iterator[Step]:
         if random.random() >= climate.overlap:
             at_ms = until_ms
         at_ms += random.randint(*climate.calm_ms)
+
+
+def damages_max(climate: Climate) -> int:
+    """How many machines may lose what they had: less than half of a quorum, and no more than writes can do without."""
+    minority = (climate.voters - 1) // 2
+    if climate.cluster is None:
+        return minority
+    return min(minority, climate.cluster.replication_factor - climate.cluster.min_insync_replicas)
 
 
 def draw_fault(kind: Weather, climate: Climate, random: Random) -> Fault:

@@ -12,21 +12,21 @@ from typing import Any
 
 from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, HistoryEvent, ReplicaEvent, ReplicaLogBatch
 from nemesis.simulator.queue import EventQueue
+from replica.ids import TopicPartition
 
 
 class Record:
     """The history of one run, the events that its replicas had, and their final logs."""
 
-    def __init__(self, queue: EventQueue, topic_partition: str) -> None:
+    def __init__(self, queue: EventQueue) -> None:
         self.history: list[HistoryEvent] = []
         self.events: list[ReplicaEvent] = []
         self.logs: list[ReplicaLogBatch] = []
-        self.topic_partition = topic_partition
         self._queue = queue
 
-    def client(self, process: int, kind: EventType, f: str, **fields: Any) -> None:
+    def client(self, process: int, kind: EventType, f: str, *, topic_partition: TopicPartition, **fields: Any) -> None:
         """An operation of a client begins or ends. ``fields`` are those of ``HistoryEvent``."""
-        self._add(process, kind, f, topic_partition=self.topic_partition, **fields)
+        self._add(process, kind, f, topic_partition=f"{topic_partition}", **fields)
 
     def nemesis(self, kind: EventType, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
         """A fault begins (invoke), was done (info) or could not be (fail)."""
@@ -36,7 +36,15 @@ class Record:
         """The harness waits for something or reads it."""
         self._add(HARNESS_PROCESS, kind, f, detail=json.dumps(detail), error=error)
 
-    def replica(self, replica_id: int, event: str, *, epoch: int | None = None, offset: int | None = None) -> None:
+    def replica(
+        self,
+        replica_id: int,
+        event: str,
+        *,
+        topic_partition: TopicPartition,
+        epoch: int | None = None,
+        offset: int | None = None,
+    ) -> None:
         """A replica had something happen to it."""
         self.events.append(
             ReplicaEvent(
@@ -45,7 +53,7 @@ class Record:
                 event=event,
                 epoch=epoch,
                 offset=offset,
-                topic_partition=self.topic_partition,
+                topic_partition=f"{topic_partition}",
             )
         )
 

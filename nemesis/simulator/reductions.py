@@ -6,7 +6,6 @@ seed can bring about: no more damage than a cluster can lose, no shape that need
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,17 +15,35 @@ from nemesis.faults.shapes import Shape
 from nemesis.faults.values import Clog, DamageDisk, Partition
 from nemesis.schedule import Heal, Inject, Name, Schedule, Step
 from nemesis.simulator.case import directive_of
-from nemesis.simulator.climate import CALM, Climate
+from nemesis.simulator.climate import CALM, Climate, WorldKind
+from nemesis.simulator.climate_fields import (
+    CALM_CLIMATES,
+    FIELDS,
+    calm_field,
+    field_of,
+    fitted,
+    with_calm_fields,
+    with_fields,
+)
+from nemesis.simulator.cluster_seeds import is_bearable
+from nemesis.simulator.plan import damages_max
 from nemesis.simulator.run import SimOptions
 
 Reduction = Callable[[SimOptions], Iterator[SimOptions]]
 """The candidates that take something from a run; none when it has nothing left to take."""
 
-_FIELDS = tuple(field.name for field in dataclasses.fields(Climate))
-RATES = tuple(name for name in _FIELDS if getattr(CALM, name) == 0 and not isinstance(getattr(CALM, name), bool))
+_FIELDS = FIELDS[WorldKind.CLUSTER]
+_CALM = CALM_CLIMATES[WorldKind.CLUSTER]
+RATES = tuple(name for name in _FIELDS if field_of(_CALM, name) == 0 and not isinstance(field_of(_CALM, name), bool))
 """The fields of a climate that hurt by chance: in a calm one they are zero."""
-SIZES = ("voters", "concurrency")
+SIZES = ("voters", "concurrency", "topics", "partitions")
 HABITS = tuple(name for name in _FIELDS if name not in (*RATES, *SIZES))
+_PACE = (
+    "election_timeout_ms",
+    "fetch_timeout_ms",
+    "fetch_max_wait_ms",
+    *(name for name in FIELDS[WorldKind.CLUSTER] if name.startswith(("replica_", "broker_", "controller_"))),
+)
 _FOR_ANY_TWO = (Shape.ISOLATE, Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF)
 _GRAIN_MS = 100
 """Times that differ by less are of one size; the shorter text decides then."""
@@ -49,8 +66,8 @@ def extent_of(options: SimOptions) -> Extent:
     climate, schedule = _written(options)
     return Extent(
         faults=len(units_of(schedule.steps)),
-        rates=sum(bool(getattr(climate, name)) for name in RATES),
-        habits=sum(getattr(climate, name) != getattr(CALM, name) for name in HABITS),
+        rates=sum(bool(field_of(climate, name)) for name in _present(climate, RATES)),
+        habits=sum(field_of(climate, name) != calm_field(climate, name) for name in _present(climate, HABITS)),
         voters=climate.voters,
     )
 
@@ -84,9 +101,9 @@ def is_possible(options: SimOptions) -> bool:
     faults = [step.action.fault for step in schedule.steps if isinstance(step.action, Inject)]
     damaged = sum(isinstance(fault, DamageDisk) for fault in faults)
     shapes = [fault.shape for fault in faults if isinstance(fault, Partition | Clog)]
-    return damaged <= (climate.voters - 1) // 2 and (
-        climate.voters > 2 or all(shape in _FOR_ANY_TWO for shape in shapes)
-    )
+    if climate.cluster is not None and not is_bearable(climate, faults):
+        return False
+    return damaged <= damages_max(climate) and (climate.voters > 2 or all(shape in _FOR_ANY_TWO for shape in shapes))
 
 
 # --- faults ---------------------------------------------------------------------------------------------------------
@@ -153,9 +170,8 @@ def with_plain_dice(options: SimOptions) -> Iterator[SimOptions]:
 def calm(options: SimOptions) -> Iterator[SimOptions]:
     """A calm climate, all at once."""
     climate, _ = _written(options)
-    yield replace(options, climate=replace(CALM, **{name: getattr(climate, name) for name in SIZES}))
-    yield replace(options, climate=replace(climate, **{name: getattr(CALM, name) for name in RATES}))
-    yield replace(options, climate=replace(climate, **{name: getattr(CALM, name) for name in HABITS}))
+    for names in ((*RATES, *HABITS), RATES, HABITS):
+        yield replace(options, climate=with_calm_fields(climate, names))
 
 
 def calmer(name: str) -> Reduction:
@@ -163,7 +179,9 @@ def calmer(name: str) -> Reduction:
 
     def candidates(options: SimOptions) -> Iterator[SimOptions]:
         climate, _ = _written(options)
-        value, usual = getattr(climate, name), getattr(CALM, name)
+        if name not in FIELDS[climate.world]:
+            return
+        value, usual = field_of(climate, name), calm_field(climate, name)
         if value == usual:
             return
         yield _with_field(options, name, usual)
@@ -179,12 +197,11 @@ def at_the_usual_pace(options: SimOptions) -> Iterator[SimOptions]:
     slower = CALM.election_timeout_ms / climate.election_timeout_ms
     if slower <= 1:
         return
-    patient = {name: getattr(CALM, name) for name in ("election_timeout_ms", "fetch_timeout_ms", "fetch_max_wait_ms")}
     steps = tuple(replace(step, at_s=round(step.at_s * slower, 3)) for step in schedule.steps)
     hostile_s = round(schedule.time_limit_s * slower, 3)
     slow = replace(schedule, time_limit_s=hostile_s, steps=steps)
     limit_s = max(hostile_s, round(options.time_limit_s * slower, 3))
-    yield replace(options, time_limit_s=limit_s, schedule=slow, climate=replace(climate, **patient))
+    yield replace(options, time_limit_s=limit_s, schedule=slow, climate=with_calm_fields(climate, _PACE))
 
 
 def smaller(name: str) -> Reduction:
@@ -192,7 +209,9 @@ def smaller(name: str) -> Reduction:
 
     def candidates(options: SimOptions) -> Iterator[SimOptions]:
         climate, _ = _written(options)
-        yield from (_with_field(options, name, number) for number in range(1, getattr(climate, name)))
+        if name in FIELDS[climate.world]:
+            smaller_ones = (with_fields(climate, {name: number}) for number in range(1, field_of(climate, name)))
+            yield from (replace(options, climate=fitted(smaller_one)) for smaller_one in smaller_ones)
 
     return candidates
 
@@ -274,5 +293,9 @@ def _with_steps(options: SimOptions, steps: Sequence[Step]) -> SimOptions:
 
 def _with_field(options: SimOptions, name: str, value: Any) -> SimOptions:
     climate, _ = _written(options)
-    fields: dict[str, Any] = {name: value}
-    return replace(options, climate=replace(climate, **fields))
+    return replace(options, climate=with_fields(climate, {name: value}))
+
+
+def _present(climate: Climate, names: Sequence[str]) -> list[str]:
+    present = FIELDS[climate.world]
+    return [name for name in names if name in present]

@@ -15,27 +15,33 @@ from random import Random
 
 from nemesis.checks.schemas import Severity
 from nemesis.checks.verdict import RunCounts, Verdict, decide
-from nemesis.history import Kind, ReplicaLogBatch, table_of
+from nemesis.history import Kind, table_of
 from nemesis.pipeline.local import judge_tables
 from nemesis.schedule import Schedule
+from nemesis.simulator.administrator import Administrator
 from nemesis.simulator.ambush import Ambush
+from nemesis.simulator.asking import CLIENT_TIMEOUT_MS
 from nemesis.simulator.census import Census, Rare
-from nemesis.simulator.clients import CLIENT_TIMEOUT_MS, PRODUCE_TIMEOUT_MS, Clients, Process
-from nemesis.simulator.climate import Climate, draw_climate, with_lying_disks
+from nemesis.simulator.clients import Clients
+from nemesis.simulator.climate import Climate, WorldKind, draw_climate
+from nemesis.simulator.cluster_census import ClusterCensus
+from nemesis.simulator.cluster_seeds import draw_cluster_climate
+from nemesis.simulator.final_logs import log_rows
 from nemesis.simulator.injector import SimulatedInjector
-from nemesis.simulator.invariants import Invariants
+from nemesis.simulator.judges import judges_of
+from nemesis.simulator.needs import with_needs
 from nemesis.simulator.node import Node
 from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.record import Record
+from nemesis.simulator.recovery import hosted_logs, lost_partition, why_not_converged
+from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
 from nemesis.simulator.violations import BrokenInvariantError, Violation
-from nemesis.simulator.world import LOG, Observer, World
+from nemesis.simulator.world import Observer, World
 from nemesis.variants.catalogue import BUILT
-from replica.core.messages import ProduceRequest
-from replica.core.quorum.roles import Follower, Leader
 from replica.core.rules import Rules
-from replica.records import CorruptRecordError, RecordBatch, decode_records, parse_batches
-from replica.records.batch import CRC_AT
+from replica.ids import TopicPartition
+from replica.records import CorruptRecordError
 from replica.storage import StorageError
 
 TIME_LIMIT_S = 60.0
@@ -44,7 +50,7 @@ HOSTILE_SHARE = 0.75
 RECOVERY_S_MAX = 60.0
 """How long a healed cluster may take until it serves and agrees: some election timeouts and one catching up."""
 ANSWERED_S_MAX = PRODUCE_TIMEOUT_MS / 1000 + 1
-"""After how long a produce must have an answer, whatever it is."""
+"""After how long a call must have an answer, whatever it is: a produce waits longest."""
 LOOK_MS = 50
 ACTIONS_MAX = 2_000_000
 
@@ -53,10 +59,12 @@ ACTIONS_MAX = 2_000_000
 class SimOptions:
     """What a run is a function of. ``climate`` and ``schedule`` are drawn from the seed where they are absent.
 
+    ``world`` is the kind of world that is drawn; a climate that is given is one of its own kind.
     ``values`` bounds how many values clients append in the hostile time, absent for no bound (shrinking lowers it).
     """
 
     seed: int
+    world: WorldKind = WorldKind.QUORUM
     time_limit_s: float = TIME_LIMIT_S
     variant: str | None = None
     climate: Climate | None = None
@@ -98,14 +106,13 @@ def resolved(options: SimOptions) -> SimOptions:
     schedule = options.schedule or draw_schedule(
         climate, Random(f"{options.seed} schedule"), time_limit_s=options.time_limit_s * HOSTILE_SHARE
     )
-    return replace(options, climate=climate, schedule=schedule)
+    return replace(options, world=climate.world, climate=climate, schedule=schedule)
 
 
 def _climate(options: SimOptions) -> Climate:
-    climate = draw_climate(Random(f"{options.seed} climate"))
-    if options.variant is not None and BUILT[options.variant].needs_lying_disks:
-        return with_lying_disks(climate)
-    return climate
+    draw = draw_climate if options.world is WorldKind.QUORUM else draw_cluster_climate
+    climate = draw(Random(f"{options.seed} climate"))
+    return climate if options.variant is None else with_needs(climate, BUILT[options.variant].needs)
 
 
 def simulate(options: SimOptions, observers: Sequence[Observer] = ()) -> Run:
@@ -118,6 +125,10 @@ def simulate(options: SimOptions, observers: Sequence[Observer] = ()) -> Run:
     return _Simulation(resolved(options), observers).run()
 
 
+class _LostPartitionError(Exception):
+    """Damage has taken all who may lead a partition: nothing more can be asked of the cluster."""
+
+
 class _Simulation:
     def __init__(self, options: SimOptions, observers: Sequence[Observer]) -> None:
         assert options.climate is not None, options
@@ -126,10 +137,12 @@ class _Simulation:
         self._schedule = options.schedule
         rules = Rules if options.variant is None else BUILT[options.variant].rules
         self.world = world = World(seed=options.seed, climate=options.climate, rules=rules)
-        self.record = Record(world.queue, str(LOG))
-        self.census = Census(self.record)
-        self.invariants = Invariants(world.logs, world.nodes, lying_disks=options.climate.lying > 0)
-        world.observers += [*observers, self.census, self.invariants]
+        self.record = Record(world.queue)
+        self.census = Census(self.record, world.quorum_log)
+        self.cluster_census = ClusterCensus(self.record)
+        world.observers += [*observers, self.census, *judges_of(world)]
+        if options.climate.cluster is not None:
+            world.observers.append(self.cluster_census)
         if options.climate.ambush:
             world.observers.append(Ambush(world, self.record, Random(f"{options.seed} ambush")))
         self.clients = Clients(
@@ -144,18 +157,29 @@ class _Simulation:
         try:
             self._break_and_use()
             if self.world.climate.lying:
-                return self._undecided()
+                return self._undecided(
+                    "the disks lied: only what replicas dropped knowingly was judged, and there was none"
+                )
+            if self.world.climate.may_forget:
+                return self._undecided(
+                    "power or retention takes what was acknowledged: only each step was judged, and none was wrong"
+                )
             self._heal()
             self._recover()
             self._read_everything()
         except BrokenInvariantError as error:
             return self._convicted(Violation(name=error.name, detail=error.detail, at_ms=self.world.now_ms))
+        except _LostPartitionError as error:
+            return self._undecided(f"{error}: damage has taken all who may lead it")
         return self._judged()
 
     # --- phases -----------------------------------------------------------------------------------------------------
 
     def _break_and_use(self) -> None:
         self.world.start_all()
+        cluster = self.world.climate.cluster
+        if cluster is not None:
+            Administrator(self.world, cluster, Random(f"{self._options.seed} administrator")).start()
         self.clients.start()
         self.injector.put_down(self._schedule)
         self._pass_time(self._schedule.time_limit_s)
@@ -167,45 +191,72 @@ class _Simulation:
         self.world.climate = self.world.network.climate = calm
 
     def _recover(self) -> None:
-        """Liveness: within bounds somebody leads, a write is acknowledged, and all replicas agree."""
-        before = self.clients.acknowledged
-        self._wait_until(lambda: self.clients.acknowledged > before, "no write was acknowledged")
+        """Liveness: within bounds somebody leads, a write is acknowledged everywhere, and all replicas agree."""
+        before = self.clients.acknowledged.copy()
+        if self.world.climate.cluster is not None:
+            for log in self.world.used_logs:
+                self.clients.probe(log)
+
+        def unserved() -> str | None:
+            silent = [log for log in self.world.used_logs if self.clients.acknowledged[log] <= before[log]]
+            return None if not silent else f"{silent[0]}: {why_not_converged(self.world)}"
+
+        self._wait_while(unserved, "no write was acknowledged")
         self._pass_time(max(0.0, self._options.time_limit_s - CLIENT_TIMEOUT_MS / 1000 - self.world.now_us / US_PER_S))
         self.clients.is_stopped = True
         self._pass_time(CLIENT_TIMEOUT_MS / 1000)  # What is acknowledged after the last read could not be seen by it.
-        self._wait_until(lambda: has_converged(self.world), "the replicas did not agree")
+        self._wait_while(lambda: why_not_converged(self.world), "the replicas did not agree")
 
     def _read_everything(self) -> None:
-        reader = Process(self.clients, position=0)
-        reader.read_to_the_end()
-        self._wait_until(lambda: reader.has_read_to_the_end, "the log could not be read to its end")
+        readers = self.clients.read_to_the_end(self.world.used_logs)
+
+        def unread() -> str | None:
+            return next((f"{reader.log}" for reader in readers if not reader.has_read_to_the_end), None)
+
+        self._wait_while(unread, "a log could not be read to its end")
         for node in self.world.nodes.values():
             if node.is_retired or (node.disk.is_damaged and not node.is_up):
                 continue  # A reader has just come upon the damage.
             if not node.is_up:
                 raise BrokenInvariantError("liveness", f"replica {node.replica_id} went down in a healed world")
-            try:
-                self.record.logs += log_rows(node)
-            except StorageError as error:
-                if not node.disk.is_damaged:
-                    raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}") from error
-                self.census.counts[Rare.DAMAGE_DETECTED] += 1
-            except CorruptRecordError as error:
-                detail = f"replica {node.replica_id} read without an error what is damaged: {error}"
-                raise BrokenInvariantError("damage-served", detail) from error
-        self._pass_time(ANSWERED_S_MAX)
-        for node in self.world.up():
-            for request in node.requests.values():
-                if isinstance(request, ProduceRequest):
-                    raise BrokenInvariantError(
-                        "never-answered", f"replica {node.replica_id} owes an answer to {request}"
-                    )
+            for log in hosted_logs(self.world, node):
+                self._keep_log(node, log)
+        self._await_answers()
 
-    def _wait_until(self, condition: Callable[[], bool], otherwise: str) -> None:
+    def _keep_log(self, node: Node, log: TopicPartition) -> None:
+        try:
+            self.record.logs += log_rows(node, log)
+        except StorageError as error:
+            if not node.disk.is_damaged:
+                raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}") from error
+            self.census.counts[Rare.DAMAGE_DETECTED] += 1
+        except CorruptRecordError as error:
+            detail = f"replica {node.replica_id} read without an error what is damaged: {error}"
+            raise BrokenInvariantError("damage-served", detail) from error
+
+    def _await_answers(self) -> None:
+        """Whoever was asked something has answered it by the time that the longest wait is over."""
+        owed = [
+            (node, node.incarnation, call_id, request)
+            for node in self.world.up()
+            for call_id, request in node.requests.items()
+        ]
+        self._pass_time(ANSWERED_S_MAX)
+        for node, incarnation, call_id, request in owed:
+            if node.is_up and node.incarnation == incarnation and call_id in node.requests:
+                detail = f"replica {node.replica_id} owes an answer to {request}"
+                raise BrokenInvariantError("never-answered", detail)
+
+    def _wait_while(self, missing: Callable[[], str | None], otherwise: str) -> None:
+        """Let time pass until nothing is missing any more."""
         end_us = self.world.now_us + int(RECOVERY_S_MAX * US_PER_S)
-        while not condition():
+        while (what := missing()) is not None:
             if self.world.now_us >= end_us:
-                raise BrokenInvariantError("liveness", f"{otherwise} within {RECOVERY_S_MAX} s of a healed world")
+                lost = lost_partition(self.world)
+                if lost is not None:
+                    raise _LostPartitionError(f"{lost}")
+                detail = f"{otherwise} within {RECOVERY_S_MAX} s of a healed world: {what}"
+                raise BrokenInvariantError("liveness", detail)
             self._pass_time(LOOK_MS / 1000)
 
     def _pass_time(self, seconds: float) -> None:
@@ -219,9 +270,8 @@ class _Simulation:
         reasons = (f"{violation.name}: {violation.detail}",)
         return self._over(Verdict.INVALID, violation, reasons, RunCounts(), ())
 
-    def _undecided(self) -> Run:
-        """On lying disks acknowledged writes are lost; that no replica dropped them knowingly is all one can say."""
-        reason = "the disks lied: only what replicas dropped knowingly was judged, and there was none"
+    def _undecided(self, reason: str) -> Run:
+        """Not all could be judged, and what was is right."""
         return self._over(Verdict.UNKNOWN, None, (reason,), RunCounts(), ())
 
     def _judged(self) -> Run:
@@ -233,6 +283,11 @@ class _Simulation:
         counts, anomalies = judge_tables(f"{self._options.seed}", *tables, whole=True)
         decision = decide(counts=counts, anomalies=anomalies, complete=True, problems=())
         violation = None
+        cluster = self.world.climate.cluster
+        if cluster is not None and cluster.unclean_leader_election_enable and decision.verdict is Verdict.INVALID:
+            # That acknowledged records may be lost is what such a topic has chosen; the invariants know when.
+            reason = "unclean elections were allowed, so that the history proves nothing"
+            return self._over(Verdict.UNKNOWN, None, (reason, *decision.reasons), counts, anomalies)
         if decision.verdict is Verdict.INVALID:
             first = next(row for row in anomalies if row["severity"] == Severity.VIOLATION)
             violation = Violation(name=first["anomaly"], detail=first["detail"], at_ms=self.world.now_ms)
@@ -247,52 +302,15 @@ class _Simulation:
         anomalies: Sequence[Mapping[str, object]],
     ) -> Run:
         self.census.finish()
+        seen, in_cluster = self.census.counts, self.cluster_census.counts
         outcome = Outcome(
             seed=self._options.seed,
             verdict=verdict,
             violation=violation,
             reasons=reasons,
-            rare={name.value: count for name, count in sorted(self.census.counts.items()) if count},
+            rare={f"{name}": count for name, count in sorted([*seen.items(), *in_cluster.items()]) if count},
             simulated_ms=self.world.now_ms,
             steps=self.census.steps,
-            acknowledged=self.clients.acknowledged,
+            acknowledged=self.clients.acknowledged.total(),
         )
         return Run(outcome=outcome, record=self.record, counts=counts, anomalies=anomalies, options=self._options)
-
-
-def has_converged(world: World) -> bool:
-    """Whether every machine that can run does, all follow one leader, and its whole log is everywhere, committed."""
-    logs = [node.core.logs[LOG] for node in world.up() if node.core is not None]
-    if len(logs) < sum(not node.is_retired for node in world.nodes.values()):
-        return False
-    return (
-        sum(isinstance(log.role, Leader) for log in logs) == 1
-        and all(isinstance(log.role, Leader | Follower) for log in logs)
-        and len({log.epoch for log in logs}) == 1
-        and len({log.log.log_end_offset for log in logs}) == 1
-        and all(log.high_watermark == log.log.log_end_offset for log in logs)
-    )
-
-
-def log_rows(node: Node) -> list[ReplicaLogBatch]:
-    """What one machine's log holds in the end, read from its disk."""
-    assert node.core is not None, node.replica_id
-    store, log = node.stores[LOG], node.core.logs[LOG].log
-    batches = parse_batches(store.read(store.log_start_offset, store.log_end_offset, 1 << 30))
-
-    def row(batch: RecordBatch) -> ReplicaLogBatch:
-        return ReplicaLogBatch(
-            replica_id=node.replica_id,
-            topic_partition=str(LOG),
-            base_offset=batch.base_offset,
-            last_offset=batch.end_offset - 1,
-            leader_epoch=batch.leader_epoch,
-            crc=int.from_bytes(batch.data[CRC_AT : CRC_AT + 4]),
-            is_control=batch.is_control,
-            values=None if batch.is_control else tuple(int(record.value or b"-1") for record in decode_records(batch)),
-            high_watermark=log.high_watermark,
-            log_end_offset=store.log_end_offset,
-            complete=True,
-        )
-
-    return [row(batch) for batch in batches]

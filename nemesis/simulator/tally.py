@@ -12,16 +12,26 @@ from typing import Any
 
 from nemesis.checks.verdict import Verdict
 from nemesis.simulator.census import Rare
+from nemesis.simulator.climate import WorldKind
+from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.corpus import RunRow
 
 ERROR = "error"
 """What stands for a verdict where the harness failed. Never a verdict itself."""
 
 
-class Tally:
-    """The sums over the rows that were added."""
+def rares_of(world: WorldKind) -> tuple[str, ...]:
+    """The names of the rare events that a kind of world can have."""
+    of_cluster = [rare.value for rare in ClusterRare] if world is WorldKind.CLUSTER else []
+    return (*[rare.value for rare in Rare], *of_cluster)
 
-    def __init__(self, rows: Iterable[RunRow] = ()) -> None:
+
+class Tally:
+    """The sums over the rows that were added, all of one kind of world."""
+
+    def __init__(self, rows: Iterable[RunRow] = (), *, world: WorldKind = WorldKind.QUORUM) -> None:
+        self.rares = rares_of(world)
+        """What should have happened, by name."""
         self.endings: Counter[str] = Counter()
         self.failures: list[RunRow] = []
         self.runs_with: Counter[str] = Counter()
@@ -54,17 +64,17 @@ class Tally:
     @property
     def never(self) -> list[str]:
         """The rare events that no run had."""
-        return [rare.value for rare in Rare if not self.runs_with[rare.value]]
+        return [rare for rare in self.rares if not self.runs_with[rare]]
 
     def rare(self) -> dict[str, dict[str, float]]:
         """Of each rare event: in how many runs it happened, in what share of them, and how often in all."""
         return {
-            rare.value: {
-                "runs": self.runs_with[rare.value],
-                "share": round(self.runs_with[rare.value] / self.runs, 6) if self.runs else 0.0,
-                "times": self.times[rare.value],
+            rare: {
+                "runs": self.runs_with[rare],
+                "share": round(self.runs_with[rare] / self.runs, 6) if self.runs else 0.0,
+                "times": self.times[rare],
             }
-            for rare in Rare
+            for rare in self.rares
         }
 
     def document(self, wall_s: float) -> dict[str, Any]:

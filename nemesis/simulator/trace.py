@@ -8,7 +8,7 @@ that simulates: no addresses, no order of sets.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -38,7 +38,7 @@ class Trace(Observer):
         self._write = write
         self._sha256 = hashlib.sha256()
         self._told = 0
-        self._states: dict[ReplicaId, str] = {}
+        self._states: dict[tuple[ReplicaId, TopicPartition], str] = {}
 
     @property
     def hash(self) -> str:
@@ -51,7 +51,8 @@ class Trace(Observer):
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """See ``Observer``."""
-        self._states.pop(node.replica_id, None)
+        for key in [key for key in self._states if key[0] == node.replica_id]:
+            del self._states[key]
         ends = ", ".join(
             f"{log} holds [{store.log_start_offset}, {store.log_end_offset})" for log, store in node.stores.items()
         )
@@ -67,10 +68,10 @@ class Trace(Observer):
             self._node(node, f"  broken off: {told(step.interrupted)}")
         if not step.is_whole:
             self._node(node, "  and no more of it")
-        state = _state(node)
-        if state is not None and step.is_whole and state != self._states.get(node.replica_id):
-            self._states[node.replica_id] = state
-            self._node(node, f"  is {state}")
+        for log, state in _states(node) if step.is_whole else ():
+            if state != self._states.get((node.replica_id, log)):
+                self._states[node.replica_id, log] = state
+                self._node(node, f"  is {state}")
 
     def on_down(self, node: Node, crash: Crash) -> None:
         """See ``Observer``."""
@@ -141,12 +142,21 @@ def _dataclass(value: Any) -> str:
     return f"{type(value).__name__}({' '.join(parts)})"
 
 
-def _state(node: Node) -> str | None:
+def _states(node: Node) -> Iterator[tuple[TopicPartition, str]]:
+    """What a replica is in each of its logs."""
     if node.core is None:
-        return None
-    log = node.core.logs[LOG]
-    leader = "" if isinstance(log.role, Leader) or log.leader_id is None else f" of {log.leader_id}"
-    return f"{log.role.name}{leader} in epoch {log.epoch}, high watermark {log.high_watermark}"
+        return
+    for name, log in node.core.logs.items():
+        leader = "" if isinstance(log.role, Leader) or log.leader_id is None else f" of {log.leader_id}"
+        where = "" if name == LOG else f" of {name}"
+        yield name, f"{log.role.name}{leader}{where} in epoch {log.epoch}, high watermark {log.high_watermark}"
+    for name, partition in {} if node.core.broker is None else node.core.broker.partitions.items():
+        in_sync = f", in sync {sorted(partition.maximal_isr)}" if partition.is_leader else ""
+        yield (
+            name,
+            f"{partition.role.name} of {name} in epoch {partition.leader_epoch}{in_sync}, high watermark "
+            f"{partition.high_watermark}",
+        )
 
 
 def _ordinal(number: int) -> str:
@@ -156,6 +166,7 @@ def _ordinal(number: int) -> str:
 def _operation(event: HistoryEvent) -> str:
     """One line of the history without its index and time."""
     parts = [WHO.get(event.process, f"process {event.process}"), event.type, event.f]
+    parts += [event.topic_partition] if event.topic_partition not in (None, f"{LOG}") else []
     for name in ("value", "offset", "high_watermark", "leader_epoch", "node", "limited", "strict", "seek", "error"):
         item = getattr(event, name)
         if item is not None:

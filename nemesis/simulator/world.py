@@ -12,7 +12,7 @@ from random import Random
 from nemesis.faults.links import CLIENTS
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.clock import NodeClock
-from nemesis.simulator.disk import CLUSTER_ID, NodeDisk, OpenDisk
+from nemesis.simulator.disk import CLUSTER_ID, NodeDisk
 from nemesis.simulator.network import Network
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.queue import US_PER_MS, EventQueue
@@ -20,7 +20,7 @@ from nemesis.simulator.record import Record
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
-from replica.core.config import QuorumConfig, ReplicaConfig
+from replica.core.config import BrokerConfig, BrokerIdentity, QuorumConfig, ReplicaConfig
 from replica.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -30,16 +30,22 @@ from replica.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from replica.core.metadata.replay import METADATA_LOG
+from replica.core.quorum.roles import Leader
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CorrelationId, ReplicaId, TopicPartition
-from replica.storage import CorruptCheckpointError, CorruptLogError, StorageError
+from replica.storage import CorruptCheckpointError, CorruptLogError, LogTable, StorageError
 
 LOG = TopicPartition("log", 0)
 REFUSED_START_MS = 1000
 """How long a supervisor waits at least when the storage would not open."""
 ELECTION_WEIGHT = 10
 """How much likelier a process dies in a step of an election."""
+
+
+CONTROLLER_SHARE = 0.4
+"""How often "the leader" of a cluster is the controller, and not whoever leads one of the partitions."""
 
 
 class Observer:
@@ -70,12 +76,12 @@ class World:
         seed: int | str,
         climate: Climate,
         rules: Callable[[], Rules] = Rules,
-        logs: Sequence[TopicPartition] = (LOG,),
+        logs: Sequence[TopicPartition] | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
         self.queue = EventQueue()
         self.climate = climate
-        self.logs = tuple(logs)
+        self.logs = tuple(logs if logs is not None else (METADATA_LOG,) if climate.cluster is not None else (LOG,))
         self.observers = list(observers)
         self.network = Network(self.queue, climate, f"{seed}")
         self._seed = seed
@@ -92,6 +98,9 @@ class World:
             fetch_max_bytes=climate.fetch_max_bytes,
             truncate_on_fetch=climate.truncate_on_fetch,
         )
+        self._broker = BrokerConfig()
+        if climate.cluster is not None:
+            self._broker = climate.cluster.broker_config(truncate_on_fetch=climate.truncate_on_fetch)
 
     def _new_node(self, replica_id: ReplicaId) -> Node:
         dice = Random(f"{self._seed} node {replica_id}")
@@ -101,6 +110,17 @@ class World:
         if self.climate.lying:
             disk.lie(lambda: dice.random() < self.climate.lying)
         return Node(replica_id, self, disk, clock, dice)
+
+    @property
+    def quorum_log(self) -> TopicPartition:
+        """The one log of a quorum that the world has: that of its clients, or of the cluster's metadata."""
+        return self.logs[0]
+
+    @property
+    def used_logs(self) -> tuple[TopicPartition, ...]:
+        """What clients append to and read: the one log, or all partitions of all topics."""
+        cluster = self.climate.cluster
+        return self.logs if cluster is None else cluster.topic_partitions
 
     @property
     def now_us(self) -> int:
@@ -115,6 +135,26 @@ class World:
     def up(self) -> list[Node]:
         """The machines with a process on them."""
         return [node for node in self.nodes.values() if node.is_up]
+
+    def leader(self, dice: Random) -> ReplicaId | None:
+        """Who leads the quorum; in a cluster, that or the leader of any partition. Nobody, while there is none."""
+        cores = [(node.replica_id, node.core) for node in self.up() if node.core is not None]
+        leading = [
+            (log.epoch, replica_id)
+            for replica_id, core in cores
+            if isinstance((log := core.logs[self.quorum_log]).role, Leader)
+        ]
+        leader = max(leading)[1] if leading else None
+        if self.climate.cluster is None or dice.random() < CONTROLLER_SHARE:
+            return leader
+        partitions = [
+            replica_id
+            for replica_id, core in cores
+            if core.broker is not None
+            for partition in core.broker.partitions.values()
+            if partition.is_leader
+        ]
+        return dice.choice(partitions) if partitions else leader
 
     def start_all(self) -> None:
         """Begin, in the order of ids."""
@@ -190,8 +230,9 @@ class World:
 
     # --- what nodes need (Surroundings) -----------------------------------------------------------------------------
 
-    def new_core(self, node: Node, opened: OpenDisk) -> Replica:
+    def new_core(self, node: Node, opened: LogTable) -> Replica:
         """A core on what was recovered, with dice of its own for each incarnation."""
+        cluster = self.climate.cluster
         return Replica(
             config=ReplicaConfig(
                 cluster_id=CLUSTER_ID,
@@ -199,10 +240,22 @@ class World:
                 directory_id=opened.directory.directory_id,
                 voters=tuple(self.nodes),
                 quorum=self._quorum,
+                identity=self._identity(node, opened),
+                broker=self._broker,
+                controller=None if cluster is None else cluster.controller_config,
             ),
             logs=opened.recovered,
             random=Random(f"{self._seed} core {node.replica_id} {node.incarnation}"),
             rules=self._rules(),
+        )
+
+    def _identity(self, node: Node, opened: LogTable) -> BrokerIdentity | None:
+        if self.climate.cluster is None:
+            return None
+        return BrokerIdentity(
+            incarnation_id=f"{node.replica_id}.{node.incarnation}",
+            address=f"replica-{node.replica_id}:9092",
+            previous_broker_epoch=opened.directory.clean_broker_epoch,
         )
 
     def crash_point(self, node: Node, event: ev.Event, effects: int) -> int | None:

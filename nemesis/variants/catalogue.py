@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from nemesis.variants.built import BUILT_MUTANTS
+from nemesis.variants.built_on_clusters import BUILT_ON_CLUSTERS
+from nemesis.variants.built_on_quorum_logs import BUILT_ON_QUORUM_LOGS
 from nemesis.variants.mutant import DirectedVariant, Equivalent, Pending, Variant
 from nemesis.variants.pending import EQUIVALENT, PENDING
 
@@ -18,6 +19,8 @@ _SERIES = "MRPH"
 def _place(mutant: Variant | Pending | Equivalent) -> tuple[int, int]:
     return _SERIES.index(mutant.id[0]), int(mutant.id[1:])
 
+
+BUILT_MUTANTS: tuple[Variant, ...] = (*BUILT_ON_QUORUM_LOGS, *BUILT_ON_CLUSTERS)
 
 ALL: tuple[Variant | Pending | Equivalent, ...] = tuple(sorted((*BUILT_MUTANTS, *PENDING, *EQUIVALENT), key=_place))
 """Every mutant once: M1 to M5, R1 to R22, P1 to P20, then our own."""

@@ -1,6 +1,6 @@
 """Wrong rules about divergence: how it is seen, what a diverged follower counts for, and where a log is cut.
 
-Owns nothing else. Source: KIP-101, KIP-279 and KIP-595 with the bugs found after them; the first of these classes is
+Owns nothing else. Source: KIP-101, KIP-279 and KIP-595 with the bugs found after them; the first of these is
 the protocol from before KIP-101, as kept in hachikuji/kafka-specification.
 """
 
@@ -10,15 +10,41 @@ from __future__ import annotations
 
 from replica.core.epoch_cache import LeaderEpochCache
 from replica.core.rules import Rules, Truncation
+from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset
 
 
-class TruncateToHighWatermark(Rules):
-    """A new follower that cuts its log at its own high watermark, which may be behind the leader's."""
+class CutAtHighWatermark(Rules):
+    """A new follower of a quorum log that cuts it at its own high watermark."""
 
     def kept_by_new_follower(self, *, high_watermark: Offset | None, log_end_offset: Offset) -> Offset:
         """What is not known to be committed goes; all is kept while nothing is known."""
         return log_end_offset if high_watermark is None else high_watermark
+
+
+class TruncateToHighWatermark(CutAtHighWatermark):
+    """A new follower that cuts its log at its own high watermark, which may be behind the leader's.
+
+    On a partition nothing is fenced or compared yet: either would repair most of the harm. A quorum log has no
+    elections without epochs, and there the cut alone is wrong.
+    """
+
+    @property
+    def of_quorum_logs(self) -> Rules:
+        """Only the cut."""
+        return CutAtHighWatermark()
+
+    def has_diverged(self, *, end: EpochEndOffset, fetch_offset: Offset, last_fetched_epoch: Epoch) -> bool:
+        """A fetch is not compared."""
+        return False
+
+    def epoch_error(self, *, current_leader_epoch: Epoch | None, own_epoch: Epoch) -> ErrorCode | None:
+        """Every epoch is as good as any."""
+        return None
+
+    def answer_is_current(self, *, asked_leader_epoch: Epoch | None, leader_epoch: Epoch) -> bool:
+        """Every answer is as good as any."""
+        return True
 
 
 class AppendWithoutReconciling(Rules):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nemesis.schedule import Schedule
+from nemesis.simulator.climate import WorldKind
 from replica.core.rules import Rules
 
 
@@ -40,11 +41,30 @@ class Invariant(StrEnum):
 class Part(StrEnum):
     """A part of the product that a mutant needs and that is not built."""
 
-    ISR_PARTITIONS = "ISR partitions"
-    CONTROLLER = "controller"
     STATE_MACHINES = "state machines"
-    LOG_START_AND_SNAPSHOTS = "log start and snapshots"
-    IDEMPOTENT_PRODUCERS = "idempotent producers"
+    SNAPSHOTS = "snapshots"
+    RULES_OF_RECOVERY = "rules for what storage recovers"
+
+
+class Need(StrEnum):
+    """What the worlds must be like in which a wrong rule can show: a guard shows only where the danger is."""
+
+    LYING_DISKS = "disks that lie about a flush"
+    FORGETTING = "no fsync, and power losses"
+    RETENTION = "retention"
+    TURMOIL = "leaders that change often, fetches of one batch, and messages that come late"
+    PAIRS = "two replicas each, both of which every write needs"
+    ASKING_FIRST = "followers that ask where their last epoch ends before they fetch"
+
+
+RULES = frozenset(name for part in Rules.__bases__ for name in vars(part) if not name.startswith("_"))
+"""The names of all rules of the right protocol."""
+
+
+def overridden(rules: type[Rules]) -> tuple[str, ...]:
+    """The names of the rules that a class has otherwise than the right protocol."""
+    wrong = (part for part in rules.__mro__ if issubclass(part, Rules) and part is not Rules)
+    return tuple(name for part in wrong for name in vars(part) if name in RULES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,22 +81,23 @@ class Mutant:
 class Variant(Mutant):
     """A mutant that can be run: ``rules`` overrides one decision of the right protocol.
 
-    ``needs_lying_disks`` marks a guard: what it guards against happens only where a disk breaks its word.
+    Or those few that belong together, and the class says why. ``world`` is the kind of simulated world in which it is
+    tried, ``needs`` what such a world must have beside.
     """
 
     rules: type[Rules]
-    needs_lying_disks: bool = False
+    world: WorldKind = WorldKind.QUORUM
+    needs: tuple[Need, ...] = ()
 
     @property
-    def overrides(self) -> str:
-        """The name of the rule that is wrong."""
-        (rule,) = (name for name in vars(self.rules) if not name.startswith("__"))
-        return rule
+    def overrides(self) -> tuple[str, ...]:
+        """The names of the rules that are wrong."""
+        return overridden(self.rules)
 
     @property
     def summary(self) -> str:
         """What is wrong, in one sentence."""
-        return (self.rules.__doc__ or "").strip()
+        return (self.rules.__doc__ or "").strip().partition("\n\n")[0].replace("\n    ", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

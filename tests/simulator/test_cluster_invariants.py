@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.simulator.clients import read_of
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.disk import DATA
 from nemesis.simulator.node import Node, Step
 from nemesis.simulator.run import SimOptions, simulate
+from nemesis.simulator.session import read_of
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import LOG
 from replica.core import effects as fx
 from replica.core import events as ev
-from replica.core.messages import FetchResponse, VoteRequest, VoteResponse
+from replica.core.messages import FetchedPartition, VoteRequest, VoteResponse
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId
 from replica.records import encode_batch
@@ -121,7 +121,9 @@ def test_damaged_records_in_an_answer_convict() -> None:
     """A consumer that is sent damaged records has proof that a replica did not check what it read."""
     data = bytearray(encode_batch([b"1"], base_offset=0, leader_epoch=1).data)
     data[-1] ^= 1
-    response = FetchResponse(error=ErrorCode.NONE, high_watermark=Offset(1), records=bytes(data))
+    response = FetchedPartition(
+        topic_partition=LOG, error=ErrorCode.NONE, high_watermark=Offset(1), records=bytes(data)
+    )
     with pytest.raises(BrokenInvariantError, match="damage-served"):
         read_of(response, 0)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from nemesis.simulator.conviction import Conviction, convict, document, page
 from nemesis.simulator.corpus import RunRow, SeedResult
+from nemesis.simulator.run import SimOptions
 from nemesis.simulator.sweep import Lost, Workers
 from nemesis.variants.catalogue import ALL, BUILT
+from nemesis.variants.mutant import Pending
 
 VARIANT = "ack-before-replication"
 
@@ -21,10 +24,13 @@ class Scripted(Workers):
     def __init__(self, script: dict[int, str | Lost]) -> None:
         super().__init__(1)
         self.seen: list[int] = []
+        self.asked: list[SimOptions] = []
         self._script = script
 
     def in_order(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Generator[tuple[Any, Any], None, None]:
         """See ``Workers``."""
+        assert isinstance(work, partial), work
+        self.asked.append(work.args[0])
         for seed in items:
             self.seen.append(seed)
             found = self._script.get(seed)
@@ -38,6 +44,7 @@ def row(seed: int, violation: str | None) -> RunRow:
     return RunRow(
         run_id="",
         seed=seed,
+        world="quorum",
         variant=VARIANT,
         time_limit_s=1,
         verdict=verdict,
@@ -77,6 +84,15 @@ def test_an_error_of_the_harness_convicts_nobody() -> None:
     assert (found.errors, found.trials, found.violations) == (1, (2,), {"liveness": 1})
 
 
+@pytest.mark.parametrize("name", [VARIANT, "high-watermark-of-isr-majority"])
+def test_a_variant_is_tried_in_its_own_kind_of_world(name: str) -> None:
+    """Each seed is run in a world of the kind that the variant names."""
+    workers = Scripted({1: "liveness"})
+    convict(name, workers, trials=1)
+
+    assert [options.world for options in workers.asked] == [BUILT[name].world]
+
+
 def test_how_many_work_makes_no_difference() -> None:
     """Two processes find what one finds, though they run ahead of each other."""
     found, names = [], (VARIANT, "inclusive-high-watermark-read")
@@ -97,7 +113,7 @@ def test_the_page_lists_every_variant() -> None:
 
     assert [row.split("|")[2].strip(" `") for row in rows] == [mutant.name for mutant in ALL]
     assert sum("not measured" in row for row in rows) == len(BUILT) - 2
-    assert sum("pending: waits for" in row for row in rows) > 20
+    assert sum("pending: waits for" in row for row in rows) == sum(isinstance(mutant, Pending) for mutant in ALL)
     assert len({row.replace("\\|", "").count("|") for row in rows}) == 1
     assert "| one-vote (2) | 2 | 4.5 | 7 | `repeat 2` |" in told
     assert "| **not convicted** in 4 seeds | 0 |" in told

@@ -132,6 +132,7 @@ def row(seed: int, verdict: str | None, **rare: int) -> RunRow:
     return RunRow(
         run_id=f"{seed}",
         seed=seed,
+        world="quorum",
         variant=None,
         time_limit_s=60,
         verdict=verdict,

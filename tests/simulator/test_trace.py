@@ -106,9 +106,10 @@ BATCH = encode_batch([b"7"], timestamp_ms=0)
         (ev.Flushed(topic_partition=LOG, end_offset=Offset(4)), "Flushed(end_offset=4)"),
         (
             ev.RequestReceived(
-                call_id=CallId(3), request=m.FetchRequest(topic_partition=LOG, fetch_offset=Offset(0), max_wait_ms=0)
+                call_id=CallId(3),
+                request=m.FetchRequest(partitions=(m.FetchPartition(topic_partition=LOG, fetch_offset=Offset(0)),)),
             ),
-            "is asked #3 FetchRequest(fetch_offset=0)",
+            "is asked #3 FetchRequest(partitions=[FetchPartition(fetch_offset=0)])",
         ),
         (
             ev.ResponseReceived(

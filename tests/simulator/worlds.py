@@ -12,7 +12,7 @@ from nemesis.simulator.invariants import Invariants
 from nemesis.simulator.node import Node
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.record import Record
-from nemesis.simulator.run import has_converged
+from nemesis.simulator.recovery import has_converged
 from nemesis.simulator.world import LOG, World
 from replica.core.quorum.roles import Leader
 from replica.ids import ReplicaId
@@ -26,7 +26,7 @@ class Stage:
 
     def __init__(self, climate: Climate = USED, *, seed: int = 1) -> None:
         self.world = World(seed=seed, climate=climate)
-        self.record = Record(self.world.queue, str(LOG))
+        self.record = Record(self.world.queue)
         self.census = Census(self.record)
         self.invariants = Invariants(self.world.logs, self.world.nodes, lying_disks=climate.lying > 0)
         self.world.observers += [self.census, self.invariants]

@@ -1,4 +1,4 @@
-"""The switchboard names every mutant, those that can be run are wrong in one rule each, and none by accident."""
+"""The switchboard names every mutant, and those that can be run are wrong in what they say, and not by accident."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import pytest
 
 from nemesis.checks.schemas import AnomalyName
 from nemesis.faults.directed import DIRECTED
+from nemesis.simulator.climate import WorldKind
 from nemesis.variants.catalogue import ALL, BUILT, DIRECTED_VARIANTS
 from nemesis.variants.mutant import DirectedVariant, Equivalent, Pending, Variant
 from replica.cli_start import start_command
 from replica.core.rules import Rules
+from tests.core.controller.decisions import CONTROLLER_TABLES
 from tests.core.decisions import TABLES, decide
+from tests.core.partition.decisions import PARTITION_TABLES
 
-RULE_NAMES = {name for name in vars(Rules) if not name.startswith("_")}
+ALL_TABLES = {**TABLES, **PARTITION_TABLES, **CONTROLLER_TABLES}
 PUBLISHED = [
     f"{series}{number}" for series, count in (("M", 5), ("R", 22), ("P", 20)) for number in range(1, count + 1)
 ]
@@ -51,18 +54,34 @@ def test_what_can_be_run_is_what_is_built() -> None:
 
 
 @pytest.mark.parametrize("variant", BUILT.values(), ids=BUILT)
-def test_a_variant_overrides_one_rule(variant: Variant) -> None:
-    """Each variant derives from the right rules and replaces exactly one of them by its name."""
-    assert variant.rules.__bases__ == (Rules,)
-    assert variant.overrides in RULE_NAMES
+def test_a_variant_overrides_rules_and_nothing_else(variant: Variant) -> None:
+    """Whatever a variant's class has beside rules says only by which rules quorum logs go."""
+    wrong = [part for part in variant.rules.__mro__ if issubclass(part, Rules) and part is not Rules]
+    names = {name for part in wrong for name in vars(part) if not name.startswith("__")}
+
+    assert variant.overrides
+    assert names - {"of_quorum_logs"} == set(variant.overrides)
+
+
+@pytest.mark.parametrize("variant", BUILT.values(), ids=BUILT)
+def test_a_variant_that_overrides_several_rules_says_why(variant: Variant) -> None:
+    """One wrong decision is a summary; more than one need a word more."""
+    documentation = (variant.rules.__doc__ or "").strip()
+
+    assert len(variant.overrides) == 1 or "\n\n" in documentation
+
+
+@pytest.mark.parametrize("variant", BUILT.values(), ids=BUILT)
+def test_a_variant_of_partitions_leaves_the_metadata_log_right(variant: Variant) -> None:
+    """In a cluster it is the partitions that are wrong; otherwise the broken quorum would be convicted."""
+    assert (type(variant.rules().of_quorum_logs) is Rules) is (variant.world is WorldKind.CLUSTER)
 
 
 @pytest.mark.parametrize("variant", BUILT.values(), ids=BUILT)
 def test_a_variant_decides_otherwise(variant: Variant) -> None:
-    """At least one question is answered otherwise than by the right rules."""
-    rows = TABLES[variant.overrides]
-
-    assert any(decide(variant.rules(), variant.overrides, row) != row.expected for row in rows)
+    """Of each rule that it overrides, at least one question is answered otherwise than by the right rules."""
+    for rule in variant.overrides:
+        assert any(decide(variant.rules(), rule, row) != row.expected for row in ALL_TABLES[rule]), rule
 
 
 @pytest.mark.parametrize("variant", DIRECTED_VARIANTS.values(), ids=DIRECTED_VARIANTS)

@@ -1,21 +1,23 @@
-"""The mutants that can be run: every published one that goes wrong on a quorum log, and our own.
+"""The mutants that can be run on a quorum log: every published one that goes wrong there, and our own.
 
 Owns the table; the wrong rules are in the modules beside it.
 """
 
 from __future__ import annotations
 
-from nemesis.faults.directed import ISOLATED_LEADER, SHORT_LOG_CANDIDATE
+from nemesis.faults.directed import FOLLOWER_RESTART, ISOLATED_LEADER, SHORT_LOG_CANDIDATE
 from nemesis.variants import durability, fetching, high_watermark, leadership, votes
-from nemesis.variants.mutant import DirectedVariant, Invariant, Variant
+from nemesis.variants.mutant import DirectedVariant, Invariant, Need, Variant
 
-BUILT_MUTANTS: tuple[Variant, ...] = (
-    Variant(
+BUILT_ON_QUORUM_LOGS: tuple[Variant, ...] = (
+    DirectedVariant(
         id="M1",
         name="truncate-to-high-watermark",
         origin="before KIP-101; hachikuji/kafka-specification",
         breaks=Invariant.LEADER_COMPLETENESS,
         rules=fetching.TruncateToHighWatermark,
+        schedule=FOLLOWER_RESTART,
+        convicted_of="lost-write",
     ),
     Variant(
         id="R5",
@@ -107,7 +109,7 @@ BUILT_MUTANTS: tuple[Variant, ...] = (
         origin="KIP-595, the guard of its log",
         breaks=Invariant.CONSISTENT_COMMITTED_DATA,
         rules=fetching.TruncateBelowHighWatermark,
-        needs_lying_disks=True,
+        needs=(Need.LYING_DISKS,),
     ),
     Variant(
         id="P14",
@@ -164,7 +166,7 @@ BUILT_MUTANTS: tuple[Variant, ...] = (
         breaks=Invariant.LEADER_COMPLETENESS,
         rules=votes.VoteWithoutComparingLogs,
         schedule=SHORT_LOG_CANDIDATE,
-        convicted_of="lost-write",
+        convicted_of="replica-stopped",
     ),
     Variant(
         id="H4",

@@ -1,0 +1,159 @@
+"""What happened in a cluster world that happens rarely, beside what is rare in any world.
+
+Owns the counting of what the controller decides, seen from the committed metadata as the first replica applies it, and
+of what brokers do, seen from their steps; and the rows of what partitions had happen to them. Judges nothing. Looks at
+partitions only where a step was about them.
+
+Source: Kafka's metrics of the same events (``IsrShrinksPerSec``, ``UncleanLeaderElectionsPerSec``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+
+from nemesis.simulator.node import Node, Step
+from nemesis.simulator.record import Record
+from nemesis.simulator.world import Observer
+from replica.core import effects as fx
+from replica.core import events as ev
+from replica.core import messages as m
+from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
+from replica.core.metadata.replay import METADATA_LOG
+from replica.core.replica import Replica
+from replica.errors import ErrorCode
+from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.records import scan_batches
+
+
+class ClusterRare(StrEnum):
+    """Events that a sweep over clusters should have seen."""
+
+    ISR_SHRINK = "isr-shrink"
+    ISR_EXPAND = "isr-expand"
+    LEADER_FAILOVER = "leader-failover"
+    ELR_ELECTION = "elr-election"
+    UNCLEAN_ELECTION = "unclean-election"
+    BROKER_FENCED = "broker-fenced"
+    CONTROLLED_SHUTDOWN = "controlled-shutdown"
+    CONTROLLER_FAILOVER = "controller-failover"
+    PARTITION_TRUNCATED = "partition-truncated"
+    HW_REGRESSION_ON_FOLLOWER = "hw-regression-on-follower"
+    DUPLICATE_PRODUCE_SUPPRESSED = "duplicate-produce-suppressed"
+    OUT_OF_RANGE_RESET = "out-of-range-reset"
+
+
+class ClusterCensus(Observer):
+    """Counts ``ClusterRare`` events of one world, and records who leads partitions and what they truncate."""
+
+    def __init__(self, record: Record) -> None:
+        self.counts: Counter[ClusterRare] = Counter()
+        self._record = record
+        self._image = MetadataImage()
+        self._applied = Offset(0)
+        self._images: dict[ReplicaId, MetadataImage] = {}
+        """The image of each replica whose roles were looked at."""
+        self._led: dict[tuple[ReplicaId, TopicPartition], Epoch] = {}
+        self._high_watermarks: dict[tuple[ReplicaId, TopicPartition], Offset] = {}
+        self._controllers: set[Epoch] = set()
+
+    def on_boot(self, node: Node, torn_bytes: int) -> None:
+        """See ``Observer``."""
+        del torn_bytes
+        self._images.pop(node.replica_id, None)
+        for key in [key for key in self._high_watermarks if key[0] == node.replica_id]:
+            del self._high_watermarks[key]
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """See ``Observer``."""
+        for effect in step.effects:
+            match effect:
+                case fx.Truncate(topic_partition=log, end_offset=end_offset) if log != METADATA_LOG:
+                    self.counts[ClusterRare.PARTITION_TRUNCATED] += 1
+                    self._record.replica(node.replica_id, "truncated", topic_partition=log, offset=end_offset)
+                case fx.StartLogAt():
+                    self.counts[ClusterRare.OUT_OF_RANGE_RESET] += 1
+                case _:
+                    pass
+        if node.core is None or not step.is_whole:
+            return
+        match step.event:
+            case ev.RequestReceived(call_id=call_id, request=m.ProduceRequest() as request):
+                self.counts[ClusterRare.DUPLICATE_PRODUCE_SUPPRESSED] += _is_suppressed(request, call_id, step)
+            case ev.ResponseReceived(response=m.FetchResponse(partitions=partitions)):
+                for part in partitions:
+                    self._look_at_high_watermark(node.replica_id, node.core, part.topic_partition)
+            case _:
+                pass
+        self._look_at_metadata(node.replica_id, node.core)
+
+    def _look_at_high_watermark(self, replica_id: ReplicaId, core: Replica, log: TopicPartition) -> None:
+        partition = None if core.broker is None else core.broker.partitions.get(log)
+        if partition is None:
+            return
+        before = self._high_watermarks.get((replica_id, log), Offset(0))
+        self._high_watermarks[replica_id, log] = partition.high_watermark
+        self.counts[ClusterRare.HW_REGRESSION_ON_FOLLOWER] += partition.high_watermark < before
+
+    # --- metadata ---------------------------------------------------------------------------------------------------
+
+    def _look_at_metadata(self, replica_id: ReplicaId, core: Replica) -> None:
+        if core.controller is not None and core.controller.is_active:
+            epoch = core.logs[METADATA_LOG].epoch
+            if epoch not in self._controllers:
+                self._controllers.add(epoch)
+                self.counts[ClusterRare.CONTROLLER_FAILOVER] += len(self._controllers) > 1
+        image = core.metadata.image
+        if image is self._images.get(replica_id):
+            return
+        self._images[replica_id] = image
+        self._look_at_roles(replica_id, core)
+        if core.metadata.applied_offset > self._applied:
+            before, self._image, self._applied = self._image, image, core.metadata.applied_offset
+            self._compare(before, image)
+
+    def _look_at_roles(self, replica_id: ReplicaId, core: Replica) -> None:
+        for log, partition in {} if core.broker is None else core.broker.partitions.items():
+            if partition.is_leader and self._led.get((replica_id, log)) != partition.leader_epoch:
+                self._led[replica_id, log] = partition.leader_epoch
+                self._record.replica(replica_id, "became-leader", topic_partition=log, epoch=partition.leader_epoch)
+
+    def _compare(self, before: MetadataImage, after: MetadataImage) -> None:
+        if before.brokers is not after.brokers:
+            for broker in after.brokers.values():
+                was = before.brokers.get(broker.broker_id)
+                if was is not None and was is not broker:
+                    self.counts[ClusterRare.BROKER_FENCED] += broker.fenced and not was.fenced
+                    stops = broker.in_controlled_shutdown and not was.in_controlled_shutdown
+                    self.counts[ClusterRare.CONTROLLED_SHUTDOWN] += stops
+        if before.topics is not after.topics:
+            for log, registration in after.partitions():
+                known = before.partition(log)
+                if known is not None and known is not registration:
+                    self._compare_partition(known, registration)
+
+    def _compare_partition(self, was: PartitionRegistration, now: PartitionRegistration) -> None:
+        self.counts[ClusterRare.ISR_SHRINK] += not set(was.isr) <= set(now.isr)
+        self.counts[ClusterRare.ISR_EXPAND] += not set(now.isr) <= set(was.isr)
+        if now.leader_id is not None and now.leader_id != was.leader_id:
+            self.counts[ClusterRare.LEADER_FAILOVER] += 1
+            self.counts[ClusterRare.ELR_ELECTION] += now.leader_id in was.elr
+            is_unclean = now.leader_recovery_state is LeaderRecoveryState.RECOVERING
+            self.counts[ClusterRare.UNCLEAN_ELECTION] += is_unclean
+
+
+def _is_suppressed(request: m.ProduceRequest, call_id: int, step: Step) -> bool:
+    """Whether a numbered batch was taken without being appended, since the log has it already."""
+    (batch,) = scan_batches(request.records, verify=False)
+    if not batch.is_idempotent:
+        return False
+    for effect in step.effects:
+        match effect:
+            case fx.Append(topic_partition=log) if log == request.topic_partition:
+                return False
+            case fx.Reply(call_id=answered, response=m.ProduceResponse(error=error)) if answered == call_id:
+                return error is ErrorCode.NONE
+            case _:
+                pass
+    return True

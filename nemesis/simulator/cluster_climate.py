@@ -1,0 +1,105 @@
+"""What a world is like in which the replicas are brokers and controllers: its topics, its pace, its clients.
+
+Owns the part of a climate that only such worlds have, as flat fields, and the configurations of the core that follow
+from it. Knows nothing of worlds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica.core.config import BrokerConfig, ControllerConfig, LogFlush
+from replica.ids import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterClimate:
+    """``topics`` with ``partitions`` partitions each, in ``replication_factor`` replicas, and how they are used.
+
+    Without ``fsync`` records reach the disk when the system pleases, so that such a world must not lose its power.
+    ``idempotent`` is the share of processes that number what they append, and then try again until they know.
+    ``weak_acks`` is the share of the other appends that ask for ``acks`` of 0 or 1, which promise nothing.
+    ``follower_reads`` is the share of reads that ask any replica, and not whoever leads. With ``retention_bytes`` of -1
+    everything is kept. The rest are the settings of
+    brokers and controllers, with Kafka's names.
+    """
+
+    topics: int = 2
+    partitions: int = 2
+    replication_factor: int = 3
+    min_insync_replicas: int = 2
+    fsync: bool = True
+    unclean_leader_election_enable: bool = False
+    elr_enable: bool = True
+    idempotent: float = 0.0
+    weak_acks: float = 0.0
+    follower_reads: float = 0.0
+    replica_fetch_wait_max_ms: int = 500
+    replica_socket_timeout_ms: int = 2000
+    broker_heartbeat_interval_ms: int = 2000
+    broker_session_timeout_ms: int = 9000
+    replica_lag_time_max_ms: int = 10_000
+    replica_fetch_max_bytes: int = 1 << 20
+    replica_fetch_backoff_ms: int = 1000
+    controller_retry_backoff_ms: int = 100
+    controller_request_timeout_ms: int = 2000
+    replica_high_watermark_checkpoint_interval_ms: int = 5000
+    leader_imbalance_check_interval_seconds: int = 300
+    retention_bytes: int = -1
+    log_retention_check_interval_ms: int = 300_000
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether what is awaited may take as long as it does: a fetch its wait, a session some heartbeats."""
+        return (
+            self.replica_fetch_wait_max_ms < self.replica_socket_timeout_ms <= self.replica_lag_time_max_ms
+            and 3 * self.broker_heartbeat_interval_ms <= self.broker_session_timeout_ms
+            and 3 * self.controller_request_timeout_ms <= self.broker_session_timeout_ms
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the topics."""
+        return tuple(f"topic{number}" for number in range(1, self.topics + 1))
+
+    @property
+    def topic_partitions(self) -> tuple[TopicPartition, ...]:
+        """All partitions of all topics."""
+        return tuple(TopicPartition(name, number) for name in self.names for number in range(self.partitions))
+
+    def broker_config(self, *, truncate_on_fetch: bool) -> BrokerConfig:
+        """How the brokers are set."""
+        return BrokerConfig(
+            replica_fetch_wait_max_ms=self.replica_fetch_wait_max_ms,
+            replica_socket_timeout_ms=self.replica_socket_timeout_ms,
+            replica_lag_time_max_ms=self.replica_lag_time_max_ms,
+            replica_fetch_max_bytes=self.replica_fetch_max_bytes,
+            replica_fetch_response_max_bytes=self.replica_fetch_max_bytes,
+            replica_fetch_backoff_ms=self.replica_fetch_backoff_ms,
+            replica_high_watermark_checkpoint_interval_ms=self.replica_high_watermark_checkpoint_interval_ms,
+            broker_heartbeat_interval_ms=self.broker_heartbeat_interval_ms,
+            log_retention_check_interval_ms=self.log_retention_check_interval_ms,
+            controller_retry_backoff_ms=self.controller_retry_backoff_ms,
+            controller_request_timeout_ms=self.controller_request_timeout_ms,
+            alter_partition_retry_backoff_ms=self.controller_retry_backoff_ms,
+            log_flush=LogFlush.FSYNC if self.fsync else LogFlush.OS,
+            truncate_on_fetch=truncate_on_fetch,
+        )
+
+    @property
+    def controller_config(self) -> ControllerConfig:
+        """How the controllers are set."""
+        return ControllerConfig(
+            broker_session_timeout_ms=self.broker_session_timeout_ms,
+            elr_enable=self.elr_enable,
+            leader_imbalance_check_interval_seconds=self.leader_imbalance_check_interval_seconds,
+        )
+
+    @property
+    def topic_configs(self) -> dict[str, str]:
+        """The settings that every topic is created with."""
+        return {
+            "min.insync.replicas": f"{self.min_insync_replicas}",
+            **({} if self.retention_bytes < 0 else {"retention.bytes": f"{self.retention_bytes}"}),
+            "unclean.leader.election.enable": "true" if self.unclean_leader_election_enable else "false",
+        }

@@ -1,0 +1,121 @@
+"""The climate of a cluster world, drawn from a seed.
+
+Owns the proportions. Network, disks, clocks and weather are those of any other world; what is drawn here beside them is
+the cluster itself: how many brokers, which topics, how patient they are, and what clients ask of them.
+
+Whatever is drawn must let a healed cluster recover, or a world that does not recover would say nothing. So a climate
+leaves out what takes records for ever from those who may lead:
+
+1. Without ``fsync`` a power loss takes what was acknowledged, and so may a disk that fails: neither is in the weather.
+2. Damage takes a replica for ever: it is there with three replicas and a minimum of two in sync only. (Whoever may
+   lead can still be gone, if the others have lost their place in the ISR before; then nothing is promised, and the run
+   says so.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
+
+from nemesis.faults.values import DamageDisk, FailDisk, Fault, PowerLoss
+from nemesis.simulator.climate import Climate, Weather, draw_climate
+from nemesis.simulator.cluster_climate import ClusterClimate
+
+CLUSTER_VOTERS = (3, 3, 3, 3, 3, 3, 3, 4, 5, 2, 1)
+"""Cluster sizes in the proportion in which seeds have them; every broker is a voter, too."""
+CALM_MS_MIN, CALM_MS_MAX = 200, 4000
+"""Between two faults there is a time in this range at least."""
+STEPS_RATIO = 5
+PARTITIONS_RATIO = 2
+_LOSING = (PowerLoss, FailDisk, DamageDisk)
+_POWERFUL = frozenset({Weather.POWER, Weather.IO_ERROR, Weather.DAMAGE})
+
+
+def draw_cluster_climate(random: Random) -> Climate:
+    """The climate of a seed."""
+    climate = _with_time_to_register(draw_climate(random))
+    voters = random.choice(CLUSTER_VOTERS)
+    cluster = _draw_cluster(random, voters)
+    weather = climate.weather
+    if cluster.replication_factor < 3 or cluster.min_insync_replicas < 2:
+        weather = tuple(kind for kind in weather if kind is not Weather.DAMAGE)
+    rate = climate.rate * PARTITIONS_RATIO  # The same clients have several logs to write to.
+    climate = replace(climate, voters=voters, weather=weather, rate=rate, cluster=cluster)
+    return climate if cluster.fsync else _with_power(climate)
+
+
+def _with_time_to_register(climate: Climate) -> Climate:
+    """The same climate with some more time between two faults and two crashes.
+
+    A broker that comes back waits for the session of its last process to end, registers, and catches up, before it
+    takes part in anything; where all are always about to, nothing else happens. And a cluster takes many more steps a
+    second than one quorum does, each of which may be the last.
+    """
+    low_ms, high_ms = climate.calm_ms
+    return replace(
+        climate,
+        calm_ms=(max(low_ms, CALM_MS_MIN), max(high_ms, CALM_MS_MAX)),
+        crash_in_step=climate.crash_in_step / STEPS_RATIO,
+        power_in_step=climate.power_in_step / STEPS_RATIO,
+    )
+
+
+def is_bearable(climate: Climate, faults: Iterable[Fault]) -> bool:
+    """Whether a cluster can keep its promises in this climate under these faults, and recover from them."""
+    cluster = climate.cluster
+    assert cluster is not None, climate
+    loses = climate.power_in_step > 0 or any(isinstance(fault, _LOSING) for fault in faults)
+    damaged = any(isinstance(fault, DamageDisk) for fault in faults)
+    return (
+        cluster.min_insync_replicas <= cluster.replication_factor <= climate.voters
+        and (cluster.fsync or not loses)
+        and (not damaged or (cluster.replication_factor >= 3 and cluster.min_insync_replicas >= 2))
+        and cluster.is_patient
+    )
+
+
+def _with_power(climate: Climate) -> Climate:
+    """The same climate where nothing that a process has written is ever lost."""
+    weather = tuple(kind for kind in climate.weather if kind not in _POWERFUL)
+    return replace(climate, power_in_step=0.0, weather=weather)
+
+
+def _draw_cluster(random: Random, voters: int) -> ClusterClimate:
+    replication_factor = min(voters, random.choice((3, 3, 3, 3, 3, 3, 2, 1)))
+    is_unclean = random.random() < 0.1
+    return replace(
+        _draw_pace(random),
+        topics=random.choice((1, 1, 2)),
+        partitions=random.choice((1, 1, 2, 3)),
+        replication_factor=replication_factor,
+        min_insync_replicas=min(replication_factor, random.choice((1, 2, 2))),
+        fsync=random.random() < 0.9,
+        unclean_leader_election_enable=is_unclean,
+        elr_enable=random.random() < 0.8,
+        idempotent=random.choice((0.0, 0.5, 1.0)),
+        weak_acks=random.choice((0.0, 0.0, 0.3)),
+        follower_reads=random.choice((0.0, 0.3, 0.8)),
+        replica_fetch_max_bytes=1 if random.random() < 0.3 else 1 << 20,
+        leader_imbalance_check_interval_seconds=random.choice((2, 10, 300)),
+    )
+
+
+def _draw_pace(random: Random) -> ClusterClimate:
+    """Timing in Kafka's proportions: the wait of a fetch below its timeout, that below a session, that below a lag.
+
+    Most worlds are hurried, so that much happens in them.
+    """
+    session_ms = random.choice((1500, 1500, 3000, 9000))
+    wait_ms = random.choice((100, 250, 500))
+    return ClusterClimate(
+        replica_fetch_wait_max_ms=wait_ms,
+        replica_socket_timeout_ms=max(2 * wait_ms, session_ms // random.choice((2, 3))),
+        broker_heartbeat_interval_ms=session_ms // random.choice((4, 5)),
+        broker_session_timeout_ms=session_ms,
+        replica_lag_time_max_ms=session_ms * random.choice((4, 6)) // 3,
+        replica_fetch_backoff_ms=random.choice((50, 200, 1000)),
+        controller_retry_backoff_ms=random.choice((50, 100, 200)),
+        controller_request_timeout_ms=session_ms // 4,
+        replica_high_watermark_checkpoint_interval_ms=random.choice((500, 5000)),
+    )

@@ -1,0 +1,105 @@
+"""What a world must be like for a wrong rule to show in it: the seed's climate with that changed and all else as it is.
+
+Owns the changes. The right protocol must pass in every world that is made so, or a conviction there would say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from nemesis.simulator.climate import Climate, Weather, with_lying_disks
+from nemesis.variants.mutant import Need
+
+
+def with_needs(climate: Climate, needs: Iterable[Need]) -> Climate:
+    """The same climate with all that is needed."""
+    for need in needs:
+        climate = _CHANGES[need](climate)
+    return climate
+
+
+def _asking_first(climate: Climate) -> Climate:
+    return replace(climate, truncate_on_fetch=False)
+
+
+def _forgetting(climate: Climate) -> Climate:
+    """Records reach the disk when the system pleases, and the power goes.
+
+    With eligible leader replicas: without them the last in-sync replica keeps its place whatever it has lost.
+    """
+    assert climate.cluster is not None, climate
+    cluster = replace(climate.cluster, fsync=False, elr_enable=True, unclean_leader_election_enable=False)
+    weather = tuple(dict.fromkeys((*climate.weather, Weather.POWER)))
+    return replace(climate, weather=weather, cluster=cluster)
+
+
+def _with_retention(climate: Climate) -> Climate:
+    """Of each log only the last segment is kept."""
+    assert climate.cluster is not None, climate
+    cluster = replace(climate.cluster, retention_bytes=1, log_retention_check_interval_ms=500)
+    return replace(climate, cluster=cluster)
+
+
+def _in_turmoil(climate: Climate) -> Climate:
+    """Several epochs in a second, in each of which something is written that not all get, and old news between them."""
+    assert climate.cluster is not None, climate
+    cluster = replace(
+        climate.cluster,
+        topics=1,
+        partitions=3,
+        replication_factor=3,
+        min_insync_replicas=2,
+        fsync=True,
+        elr_enable=True,
+        unclean_leader_election_enable=False,
+        idempotent=0.0,
+        weak_acks=0.5,
+        replica_fetch_max_bytes=1,
+        replica_fetch_backoff_ms=50,
+        broker_heartbeat_interval_ms=300,
+        broker_session_timeout_ms=1500,
+        replica_lag_time_max_ms=2000,
+        leader_imbalance_check_interval_seconds=1,
+    )
+    return replace(
+        climate,
+        voters=3,
+        spike=0.08,
+        spike_ms=600.0,
+        duplication=0.05,
+        ordered=False,
+        ambush=0.0,
+        weather=(Weather.PARTITION, Weather.PAUSE, Weather.KILL, Weather.STOP, Weather.CLOG),
+        calm_ms=(20, 600),
+        fault_ms=(50, 2500),
+        overlap=0.4,
+        rate=15.0,
+        appends=0.9,
+        election_timeout_ms=300,
+        fetch_timeout_ms=600,
+        fetch_max_wait_ms=500,
+        restart_ms=(5, 100),
+        cluster=cluster,
+    )
+
+
+def _in_pairs(climate: Climate) -> Climate:
+    """A leader that is alone cannot write, so that nothing but its epoch tells what is new about it."""
+    assert climate.cluster is not None, climate
+    cluster = replace(climate.cluster, partitions=6, replication_factor=2, min_insync_replicas=2, weak_acks=0.0)
+    weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
+    return replace(climate, voters=max(2, climate.voters), weather=weather, cluster=cluster)
+
+
+_CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
+    {
+        Need.LYING_DISKS: with_lying_disks,
+        Need.FORGETTING: _forgetting,
+        Need.RETENTION: _with_retention,
+        Need.TURMOIL: _in_turmoil,
+        Need.PAIRS: _in_pairs,
+        Need.ASKING_FIRST: _asking_first,
+    }
+)

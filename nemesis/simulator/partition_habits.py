@@ -1,0 +1,112 @@
+"""What a replica of a partition owes beyond safety, checked after every step: to go on as soon as it may.
+
+Owns promises whose breach loses nothing and costs time: writes that are not acknowledged, records that are not shown,
+replicas that leave for nothing. Nobody would notice afterwards, since everything is made good in the end; so they are
+seen in what one replica believes, at once.
+
+Source: KAFKA-769, KAFKA-7152, KAFKA-13091.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nemesis.simulator.node import Node, Step
+from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.simulator.world import Observer
+from replica.core import effects as fx
+from replica.core.partition import Partition
+from replica.core.partition.roles import Leader, PendingShrink, Role
+from replica.ids import Offset, ReplicaId, TopicPartition
+
+Place = tuple[ReplicaId, TopicPartition]
+
+
+class PartitionHabits(Observer):
+    """The habits of all replicas of all partitions of a world."""
+
+    def __init__(self) -> None:
+        self._stored: dict[Place, Offset] = {}
+        """The high watermark that a replica has put on its disk last."""
+        self._seen: dict[Place, tuple[Role, Offset]] = {}
+        """Role and flushed end of each replica when it was looked at last, since its process began."""
+
+    def on_boot(self, node: Node, torn_bytes: int) -> None:
+        """See ``Observer``."""
+        del torn_bytes
+        self._seen = {place: seen for place, seen in self._seen.items() if place[0] != node.replica_id}
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """See ``Observer``."""
+        if node.core is not None and node.core.broker is not None and step.is_whole:
+            for name, partition in node.core.broker.partitions.items():
+                self._look((node.replica_id, name), partition, node)
+        for effect in step.effects:
+            match effect:
+                case fx.StoreHighWatermarks(offsets=offsets):
+                    self._stored |= {(node.replica_id, name): offset for name, offset in offsets.items()}
+                case fx.CreateLog(topic_partition=name) | fx.DeleteLog(topic_partition=name):
+                    self._stored.pop((node.replica_id, name), None)
+                case _:
+                    pass
+
+    def _look(self, place: Place, partition: Partition, node: Node) -> None:
+        """Look at what has changed since the last time."""
+        role, flushed_end = partition.role, partition.log.flushed_end_offset
+        seen = self._seen.get(place)
+        if seen is None and not node.disk.is_damaged:
+            _check_beginning(place, partition, self._stored.get(place, Offset(0)))
+        if seen is not None and seen[0] is role and seen[1] == flushed_end:
+            return
+        self._seen[place] = (role, flushed_end)
+        if isinstance(role, Leader):
+            before = None if seen is None or not isinstance(seen[0], Leader) else seen[0].isr_state
+            if not isinstance(before, PendingShrink):
+                _check_shrink(place, partition, role)
+            _check_high_watermark(place, partition, role)
+
+
+def _check_beginning(place: Place, partition: Partition, stored: Offset) -> None:
+    """A replica begins with what it knew to be committed, as far as its log still reaches."""
+    known = min(stored, partition.log.log_end_offset)
+    if partition.high_watermark < known:
+        raise BrokenInvariantError(
+            "forgotten-high-watermark",
+            f"replica {place[0]} begins with the high watermark {partition.high_watermark} of {place[1]}, and had "
+            f"stored {stored}",
+        )
+
+
+def _check_shrink(place: Place, partition: Partition, role: Leader) -> None:
+    """Nobody is to leave who has everything."""
+    leaving = role.isr_state.leaving if isinstance(role.isr_state, PendingShrink) else frozenset()
+    for replica_id in leaving:
+        if role.remotes[replica_id].log_end_offset == partition.log.log_end_offset:
+            raise BrokenInvariantError(
+                "needless-shrink",
+                f"replica {place[0]} wants {replica_id} out of the ISR of {place[1]}, which has everything up to "
+                f"{partition.log.log_end_offset}",
+            )
+
+
+def _check_high_watermark(place: Place, partition: Partition, role: Leader) -> None:
+    """What all have that may count is committed at once."""
+    if len(role.isr_state.isr) < partition.effective_min_isr:
+        return
+    ends = list(_ends(partition, role))
+    reached = None if None in ends else min(end for end in ends if end is not None)
+    if reached is not None and reached > partition.high_watermark:
+        raise BrokenInvariantError(
+            "late-high-watermark",
+            f"replica {place[0]} leads {place[1]} with the high watermark {partition.high_watermark}, and all that "
+            f"count have everything up to {reached}",
+        )
+
+
+def _ends(partition: Partition, role: Leader) -> Iterator[Offset | None]:
+    """The ends of all that are in sync, or might be about to join."""
+    yield partition.log.flushed_end_offset
+    for replica_id, remote in role.remotes.items():
+        broker = partition.brokers.get(replica_id)
+        if replica_id in role.isr_state.maximal_isr or (broker is not None and broker.is_active):
+            yield remote.log_end_offset

@@ -1,0 +1,131 @@
+"""What a healed world must come to: everybody serves, and all replicas of every log agree.
+
+Owns the conditions, and the words for what is missing yet. In a cluster they are more: all brokers that can run are
+active, every partition is led, its ISR is all of its replicas, and each of these has the whole log, committed (PROGRESS
+of KIP-966's model).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nemesis.simulator.node import Node
+from nemesis.simulator.world import World
+from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.records import PartitionRegistration
+from replica.core.partition import Partition
+from replica.core.partition.roles import CommittedIsr
+from replica.core.partition.roles import Leader as PartitionLeader
+from replica.core.quorum.roles import Follower, Leader
+from replica.core.replica import Replica
+from replica.ids import ReplicaId, TopicPartition
+
+
+def has_converged(world: World) -> bool:
+    """Whether every machine that can run does, and nothing is missing in any log of any of them."""
+    return why_not_converged(world) is None
+
+
+def why_not_converged(world: World) -> str | None:
+    """What is still missing, or nothing."""
+    if not _quorum_agrees(world):
+        return f"the replicas of {world.quorum_log} differ"
+    if world.climate.cluster is None:
+        return None
+    return next(_missing_in_cluster(world), None)
+
+
+def _cores(world: World) -> dict[ReplicaId, Replica]:
+    return {node.replica_id: node.core for node in world.up() if node.core is not None}
+
+
+def _quorum_agrees(world: World) -> bool:
+    """Whether all that can run follow one leader, and its whole log is everywhere, committed."""
+    logs = [core.logs[world.quorum_log] for core in _cores(world).values()]
+    if len(logs) < sum(not node.is_retired for node in world.nodes.values()):
+        return False
+    return (
+        sum(isinstance(log.role, Leader) for log in logs) == 1
+        and all(isinstance(log.role, Leader | Follower) for log in logs)
+        and len({log.epoch for log in logs}) == 1
+        and len({log.log.log_end_offset for log in logs}) == 1
+        and all(log.high_watermark == log.log.log_end_offset for log in logs)
+    )
+
+
+def _missing_in_cluster(world: World) -> Iterator[str]:
+    cores = _cores(world)
+    for replica_id, core in cores.items():
+        if core.metadata.applied_offset != core.logs[world.quorum_log].high_watermark:
+            yield f"replica {replica_id} has not applied the metadata"
+        broker = core.metadata.image.brokers.get(replica_id)
+        if broker is None or not broker.is_active or core.broker is None or core.broker.broker_epoch is None:
+            yield f"broker {replica_id} is not active"
+    image = next(iter(cores.values())).metadata.image
+    for log in world.used_logs:
+        missing = _missing_in_partition(log, image.partition(log), cores)
+        if missing is not None:
+            yield missing
+
+
+def _missing_in_partition(
+    log: TopicPartition, registration: PartitionRegistration | None, cores: dict[ReplicaId, Replica]
+) -> str | None:
+    if registration is None:
+        return f"there is no {log}"
+    if registration.leader_id is None:
+        return f"{log} has no leader: {registration}"
+    expected = [replica_id for replica_id in registration.replicas if replica_id in cores]
+    if set(registration.isr) != set(expected):
+        return f"the ISR of {log} is not all of {expected}: {registration}"
+    replicas = {replica_id: _partition(cores[replica_id], log) for replica_id in expected}
+    for replica_id, replica in replicas.items():
+        if replica is None:
+            return f"replica {replica_id} does not host {log}"
+        if replica.is_leader != (replica_id == registration.leader_id):
+            return f"replica {replica_id} of {log} is a {replica.role.name}: {registration}"
+        if isinstance(replica.role, PartitionLeader) and not isinstance(replica.role.isr_state, CommittedIsr):
+            return f"the leader of {log} wants another ISR: {replica.role.isr_state}"
+    ends = {
+        replica_id: (replica.high_watermark, replica.log.log_end_offset)
+        for replica_id, replica in replicas.items()
+        if replica is not None
+    }
+    if len({end for pair in ends.values() for end in pair}) > 1:
+        return f"the high watermarks and ends of {log} differ: {ends}"
+    return None
+
+
+def _partition(core: Replica, log: TopicPartition) -> Partition | None:
+    return None if core.broker is None else core.broker.partitions.get(log)
+
+
+def lost_partition(world: World) -> TopicPartition | None:
+    """A partition that nobody can lead any more, because damage has taken all who may; none if there is no such.
+
+    The cluster is right to wait for them for ever then: any other leader might lack what was acknowledged.
+    """
+    image = _latest_image(world)
+    retired = {node.replica_id for node in world.nodes.values() if node.is_retired}
+    for log in world.used_logs:
+        registration = image.partition(log)
+        if registration is not None and retired and _is_lost(registration, retired):
+            return log
+    return None
+
+
+def _is_lost(registration: PartitionRegistration, retired: set[ReplicaId]) -> bool:
+    may_lead = {*registration.isr, *registration.elr}
+    if not may_lead and registration.last_known_leader is not None:
+        may_lead = {registration.last_known_leader}
+    return registration.leader_id is None and may_lead <= retired
+
+
+def _latest_image(world: World) -> MetadataImage:
+    replays = [core.metadata for core in _cores(world).values()]
+    return max(replays, key=lambda replay: replay.applied_offset).image if replays else MetadataImage()
+
+
+def hosted_logs(world: World, node: Node) -> list[TopicPartition]:
+    """Which of the logs that clients use a machine holds."""
+    return [log for log in world.used_logs if log in node.stores]

@@ -1,0 +1,183 @@
+"""Whole simulated runs of clusters: what they judge, what they count, and that they repeat."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from nemesis.checks.verdict import Verdict
+from nemesis.history import APPEND, FINAL_READ, EventType
+from nemesis.schedule import Inject, Schedule
+from nemesis.simulator.case import directive_of, options_of
+from nemesis.simulator.climate import CALM, Climate, Weather, WorldKind
+from nemesis.simulator.cluster_census import ClusterRare
+from nemesis.simulator.cluster_climate import ClusterClimate
+from nemesis.simulator.cluster_seeds import draw_cluster_climate, is_bearable
+from nemesis.simulator.corpus import repeat_command, row_of
+from nemesis.simulator.plan import draw_schedule
+from nemesis.simulator.record import Record
+from nemesis.simulator.run import Run, SimOptions, resolved, simulate
+from nemesis.simulator.world import Observer, World
+from replica.core.messages import InitProducerIdRequest
+from replica.ids import CallId, ReplicaId
+
+CLUSTER = ClusterClimate()
+NOTHING_HAPPENS = Schedule(name="simulated", time_limit_s=12, steps=())
+
+
+def calm_run(*observers: Observer, **cluster: Any) -> Run:
+    """A short run of a calm cluster, in which only its own part of the climate is as given."""
+    climate = replace(CALM, rate=20.0, cluster=replace(CLUSTER, **cluster))
+    return simulate(SimOptions(seed=1, time_limit_s=16, climate=climate, schedule=NOTHING_HAPPENS), observers)
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_the_right_protocol_is_valid(seed: int) -> None:
+    """Whatever a seed's cluster goes through, it keeps its promises and serves every partition to the end."""
+    run = simulate(SimOptions(seed=seed, world=WorldKind.CLUSTER))
+    cluster = run.options.climate.cluster if run.options.climate is not None else None
+    assert cluster is not None
+    assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
+    assert run.counts.append_ok == run.outcome.acknowledged >= len(cluster.topic_partitions)
+    assert run.counts.final_reads_whole == len(cluster.topic_partitions)
+    assert {row.topic_partition for row in run.record.logs} == {str(log) for log in cluster.topic_partitions}
+
+
+def test_a_run_is_a_function_of_its_options() -> None:
+    """The same options give the same history, whether the climate was drawn or given; another seed gives another."""
+    options = [SimOptions(seed=seed, world=WorldKind.CLUSTER, time_limit_s=20) for seed in (5, 5, 6)]
+    first, again, other = (simulate(one).record for one in options)
+    given = simulate(resolved(options[0])).record
+    assert (first.history, first.events, first.logs) == (again.history, again.events, again.logs)
+    assert (first.history, first.events, first.logs) == (given.history, given.events, given.logs)
+    assert first.history != other.history
+
+
+def test_a_seed_draws_what_a_cluster_can_bear() -> None:
+    """No drawn climate and schedule take away what a healed cluster needs in order to recover."""
+    for seed in range(300):
+        climate = draw_cluster_climate(Random(seed))
+        schedule = draw_schedule(climate, Random(seed), time_limit_s=45)
+        faults = [step.action.fault for step in schedule.steps if isinstance(step.action, Inject)]
+        assert is_bearable(climate, faults), seed
+
+
+def test_seeds_differ_in_their_clusters() -> None:
+    """Over many seeds there is every number of brokers and replicas, and every habit in some clusters only."""
+    drawn = [draw_cluster_climate(Random(seed)) for seed in range(300)]
+    clusters = [climate.cluster for climate in drawn if climate.cluster is not None]
+    assert {climate.voters for climate in drawn} == {1, 2, 3, 4, 5}
+    assert {cluster.replication_factor for cluster in clusters} == {1, 2, 3}
+    assert {cluster.min_insync_replicas for cluster in clusters} == {1, 2}
+    for habit in ("fsync", "unclean_leader_election_enable", "elr_enable", "idempotent", "weak_acks", "follower_reads"):
+        assert 0 < sum(bool(getattr(cluster, habit)) for cluster in clusters) < 300, habit
+    assert any(Weather.DAMAGE in climate.weather for climate in drawn)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_cluster_survives_the_text_of_a_case(seed: int) -> None:
+    """What a seed draws for a cluster is read from the text of a case as it was written."""
+    options = resolved(SimOptions(seed=seed, world=WorldKind.CLUSTER, time_limit_s=10))
+    assert options_of(directive_of(options)) == options
+
+
+def test_only_what_all_replicas_acknowledge_is_recorded_as_done() -> None:
+    """Writes that ask for less are of unknown outcome, whatever the leader says of them."""
+    run = calm_run(weak_acks=1.0)
+    hostile_ns = NOTHING_HAPPENS.time_limit_s * 1e9
+    appends = [event for event in run.record.history if event.f == APPEND and event.time_ns < hostile_ns]
+    assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
+    assert {event.type for event in appends} == {EventType.INVOKE, EventType.INFO, EventType.FAIL}
+    assert {"acks=0", "acks=1"} <= {event.error for event in appends}
+
+
+def test_a_follower_serves_readers() -> None:
+    """Readers that ask anyone are answered by others than those who acknowledge writes."""
+    history = calm_run(follower_reads=1.0, topics=1, partitions=1).record.history
+    writers = {event.node for event in history if event.f == APPEND and event.type is EventType.OK}
+    readers = {event.node for event in history if event.f != APPEND and event.type is EventType.OK}
+    assert len(writers) == 1
+    assert readers > writers
+
+
+def test_every_partition_is_read_and_dumped() -> None:
+    """At the end there is one reader and one log of each replica for each partition."""
+    run = calm_run()
+    readers = {event.topic_partition for event in run.record.history if event.f == FINAL_READ}
+    dumped = {(row.replica_id, row.topic_partition) for row in run.record.logs}
+    assert readers == {str(log) for log in CLUSTER.topic_partitions}
+    assert dumped == {(voter, str(log)) for voter in (1, 2, 3) for log in CLUSTER.topic_partitions}
+
+
+class Absence(Observer):
+    """Keeps one machine from ever starting again, once it has been killed."""
+
+    def on_begin(self, world: World, record: Record) -> None:
+        """See ``Observer``."""
+        del record
+        world.queue.at(11_000_000, lambda: self._take(world))
+
+    @staticmethod
+    def _take(world: World) -> None:
+        world.hold_down(ReplicaId(2), -1)
+        world.nodes[ReplicaId(2)].kill()
+
+
+def test_a_cluster_that_does_not_come_together_is_convicted() -> None:
+    """While a broker that could run is away, a healed cluster is not whole, and that must end."""
+    outcome = calm_run(Absence()).outcome
+    assert outcome.violation is not None
+    assert outcome.violation.name == "liveness"
+
+
+class Silence(Observer):
+    """Has a machine owe an answer that it does not know of."""
+
+    def on_begin(self, world: World, record: Record) -> None:
+        """See ``Observer``."""
+        del record
+        requests = world.nodes[ReplicaId(2)].requests
+        world.queue.at(11_000_000, lambda: requests.update({CallId(1 << 40): InitProducerIdRequest()}))
+
+
+def test_whatever_is_asked_is_answered() -> None:
+    """A request that nobody answers convicts, of whatever kind it is."""
+    outcome = calm_run(Silence()).outcome
+    assert outcome.violation is not None
+    assert outcome.violation.name == "never-answered"
+
+
+class Leaving(Observer):
+    """Stops a machine gracefully, and lets it come back."""
+
+    def on_begin(self, world: World, record: Record) -> None:
+        """See ``Observer``."""
+        del record
+        world.queue.at(5_000_000, world.nodes[ReplicaId(2)].stop)
+
+
+def test_what_is_rare_is_counted() -> None:
+    """A broker that leaves moves its leaderships, shrinks what it was in sync with, and is back in it afterwards."""
+    rare = calm_run(Leaving()).outcome.rare
+    assert rare[ClusterRare.CONTROLLED_SHUTDOWN] == 1
+    assert {ClusterRare.ISR_SHRINK, ClusterRare.ISR_EXPAND, ClusterRare.LEADER_FAILOVER} <= set(rare)
+
+
+def test_a_row_tells_its_world() -> None:
+    """The command of a cluster's run repeats a cluster's run."""
+    run = calm_run()
+    assert repeat_command(run.options) == "nemesis sim --seed 1 --world cluster --time-limit 16"
+    assert (row_of(run).world, row_of(run).run_id) == ("cluster", "cluster-1")
+
+
+def test_an_idempotent_producer_writes_each_value_once() -> None:
+    """On a network that loses messages, producers that try again until they know leave each value once in each log."""
+    climate = Climate(rate=20.0, loss=0.1, cluster=replace(CLUSTER, idempotent=1.0))
+    run = simulate(SimOptions(seed=2, time_limit_s=30, climate=climate))
+    assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
+    assert run.outcome.rare[ClusterRare.DUPLICATE_PRODUCE_SUPPRESSED] > 0
+    unknown = [event for event in run.record.history if event.f == APPEND and event.type is EventType.INFO]
+    assert len(unknown) <= climate.concurrency
