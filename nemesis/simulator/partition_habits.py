@@ -45,6 +45,13 @@ class PartitionHabits(Observer):
             match effect:
                 case fx.StoreHighWatermarks(offsets=offsets):
                     self._stored |= {(node.replica_id, name): offset for name, offset in offsets.items()}
+                case (
+                    fx.Truncate(topic_partition=name, end_offset=end)
+                    | fx.StartLogAt(topic_partition=name, start_offset=end)
+                ):
+                    # What it vouched for above is gone, and other records may come in its place.
+                    place = (node.replica_id, name)
+                    self._stored[place] = min(end, self._stored.get(place, end))
                 case fx.CreateLog(topic_partition=name) | fx.DeleteLog(topic_partition=name):
                     self._stored.pop((node.replica_id, name), None)
                 case _:
