@@ -108,6 +108,6 @@ class HighWatermarkOfIsrMajority(PartitionsOnly):
 class TimeoutDropsMaximalIsr(PartitionsOnly):
     """An AlterPartition request without an answer is taken for one that failed."""
 
-    def refused_proposal(self, *, error: ErrorCode | None, has_unanswered: bool) -> RefusedProposal:
-        """Silence is a refusal."""
-        return super().refused_proposal(error=error or ErrorCode.OPERATION_NOT_ATTEMPTED, has_unanswered=False)
+    def refused_proposal(self, *, error: ErrorCode | None) -> RefusedProposal:
+        """Silence is a refusal, and the last word."""
+        return RefusedProposal.REVERTED if error is None else super().refused_proposal(error=error)

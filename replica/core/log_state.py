@@ -21,6 +21,9 @@ from replica.records import RecordBatch
 TAIL_BATCHES_MAX = 1024
 """How many of the youngest batches have their sizes remembered, to count the bytes a fetch could return."""
 
+MANY_BYTES = 1 << 62
+"""More than any reader waits for."""
+
 
 class LogState:
     """The ends and the epochs of one log, kept in step with what storage is told."""
@@ -104,9 +107,14 @@ class LogState:
         self._tail.clear()
 
     def count_bytes(self, start_offset: Offset, end_offset: Offset) -> int:
-        """Count the bytes of the batches in ``[start_offset, end_offset)`` that are among the youngest; at least 1."""
+        """Count the bytes of the batches in ``[start_offset, end_offset)``; more than anybody wants if some are old.
+
+        Only the youngest batches' sizes are remembered.
+        """
         if start_offset >= end_offset:
             return 0
+        if not self._tail or start_offset < self._tail[0][0]:
+            return MANY_BYTES
         return max(1, sum(size for _, end, size in self._tail if start_offset < end <= end_offset))
 
     def has_bytes(self, start_offset: Offset, end_offset: Offset, wanted: int) -> bool:

@@ -218,7 +218,10 @@ class Driver:
         try:
             async with asyncio.timeout(send.timeout_ms / 1000):
                 response = await self._transport.call(send.replica_id, send.request, send.timeout_ms)
-        except (TransportError, TimeoutError) as error:
+        except (TransportError, TimeoutError, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and self._stopped:
+                raise
+            # Also a call whose channel was closed, because the replica has moved: the core waits for every outcome.
             self._observer.on_peer_unreachable(send.replica_id, send.request, str(error) or "no answer in time")
             self.submit(SendFailed(correlation_id=send.correlation_id, replica_id=send.replica_id))
             return

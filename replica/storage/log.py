@@ -248,8 +248,8 @@ class LogStore:
     def raise_log_start(self, offset: Offset) -> None:
         """Let the log begin at ``offset``; nothing happens at or below its start. OffsetOutOfRangeError above its end.
 
-        Segments wholly below are marked for removal, after the log start is durable; the last one stays. Without such
-        a segment nothing is written: after a crash the log begins where ``checkpoint_log_start`` has said last.
+        Durable on return: what lies below may be of another history than the leader's, and must never be served again.
+        Segments wholly below are marked for removal, after the log start is durable; the last one stays.
         """
         with self._sync_lock, self._state_lock, self._guard("raise the start of"):
             if offset <= self.log_start_offset:
@@ -257,10 +257,10 @@ class LogStore:
             if offset > self._log_end_offset:
                 raise self._out_of_range("raise the start of", offset)
             self._segments.note_log_start(offset)
+            self._directory.log_starts.put(self._topic_partition, offset)
             dropped = self._segments.wholly_below(offset)
             if not dropped:
                 return
-            self._directory.log_starts.put(self._topic_partition, offset)
             if self._names_unflushed:
                 # The names of the segments that stay may not be durable yet: a crash must not leave a log without any.
                 self._files.fsync_directory(self._path)

@@ -276,6 +276,15 @@ async def test_no_answer_comes_back_as_an_event(refused: bool) -> None:
         assert rig.observer.unreachable == [2]
 
 
+async def test_a_call_whose_connection_is_taken_away_comes_back_as_an_event() -> None:
+    """A call that is cancelled under the driver, because its replica has moved, ends as SendFailed as well."""
+    async with running(on(Started, lambda _: (send(5000),))) as rig:
+        await wait_until(lambda: bool(rig.transport.answers), "the call")
+        rig.transport.answers[0].cancel()
+        await wait_until(lambda: len(rig.core.events) == 2, "the failure")
+        assert rig.core.events[1] == SendFailed(correlation_id=CorrelationId(9), replica_id=ReplicaId(2))
+
+
 async def test_the_core_is_ticked_at_its_deadline() -> None:
     """A core that names a deadline is stepped when it is reached, not before, and then at its next one."""
     ticks: list[int] = []

@@ -68,7 +68,7 @@ def test_segments_wholly_below_the_log_start_go(log_start: int, kept: list[int])
     deleted = [name for name in files.names(PARTITION_PATH) if name.endswith(".log.deleted")]
     assert len(deleted) == 3 - len(kept)
     recovered = crashed(files)[1]
-    assert recovered.log_start_offset == (log_start if log_start >= 5 else 0)
+    assert recovered.log_start_offset == log_start
     assert recovered.log_end_offset == 12
 
 
@@ -104,13 +104,12 @@ def test_deleted_segments_go_at_the_next_start(clean: bool) -> None:
     assert not [name for name in files.names(PARTITION_PATH) if name.endswith(".deleted")]
 
 
-def test_the_log_start_falls_back_to_its_checkpoint() -> None:
-    """Without a segment to delete nothing is stored until the timer or a clean stop does."""
+def test_the_log_start_never_falls_back() -> None:
+    """What was forgotten stays so over a crash, with or without a segment that went for it."""
     files, _, log = filled_partition()
     log.raise_log_start(Offset(2))
-    log.checkpoint_log_start()
     log.raise_log_start(Offset(4))
-    assert crashed(files)[1].log_start_offset == 2
+    assert crashed(files)[1].log_start_offset == 4
 
 
 def test_a_clean_stop_stores_the_log_start() -> None:

@@ -10,6 +10,9 @@ from typing import Generic, TypeVar
 
 from replica.ids import ReplicaId, TopicPartition
 
+OUTDATED_MAX = 64
+"""How many entries may be outdated beyond one for each key, before the heap is made anew."""
+
 K = TypeVar("K", TopicPartition, ReplicaId)
 
 
@@ -28,6 +31,9 @@ class Deadlines(Generic[K]):
         if deadline_ms is not None:
             self._due[key] = deadline_ms
             heapq.heappush(self._heap, (deadline_ms, key))
+            if len(self._heap) > 2 * len(self._due) + OUTDATED_MAX:
+                self._heap = [(due_ms, waiting) for waiting, due_ms in self._due.items()]
+                heapq.heapify(self._heap)
 
     @property
     def earliest_ms(self) -> int | None:

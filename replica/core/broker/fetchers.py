@@ -63,6 +63,8 @@ class Fetchers:
         self._leader_of: dict[TopicPartition, ReplicaId] = {}
         self._followed: dict[ReplicaId, set[TopicPartition]] = {}
         self._questions: dict[CorrelationId, Question] = {}
+        self._first_of: dict[ReplicaId, TopicPartition] = {}
+        """Which partition came first in the last fetch from each leader."""
         self._busy: dict[ReplicaId, int] = {}
         """How many questions are out to each leader."""
 
@@ -89,12 +91,25 @@ class Fetchers:
         if self._busy.get(leader_id) or not all(_may_fetch(partition) for partition in followed):
             return
         asked = [ask for partition in followed for ask in [partition.next_request(now_ms)] if ask is not None]
-        fetches = tuple(ask for ask in asked if isinstance(ask, FetchPartition))
+        fetches = self._in_turn(leader_id, [ask for ask in asked if isinstance(ask, FetchPartition)])
         if fetches:
             self._ask(leader_id, self._fetch(fetches, broker_epoch), fetches)
         for ask in asked:
             if not isinstance(ask, FetchPartition):
                 self._ask(leader_id, ask, (ask,))
+
+    def _in_turn(self, leader_id: ReplicaId, fetches: list[FetchPartition]) -> tuple[FetchPartition, ...]:
+        """Begin behind the partition that came first the last time, and take as many as one request may name.
+
+        An answer is filled in the order in which it was asked for: in a fixed order the last would starve.
+        """
+        if not fetches:
+            return ()
+        first_before = self._first_of.get(leader_id)
+        later = [ask for ask in fetches if first_before is None or ask.topic_partition > first_before]
+        turned = (later + [ask for ask in fetches if ask not in later])[: self._config.fetch_partitions_max]
+        self._first_of[leader_id] = turned[0].topic_partition
+        return tuple(turned)
 
     def deadline_ms(self, leader_id: ReplicaId) -> int | None:
         """When the first back-off ends of those that follow this leader; absent while they wait for something else.

@@ -106,7 +106,8 @@ class _Change:
             return replace(in_sync, leader_id=None, last_known_leader=self._last_known_leader(in_sync))
         led = replace(in_sync, leader_id=leader_id, last_known_leader=None)
         if clean is None:
-            led = replace(led, leader_recovery_state=LeaderRecoveryState.RECOVERING)
+            # What it calls committed, those that were eligible need not have: it alone can agree with itself.
+            return replace(led, isr=(leader_id,), elr=(), leader_recovery_state=LeaderRecoveryState.RECOVERING)
         return led if leader_id in led.isr else self._with_isr(led, (leader_id,))
 
     def _clean_leader(self, in_sync: PartitionRegistration) -> ReplicaId | None:

@@ -141,10 +141,14 @@ class OffsetForLeaderEpochRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetForLeaderEpochResponse:
-    """``answer`` is absent where the epoch is undefined for this log (Kafka's ``(-1, -1)``), with error NONE."""
+    """``answer`` is absent where the epoch is undefined for this log (Kafka's ``(-1, -1)``), with error NONE.
+
+    ``log_start_offset`` is where the leader's log begins: an epoch that it does not hold any more ends there at best.
+    """
 
     error: ErrorCode
     answer: EpochEndOffset | None = None
+    log_start_offset: Offset | None = None
     current_leader: CurrentLeader | None = None
 
 

@@ -156,7 +156,7 @@ def on_epoch_end(
     elif answer.answer is None:
         _back_off(p, role, now_ms)
     else:
-        _reconcile(p, role, answer.answer, None, now_ms)
+        _reconcile(p, role, answer.answer, answer.log_start_offset, now_ms)
 
 
 def on_leader_offset(
@@ -230,6 +230,11 @@ def _on_records(p: PartitionState, role: Follower, answer: m.FetchedPartition, n
         return
     if restart_at is not None:
         p.start_log_at(restart_at)
+    elif answer.log_start_offset == p.log.log_end_offset:
+        # 1. A former leader has records of its own below the end at which it fetches. 2. The leader's log begins just
+        # there: what it held below is gone, so that it cannot tell. 3. Hence nothing below may be read here either.
+        _maybe_follow_high_watermark(p, answer)
+        p.maybe_raise_log_start(p.log.log_end_offset)
     if batches:
         p.append(*batches)
     _maybe_follow_high_watermark(p, answer)

@@ -37,7 +37,12 @@ def on_offset_for_leader_epoch(p: PartitionState, call_id: CallId, request: Offs
         )
     p.reply(
         call_id,
-        OffsetForLeaderEpochResponse(error=error or ErrorCode.NONE, answer=answer, current_leader=p.current_leader),
+        OffsetForLeaderEpochResponse(
+            error=error or ErrorCode.NONE,
+            answer=answer,
+            log_start_offset=p.log.log_start_offset if error is None else None,
+            current_leader=p.current_leader,
+        ),
     )
 
 

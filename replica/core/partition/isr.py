@@ -205,12 +205,12 @@ def _on_committed(
         partition_epoch=result.partition_epoch,
         leader_recovery_state=result.leader_recovery_state,
     )
-    p.role = replace(role, isr_state=CommittedIsr(isr=frozenset(result.isr)), has_unanswered=False)
+    p.role = replace(role, isr_state=CommittedIsr(isr=frozenset(result.isr)))
 
 
 def _on_refused(p: PartitionState, role: Leader, error: ErrorCode | None, now_ms: int) -> None:
     pause_ends_ms = now_ms + p.config.alter_partition_retry_backoff_ms
-    match p.rules.refused_proposal(error=error, has_unanswered=role.has_unanswered):
+    match p.rules.refused_proposal(error=error):
         case RefusedProposal.REVERTED:
             p.role = replace(role, isr_state=CommittedIsr(isr=role.isr_state.isr), retry_at_ms=pause_ends_ms)
         case RefusedProposal.WITHDRAWN:
@@ -218,15 +218,15 @@ def _on_refused(p: PartitionState, role: Leader, error: ErrorCode | None, now_ms
         case RefusedProposal.STUCK:
             p.role = replace(role, isr_state=_stuck(role.isr_state))
         case RefusedProposal.RETRIED:
-            p.role = replace(role, has_unanswered=True, retry_at_ms=pause_ends_ms)
+            p.role = replace(role, retry_at_ms=pause_ends_ms)
 
 
 def _withdrawn(state: IsrState) -> IsrState:
     """Propose the committed ISR in the place of a larger one; a smaller one that comes late harms nobody.
 
-    1. A proposal to let B in has no answer: a copy of it is on its way. 2. B is fenced, and the next copy is refused.
-    3. If B no longer counted, records that B lacks would be committed. 4. B is back, the first copy arrives, its
-    partition epoch is the present one: B is in the ISR.
+    1. A proposal to let B in is refused, because B is fenced; another copy of it is on its way, sent earlier or by the
+    network itself. 2. If B no longer counted, records that B lacks would be committed. 3. B is back, the copy arrives,
+    its partition epoch is the present one: B is in the ISR.
     """
     return replace(state, is_withdrawn=True) if isinstance(state, PendingExpand) else CommittedIsr(isr=state.isr)
 

@@ -100,8 +100,7 @@ class Unassigned:
 class Leader:
     """Appends, answers fetches and keeps the ISR. ``epoch_start_offset`` is where its log ended when it began.
 
-    ``is_in_flight`` while a proposal is out, ``has_unanswered`` while a copy that had no answer may be on its way.
-    ``retry_at_ms`` is when the next one may go; absent where it may at once.
+    ``is_in_flight`` while a proposal is out. ``retry_at_ms`` is when the next one may go; absent where it may at once.
     ``recovery_state`` is what its next proposal says of an unclean election: it has recovered, having begun to lead.
     """
 
@@ -111,7 +110,6 @@ class Leader:
     remotes: Mapping[ReplicaId, RemoteReplica] = field(default_factory=dict)
     recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
     is_in_flight: bool = False
-    has_unanswered: bool = False
     retry_at_ms: int | None = None
     shrink_check_at_ms: int
 

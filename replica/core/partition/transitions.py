@@ -71,7 +71,6 @@ def _take_isr(p: PartitionState, role: Leader, registration: PartitionRegistrati
         isr_state=CommittedIsr(isr=frozenset(registration.isr)),
         remotes={replica_id: role.remotes.get(replica_id, RemoteReplica()) for replica_id in _others(p, registration)},
         is_in_flight=False,
-        has_unanswered=False,
         retry_at_ms=None,
     )
 

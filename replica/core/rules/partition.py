@@ -17,7 +17,7 @@ class RefusedProposal(StrEnum):
     """What becomes of an ISR that the controller did not commit."""
 
     REVERTED = "reverted"
-    """It certainly never counted: the last committed ISR holds again."""
+    """It certainly never will count: the last committed ISR holds again. By the right rules none is that certain."""
     WITHDRAWN = "withdrawn"
     """A copy of it may arrive yet: both ISRs count until the controller has committed something newer."""
     STUCK = "stuck"
@@ -193,15 +193,15 @@ class PartitionRules:
         leader_epoch, partition_epoch = committed
         return leader_epoch == own[0] and partition_epoch is not None and partition_epoch >= own[1]
 
-    def refused_proposal(self, *, error: ErrorCode | None, has_unanswered: bool) -> RefusedProposal:
+    def refused_proposal(self, *, error: ErrorCode | None) -> RefusedProposal:
         """Decide what becomes of a proposal that was refused, or (None) never answered.
 
-        Silence is no refusal: the controller may have committed the ISR, or may do so yet, when a copy that had no
-        answer (``has_unanswered``) arrives at last.
+        Silence is no refusal: the controller may have committed the ISR, or may do so yet. Nor is a refusal the last
+        word where a candidate was not eligible just then: it may be soon, and another copy of the request may arrive.
         """
         match error:
             case ErrorCode.OPERATION_NOT_ATTEMPTED | ErrorCode.INELIGIBLE_REPLICA:
-                return RefusedProposal.WITHDRAWN if has_unanswered else RefusedProposal.REVERTED
+                return RefusedProposal.WITHDRAWN
             case (
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 | ErrorCode.UNKNOWN_TOPIC_ID

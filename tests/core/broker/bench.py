@@ -166,7 +166,11 @@ class BrokerBench:
         return [(sent.to, sent.request) for sent in self.sent if isinstance(sent.request, kind)]
 
     def asked(self, leader: int) -> list[str]:
-        """The partitions in the one fetch that is out to a leader."""
+        """The partitions in the one fetch that is out to a leader, whatever their order."""
+        return sorted(self.asked_in_turn(leader))
+
+    def asked_in_turn(self, leader: int) -> list[str]:
+        """The partitions in the one fetch that is out to a leader, in its order."""
         (request,) = (request for to, request in self.out(m.FetchRequest) if to == leader)
         return [f"{part.topic_partition}" for part in request.partitions]
 

@@ -81,6 +81,29 @@ def test_fetch_waits_for_the_flush_of_all_its_partitions() -> None:
     assert [part.fetch_offset for part in bench.out(m.FetchRequest)[1][1].partitions] == [1, 1]
 
 
+def test_partitions_take_turns_in_being_first() -> None:
+    """An answer is filled from the front: who was first goes last the next time, so that nobody starves."""
+    bench = a_follower()
+    assert bench.asked_in_turn(2) == ["topic-0", "topic-1"]
+    for expected in (["topic-1", "topic-0"], ["topic-0", "topic-1"]):
+        bench.answer(m.FetchRequest, fetched(*(A, B)))
+        while [to for to, _ in bench.out(m.FetchRequest)][0] != 2:
+            bench.answer(m.FetchRequest, fetched(topic_partition("topic", 2)))
+        assert bench.asked_in_turn(2) == expected
+
+
+def test_a_fetch_names_no_more_partitions_than_its_leader_takes() -> None:
+    """With more to follow than one request may name, they come in turns."""
+    bench = BrokerBench(config=replace(CONFIG, fetch_partitions_max=2))
+    names = [topic_partition("topic", number) for number in range(3)]
+    bench.decide(*registered(1), *registered(2), *topic("topic", 7, *(registration(2, 1, leader=2) for _ in names)))
+    asked = []
+    for _ in range(3):
+        asked.append(bench.asked_in_turn(2))
+        bench.answer(m.FetchRequest, fetched(*names))
+    assert asked == [["topic-0", "topic-1"], ["topic-1", "topic-2"], ["topic-2", "topic-0"]]
+
+
 def test_partition_that_backs_off_is_left_out() -> None:
     """One partition in trouble pauses; the others are asked for at once, and it comes along with them later."""
     bench = a_follower()

@@ -108,15 +108,14 @@ def _current(name: str, proposed: Epochs, committed: Epochs | None, expected: bo
     return Row(name, {"proposed": proposed, "committed": committed, "own": (5, 8)}, expected)
 
 
-def _refused(error: ErrorCode | None, unanswered: bool, expected: RefusedProposal) -> Row:
-    name = f"{'silence' if error is None else error.value}{'_with_a_copy_out' if unanswered else ''}"
-    return Row(name, {"error": error, "has_unanswered": unanswered}, expected)
+def _refused(error: ErrorCode | None, expected: RefusedProposal) -> Row:
+    return Row("silence" if error is None else error.value, {"error": error}, expected)
 
 
 def _fates() -> tuple[Row, ...]:
-    """Only a definite refusal takes a proposal back, and none does of which another copy may arrive yet."""
+    """No refusal takes a proposal back by itself, since another copy of it may arrive yet."""
     fates = {
-        **dict.fromkeys((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA), RefusedProposal.REVERTED),
+        **dict.fromkeys((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA), RefusedProposal.WITHDRAWN),
         **dict.fromkeys(
             (
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -129,12 +128,8 @@ def _fates() -> tuple[Row, ...]:
             RefusedProposal.STUCK,
         ),
     }
-    rows = []
-    for error in (None, *ErrorCode):
-        fate = RefusedProposal.RETRIED if error is None else fates.get(error, RefusedProposal.RETRIED)
-        out = RefusedProposal.WITHDRAWN if fate is RefusedProposal.REVERTED else fate
-        rows += [_refused(error, False, fate), _refused(error, True, out)]
-    return tuple(rows)
+    errors = dict.fromkeys(ErrorCode, RefusedProposal.RETRIED) | fates
+    return (_refused(None, RefusedProposal.RETRIED), *(_refused(error, fate) for error, fate in errors.items()))
 
 
 def _waited(is_caught_up: bool, is_eligible: bool, expected: bool) -> Row:

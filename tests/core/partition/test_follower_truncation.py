@@ -58,6 +58,14 @@ def test_truncation_to_the_epochs_end(answer: tuple[int, int], end: int) -> None
     assert bench.end == end
 
 
+def test_asking_first_cuts_no_batch_in_two() -> None:
+    """An epoch that the leader has forgotten ends where its log begins, perhaps inside a batch: the log begins there."""
+    bench = bench_of((5, 200))
+    answer = replace(epoch_end(end_of(5, 156)), log_start_offset=Offset(156))
+    bench.take(asks_epoch(bench), answer)
+    assert bench.ends == (156, 156, 156)
+
+
 @pytest.mark.parametrize(("leader_end", "end"), [(156, 156), (202, 200)])
 def test_should_truncate_to_offset_if_follower_has_no_more_epochs(leader_end: int, end: int) -> None:
     """An epoch older than all of the follower's begins before its log: all that may stay is what the leader has."""

@@ -90,18 +90,6 @@ def test_retry_shrink_isr() -> None:
     assert (bench.isr, bench.high_watermark) == ({1}, 6)
 
 
-@pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
-def test_definite_refusal_is_taken_back(error: ErrorCode) -> None:
-    """What was certainly not done does not count; the follower is proposed anew with a later fetch, after a pause."""
-    bench, proposal = expanding()
-    bench.altered(proposal, error)
-    assert bench.maximal_isr == {1}
-    bench.fetch(2, bench.end)
-    assert (bench.maximal_isr, bench.proposal()) == ({1, 2}, None)
-    bench.elapse(BACKOFF_MS)
-    assert bench.proposal() is not None
-
-
 def test_alter_isr_leader_and_isr_race() -> None:
     """Newer metadata lands before the answer to a proposal: the answer is about what is no more."""
     bench, proposal = expanding()
@@ -157,15 +145,18 @@ def test_committed_shrink_names_the_incarnations_that_stay() -> None:
     assert [(member.broker_id, member.broker_epoch) for member in proposal.new_isr] == [(1, 10), (2, 25), (3, 30)]
 
 
-def test_a_refusal_after_silence_withdraws() -> None:
+@pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
+@pytest.mark.parametrize("is_first_lost", [True, False])
+def test_a_refused_expansion_is_withdrawn(error: ErrorCode, is_first_lost: bool) -> None:
     """An expansion of which a copy may arrive yet counts until the controller has committed the ISR without it.
 
     Reverted at once, it would let records be committed that the candidate lacks; then the copy lets the candidate in.
     """
     bench, proposal = expanding()
-    bench.altered(proposal, None)
-    bench.elapse(BACKOFF_MS)
-    bench.altered(proposal, ErrorCode.INELIGIBLE_REPLICA)
+    if is_first_lost:
+        bench.altered(proposal, None)
+        bench.elapse(BACKOFF_MS)
+    bench.altered(proposal, error)
     assert (bench.isr, bench.maximal_isr, bench.high_watermark) == ({1}, {1, 2}, 6)
 
     bench.elapse(BACKOFF_MS)
