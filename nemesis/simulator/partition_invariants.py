@@ -23,7 +23,7 @@ from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.metadata.encoding import records_of
 from replica.core.metadata.image import MetadataImage
-from replica.core.metadata.records import LeaderRecoveryState, PartitionRecord, PartitionRegistration
+from replica.core.metadata.records import PartitionRecord, PartitionRegistration
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.partition import Partition
 from replica.core.partition.roles import Leader, Role
@@ -114,26 +114,28 @@ class PartitionInvariants(Observer):
         elif was is not None:
             _check_epochs(name, was, now)
         history.registration = now
-        is_recovering = now.leader_recovery_state is LeaderRecoveryState.RECOVERING
-        is_elected = now.leader_id is not None and (was is None or was.leader_epoch != now.leader_epoch)
-        if is_recovering and is_elected and self._may_lose(name):
+        if was is not None and now.leader_id is not None and self._may_lose(was, now.leader_id):
             self._forgive(history, now.leader_id)
 
     def _history(self, name: TopicPartition) -> History:
         """The history of a partition that there is now."""
         return self._histories[self.image.topics[name.topic].topic_id, name.partition]
 
-    def _may_lose(self, name: TopicPartition) -> bool:
-        """Whether a leader that was a last resort need not have everything.
+    def _may_lose(self, was: PartitionRegistration, leader_id: ReplicaId) -> bool:
+        """Whether a leader was a last resort, so that it need not have everything.
 
         Where it is only the one that led last (KIP-966), it has, unless its disk could forget.
         """
-        unclean = self.image.topics[name.topic].configs.get("unclean.leader.election.enable")
-        return unclean == "true" or not self._is_durable
+        if leader_id in (*was.isr, *was.elr, was.leader_id):
+            return False
+        return leader_id != was.last_known_leader or not self._is_durable
 
-    def _forgive(self, history: History, leader_id: ReplicaId | None) -> None:
+    def _is_there(self, history: History) -> bool:
+        """Whether the topic has not been deleted since."""
+        return self.image.topic_id(history.name.topic) == history.topic_id
+
+    def _forgive(self, history: History, leader_id: ReplicaId) -> None:
         """An unclean election gives up what the new leader lacks, or has not flushed: for that it was allowed."""
-        assert leader_id is not None, history.name
         history.was_unclean = True
         flushed = self._nodes[leader_id].flushed_end.get(history.name, Offset(0))
         history.committed.truncate_to(min(flushed, history.committed.common_end(history.chain(leader_id))))
@@ -143,12 +145,12 @@ class PartitionInvariants(Observer):
     def _check_candidate(self, history: History, replica_id: ReplicaId) -> None:
         """LeaderCandidateCompleteness: whoever may be elected holds all that is committed, on the platter."""
         registration, end = history.registration, history.committed.end
-        if replica_id not in registration.isr and replica_id not in registration.elr:
+        if not self._is_there(history) or replica_id not in (*registration.isr, *registration.elr):
             return
         if not self._is_durable and not self._is_registered(replica_id):
             return  # It may have lost what was not flushed, and leads nothing before it is let in anew.
         chain = history.chain(replica_id)
-        if chain.start <= end and chain.link_at(end) != history.committed.last_link:
+        if chain.start > end or chain.link_at(end) != history.committed.last_link:
             _convict(
                 "leader-candidate-completeness",
                 f"replica {replica_id} may be elected for {history.name} and has not all that is committed up to "
@@ -173,7 +175,10 @@ class PartitionInvariants(Observer):
         del torn_bytes
         hosted = self._hosted[node.replica_id]
         for name in [name for name in hosted if name not in node.stores]:
-            hosted.pop(name).chains.pop(node.replica_id, None)
+            history = hosted.pop(name)
+            history.chains.pop(node.replica_id, None)
+            if node.flushed_end.get(name, 0) > 0 and self._is_there(history) and not node.disk.is_damaged:
+                _convict("flushed-data-lost", f"replica {node.replica_id} has no log of {name} any more")
         for name, history in hosted.items():
             store, chain = node.stores[name], history.chain(node.replica_id)
             end_offset = store.log_end_offset
@@ -341,7 +346,8 @@ class PartitionInvariants(Observer):
         if history is None or history.was_unclean:
             return
         (batch,) = scan_batches(request.records, verify=False)
-        assert response.leader_epoch is not None, response
+        if response.leader_epoch is None:
+            return  # A duplicate of what has been deleted since: where it stood, nobody can tell any more.
         stamped = batch.stamped(base_offset=base_offset, leader_epoch=response.leader_epoch)
         if not history.is_committed(stamped):
             _convict(

@@ -87,7 +87,7 @@ def test_partitions_take_turns_in_being_first() -> None:
     assert bench.asked_in_turn(2) == ["topic-0", "topic-1"]
     for expected in (["topic-1", "topic-0"], ["topic-0", "topic-1"]):
         bench.answer(m.FetchRequest, fetched(*(A, B)))
-        while [to for to, _ in bench.out(m.FetchRequest)][0] != 2:
+        while next(to for to, _ in bench.out(m.FetchRequest)) != 2:
             bench.answer(m.FetchRequest, fetched(topic_partition("topic", 2)))
         assert bench.asked_in_turn(2) == expected
 

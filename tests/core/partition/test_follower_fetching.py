@@ -137,7 +137,7 @@ def test_log_start_follows_the_leaders() -> None:
 
 
 def test_log_that_ends_where_the_leaders_begins_forgets_what_lies_below() -> None:
-    """The leader cannot tell any more whether it agrees about that: so nobody may read it, from before the append on."""
+    """The leader cannot tell any more whether it agrees about that, so nobody may read it, from then on."""
     bench = FollowerBench(log=[(0, 2)], leader_epoch=6)
     bench.take(bench.fetches(), fetched(batches_of((1, 1), start=2), high_watermark=3, log_start=2))
     assert (bench.ends, bench.epochs) == ((2, 3, 3), {1: 2})

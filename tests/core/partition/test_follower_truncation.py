@@ -59,7 +59,7 @@ def test_truncation_to_the_epochs_end(answer: tuple[int, int], end: int) -> None
 
 
 def test_asking_first_cuts_no_batch_in_two() -> None:
-    """An epoch that the leader has forgotten ends where its log begins, perhaps inside a batch: the log begins there."""
+    """An epoch that the leader has forgotten ends where its log begins, perhaps inside a batch: begin there."""
     bench = bench_of((5, 200))
     answer = replace(epoch_end(end_of(5, 156)), log_start_offset=Offset(156))
     bench.take(asks_epoch(bench), answer)
