@@ -50,6 +50,12 @@ class Chain:
         kept = bisect_right(self.ends, end_offset)
         del self.ends[kept:], self.epochs[kept:], self.links[kept:]
 
+    def begin_at(self, start: Offset, base: int) -> None:
+        """Forget what lies below ``start``, a batch boundary; ``base`` is the link of everything below it."""
+        forgotten = bisect_right(self.ends, start)
+        del self.ends[:forgotten], self.epochs[:forgotten], self.links[:forgotten]
+        self.start, self.base = start, base
+
     def epoch_starts(self) -> tuple[tuple[Epoch, Offset], ...]:
         """Each epoch with the offset at which it begins."""
         starts = [self.start, *self.ends]

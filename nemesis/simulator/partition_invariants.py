@@ -34,7 +34,7 @@ from replica.records import RecordBatch, scan_batches
 Sequence = tuple[int, int, int]
 """A batch of an idempotent producer: producer id, producer epoch, first sequence number."""
 
-_Storing = fx.Append | fx.Truncate | fx.StartLogAt | fx.CreateLog | fx.DeleteLog
+_Storing = fx.Append | fx.Truncate | fx.StartLogAt | fx.RaiseLogStart | fx.CreateLog | fx.DeleteLog
 
 
 @dataclass(slots=True)
@@ -225,6 +225,10 @@ class PartitionInvariants(Observer):
                 history = hosted[name]
                 history.chains[replica_id] = Chain(start=start, base=history.committed.link_at(start) or ROOT)
                 self._check_candidate(history, replica_id)
+            case fx.RaiseLogStart(topic_partition=name, log_start_offset=start):
+                chain, base = hosted[name].chain(replica_id), hosted[name].committed.link_at(start)
+                if base is not None and chain.link_at(start) is not None:
+                    chain.begin_at(start, base)  # What was below counts no more, and may have been another history.
             case fx.Truncate(topic_partition=name, end_offset=end_offset):
                 self._truncate(hosted[name], replica_id, end_offset)
             case fx.Append(topic_partition=name, batches=batches):
