@@ -16,7 +16,7 @@ help:
 	@echo "make test   run all tests (needs Java 17+); PYTEST_ARGS='-k name' is passed on"
 	@echo "make lint   check style, types and the wire protocol"
 	@echo "make sim    simulate 500 seeds (a minute or two)"
-	@echo "make soak   run ten known and ten fresh seeds of 30 s each, and write store/soak.json (a quarter of an hour)"
+	@echo "make soak   run seeds 1 to 20 of 60 s each over 3 topics, and write store/soak.json (half an hour)"
 	@echo "make soak-sim  simulate 10,000 seeds, and write store/sim.json (half an hour on two cores)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
 	@echo "make bench  measure the simulator and an idle cluster, and write store/bench.json and store/bench-cluster.json"
@@ -27,7 +27,8 @@ demo: java $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis demo
 
 soak: java $(INSTALLED) $(GENERATED)
-	$(BIN)/nemesis soak --seeds 1-10 --fresh 10
+	$(BIN)/nemesis soak --seeds 1-20 --time-limit 60 --nemesis partition,kill,pause,rolling-restart \
+		--nodes 3 --topics 3 --partitions 4 --replication-factor 3 --min-insync-replicas 2 --acks all --idempotence
 
 sim: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis sim --seeds 500

@@ -78,7 +78,9 @@ def tell(judgement: Judgement, folder: Path, report: Path | None) -> None:
         click.echo(f"  warning: {warning}")
     click.echo(f"acknowledged writes checked: {stats.acked_checked}")
     click.echo(f"leader elections: {stats.leader_elections}")
+    click.echo(f"controller elections: {stats.controller_elections}")
     click.echo(f"truncations: {stats.truncations}")
+    click.echo(f"ISR shrinks and expands: {stats.isr_shrinks}, {stats.isr_expands}")
     click.echo(f"run: {_shown(folder)}")
     if report is not None:
         click.echo(f"report: {_shown(report)}")

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nemesis.cli_cluster import cluster_options, local_options
 from nemesis.cli_exit import Exit
+from nemesis.cli_faults import nemesis_option
 from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, master_option
 from nemesis.cli_progress import progress_shown
-from nemesis.faults.directed import DEMO, DIRECTED
+from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
 from nemesis.schedule import Package, Schedule, random_schedule, schedule_from_json
 from nemesis.variants.catalogue import BUILT, DIRECTED_VARIANTS
 
@@ -27,27 +29,13 @@ if TYPE_CHECKING:
     from nemesis.runner import RunOptions
 
 TIME_LIMIT_S_DEFAULT = 30.0
-NO_FAULTS = "none"
+CONCURRENCY_DEFAULT = 10
+RATE_DEFAULT = 200.0
 DEMO_SEED = 7
 
 _store = click.option(
     "--store", type=click.Path(file_okay=False, path_type=Path), default=Path("store"), show_default=True
 )
-_milliseconds = click.IntRange(min=10, max=600_000)
-
-
-def _packages(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[Package, ...] | None:
-    """Read ``partition,kill``; ``none`` is no package at all, an absent option says nothing."""
-    del context, parameter
-    if value is None:
-        return None
-    words = [word.strip() for word in value.split(",") if word.strip()]
-    if words == [NO_FAULTS]:
-        return ()
-    if not words or not set(words) <= set(Package):
-        known = ", ".join(Package)
-        raise click.BadParameter(f"{value!r}: give some of {known}, separated by commas, or {NO_FAULTS}")
-    return tuple(Package(word) for word in words)
 
 
 def _schedule(context: click.Context, parameter: click.Parameter, value: str | None) -> Schedule | None:
@@ -66,19 +54,15 @@ def _schedule(context: click.Context, parameter: click.Parameter, value: str | N
 
 @click.command()
 @click.option("--workload", type=click.Choice(["append"]), default="append", show_default=True)
-@click.option("--nemesis", callback=_packages, metavar="NAMES", help="partition, kill, pause; or none. [default: all]")
+@nemesis_option
 @click.option("--schedule", callback=_schedule, metavar="NAME", help="A directed schedule, or a stored schedule.json.")
 @click.option("--variant", type=click.Choice(sorted(BUILT)), help="Run a wrong protocol; see list-variants.")
 @click.option("--time-limit", type=click.FloatRange(1, 86_400), help="Seconds of workload. [default: 30]")
 @click.option("--seed", type=click.IntRange(min=0), help="Decides the schedule. [default: drawn and shown]")
-@click.option("--concurrency", type=click.IntRange(1, 1000), default=10, show_default=True)
-@click.option("--rate", type=click.FloatRange(0.1, 100_000), default=200.0, show_default=True, help="Operations a s.")
-@click.option("--nodes", type=click.IntRange(3, 9), default=3, show_default=True)
+@click.option("--concurrency", type=click.IntRange(1, 1000), help="Processes. [default: 10]")
+@click.option("--rate", type=click.FloatRange(0.1, 100_000), help="Operations a second. [default: 200]")
+@cluster_options
 @_store
-@click.option("--election-timeout-ms", type=_milliseconds, default=500, show_default=True)
-@click.option("--fetch-timeout-ms", type=_milliseconds, default=1000, show_default=True)
-@click.option("--fetch-max-wait-ms", type=_milliseconds, default=200, show_default=True)
-@click.option("--final-time-limit", type=click.FloatRange(1, 3600), default=30.0, show_default=True)
 @engine_option
 @master_option
 def run(workload: str, store: Path, engine: str | None, master: str, **given: Any) -> int:
@@ -105,27 +89,30 @@ def demo(seed: int, store: Path, engine: str | None, master: str) -> int:
 
 def plan(given: dict[str, Any]) -> tuple[Schedule, RunOptions]:
     """What the options of ``run`` ask for. Raises click.UsageError for what does not go together."""
-    from nemesis.cluster.local import LocalOptions
     from nemesis.runner import RunOptions, variant_server
 
     seed = SystemRandom().getrandbits(32) if given["seed"] is None else given["seed"]
-    if given["fetch_max_wait_ms"] >= given["fetch_timeout_ms"]:
-        raise click.UsageError("--fetch-max-wait-ms must be below --fetch-timeout-ms, or an idle leader looks dead")
     schedule, packages = _plan_schedule(given, seed)
-    timing = ("election_timeout_ms", "fetch_timeout_ms", "fetch_max_wait_ms")
-    cluster = LocalOptions(nodes=given["nodes"], **{name: given[name] for name in timing})
+    given = given | _shaped_for(schedule, given)
+    cluster = local_options(given)
     if given["variant"] is not None:
         cluster = replace(cluster, server=variant_server(given["variant"]))
     options = RunOptions(
         seed=seed,
         nemesis=tuple(packages),
         variant=given["variant"],
-        concurrency=given["concurrency"],
-        rate=given["rate"],
+        concurrency=given["concurrency"] or CONCURRENCY_DEFAULT,
+        rate=given["rate"] or RATE_DEFAULT,
         final_time_limit=given["final_time_limit"],
         cluster=cluster,
     )
     return schedule, options
+
+
+def _shaped_for(schedule: Schedule, given: dict[str, Any]) -> dict[str, Any]:
+    """The topics and the load that a directed schedule is written for, where nothing else was asked for."""
+    shape = SHAPES.get(schedule.name, {})
+    return {name: value for name, value in shape.items() if given[name] is None}
 
 
 def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[Package, ...]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import SystemRandom
@@ -17,15 +17,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nemesis.cli_cluster import cluster_options, local_options, words_of
 from nemesis.cli_exit import VERDICT_EXITS, Exit
+from nemesis.cli_faults import NO_FAULTS, nemesis_option
 from nemesis.cli_judge import choose_engine, engine_option, master_option
 from nemesis.cli_progress import progress_shown
-from nemesis.schedule import Package, random_schedule
+from nemesis.schedule import Package, Schedule, random_schedule
 
 if TYPE_CHECKING:
     from nemesis.pipeline import Judgement
+    from nemesis.runner import RunOptions
 
 SEEDS_MAX = 10_000
+COUNTED = {
+    "leader_elections": "leader elections",
+    "controller_elections": "controller elections",
+    "truncations": "truncations",
+    "isr_shrinks": "ISR shrinks",
+    "isr_expands": "ISR expands",
+}
+"""What befell the replicas of a run, by the names of the counts, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +66,11 @@ def _seeds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.command()
 @click.option("--seeds", callback=_seeds, default="1-10", show_default=True, metavar="LIST", help="Such as 1-10,17.")
 @click.option("--fresh", type=click.IntRange(0, SEEDS_MAX), default=0, show_default=True, help="Draw as many more.")
+@nemesis_option
 @click.option("--time-limit", type=click.FloatRange(6, 86_400), default=30.0, show_default=True, help="Seconds each.")
 @click.option("--concurrency", type=click.IntRange(1, 1000), default=10, show_default=True)
 @click.option("--rate", type=click.FloatRange(0.1, 100_000), default=200.0, show_default=True, help="Operations a s.")
+@cluster_options
 @click.option("--store", type=click.Path(file_okay=False, path_type=Path), default=Path("store"), show_default=True)
 @click.option(
     "--output",
@@ -69,17 +82,23 @@ def _seeds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @engine_option
 @master_option
 def soak(seeds: tuple[int, ...], fresh: int, output: Path, engine: str | None, master: str, **given: Any) -> int:
-    """Run every seed once under all kinds of faults, judge all runs, and write how each of them ended.
+    """Run every seed once under faults, judge all runs, and write how each of them ended.
 
     Exits as the worst run does.
     """
+    from nemesis.runner import options_to_json
+
     drawn = tuple(SystemRandom().getrandbits(32) for _ in range(fresh))
     if not seeds + drawn:
         raise click.UsageError("there is no seed to run: give --seeds or --fresh")
     chosen = choose_engine(engine)
-    rows = _judge([_record(seed, **given) for seed in seeds + drawn], chosen, master)
+    options = _options(given)
+    schedules = {seed: _schedule(seed, given) for seed in seeds + drawn}
+    runs = [_record(replace(options, seed=seed), schedules[seed], given) for seed in seeds + drawn]
+    rows = _judge(runs, chosen, master)
     output.parent.mkdir(parents=True, exist_ok=True)
-    document = {"time_limit": given["time_limit"], "engine": chosen, "runs": rows}
+    settings = {"time_limit": given["time_limit"], **options_to_json(options)}
+    document = {"engine": chosen, "settings": settings, "runs": rows}
     output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     for row in rows:
         click.echo(_told(row))
@@ -92,24 +111,56 @@ def worst(verdicts: Iterable[str]) -> Exit:
     return max((VERDICT_EXITS[verdict] for verdict in verdicts), key=[Exit.VALID, Exit.UNKNOWN, Exit.INVALID].index)
 
 
-def _record(seed: int, *, time_limit: float, concurrency: int, rate: float, store: Path) -> Recorded:
-    from nemesis.cluster.system import NodeFailedError
-    from nemesis.runner import RunOptions, new_folder, record_run, write_documents
+def _options(given: Mapping[str, Any]) -> RunOptions:
+    """What all runs of the sweep have in common; each has its own seed. Raises click.UsageError."""
+    from nemesis.runner import RunOptions
 
-    packages = tuple(Package)
-    options = RunOptions(seed=seed, nemesis=packages, concurrency=concurrency, rate=rate)
-    schedule = random_schedule(seed=seed, packages=packages, time_limit_s=time_limit)
+    return RunOptions(
+        seed=0,
+        nemesis=_packages(given),
+        concurrency=given["concurrency"],
+        rate=given["rate"],
+        final_time_limit=given["final_time_limit"],
+        cluster=local_options(given),
+    )
+
+
+def _packages(given: Mapping[str, Any]) -> tuple[Package, ...]:
+    return tuple(Package) if given["nemesis"] is None else given["nemesis"]
+
+
+def _schedule(seed: int, given: Mapping[str, Any]) -> Schedule:
+    try:
+        return random_schedule(seed=seed, packages=_packages(given), time_limit_s=given["time_limit"])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def command_of(seed: int, given: Mapping[str, Any]) -> list[str]:
+    """The words that repeat one run of the sweep."""
+    settings = [word for name in ("time_limit", "concurrency", "rate") for word in (_option(name), str(given[name]))]
+    nemesis = ",".join(_packages(given)) or NO_FAULTS
+    return ["nemesis", "run", "--nemesis", nemesis, *settings, *words_of(given), "--seed", str(seed)]
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _record(options: RunOptions, schedule: Schedule, given: Mapping[str, Any]) -> Recorded:
+    from nemesis.cluster.system import NodeFailedError
+    from nemesis.runner import new_folder, record_run, write_documents
+
     now = datetime.now(UTC)
-    folder = new_folder(store, now)
-    command = f"nemesis run --nemesis {','.join(packages)} --time-limit {time_limit} --seed {seed}"
-    write_documents(folder, options, schedule, command.split(), now)
-    click.echo(f"recording {folder}: seed {seed}", err=True)
+    folder = new_folder(given["store"], now)
+    write_documents(folder, options, schedule, command_of(options.seed, given), now)
+    click.echo(f"recording {folder}: seed {options.seed}", err=True)
     try:
         with progress_shown() as show:
             asyncio.run(record_run(folder, options, schedule, show))
     except NodeFailedError as error:
-        return Recorded(seed=seed, folder=folder, error=str(error))
-    return Recorded(seed=seed, folder=folder, error=None)
+        return Recorded(seed=options.seed, folder=folder, error=str(error))
+    return Recorded(seed=options.seed, folder=folder, error=None)
 
 
 def _judge(runs: Sequence[Recorded], engine: str, master: str) -> list[dict[str, Any]]:
@@ -136,8 +187,7 @@ def _row(run: Recorded, judgement: Judgement) -> dict[str, Any]:
         "reasons": [*judgement.reasons, *([] if run.error is None else [run.error])],
         "warnings": list(judgement.warnings),
         "acknowledged": stats.acked_checked,
-        "leader_elections": stats.leader_elections,
-        "truncations": stats.truncations,
+        **{name: getattr(stats, name) for name in COUNTED},
         "faults_bit": judgement.faults_bit,
         "run": str(run.folder),
     }
@@ -146,7 +196,7 @@ def _row(run: Recorded, judgement: Judgement) -> dict[str, Any]:
 def _told(row: dict[str, Any]) -> str:
     return (
         f"seed {row['seed']}: {row['verdict']}, {row['acknowledged']} acknowledged writes, "
-        f"{row['leader_elections']} leader elections, {row['truncations']} truncations"
+        f"{', '.join(f'{row[name]} {words}' for name, words in COUNTED.items())}"
         + ("" if row["faults_bit"] else "; the faults did not bite")
         + ("" if row["verdict"] == "valid" else f"; {'; '.join(row['reasons'])}")
     )

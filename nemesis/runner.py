@@ -21,7 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from nemesis.cluster.local import LocalCluster, LocalOptions
+from nemesis.cluster.local import LocalCluster
+from nemesis.cluster.local_options import LocalOptions
 from nemesis.cluster.system import System
 from nemesis.faults.injector import Injector
 from nemesis.history import EventType, HistoryWriter
@@ -29,8 +30,15 @@ from nemesis.schedule import Schedule
 from nemesis.workload.append import AppendWorkload
 from nemesis.workload.ending import ReportWriter, dump_all, final_read, wait_converged
 from nemesis.workload.recorder import Clock, Recorder
+from nemesis.workload.sampler import sample_high_watermarks
 
 WORKLOAD = "append"
+WEAK_ACKS = {"1": 1, "0": 0}
+"""What stands in the history of appends that ask for less than all replicas."""
+ENDED_BY_ITSELF = ("halted", "died")
+"""What a replica reports that ends otherwise than it was told to."""
+DISAGREED_S_MAX = 5.0
+"""How long the final read of each log may take where the replicas did not agree: it may never end."""
 SHARD_S = 2.0
 """How often the history is written out: no more than this is lost when the harness is killed."""
 VERSIONED = ("highwater", "grpcio", "protobuf", "pyarrow", "numpy", "pyspark")
@@ -50,7 +58,7 @@ class RunOptions:
     variant: str | None = None
     concurrency: int = 10
     rate: float = 200.0
-    final_time_limit: float = 30.0
+    final_time_limit: float = 45.0
     cluster: LocalOptions = field(default_factory=LocalOptions)
 
 
@@ -95,7 +103,7 @@ def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv:
         "workload": WORKLOAD,
         "seed": options.seed,
         "started_at": now.astimezone(UTC).isoformat(timespec="seconds"),
-        "options": _options_to_json(options, schedule),
+        "options": {"schedule": schedule.name, "time_limit": schedule.time_limit_s, **options_to_json(options)},
         "versions": versions(),
         "argv": list(argv),
     }
@@ -103,11 +111,13 @@ def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv:
     (folder / "schedule.json").write_text(schedule.to_json(), encoding="utf-8")
 
 
-def _options_to_json(options: RunOptions, schedule: Schedule) -> dict[str, Any]:
-    values = asdict(options)
-    timing = values.pop("cluster")
-    del values["seed"], timing["server"]
-    return {"schedule": schedule.name, "time_limit": schedule.time_limit_s, **values, **timing}
+def options_to_json(options: RunOptions) -> dict[str, Any]:
+    """Every setting of a run but its seed and its schedule, by name."""
+    values: dict[str, Any] = asdict(options)
+    cluster = values.pop("cluster")
+    del values["seed"], cluster["server"]
+    parts = [cluster.pop(name) for name in ("topics", "client", "timing")]
+    return {**values, **cluster, **{name: value for part in parts for name, value in part.items()}}
 
 
 def versions() -> dict[str, str]:
@@ -145,9 +155,11 @@ async def record_run(folder: Path, options: RunOptions, schedule: Schedule, on_p
             await cluster.open()
             await run.record()
         finally:
+            # What befalls the replicas now is their being stopped, not the run; unless one ends otherwise.
+            reports.write_new(cluster.reports())
             cluster.links.heal_all()
             await cluster.close()
-            reports.write_new(cluster.reports())
+            reports.write_new([report for report in cluster.reports() if report.event in ENDED_BY_ITSELF])
 
 
 class _Run:
@@ -171,20 +183,27 @@ class _Run:
         self._schedule = schedule
         self._on_progress = on_progress
         self._phase = "starting"
-        self._recorder = recorder = Recorder(writer, clock, system.topic_partition)
+        self._recorder = recorder = Recorder(writer, clock)
         self._injector = Injector(system, recorder)
         # A name, not the number alone: the schedule's dice must not repeat themselves here.
         random = Random(f"workload {options.seed}")
-        self._workload = AppendWorkload(system, recorder, concurrency=options.concurrency, random=random)
+        self._workload = AppendWorkload(
+            system,
+            recorder,
+            concurrency=options.concurrency,
+            random=random,
+            acks=WEAK_ACKS.get(options.cluster.client.acks),
+        )
 
     async def record(self) -> None:
-        """Wait for a first leader, let clients and faults loose, heal, read everything."""
+        """Make the topics, let clients and faults loose, heal, read everything."""
         watch = asyncio.create_task(self._watch())
         try:
-            await wait_converged(self._system, self._recorder, at_most_s=self._options.final_time_limit)
+            await self._system.create_logs()
             await self._break_and_use()
             await self._read_everything()
         finally:
+            await self._injector.abandon()
             watch.cancel()
             with suppress(asyncio.CancelledError):
                 await watch
@@ -195,6 +214,8 @@ class _Run:
         stop = asyncio.Event()
         begin_s = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as tasks:
+            # It ends here: of two who ask side by side, the older answer could be written after the newer one.
+            samples = tasks.create_task(sample_high_watermarks(self._system, self._recorder))
             tasks.create_task(self._workload.run(rate=self._options.rate, stop=stop))
             await self._injector.run(self._schedule, begin_s=begin_s)
             left_s = begin_s + self._schedule.time_limit_s - asyncio.get_running_loop().time()
@@ -202,6 +223,7 @@ class _Run:
             self._phase = "healing"
             await self._injector.heal_all()
             stop.set()
+            samples.cancel()
 
     async def _read_everything(self) -> None:
         self._phase = "converging"
@@ -209,7 +231,9 @@ class _Run:
         agreed = await wait_converged(self._system, self._recorder, at_most_s=patience_s)
         self._phase = "reading"
         process = self._workload.new_process()
-        await final_read(self._system, self._recorder, process, at_most_s=patience_s, claim_end=agreed)
+        for name in self._system.topic_partitions:
+            at_most_s = patience_s if agreed else min(patience_s, DISAGREED_S_MAX)
+            await final_read(self._system, self._recorder, process, name, at_most_s=at_most_s, claim_end=agreed)
         await dump_all(self._system, self._recorder, self._writer)
 
     async def _watch(self) -> None:

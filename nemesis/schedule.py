@@ -19,14 +19,26 @@ from typing import Any, assert_never
 from nemesis.faults.links import LinkMode
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role, Target
-from nemesis.faults.values import CutClients, Fault, Kill, Partition, Pause, fault_from_json, fault_to_json
+from nemesis.faults.values import (
+    CutClients,
+    Fault,
+    Kill,
+    Partition,
+    Pause,
+    RollingRestart,
+    fault_from_json,
+    fault_to_json,
+)
 
 TIME_LIMIT_S_MIN = 6.0
 FIRST_FAULT_S = 2.0
-LEADERLESS_S = (4.0, 5.0)
-"""How long the leader is away in the first fault: fetch timeout, lost elections and all fit into it."""
-FAULT_S = (1.0, 3.5)
-HEALTHY_S = (1.5, 3.0)
+LEADERLESS_S = (5.0, 6.5)
+"""How long the leader is away in the first fault: the end of its session, and an election of a controller before that,
+fit into it."""
+FAULT_S = (1.0, 4.5)
+ROLLING_S = (8.0, 12.0)
+"""How long a rolling restart goes on: some of the replicas, or all of them, get their turn."""
+HEALTHY_S = (2.0, 4.0)
 SECOND_FAULT_SHARE = 0.2
 STEPS_MAX = 100_000
 
@@ -37,6 +49,7 @@ class Package(StrEnum):
     PARTITION = "partition"
     KILL = "kill"
     PAUSE = "pause"
+    ROLLING_RESTART = "rolling-restart"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +79,11 @@ class Name:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitLeader:
-    """Go on when ``target`` leads, at the latest after ``at_most_s``."""
+    """Go on when ``target`` leads the first log, or that of the metadata; at the latest after ``at_most_s``."""
 
     target: Target
     at_most_s: float
+    of_metadata: bool = False
 
 
 Action = Inject | Heal | Name | AwaitLeader
@@ -134,7 +148,8 @@ def random_schedule(*, seed: int, packages: Sequence[Package], time_limit_s: flo
 
 def _random_steps(random: Random, packages: Sequence[Package], time_limit_s: float) -> Iterator[Step]:
     at_s, fault_id = FIRST_FAULT_S, 0
-    fault, lasts_s = leader_fault(random, random.choice(packages)), _between(random, LEADERLESS_S)
+    fault = leader_fault(random, random.choice(packages))
+    lasts_s = _between(random, LEADERLESS_S)
     last_start_s = time_limit_s - FAULT_S[0]
     while at_s <= last_start_s or fault_id == 0:
         end_s = min(at_s + lasts_s, time_limit_s)
@@ -145,7 +160,8 @@ def _random_steps(random: Random, packages: Sequence[Package], time_limit_s: flo
             yield from _fault_steps(random, fault_id, second, _rounded(at_s + (end_s - at_s) / 2), end_s)
             fault_id += 1
         at_s = _rounded(end_s + _between(random, HEALTHY_S))
-        fault, lasts_s = any_fault(random, random.choice(packages)), _between(random, FAULT_S)
+        fault = any_fault(random, random.choice(packages))
+        lasts_s = _between(random, ROLLING_S if isinstance(fault, RollingRestart) else FAULT_S)
 
 
 def _fault_steps(random: Random, fault_id: int, fault: Fault, at_s: float, end_s: float) -> Iterator[Step]:
@@ -171,8 +187,13 @@ def leader_fault(random: Random, package: Package) -> Fault:
             return Kill(target=Role.LEADER)
         case Package.PAUSE:
             return Pause(target=Role.LEADER)
+        case Package.ROLLING_RESTART:
+            return RollingRestart()
         case _:
             assert_never(package)
+
+
+_ANYONE = (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.FOLLOWERS, Role.ONE, Role.MAJORITY)
 
 
 def any_fault(random: Random, package: Package) -> Fault:
@@ -181,9 +202,11 @@ def any_fault(random: Random, package: Package) -> Fault:
         case Package.PARTITION:
             return _any_partition(random)
         case Package.KILL:
-            return Kill(target=random.choice((Role.LEADER, Role.FOLLOWER, Role.ONE, Role.MAJORITY, Role.ALL)))
+            return Kill(target=random.choice((*_ANYONE, Role.ALL)))
         case Package.PAUSE:
-            return Pause(target=random.choice((Role.LEADER, Role.FOLLOWER, Role.ONE, Role.MAJORITY)))
+            return Pause(target=random.choice(_ANYONE))
+        case Package.ROLLING_RESTART:
+            return RollingRestart()
         case _:
             assert_never(package)
 
@@ -193,7 +216,7 @@ def _any_partition(random: Random) -> Fault:
     shape = random.choice((None, *Shape))
     if shape is None:
         return CutClients(target=random.choice((Role.LEADER, Role.ONE)))
-    target = random.choice((Role.LEADER, Role.FOLLOWER)) if shape in about_one else Role.NOBODY
+    target = random.choice((Role.LEADER, Role.FOLLOWER, Role.CONTROLLER)) if shape in about_one else Role.NOBODY
     # A reset shows itself in both directions of a connection, so that it cannot do what a one-way cut does.
     is_one_way = shape in (Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF, Shape.MAJORITIES_RING)
     mode = LinkMode.BLACKHOLE if is_one_way else random.choice((LinkMode.BLACKHOLE, LinkMode.RESET))
@@ -210,7 +233,8 @@ def _action_to_json(action: Action) -> dict[str, Any]:
         case Name():
             return {"action": "name", "name": action.name, "target": action.target, "draw": action.draw}
         case AwaitLeader():
-            return {"action": "await-leader", "target": action.target, "at_most_s": action.at_most_s}
+            waited = {"target": action.target, "at_most_s": action.at_most_s, "of_metadata": action.of_metadata}
+            return {"action": "await-leader", **waited}
         case _:
             assert_never(action)
 
@@ -229,6 +253,10 @@ def _action_from_json(document: dict[str, Any]) -> Action:
         case "name":
             return Name(name=document["name"], target=document["target"], draw=document["draw"])
         case "await-leader":
-            return AwaitLeader(target=document["target"], at_most_s=document["at_most_s"])
+            return AwaitLeader(
+                target=document["target"],
+                at_most_s=document["at_most_s"],
+                of_metadata=document.get("of_metadata", False),
+            )
         case other:
             raise ValueError(f"{other!r} is no action of a schedule")

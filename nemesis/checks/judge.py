@@ -13,24 +13,26 @@ from typing import Any
 import pyarrow as pa
 
 from nemesis.checks.anomalies import Anomaly, anomaly_row, anomaly_table, bounded
+from nemesis.checks.high_watermarks import check_committed_truncated, check_high_watermark_regression
+from nemesis.checks.in_sync import check_incomplete_isr, check_isr_not_restored
 from nemesis.checks.losses import check_lost_write, check_unseen
 from nemesis.checks.partition import (
     Partition,
-    leaders_of,
     operations_of,
     partition_keys,
     replica_logs_of,
     row_groups,
-    stops_of,
 )
 from nemesis.checks.placement import check_duplicate, check_inconsistent_offsets
 from nemesis.checks.provenance import check_aborted_read, check_malformed_operation, check_phantom_read
 from nemesis.checks.real_time import (
     check_acknowledged_epochs,
+    check_fenced_acknowledgement,
     check_hole,
     check_realtime_reorder,
     check_stale_read,
 )
+from nemesis.checks.replica_events import replica_events_of
 from nemesis.checks.replica_logs import (
     check_diverged_log,
     check_epoch_regression,
@@ -44,6 +46,7 @@ from nemesis.checks.schemas import (
     AnomalyName,
     Severity,
 )
+from nemesis.checks.sequences import check_duplicate_sequence, check_out_of_order_sequence
 from nemesis.checks.sessions import check_nonmonotonic_poll, check_poll_skip, check_uncommitted_read
 
 Check = Callable[[Partition], Iterable[Anomaly]]
@@ -63,7 +66,14 @@ CHECKS: Sequence[Check] = (
     check_stale_read,
     check_hole,
     check_acknowledged_epochs,
+    check_fenced_acknowledgement,
+    check_duplicate_sequence,
+    check_out_of_order_sequence,
     check_diverged_log,
+    check_committed_truncated,
+    check_high_watermark_regression,
+    check_incomplete_isr,
+    check_isr_not_restored,
     check_epoch_regression,
     check_two_leaders,
     check_replica_stopped,
@@ -127,8 +137,7 @@ def partition_of(key: tuple[str, str], tables: Sequence[pa.Table | None], option
         topic_partition=key[1],
         operations=operations_of(operations),
         logs=replica_logs_of(logs),
-        leaders=leaders_of(events),
-        stops=stops_of(events),
+        events=replica_events_of(events),
         history_complete=key[0] not in options.incomplete_runs,
         gapless=options.gapless,
     )

@@ -6,7 +6,8 @@ Owns **lost-write** and **unseen**. An acknowledged value is lost when
 2. a final read that began after the acknowledgement covers its offset and does not return it;
 3. a replica whose log was read whole vouches for its offset and holds something else there;
 4. a majority of the replicas, whose logs were read whole, do not hold it anywhere: then no majority has it, and without
-   the few that do it could be lost at the next election.
+   the few that do it could be lost at the next election; of a log with an ISR, a member of the final ISR will do, for
+   each of them may be elected.
 
 What none of this decides and what nobody has ever seen is *unseen*: nobody looked where it must stand, so it is
 unknown. Source: ``lost-write`` and ``unseen`` of ``jepsen.tests.kafka``, and "acknowledged is a part of the final log".
@@ -35,7 +36,7 @@ def check_lost_write(partition: Partition) -> Iterator[Anomaly]:
         *_overwritten(operations),
         *_missing_from_final_reads(operations),
         *_missing_from_logs(partition),
-        *_missing_from_majority(partition),
+        *(_missing_from_majority(partition) if partition.events.isr_claim is None else _missing_from_isr(partition)),
     ):
         before = convicted.setdefault(anomaly.op_indexes[0], anomaly)
         if before.severity is Severity.UNKNOWN and anomaly.severity is Severity.VIOLATION:
@@ -161,6 +162,20 @@ def _missing_from_majority(partition: Partition) -> Iterator[Anomaly]:
         what = f"{len(replicas)} of {len(known)} replicas, a majority, do not hold it anywhere in their logs"
         severity = Severity.VIOLATION if convicted[i] else Severity.UNKNOWN
         yield _lost(operations, int(rows[i]), None, what, replicas, severity)
+
+
+def _missing_from_isr(partition: Partition) -> Iterator[Anomaly]:
+    """Rule 4 where there is an ISR; unknown where a batch could not be decoded, or the ISR may be another."""
+    operations, claim = partition.operations, partition.events.isr_claim
+    assert claim is not None, partition.topic_partition
+    rows = np.flatnonzero(acknowledged(operations) & (operations.offset != NONE))
+    for log in partition.logs:
+        if log.replica_id not in claim.isr or not log.complete:
+            continue
+        what = f"replica {log.replica_id}, which is in sync, does not hold it anywhere in its log"
+        severity = Severity.VIOLATION if claim.restored and not log.undecoded else Severity.UNKNOWN
+        for i in np.flatnonzero(_lacking(log, operations, rows)):
+            yield _lost(operations, int(rows[i]), None, what, (log.replica_id,), severity)
 
 
 def _lacking(log: ReplicaLog, operations: Operations, rows: Ints) -> Ints:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from nemesis.checks.replica_events import ReplicaEvents
 from nemesis.checks.schemas import OPERATION_SCHEMA
 from nemesis.history.events import APPEND, FINAL_READ, POLL, EventType
 
@@ -23,6 +24,9 @@ Bools = npt.NDArray[np.bool_]
 NONE = -1
 NEVER = int(np.iinfo(np.int64).max)
 """The return index of an operation that never returned, and the operation index of what no operation showed."""
+
+ALL = -1
+"""The ``acks`` of an append that names none."""
 
 KEY = ("run_id", "topic_partition")
 """What is judged on its own."""
@@ -46,8 +50,9 @@ _INT_COLUMNS = {
 class Operations:
     """The operations of one topic-partition in order of invocation: arrays of equal length, one entry each.
 
-    ``table`` has the same rows. The records of all ok polls are in ``record_row`` (the row of their poll, ascending),
-    ``record_offset`` and ``record_value``.
+    An append that asked for less than all replicas and succeeded is not ``ok`` here and has no ``offset``: where it
+    stands, and whether it stays, was not promised. ``table`` has the same rows. The records of all ok polls are in
+    ``record_row`` (the row of their poll, ascending), ``record_offset`` and ``record_value``.
     """
 
     table: pa.Table
@@ -84,6 +89,8 @@ class Operations:
 class ReplicaLog:
     """The final log of one replica: one entry of each array for each batch, ascending by base offset.
 
+    The producer's three are ``NONE`` where no idempotent producer wrote the batch.
+
     ``end_offset`` (exclusive) is how far its batches follow one another; ``complete`` that this is the whole log, where
     ``told_complete`` only says that its dump claims so. ``high_watermark`` is 0 where the replica knew none: it vouches
     for nothing then. ``value_offset`` and ``value`` are the decoded records; offsets in ``undecoded`` (half-open
@@ -100,6 +107,9 @@ class ReplicaLog:
     last_offset: Ints
     leader_epoch: Ints
     crc: Ints
+    producer_id: Ints
+    producer_epoch: Ints
+    base_sequence: Ints
     value_offset: Ints
     value: Ints
     undecoded: tuple[tuple[int, int], ...]
@@ -114,17 +124,15 @@ class ReplicaLog:
 class Partition:
     """All that is known of one topic-partition of one run.
 
-    ``leaders`` has (epoch, replica id) of each became-leader, ``stops`` (replica id, event, detail) of each time that a
-    replica ended by itself. ``history_complete`` is false when operations after
-    the last one known may have happened. ``gapless`` says that every offset of this log holds a value.
+    ``history_complete`` is false when operations after the last one known may have happened. ``gapless`` says that
+    every offset of this log holds a value.
     """
 
     run_id: str
     topic_partition: str
     operations: Operations
     logs: tuple[ReplicaLog, ...]
-    leaders: tuple[tuple[int, int], ...]
-    stops: tuple[tuple[int, str, str], ...]
+    events: ReplicaEvents
     history_complete: bool
     gapless: bool
 
@@ -144,7 +152,8 @@ def operations_of(table: pa.Table) -> Operations:
     table = table.sort_by("invoke_index")
     f = np.asarray(table.column("f").to_pylist(), dtype=object)
     kind = np.asarray(table.column("type").to_pylist(), dtype=object)
-    ok = kind == EventType.OK.value
+    append = f == APPEND
+    ok = (kind == EventType.OK.value) & ~(append & (ints(table, "acks", ALL) != ALL))
     poll = (f == POLL) | (f == FINAL_READ)
     has_records = ok & poll & ~np.asarray(table.column("records").is_null().to_numpy(), np.bool_)
     record_row, record_offset, record_value = _records(table, has_records)
@@ -152,7 +161,7 @@ def operations_of(table: pa.Table) -> Operations:
     numbers["offset"] = np.where(ok, numbers["offset"], NONE)
     return Operations(
         table=table,
-        append=f == APPEND,
+        append=append,
         poll=poll,
         final_read=f == FINAL_READ,
         ok=ok,
@@ -206,6 +215,9 @@ def _replica_log(replica_id: int, rows: pa.Table) -> ReplicaLog:
         last_offset=last,
         leader_epoch=ints(batches, "leader_epoch"),
         crc=ints(batches, "crc"),
+        producer_id=ints(batches, "producer_id"),
+        producer_epoch=ints(batches, "producer_epoch"),
+        base_sequence=ints(batches, "base_sequence"),
         value_offset=value_offset,
         value=value,
         undecoded=undecoded,
@@ -264,21 +276,6 @@ def row_groups(table: pa.Table) -> dict[tuple[str, str], pa.Table]:
             *codes[:, starts], starts.tolist(), (ends - starts).tolist(), strict=True
         )
     }
-
-
-def leaders_of(events: pa.Table) -> tuple[tuple[int, int], ...]:
-    """(epoch, replica id) of each became-leader, each once, ascending."""
-    rows = events.select(["replica_id", "event", "epoch"]).to_pylist()
-    found = {(row["epoch"], row["replica_id"]) for row in rows if row["event"] == "became-leader"}
-    return tuple(sorted(pair for pair in found if pair[0] is not None))
-
-
-def stops_of(events: pa.Table) -> tuple[tuple[int, str, str], ...]:
-    """(replica id, event, detail) of each halted and died, in order of time."""
-    rows = events.select(["time_ns", "replica_id", "event", "detail"]).to_pylist()
-    found = [row for row in rows if row["event"] in ("halted", "died")]
-    found.sort(key=lambda row: (row["time_ns"], row["replica_id"], row["event"]))
-    return tuple((row["replica_id"], row["event"], row["detail"] or "") for row in found)
 
 
 def partition_keys(*groups: dict[tuple[str, str], pa.Table]) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """What happens later stands later.
 
-Owns **realtime-reorder**, **stale-read**, **hole** and the order of acknowledged epochs (**epoch-regression**). An
+Owns **realtime-reorder**, **stale-read**, **hole** and the order of acknowledged epochs: along the log
+(**epoch-regression**) and in time (**fenced-acknowledgement**). An
 append that stands at ``o`` makes the log at least ``o + 1`` long, a poll makes it as long as what it returned or as the
 high watermark that it was told. M(t) is the longest length that an operation returned before t has shown; an append
 invoked at t must stand at M(t) or above, and a strict read must return what was known by then. Only lower bounds travel
@@ -145,6 +146,25 @@ def check_acknowledged_epochs(partition: Partition) -> Iterator[Anomaly]:
         what += f" {operations.leader_epoch[before]}"
         offsets = [int(operations.offset[before]), int(operations.offset[row])]
         yield _anomaly(operations, AnomalyName.EPOCH_REGRESSION, (before, row), what, offsets)
+
+
+def check_fenced_acknowledgement(partition: Partition) -> Iterator[Anomaly]:
+    """Appends acknowledged in an epoch, though they began after one of a later epoch was; in order of invocation.
+
+    Whoever acknowledged in the later epoch had been elected by those who must have the record, and from then on they
+    take nothing from the leader of an earlier one.
+    """
+    operations = partition.operations
+    told = operations.append & operations.ok & (operations.leader_epoch != NONE)
+    lengths = _running(operations, np.where(told, operations.leader_epoch + 1, 0))
+    rows = np.flatnonzero(told)
+    latest, witness = lengths.before(operations.invoke_index[rows])
+    for i in np.flatnonzero(latest - 1 > operations.leader_epoch[rows]):
+        row, before = int(rows[i]), int(witness[i])
+        what = f"was acknowledged in epoch {operations.leader_epoch[row]}, though operation"
+        what += f" {operations.invoke_index[before]} had been in epoch {latest[i] - 1} before it began"
+        offsets = [int(offset) for offset in operations.offset[[before, row]] if offset != NONE]
+        yield _anomaly(operations, AnomalyName.FENCED_ACKNOWLEDGEMENT, (before, row), what, offsets)
 
 
 def _anomaly(

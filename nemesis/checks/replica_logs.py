@@ -146,7 +146,7 @@ def check_epoch_regression(partition: Partition) -> Iterator[Anomaly]:
 
 def check_two_leaders(partition: Partition) -> Iterator[Anomaly]:
     """Epochs in which more than one replica reported that it became the leader, lowest first."""
-    for epoch, found in groupby(partition.leaders, key=lambda leader: leader[0]):
+    for epoch, found in groupby(partition.events.leaders, key=lambda leader: leader[0]):
         replicas = [replica_id for _, replica_id in found]
         if len(replicas) > 1:
             yield Anomaly(
@@ -163,7 +163,7 @@ def check_replica_stopped(partition: Partition) -> Iterator[Anomaly]:
     A replica halts when it sees what cannot happen in a sound cluster, so a run with a halt in it is not a good one,
     even if nothing was lost.
     """
-    for replica_id, event, detail in partition.stops:
+    for replica_id, event, detail in partition.events.stops:
         yield Anomaly(
             name=AnomalyName.REPLICA_STOPPED,
             detail=f"replica {replica_id} {event} by itself" + (f": {detail}" if detail else ""),

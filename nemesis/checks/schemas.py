@@ -30,7 +30,14 @@ class AnomalyName(StrEnum):
     STALE_READ = "stale-read"
     HOLE = "hole"
     UNSEEN = "unseen"
+    FENCED_ACKNOWLEDGEMENT = "fenced-acknowledgement"
+    DUPLICATE_SEQUENCE = "duplicate-sequence"
+    OUT_OF_ORDER_SEQUENCE = "out-of-order-sequence"
     DIVERGED_LOG = "diverged-log"
+    COMMITTED_TRUNCATED = "committed-truncated"
+    HIGH_WATERMARK_REGRESSION = "high-watermark-regression"
+    INCOMPLETE_ISR = "incomplete-isr"
+    ISR_NOT_RESTORED = "isr-not-restored"
     EPOCH_REGRESSION = "epoch-regression"
     TWO_LEADERS = "two-leaders"
     REPLICA_STOPPED = "replica-stopped"
@@ -63,6 +70,7 @@ OPERATION_SCHEMA = pa.schema(
         pa.field("high_watermark", pa.int64()),
         pa.field("leader_epoch", pa.int64()),
         pa.field("node", pa.int64()),
+        pa.field("acks", pa.int64()),
         pa.field("limited", pa.bool_(), nullable=False),
         pa.field("strict", pa.bool_(), nullable=False),
         pa.field("seek", pa.bool_(), nullable=False),
@@ -115,7 +123,14 @@ DEFINITIONS: Mapping[AnomalyName, str] = MappingProxyType(
         AnomalyName.STALE_READ: "a read that promised recency missed what was known before it began",
         AnomalyName.HOLE: "an offset below the end of the log that no append can have filled",
         AnomalyName.UNSEEN: "an acknowledged value that nothing has ever shown",
+        AnomalyName.FENCED_ACKNOWLEDGEMENT: "a leader acknowledged a write that began after a later leader had one",
+        AnomalyName.DUPLICATE_SEQUENCE: "one number of a producer stands at several offsets",
+        AnomalyName.OUT_OF_ORDER_SEQUENCE: "a producer's batch does not follow upon the one before it",
         AnomalyName.DIVERGED_LOG: "two replicas hold different batches at one committed offset",
+        AnomalyName.COMMITTED_TRUNCATED: "a replica cut off what it had said to be committed",
+        AnomalyName.HIGH_WATERMARK_REGRESSION: "a leader's high watermark fell",
+        AnomalyName.INCOMPLETE_ISR: "a replica that was said to be in sync lacks what is committed",
+        AnomalyName.ISR_NOT_RESTORED: "replicas were not in sync again long after everything had healed",
         AnomalyName.EPOCH_REGRESSION: "leader epochs fall along a log",
         AnomalyName.TWO_LEADERS: "two replicas led in one epoch",
         AnomalyName.REPLICA_STOPPED: "a replica stopped by itself, though no fault excuses that",

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from nemesis.checks.schemas import AnomalyName, Severity
@@ -25,15 +26,27 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
 
 
+COUNTED_EVENTS: Mapping[str, str] = MappingProxyType(
+    {"truncations": "truncated", "isr_shrinks": "isr-shrunk", "isr_expands": "isr-expanded"}
+)
+"""Those of the counts that are numbers of replica events, each with its event."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCounts:
     """What a run did and what of it was looked at.
 
     ``events`` counts the lines of the history, ``index_end`` is the last index plus one: they differ when lines are
-    missing. ``orphans`` are completions without an invocation. ``acked_checked`` are acknowledged appends that stand at
-    a known offset. ``harness_failures`` are what the harness itself could not bring about: that the replicas agree, or
-    that a log is dumped. Of the ``final_reads`` that were begun, ``final_reads_whole`` saw the end of the log.
-    ``epoch_max`` is -1 when no epoch is known.
+    missing. ``orphans`` are completions without an invocation. ``append_weak`` are those of ``append_ok`` that asked
+    for less than all replicas, so that nothing was promised of them; ``acked_checked`` are the others that stand at a
+    known offset. ``harness_failures`` are what the harness itself could not bring about: that the replicas agree, or
+    that a log is dumped. ``final_reads`` counts the logs of which a final read was begun, ``final_reads_whole`` those
+    of which one saw the end.
+
+    Elections, epochs and the rest are of the logs that clients write to, but for ``controller_elections``: those are of
+    the metadata log. ``leader_elections`` counts each epoch of each log once, ``logs_led`` the logs that had any;
+    ``epochs`` counts those of each final log, ``topic_partitions`` the logs. ``epoch_max`` is -1 when no epoch is
+    known.
     """
 
     events: int = 0
@@ -42,6 +55,7 @@ class RunCounts:
     append_ok: int = 0
     append_fail: int = 0
     append_info: int = 0
+    append_weak: int = 0
     poll_ok: int = 0
     poll_fail: int = 0
     poll_info: int = 0
@@ -55,8 +69,13 @@ class RunCounts:
     logs_dumped_completely: int = 0
     batches_dumped: int = 0
     leader_elections: int = 0
+    logs_led: int = 0
+    controller_elections: int = 0
     truncations: int = 0
+    isr_shrinks: int = 0
+    isr_expands: int = 0
     epochs: int = 0
+    topic_partitions: int = 0
     epoch_max: int = -1
 
 
@@ -83,7 +102,8 @@ def decide(
         return Decision(verdict=Verdict.INVALID, reasons=(*violations, *undecided), warnings=warnings)
     if undecided:
         return Decision(verdict=Verdict.UNKNOWN, reasons=tuple(undecided), warnings=warnings)
-    reason = f"{counts.append_ok} acknowledged writes and {counts.values_read} read values keep every promise"
+    promised = counts.append_ok - counts.append_weak
+    reason = f"{promised} acknowledged writes and {counts.values_read} read values keep every promise"
     return Decision(verdict=Verdict.VALID, reasons=(reason,), warnings=warnings)
 
 
@@ -113,17 +133,23 @@ def _gaps(counts: RunCounts, complete: bool) -> Iterator[str]:
         yield f"{counts.logs_dumped_completely} of {counts.logs_dumped} replicas' logs were read to their end"
     if counts.harness_failures:
         yield f"{counts.harness_failures} times the replicas did not agree in time, or a log could not be read"
-    if counts.final_reads and not counts.final_reads_whole:
-        yield "no final read saw the end of the log"
+    if counts.final_reads_whole < counts.final_reads:
+        yield f"a final read saw the end of {counts.final_reads_whole} of {counts.final_reads} logs"
     if not counts.append_ok:
         yield "nothing was acknowledged, so nothing was promised"
 
 
 def _warnings(counts: RunCounts) -> Iterator[str]:
-    if counts.faults and max(counts.leader_elections, counts.epochs) <= 1:
+    if counts.append_weak:
+        yield f"{counts.append_weak} writes asked for less than all replicas: that they are kept was not promised"
+    if counts.faults and not faults_bit(counts):
         yield "the faults did not bite: there was no change of leader during the run"
 
 
 def faults_bit(counts: RunCounts) -> bool:
-    """Whether leadership changed while the run went on: more than one election reported, or epoch found in the logs."""
-    return max(counts.leader_elections, counts.epochs) > 1
+    """Whether leadership changed while the run went on: of a log, by elections reported or epochs found, or of all."""
+    return (
+        counts.leader_elections > max(1, counts.logs_led)
+        or counts.epochs > max(1, counts.topic_partitions)
+        or counts.controller_elections > 1
+    )

@@ -11,57 +11,29 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from nemesis.cluster.control import Control
 from nemesis.cluster.links import Links
-from nemesis.cluster.log_client import ReplicaLogClient, decode_value
+from nemesis.cluster.local_options import LocalOptions
 from nemesis.cluster.log_lines import log_lines, read_reports
 from nemesis.cluster.processes import NodeProcess
-from nemesis.cluster.system import Dump, DumpedBatch, NodeFailedError, NodeState, Report
+from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, ReplicaState, Report
+from nemesis.cluster.topic_client import TopicClient
 from nemesis.faults.links import CLIENTS, CONTROL
-from replica.client import ClientError, ReplicaClient
-from replica.core.messages import DescribeReplicaResponse
+from nemesis.history import METADATA_LOG
+from replica.client.admin import Admin
+from replica.client.cluster_view import ViewConfig
+from replica.client.failures import AdminError, ClientError
+from replica.errors import ErrorCode
 from replica.ids import ReplicaId
-from replica.records import CorruptRecordError, RecordBatch, decode_records
 
 CLUSTER_ID = "nemesis"
 STARTED_S_MAX = 20.0
 STOPPED_S_MAX = 5.0
-STATE_TIMEOUT_MS = 400
-DUMP_TIMEOUT_MS = 5000
-CRC_AT = 17
-"""Where the checksum stands in a record batch, format v2: behind base offset, length, leader epoch and magic."""
+CREATED_S_MAX = 30.0
 _POLL_S = 0.02
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalOptions:
-    """How many nodes, with which timing (milliseconds), and how they are started.
-
-    ``server`` is the command that the options of ``replica start`` are appended to; ``client_timeout_ms`` bounds one
-    operation of the workload.
-    """
-
-    nodes: int = 3
-    election_timeout_ms: int = 500
-    fetch_timeout_ms: int = 1000
-    fetch_max_wait_ms: int = 200
-    client_timeout_ms: int = 2500
-    server: tuple[str, ...] = (sys.executable, "-m", "replica.cli", "start")
-
-    @property
-    def timing(self) -> tuple[str, ...]:
-        """The options of a replica that say how patient it is."""
-        return (
-            *("--election-timeout-ms", str(self.election_timeout_ms)),
-            *("--election-backoff-max-ms", str(self.election_timeout_ms)),
-            *("--fetch-timeout-ms", str(self.fetch_timeout_ms)),
-            *("--fetch-max-wait-ms", str(self.fetch_max_wait_ms)),
-            *("--request-timeout-ms", str(self.fetch_timeout_ms)),
-            *("--handover-wait-ms", "500"),
-        )
+_LOOK_S = 0.1
 
 
 class LocalCluster:
@@ -73,7 +45,7 @@ class LocalCluster:
         self._nodes = tuple(range(1, options.nodes + 1))
         self._links = Links(self._nodes)
         self._processes: dict[int, NodeProcess] = {}
-        self._control: ReplicaClient | None = None
+        self._control: Control | None = None
         self._deaths: list[Report] = []
 
     @property
@@ -82,9 +54,9 @@ class LocalCluster:
         return self._nodes
 
     @property
-    def topic_partition(self) -> str:
-        """The one log that every replica hosts."""
-        return "log-0"
+    def topic_partitions(self) -> tuple[str, ...]:
+        """Every partition of every topic."""
+        return self._options.topics.names
 
     @property
     def links(self) -> Links:
@@ -94,8 +66,7 @@ class LocalCluster:
     async def open(self) -> None:
         """Take the ports, format the data directories, start every replica. Raises NodeFailedError."""
         await self._links.start()
-        addresses = {ReplicaId(node): address for node, address in self._links.addresses(CONTROL).items()}
-        self._control = ReplicaClient(addresses, cluster_id=CLUSTER_ID, request_timeout_ms=STATE_TIMEOUT_MS)
+        self._control = Control(self._links.addresses(CONTROL))
         await asyncio.gather(*(self._format(node) for node in self._nodes))
         await asyncio.gather(*(self.start(node) for node in self._nodes))
 
@@ -129,13 +100,16 @@ class LocalCluster:
             await process.kill()
             raise NodeFailedError(f"replica {node} does not serve after {STARTED_S_MAX} s: see {log_file}") from None
 
-    async def stop(self, node: int) -> None:
-        """Ask a replica to stop; kill it when it does not."""
+    async def stop(self, node: int) -> bool:
+        """Ask a replica to stop; kill it when it does not. It is reached to its end: others take over what it leads."""
         process = self._processes.get(node)
-        if process is not None:
-            self._note_death(node)
-            await process.stop(STOPPED_S_MAX)
-            self._links.set_upstream(node, None)
+        if process is None:
+            return False
+        self._note_death(node)
+        was_there = self.is_running(node)
+        await process.stop(STOPPED_S_MAX)
+        self._links.set_upstream(node, None)
+        return was_there
 
     async def kill(self, node: int) -> bool:
         """SIGKILL a replica, paused or not."""
@@ -190,7 +164,7 @@ class LocalCluster:
         voters = _table("--voter", self._links.addresses(CLIENTS))
         dial = _table("--dial", self._links.addresses(node))
         where = ("--data-dir", str(self._data_dir(node)), "--listen", "127.0.0.1:0", "--replica-id", str(node))
-        return (*self._options.server, *where, *voters, *dial, *self._options.timing)
+        return (*self._options.server, *where, *voters, *dial, *self._options.timing.arguments)
 
     async def _wait_port(self, node: int, process: NodeProcess, seen: int) -> int:
         """Wait for the line by which a replica says where it listens; ``seen`` is the size of its log before."""
@@ -202,7 +176,7 @@ class LocalCluster:
             await asyncio.sleep(_POLL_S)
 
     async def _wait_answer(self, node: int, process: NodeProcess) -> None:
-        while await self._state(node) is None:
+        while not await self._looking.answers(node):
             self._check_alive(node, process)
             await asyncio.sleep(_POLL_S)
 
@@ -215,75 +189,96 @@ class LocalCluster:
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
-    def client(self) -> ReplicaLogClient:
+    @property
+    def _looking(self) -> Control:
+        assert self._control is not None, "the cluster is not open"
+        return self._control
+
+    @property
+    def _answering(self) -> list[int]:
+        """Those that can be asked: asking a paused one would only take time."""
+        return [node for node in self._nodes if self.is_running(node) and not self._processes[node].is_paused]
+
+    def client(self) -> TopicClient:
         """A client of its own, through the clients' links."""
         addresses = self._links.addresses(CLIENTS)
-        return ReplicaLogClient(addresses, cluster_id=CLUSTER_ID, timeout_ms=self._options.client_timeout_ms)
+        return TopicClient(addresses, cluster_id=CLUSTER_ID, options=self._options.client)
 
-    async def states(self) -> tuple[NodeState, ...]:
-        """How the replicas that answer see themselves."""
-        asked = [node for node in self._nodes if self.is_running(node) and not self._processes[node].is_paused]
-        states = await asyncio.gather(*(self._state(node) for node in asked))
-        return tuple(state for state in states if state is not None)
+    async def create_logs(self) -> None:
+        """Create the topics as soon as every broker is there, and wait until each replica is in sync."""
+        dial = {ReplicaId(node): address for node, address in self._links.addresses(CONTROL).items()}
+        config = ViewConfig(cluster_id=CLUSTER_ID, dial=dial, request_timeout_ms=2000, api_timeout_ms=10_000)
+        missing = "no broker describes the cluster"
+        try:
+            async with asyncio.timeout(CREATED_S_MAX), Admin(dial.values(), config) as admin:
+                while missing := self._missing_brokers(await self.cluster_state()):
+                    await asyncio.sleep(_LOOK_S)
+                for topic in self._options.topics.topics:
+                    missing = f"topic {topic} is not created"
+                    await self._create_topic(admin, topic)
+                while missing := self._missing_replicas(await self.cluster_state()):
+                    await asyncio.sleep(_LOOK_S)
+        except TimeoutError:
+            raise NodeFailedError(f"no topics after {CREATED_S_MAX} s: {missing}") from None
+        except ClientError as error:
+            raise NodeFailedError(f"the topics cannot be created: {error}") from error
 
-    async def _state(self, node: int) -> NodeState | None:
-        assert self._control is not None, "the cluster is not open"
-        with suppress(ClientError):
-            return _node_state(node, await self._control.describe_replica(ReplicaId(node)))
-        return None
+    async def _create_topic(self, admin: Admin, topic: str) -> None:
+        options = self._options.topics
+        try:
+            await admin.create_topic(
+                topic,
+                partition_count=options.partitions,
+                replication_factor=options.replication_factor,
+                configs={"min.insync.replicas": str(options.min_insync_replicas)},
+            )
+        except AdminError as error:
+            if not (error.may_be_done and error.error is ErrorCode.TOPIC_ALREADY_EXISTS):
+                raise
 
-    async def dump(self, node: int) -> Dump:
-        """A replica's whole log, by a client of its own that is patient."""
-        addresses = {ReplicaId(node): self._links.addresses(CONTROL)[node]}
-        async with ReplicaClient(addresses, cluster_id=CLUSTER_ID, request_timeout_ms=DUMP_TIMEOUT_MS) as client:
-            try:
-                dumped = await client.dump_log(ReplicaId(node))
-            except ClientError as error:
-                raise NodeFailedError(f"the log of replica {node} cannot be read: {error}") from error
-        return Dump(
-            node=node,
-            batches=tuple(_dumped_batch(batch) for batch in dumped.batches),
-            high_watermark=dumped.high_watermark,
-            log_start_offset=dumped.log_start_offset,
-            log_end_offset=dumped.log_end_offset,
-            complete=dumped.complete,
-        )
+    def _missing_brokers(self, state: ClusterState | None) -> str:
+        absent = set(self._nodes) - (set() if state is None else state.active)
+        return f"brokers {sorted(absent)} are not registered" if absent else ""
+
+    def _missing_replicas(self, state: ClusterState | None) -> str:
+        partitions = {} if state is None else state.partitions
+        for name in self.topic_partitions:
+            partition = partitions.get(name)
+            if partition is None or partition.leader is None or set(partition.isr) != set(partition.replicas):
+                return f"{name} has not all its replicas in sync: {partition}"
+        return ""
+
+    async def cluster_state(self) -> ClusterState | None:
+        """What the replica says that has read most of the metadata."""
+        return await self._looking.cluster_state(self._answering)
+
+    async def replica_states(self) -> tuple[ReplicaState, ...]:
+        """How the replicas that answer see themselves: in the metadata log, and in each partition that they have."""
+        nodes, state = self._answering, await self.cluster_state()
+        partitions = {} if state is None else state.partitions
+        wanted = [(node, METADATA_LOG) for node in nodes]
+        wanted += [(node, name) for name, of in partitions.items() for node in nodes if node in of.replicas]
+        return await self._looking.replica_states(wanted)
+
+    async def dumps(self, node: int) -> tuple[Dump, ...]:
+        """The metadata log and every partition of a replica."""
+        state = await self.cluster_state()
+        if state is None:
+            raise NodeFailedError(f"replica {node} cannot be read: nobody says which partitions it has")
+        names = [name for name in self.topic_partitions if name in state.partitions]
+        hosted = [METADATA_LOG, *(name for name in names if node in state.partitions[name].replicas)]
+        return tuple([await self._looking.dump(node, name) for name in hosted])
 
     def reports(self) -> Sequence[Report]:
-        """What the replicas have written to their logs so far, and which of them died by themselves."""
-        found = [report for node in self._nodes for report in read_reports(self._log_file(node), node)]
-        return sorted([*found, *self._deaths], key=lambda report: (report.wall_ns, report.node))
+        """What the replicas have written to their logs so far, and which of them died by themselves.
+
+        Of the logs that are judged, and of no log at all.
+        """
+        judged = {None, METADATA_LOG, *self.topic_partitions}
+        told = (report for node in self._nodes for report in read_reports(self._log_file(node), node))
+        found = [*(report for report in told if report.topic_partition in judged), *self._deaths]
+        return sorted(found, key=lambda report: (report.wall_ns, report.node))
 
 
 def _table(option: str, addresses: Mapping[int, str]) -> list[str]:
     return [word for node, address in addresses.items() for word in (option, f"{node}={address}")]
-
-
-def _node_state(node: int, response: DescribeReplicaResponse) -> NodeState:
-    leader = response.leader
-    return NodeState(
-        node=node,
-        role=response.role,
-        epoch=-1 if leader is None else leader.leader_epoch,
-        leader_id=None if leader is None else leader.leader_id,
-        high_watermark=response.high_watermark,
-        log_end_offset=response.log_end_offset or 0,
-    )
-
-
-def _dumped_batch(batch: RecordBatch) -> DumpedBatch:
-    return DumpedBatch(
-        base_offset=batch.base_offset,
-        last_offset=batch.end_offset - 1,
-        leader_epoch=batch.leader_epoch,
-        crc=int.from_bytes(batch.data[CRC_AT : CRC_AT + 4]),
-        is_control=batch.is_control,
-        values=None if batch.is_control else _values(batch),
-    )
-
-
-def _values(batch: RecordBatch) -> tuple[int, ...] | None:
-    try:
-        return tuple(decode_value(record.value) for record in decode_records(batch))
-    except CorruptRecordError:
-        return None

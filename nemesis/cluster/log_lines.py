@@ -1,8 +1,9 @@
 """What a replica writes to its log, read back as reports of the run.
 
 Owns the names of the lines that matter and what they become: ``role_changed`` -> became-leader and so on,
-``log_truncated`` -> truncated. The lines are JSON, one object each; whatever is none (an interpreter's last words) is
-passed over. Reads files only.
+``log_truncated`` -> truncated, ``isr_shrunk`` -> isr-shrunk. Each is about one log: a topic-partition, or that of the
+metadata, where whoever becomes the leader is the controller. The lines are JSON, one object each; whatever is none (an
+interpreter's last words) is passed over. Reads files only.
 """
 
 from __future__ import annotations
@@ -63,6 +64,15 @@ def report_of(line: dict[str, Any], node: int) -> Report | None:
                 offset=line.get("end_offset"),
                 topic_partition=line.get("log"),
                 detail=_detail(line, "from_offset", "end_offset"),
+            )
+        case "isr_shrunk" | "isr_expanded":
+            return Report(
+                node=node,
+                wall_ns=wall_ns,
+                event=event.replace("_", "-"),
+                epoch=line.get("epoch"),
+                topic_partition=line.get("log"),
+                detail=_detail(line, "isr", "left", "joined"),
             )
         case str() if event in LIFE:
             return Report(node=node, wall_ns=wall_ns, event=LIFE[event], detail=_detail(line, "reason", "address"))

@@ -6,7 +6,7 @@ is over. Imports neither our replicas nor our client, so that another system can
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,11 +30,13 @@ class NodeFailedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """An acknowledged append: where it stands, and the epoch and the id of the leader that says so."""
+    """An append that was answered with success: where it stands, and the epoch of the leader that says so.
+
+    Both are absent where nobody says, as with ``acks=0``.
+    """
 
     offset: int | None
     leader_epoch: int | None
-    node: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +55,11 @@ class Polled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeState:
-    """How one node sees itself. ``leader_id`` is whom it follows, itself when it leads."""
+class ReplicaState:
+    """How one node sees its own replica of one log. ``leader_id`` is whom it follows, itself when it leads."""
 
     node: int
+    topic_partition: str
     role: str
     epoch: int
     leader_id: int | None
@@ -65,8 +68,30 @@ class NodeState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """What is decided about one topic-partition: who has it, who of them is in sync, who leads in which epoch."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int | None
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """The cluster as the node knows it that knows most: ``active`` nodes may be in sync and lead."""
+
+    controller: int | None
+    active: frozenset[int]
+    partitions: Mapping[str, PartitionState]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DumpedBatch:
-    """One batch of a node's log. ``values`` has one entry for each offset; absent where they are not values."""
+    """One batch of a node's log. ``values`` has one entry for each offset; absent where they are not values.
+
+    The last three are absent where no idempotent producer wrote the batch.
+    """
 
     base_offset: int
     last_offset: int
@@ -74,6 +99,9 @@ class DumpedBatch:
     crc: int
     is_control: bool
     values: tuple[int, ...] | None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    base_sequence: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +109,7 @@ class Dump:
     """A node's whole log, committed or not. ``complete`` says that it was read to its end."""
 
     node: int
+    topic_partition: str
     batches: tuple[DumpedBatch, ...]
     high_watermark: int | None
     log_start_offset: int
@@ -102,12 +131,12 @@ class Report:
 
 
 class LogClient(Protocol):
-    """A client of one log, for one process of the workload. Both calls raise NotDoneError or UnknownOutcomeError."""
+    """A client of all logs, for one process of the workload. Both calls raise NotDoneError or UnknownOutcomeError."""
 
-    async def append(self, value: int) -> Appended:
-        """Append one value and wait until it is acknowledged."""
+    async def append(self, topic_partition: str, value: int) -> Appended:
+        """Append one value and wait until it is acknowledged, as far as its ``acks`` ask for that."""
 
-    async def poll(self, offset: int) -> Polled:
+    async def poll(self, topic_partition: str, offset: int) -> Polled:
         """Read on from ``offset``; a poll that raises has read nothing."""
 
     async def close(self) -> None:
@@ -135,8 +164,8 @@ class System(Protocol):
         """The ids of the nodes, ascending."""
 
     @property
-    def topic_partition(self) -> str:
-        """The name of the log under test."""
+    def topic_partitions(self) -> tuple[str, ...]:
+        """The names of the logs that clients write to."""
 
     @property
     def links(self) -> SystemLinks:
@@ -145,8 +174,8 @@ class System(Protocol):
     async def start(self, node: int) -> None:
         """Start a node and wait until it serves; nothing if it runs. Raises NodeFailedError."""
 
-    async def stop(self, node: int) -> None:
-        """Ask a node to stop, and kill it if it does not."""
+    async def stop(self, node: int) -> bool:
+        """Ask a node to stop, and kill it if it does not; whether there was something to stop."""
 
     async def kill(self, node: int) -> bool:
         """SIGKILL; whether there was something to kill."""
@@ -163,17 +192,18 @@ class System(Protocol):
     def client(self) -> LogClient:
         """A new client that reaches the nodes through the clients' links."""
 
-    async def states(self) -> tuple[NodeState, ...]:
-        """How those nodes that answer at once see themselves, through links that no fault touches."""
+    async def create_logs(self) -> None:
+        """Create the logs that clients write to, and wait until they can be. Raises NodeFailedError."""
 
-    async def dump(self, node: int) -> Dump:
-        """A node's whole log. Raises NodeFailedError."""
+    async def cluster_state(self) -> ClusterState | None:
+        """What is decided, by the word of whoever knows most through links that no fault touches; absent if nobody
+        answers at once."""
+
+    async def replica_states(self) -> tuple[ReplicaState, ...]:
+        """How those nodes that answer at once see their own replicas, through links that no fault touches."""
+
+    async def dumps(self, node: int) -> tuple[Dump, ...]:
+        """All logs of a node, whole. Raises NodeFailedError."""
 
     def reports(self) -> Sequence[Report]:
         """All that the nodes have reported of themselves so far, in order of time."""
-
-
-def leader_of(states: Sequence[NodeState]) -> int | None:
-    """Who leads: of those that think so, the one of the latest epoch."""
-    leading = [state for state in states if state.role == "leader"]
-    return max(leading, key=lambda state: state.epoch).node if leading else None

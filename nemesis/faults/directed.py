@@ -12,67 +12,108 @@ from types import MappingProxyType
 from nemesis.faults.links import LinkMode
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import CutLink, Kill, Partition, Pause
+from nemesis.faults.values import CutLink, Kill, Partition, Pause, RollingRestart, Stop
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 
 ISOLATED_LEADER = Schedule(
     name="isolated-leader",
-    time_limit_s=8.0,
+    time_limit_s=13.0,
     steps=(
         Step(at_s=1.0, action=Name(name="a", target=Role.LEADER)),
         # 1. a leads, is cut off from the other replicas, and does not know it; clients still reach it, so it appends
         #    what it cannot commit.
         Step(at_s=1.5, action=Inject(fault_id=0, fault=Partition(shape=Shape.ISOLATE, target="@a"))),
-        # 2. The others elect one of them, which commits other values at the same offsets.
+        # 2. Its session ends, and another is elected, which commits other values at the same offsets.
         # 3. a comes back, and must give up its tail.
-        Step(at_s=6.0, action=Heal(fault_id=0)),
+        Step(at_s=9.0, action=Heal(fault_id=0)),
     ),
 )
 
 SHORT_LOG_CANDIDATE = Schedule(
     name="short-log-candidate",
-    time_limit_s=11.0,
+    time_limit_s=14.0,
+    steps=(
+        Step(at_s=1.0, action=Name(name="a", target=Role.CONTROLLER)),
+        Step(at_s=1.0, action=Name(name="b", target=Role.OTHER)),
+        Step(at_s=1.0, action=Name(name="c", target=Role.OTHER)),
+        # 1. c is cut off, and campaigns all the time. Its session ends: what a and b decide then, c does not have.
+        Step(at_s=1.0, action=Inject(fault_id=0, fault=Partition(shape=Shape.ISOLATE, target="@c"))),
+        # 2. a and b die. c is heard again, but nobody is there.
+        Step(at_s=6.0, action=Inject(fault_id=1, fault=Kill(target="@a"))),
+        Step(at_s=6.0, action=Inject(fault_id=2, fault=Kill(target="@b"))),
+        # 3. b will come back and may not ask c for its vote, so that c is the only one that can ask.
+        Step(
+            at_s=6.1,
+            action=Inject(fault_id=3, fault=CutLink(source="@b", destination="@c", mode=LinkMode.RESET)),
+        ),
+        Step(at_s=6.1, action=Heal(fault_id=0)),
+        Step(at_s=6.2, action=Heal(fault_id=2)),
+        # 4. b compares logs and refuses c. A b that does not compare makes c the controller, and cuts its own log back.
+        Step(at_s=6.2, action=AwaitLeader(target="@c", of_metadata=True, at_most_s=4.0)),
+        Step(at_s=6.3, action=Heal(fault_id=3)),
+        # 5. With a there again, whoever controls is obeyed by all.
+        Step(at_s=11.0, action=Heal(fault_id=1)),
+    ),
+)
+
+FOLLOWER_RESTART = Schedule(
+    name="follower-restart",
+    time_limit_s=16.0,
     steps=(
         Step(at_s=1.0, action=Name(name="a", target=Role.LEADER)),
         Step(at_s=1.0, action=Name(name="b", target=Role.FOLLOWER)),
-        Step(at_s=1.0, action=Name(name="c", target=Role.FOLLOWER)),
-        # 1. c is cut off, and campaigns all the time. a and b acknowledge writes that c does not have.
-        Step(at_s=1.0, action=Inject(fault_id=0, fault=Partition(shape=Shape.ISOLATE, target="@c"))),
-        # 2. a and b die. c is heard again, but nobody is there.
-        Step(at_s=3.5, action=Inject(fault_id=1, fault=Kill(target="@a"))),
-        Step(at_s=3.5, action=Inject(fault_id=2, fault=Kill(target="@b"))),
-        # 3. b will come back and may not ask c for its vote, so that c is the only one that can ask.
-        Step(
-            at_s=3.6,
-            action=Inject(fault_id=3, fault=CutLink(source="@b", destination="@c", mode=LinkMode.RESET)),
-        ),
-        Step(at_s=3.6, action=Heal(fault_id=0)),
-        Step(at_s=3.7, action=Heal(fault_id=2)),
-        # 4. b compares logs and refuses c. A b that does not compare makes c the leader, and cuts its own log back.
-        Step(at_s=3.7, action=AwaitLeader(target="@c", at_most_s=3.5)),
-        Step(at_s=3.8, action=Heal(fault_id=3)),
-        # 5. With a there again, whoever leads is obeyed by all.
-        Step(at_s=9.0, action=Heal(fault_id=1)),
+        # 1. b stands still. The answer to its fetch comes meanwhile, with records, and waits for it; what a sends after
+        #    that does not reach it.
+        Step(at_s=3.0, action=Inject(fault_id=0, fault=Pause(target="@b"))),
+        Step(at_s=3.4, action=Inject(fault_id=1, fault=CutLink(source="@a", destination="@b"))),
+        # 2. b goes on, stores the records, and fetches behind them. So a calls them committed, and acknowledges them; b
+        #    does not hear that: its high watermark is behind.
+        Step(at_s=3.5, action=Heal(fault_id=0)),
+        # 3. b stops gracefully. Its ISR falls below the minimum, so nothing more is acknowledged, and the controller
+        #    may elect b all the same: it has everything.
+        Step(at_s=4.0, action=Inject(fault_id=2, fault=Stop(target="@b"))),
+        # 4. b comes back. One that cuts its log at its own high watermark drops what was acknowledged, and a, which
+        #    does not reach it, cannot give it back.
+        Step(at_s=4.2, action=Heal(fault_id=2)),
+        # 5. a dies, and b is elected.
+        Step(at_s=6.0, action=Inject(fault_id=3, fault=Kill(target="@a"))),
+        Step(at_s=6.1, action=Heal(fault_id=1)),
+        Step(at_s=6.1, action=AwaitLeader(target="@b", at_most_s=6.0)),
+        Step(at_s=13.5, action=Heal(fault_id=3)),
     ),
 )
 
 DEMO = Schedule(
     name="demo",
-    time_limit_s=20.0,
+    time_limit_s=34.0,
     steps=(
         # 1. A leader that goes on alone: an election, and later the truncation of its uncommitted tail.
         Step(at_s=2.0, action=Inject(fault_id=0, fault=Partition(shape=Shape.ISOLATE, target=Role.LEADER))),
-        Step(at_s=6.5, action=Heal(fault_id=0)),
+        Step(at_s=8.0, action=Heal(fault_id=0)),
         # 2. A leader that dies and comes back.
-        Step(at_s=9.0, action=Inject(fault_id=1, fault=Kill(target=Role.LEADER))),
-        Step(at_s=13.0, action=Heal(fault_id=1)),
-        # 3. A leader that stands still and believes that no time has passed.
-        Step(at_s=14.5, action=Inject(fault_id=2, fault=Pause(target=Role.LEADER))),
-        Step(at_s=18.0, action=Heal(fault_id=2)),
+        Step(at_s=10.5, action=Inject(fault_id=1, fault=Kill(target=Role.LEADER))),
+        Step(at_s=14.5, action=Heal(fault_id=1)),
+        # 3. A controller that stands still and believes that no time has passed.
+        Step(at_s=16.5, action=Inject(fault_id=2, fault=Pause(target=Role.CONTROLLER))),
+        Step(at_s=20.0, action=Heal(fault_id=2)),
+        # 4. A new version is rolled out.
+        Step(at_s=22.0, action=Inject(fault_id=3, fault=RollingRestart())),
+        Step(at_s=32.0, action=Heal(fault_id=3)),
     ),
 )
 
 DIRECTED: Mapping[str, Schedule] = MappingProxyType(
-    {schedule.name: schedule for schedule in (ISOLATED_LEADER, SHORT_LOG_CANDIDATE, DEMO)}
+    {schedule.name: schedule for schedule in (ISOLATED_LEADER, SHORT_LOG_CANDIDATE, FOLLOWER_RESTART, DEMO)}
 )
 """What ``--schedule`` chooses from."""
+
+SHAPES: Mapping[str, Mapping[str, int]] = MappingProxyType(
+    {
+        FOLLOWER_RESTART.name: {
+            **{"topics": 1, "partitions": 1, "replication_factor": 2, "min_insync_replicas": 2},
+            # Records must be on their way all the time, or the last answer that b gets may have a high watermark alone.
+            **{"concurrency": 40, "rate": 800},
+        }
+    }
+)
+"""What a schedule is written for, by the names of the options, where it is not the usual: topics and load."""

@@ -1,23 +1,36 @@
 """Do the steps of a schedule to a system, undo them, and record what was really done.
 
 Owns which faults are open and how each is undone: links by the key of their cut, processes by being started or resumed,
-for exactly those that the fault hit. Everything that was opened is closed by ``heal_all``, whatever the schedule says.
+for exactly those that the fault hit, a rolling restart by the end of its task. Everything that was opened is closed by
+``heal_all``, whatever the schedule says.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, assert_never
 
-from nemesis.cluster.system import NodeFailedError, System, leader_of
+from nemesis.cluster.system import ClusterState, NodeFailedError, System
 from nemesis.faults.links import CLIENTS, Link
+from nemesis.faults.rolling import RollingRestarts
 from nemesis.faults.shapes import cut_links
 from nemesis.faults.targets import Cast, InvalidTargetError, Target, needs_leader, resolve
-from nemesis.faults.values import Clog, CutClients, CutLink, Fault, Kill, LiveFault, Partition, Pause
+from nemesis.faults.values import (
+    Clog,
+    CutClients,
+    CutLink,
+    Fault,
+    Kill,
+    LiveFault,
+    Partition,
+    Pause,
+    RollingRestart,
+    Stop,
+)
 from nemesis.history import EventType
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 from nemesis.workload.recorder import Recorder
@@ -44,6 +57,7 @@ class Injector:
         self._recorder = recorder
         self._names: dict[str, int] = {}
         self._open: dict[int, OpenFault] = {}
+        self._rolling = RollingRestarts(system, recorder)
 
     @property
     def open_faults(self) -> tuple[str, ...]:
@@ -70,6 +84,10 @@ class Injector:
                 error = await self._start([node])
                 self._recorder.nemesis(_outcome(error), "start-dead", detail, error=error)
 
+    async def abandon(self) -> None:
+        """Leave all as it is, and do nothing more: what goes on by itself would start nodes of a closed system."""
+        await self._rolling.abandon()
+
     async def _do(self, step: Step) -> None:
         match step.action:
             case Inject(fault_id=fault_id, fault=fault, draw=draw):
@@ -80,35 +98,50 @@ class Injector:
                 self._names[name] = (await self._resolve(target, Random(draw)))[0]
                 self._recorder.nemesis(EventType.INVOKE, "name", {"name": name})
                 self._recorder.nemesis(EventType.INFO, "name", {"name": name, "replicas": [self._names[name]]})
-            case AwaitLeader(target=target, at_most_s=at_most_s):
-                await self._await_leader(target, at_most_s)
+            case AwaitLeader():
+                await self._await_leader(step.action)
             case _:
                 assert_never(step.action)
 
     # --- whom ---------------------------------------------------------------------------------------------------------
 
     async def _resolve(self, target: Target, random: Random) -> tuple[int, ...]:
-        leader = await self._wait_any_leader() if needs_leader(target) else None
-        return resolve(target, Cast(nodes=self._system.nodes, leader=leader, names=dict(self._names)), random)
+        names = dict(self._names)
+        if not needs_leader(target):
+            return resolve(target, Cast(nodes=self._system.nodes, leader=None, names=names), random)
+        name = random.choice(self._system.topic_partitions)
+        state = await self._wait_state(lambda state: _leader(state, name) is not None, LEADER_S_MAX)
+        partition = None if state is None else state.partitions.get(name)
+        cast = Cast(
+            nodes=self._system.nodes,
+            leader=_leader(state, name),
+            names=names,
+            replicas=() if partition is None else partition.replicas,
+            isr=() if partition is None else partition.isr,
+            controller=None if state is None else state.controller,
+        )
+        return resolve(target, cast, random)
 
-    async def _wait_any_leader(self) -> int | None:
-        """Who leads now; an election in progress is waited for a while."""
-        leader = None
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LEADER_S_MAX):
-                while (leader := leader_of(await self._system.states())) is None:
-                    await asyncio.sleep(_LOOK_S)
-        return leader
-
-    async def _await_leader(self, target: Target, at_most_s: float) -> None:
-        (wanted,) = await self._resolve(target, Random(0))
-        self._recorder.nemesis(EventType.INVOKE, "await-leader", {"replicas": [wanted]})
-        leader = None
+    async def _wait_state(self, holds: Callable[[ClusterState | None], bool], at_most_s: float) -> ClusterState | None:
+        """What is decided, as soon as it is as wanted; or as it is when the time is up."""
+        state = None
         with suppress(TimeoutError):
             async with asyncio.timeout(at_most_s):
-                while (leader := leader_of(await self._system.states())) != wanted:
+                while not holds(state := await self._system.cluster_state()):
                     await asyncio.sleep(_LOOK_S)
-        self._recorder.nemesis(EventType.INFO, "await-leader", {"replicas": [wanted], "leader": leader})
+        return state
+
+    async def _await_leader(self, wait: AwaitLeader) -> None:
+        (wanted,) = await self._resolve(wait.target, Random(0))
+
+        def leader(state: ClusterState | None) -> int | None:
+            if wait.of_metadata:
+                return None if state is None else state.controller
+            return _leader(state, self._system.topic_partitions[0])
+
+        self._recorder.nemesis(EventType.INVOKE, "await-leader", {"replicas": [wanted]})
+        state = await self._wait_state(lambda state: leader(state) == wanted, wait.at_most_s)
+        self._recorder.nemesis(EventType.INFO, "await-leader", {"replicas": [wanted], "leader": leader(state)})
 
     # --- doing --------------------------------------------------------------------------------------------------------
 
@@ -146,7 +179,7 @@ class Injector:
                 nodes = await self._resolve(target, random)
                 links = frozenset(link for node in nodes for link in ((CLIENTS, node), (node, CLIENTS)))
                 return OpenFault(fault=fault, nodes=nodes, links=links)
-            case Kill(target=target) | Pause(target=target):
+            case Kill(target=target) | Pause(target=target) | Stop(target=target) | RollingRestart(target=target):
                 return OpenFault(fault=fault, nodes=await self._resolve(target, random), links=frozenset())
             case _:
                 assert_never(fault)
@@ -158,8 +191,12 @@ class Injector:
                 self._system.links.cut(str(fault_id), opened.links, mode)
                 return opened.nodes
             case Kill():
-                killed = await asyncio.gather(*(self._system.kill(node) for node in opened.nodes))
-                return tuple(node for node, was_there in zip(opened.nodes, killed, strict=True) if was_there)
+                return await _hit(opened.nodes, self._system.kill)
+            case Stop():
+                return await _hit(opened.nodes, self._system.stop)
+            case RollingRestart():
+                self._rolling.begin(fault_id, opened.nodes)
+                return opened.nodes
             case Pause():
                 return tuple(node for node in opened.nodes if self._system.pause(node))
             case _:
@@ -178,8 +215,10 @@ class Injector:
         match opened.fault:
             case Partition() | CutLink() | CutClients():
                 self._system.links.heal(str(fault_id))
-            case Kill():
+            case Kill() | Stop():
                 error = await self._start(opened.nodes)
+            case RollingRestart():
+                error = await self._rolling.end(fault_id)
             case Pause():
                 for node in opened.nodes:
                     self._system.resume(node)
@@ -195,6 +234,17 @@ class Injector:
             if not isinstance(error, NodeFailedError):
                 raise error
         return "; ".join(str(error) for error in errors) or None
+
+
+async def _hit(nodes: Sequence[int], strike: Callable[[int], Awaitable[bool]]) -> tuple[int, ...]:
+    """Strike nodes side by side; those that were there."""
+    were_there = await asyncio.gather(*(strike(node) for node in nodes))
+    return tuple(node for node, was_there in zip(nodes, were_there, strict=True) if was_there)
+
+
+def _leader(state: ClusterState | None, topic_partition: str) -> int | None:
+    partition = None if state is None else state.partitions.get(topic_partition)
+    return None if partition is None else partition.leader
 
 
 def name_of(fault: Fault) -> str:

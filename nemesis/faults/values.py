@@ -66,19 +66,31 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerLoss:
-    """The machine goes dark: what was written and not flushed is lost, all of it or any part."""
+class Stop:
+    """A graceful stop: the replica hands over its leadership and closes its logs; healed by starting it again."""
 
-    kind: ClassVar[str] = "power-loss"
+    kind: ClassVar[str] = "stop"
     healer: ClassVar[str] = "start"
     target: Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """A graceful stop: the replica hands over its leadership and closes its log; healed by starting it again."""
+class RollingRestart:
+    """Each of ``target`` in turn stops gracefully, is started, and is waited for until it may lead again.
 
-    kind: ClassVar[str] = "stop"
+    It goes on by itself, and its healing ends it: nobody else is stopped then, and whoever is down is started.
+    """
+
+    kind: ClassVar[str] = "rolling-restart"
+    healer: ClassVar[str] = "end-rolling"
+    target: Target = Role.ALL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLoss:
+    """The machine goes dark: what was written and not flushed is lost, all of it or any part."""
+
+    kind: ClassVar[str] = "power-loss"
     healer: ClassVar[str] = "start"
     target: Target
 
@@ -142,10 +154,10 @@ class DamageDisk:
     how: str
 
 
-LiveFault = Partition | CutLink | CutClients | Kill | Pause
+LiveFault = Partition | CutLink | CutClients | Kill | Pause | Stop | RollingRestart
 """What can be done to processes."""
 
-SimulatedFault = PowerLoss | Stop | Clog | JumpClock | FillDisk | SlowDisk | FailDisk | DamageDisk
+SimulatedFault = PowerLoss | Clog | JumpClock | FillDisk | SlowDisk | FailDisk | DamageDisk
 """What can be done in the simulator only."""
 
 Fault = LiveFault | SimulatedFault
@@ -153,8 +165,8 @@ Fault = LiveFault | SimulatedFault
 _FAULTS: dict[str, type[Fault]] = {
     fault.kind: fault
     for fault in (
-        *(Partition, CutLink, CutClients, Kill, Pause),
-        *(PowerLoss, Stop, Clog, JumpClock, FillDisk, SlowDisk, FailDisk, DamageDisk),
+        *(Partition, CutLink, CutClients, Kill, Pause, Stop, RollingRestart),
+        *(PowerLoss, Clog, JumpClock, FillDisk, SlowDisk, FailDisk, DamageDisk),
     )
 }
 _ENUMS: dict[str, Callable[[Any], Any]] = {"shape": Shape, "mode": LinkMode}

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from nemesis.history.events import (
     APPEND,
+    FINAL_ISR,
     FINAL_READ,
     HARNESS_PROCESS,
+    HIGH_WATERMARK,
+    METADATA_LOG,
     NEMESIS_PROCESS,
     POLL,
     EventType,
@@ -37,9 +40,12 @@ from nemesis.history.writer import HistoryWriter
 
 __all__ = [
     "APPEND",
+    "FINAL_ISR",
     "FINAL_READ",
     "HARNESS_PROCESS",
+    "HIGH_WATERMARK",
     "HISTORY_SCHEMA",
+    "METADATA_LOG",
     "NEMESIS_PROCESS",
     "POLL",
     "REPLICA_EVENT_SCHEMA",

@@ -15,6 +15,9 @@ NEMESIS_PROCESS = -1
 HARNESS_PROCESS = -2
 """The process number of the harness's own looking and reading: it is no client, and it is no fault."""
 
+METADATA_LOG = "__cluster_metadata-0"
+"""The name of the log in which a cluster keeps what it has decided; clients do not write to it."""
+
 APPEND = "append"
 """Append one value, unique in its topic-partition."""
 POLL = "poll"
@@ -45,10 +48,12 @@ class HistoryEvent:
     """One line of the history: an operation begins or ends.
 
     ``index`` counts from 0 without gaps over the whole run and is the order in which things happened; ``time_ns`` is
-    monotonic since the run began. ``value`` is what an append writes. ``offset`` is, in the ok of an append, where the
-    value stands; in the invocation of a poll, the position it asks from. ``records`` belong to the ok of a poll, with
-    the ``high_watermark`` that came with them. ``leader_epoch`` is that of the leader that answered. ``node`` is the
-    replica that the client talked to. ``detail`` is JSON; for the nemesis it says what was really done.
+    monotonic since the run began. ``value`` is what an append writes. ``acks``, in its invocation, is what the writer
+    asked for where that is less than all: 1 or 0, and then an ok says only that the leader has it, or that it was sent.
+    ``offset`` is, in the ok of an append, where the value stands; in the invocation of a poll, the position it asks
+    from. ``records`` belong to the ok of a poll, with the ``high_watermark`` that came with them. ``leader_epoch`` is
+    that of the leader that answered. ``node`` is the replica that the client talked to. ``detail`` is JSON; for the
+    nemesis it says what was really done.
 
     Of polls: ``limited`` (in the ok) says that the poll stopped at its own limit, so that it tells nothing of where the
     log ends. ``strict`` (in the invocation) says that the reader was promised everything acknowledged before it asked.
@@ -68,6 +73,7 @@ class HistoryEvent:
     leader_epoch: int | None = None
     error: str | None = None
     node: int | None = None
+    acks: int | None = None
     limited: bool | None = None
     strict: bool | None = None
     seek: bool | None = None
@@ -79,10 +85,11 @@ class ReplicaLogBatch:
     """One batch of one replica's log, as it was found when the run had ended.
 
     ``crc`` is the batch's own checksum. ``values`` has one entry for each offset of the batch, or is absent where the
-    records are not values (control batches) or could not be decoded. The high watermark and the end offset are the
-    replica's own, the same in each of its rows; ``complete`` says that its dump reached the end offset. A replica whose
-    log is empty has one row without a batch (``base_offset`` and what belongs to it absent), else it could not be told
-    from a replica that was not read.
+    records are not values (control batches, metadata) or could not be decoded. ``producer_id``, ``producer_epoch`` and
+    ``base_sequence`` number the batches of idempotent producers, and are absent in all others. The high watermark and
+    the end offset are the replica's own, the same in each of its rows; ``complete`` says that its dump reached the end
+    offset. A replica whose log is empty has one row without a batch (``base_offset`` and what belongs to it absent),
+    else it could not be told from a replica that was not read.
     """
 
     replica_id: int
@@ -97,6 +104,9 @@ class ReplicaLogBatch:
     complete: bool
     values: tuple[int, ...] | None = None
     log_start_offset: int = 0
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    base_sequence: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +114,12 @@ class ReplicaEvent:
     """Something that a replica reported of itself: became-leader, became-follower, truncated, and so on.
 
     ``time_ns`` is on the clock of the history. ``offset`` of a truncation is the new log end offset.
+
+    Two are told when the harness has looked, with ``time_ns`` after the look. *high-watermark*: the ``replica_id`` said
+    that its own was ``offset``, and of which leader epoch it was; ``detail`` is its role. *final-isr*: the last of the
+    metadata about a topic-partition, with its leader as ``replica_id`` (-1 without one), that one's high watermark as
+    it was just before (``offset``, absent where it did not answer), and as ``detail`` JSON with ``isr``, ``replicas``,
+    ``restored`` (whether all replicas were in sync in the time given) and ``after_s``.
     """
 
     time_ns: int
@@ -114,5 +130,8 @@ class ReplicaEvent:
     topic_partition: str | None = None
     detail: str | None = None
 
+
+HIGH_WATERMARK = "high-watermark"
+FINAL_ISR = "final-isr"
 
 RunEvent = HistoryEvent | ReplicaLogBatch | ReplicaEvent

@@ -38,6 +38,7 @@ HISTORY_SCHEMA = pa.schema(
         pa.field("leader_epoch", pa.int64()),
         pa.field("error", pa.string()),
         pa.field("node", pa.int64()),
+        pa.field("acks", pa.int64()),
         pa.field("limited", pa.bool_()),
         pa.field("strict", pa.bool_()),
         pa.field("seek", pa.bool_()),
@@ -59,6 +60,9 @@ REPLICA_LOG_SCHEMA = pa.schema(
         pa.field("log_start_offset", pa.int64(), nullable=False),
         pa.field("log_end_offset", pa.int64(), nullable=False),
         pa.field("complete", pa.bool_(), nullable=False),
+        pa.field("producer_id", pa.int64()),
+        pa.field("producer_epoch", pa.int64()),
+        pa.field("base_sequence", pa.int64()),
     ]
 )
 

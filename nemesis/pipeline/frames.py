@@ -14,7 +14,16 @@ import pyarrow as pa
 
 from nemesis.checks.judge import CheckOptions, judge_partitions
 from nemesis.checks.schemas import ANOMALY_SCHEMA, LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
-from nemesis.history.events import APPEND, FINAL_READ, HARNESS_PROCESS, NEMESIS_PROCESS, POLL, EventType
+from nemesis.checks.verdict import COUNTED_EVENTS
+from nemesis.history.events import (
+    APPEND,
+    FINAL_READ,
+    HARNESS_PROCESS,
+    METADATA_LOG,
+    NEMESIS_PROCESS,
+    POLL,
+    EventType,
+)
 from nemesis.history.schemas import Kind
 
 if TYPE_CHECKING:
@@ -133,7 +142,7 @@ def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, event
 
     parts = (_history_marks(history), _operation_marks(operations), _log_marks(logs), _event_marks(events))
     marks = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
-    epochs, logs_dumped = F.collect_set("leader_epoch"), F.size(F.collect_set("log"))
+    logs_dumped = F.size(F.collect_set("log"))
     return marks.groupBy("run_id").agg(
         F.count("index").alias("events"),
         (F.max("index") + 1).alias("index_end"),
@@ -141,17 +150,21 @@ def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, event
         F.count_if("fault").alias("faults"),
         F.count_if("harness_failure").alias("harness_failures"),
         *_outcome_counts(),
+        F.count_if("weak").alias("append_weak"),
         F.count_if("placed").alias("acked_checked"),
         F.sum("values_read").alias("values_read"),
-        F.count_if("final_read").alias("final_reads"),
-        F.count_if("saw_the_end").alias("final_reads_whole"),
+        F.size(F.collect_set("finally_read")).alias("final_reads"),
+        F.size(F.collect_set("saw_the_end")).alias("final_reads_whole"),
         logs_dumped.alias("logs_dumped"),
         (logs_dumped - F.size(F.collect_set("partial_log"))).alias("logs_dumped_completely"),
         F.count("base_offset").alias("batches_dumped"),
         F.size(F.collect_set("election")).alias("leader_elections"),
-        F.count_if("truncation").alias("truncations"),
-        F.size(epochs).alias("epochs"),
-        F.greatest(F.max("leader_epoch"), F.max("told_epoch")).alias("epoch_max"),
+        F.size(F.collect_set("led_log")).alias("logs_led"),
+        F.size(F.collect_set("controller_election")).alias("controller_elections"),
+        *(F.count_if(F.col("event") == event).alias(name) for name, event in COUNTED_EVENTS.items()),
+        F.size(F.collect_set("log_epoch")).alias("epochs"),
+        F.size(F.collect_set("written_log")).alias("topic_partitions"),
+        F.greatest(F.max("log_epoch.leader_epoch"), F.max("told_epoch")).alias("epoch_max"),
     )
 
 
@@ -183,15 +196,16 @@ def _operation_marks(operations: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     append, poll = F.col("f") == APPEND, F.col("f").isin(POLL, FINAL_READ)
-    ok = F.col("type") == EventType.OK.value
+    ok, all_acks = F.col("type") == EventType.OK.value, F.col("acks").isNull()
     final_read = F.col("f") == FINAL_READ
     return operations.select(
         *("run_id", "type", "return_index"),
         append.alias("append"),
         poll.alias("poll"),
-        (append & ok & F.col("offset").isNotNull()).alias("placed"),
-        final_read.alias("final_read"),
-        (final_read & ok & ~F.col("limited")).alias("saw_the_end"),
+        (append & ok & ~all_acks).alias("weak"),
+        (append & ok & all_acks & F.col("offset").isNotNull()).alias("placed"),
+        F.when(final_read, F.col("topic_partition")).alias("finally_read"),
+        F.when(final_read & ok & ~F.col("limited"), F.col("topic_partition")).alias("saw_the_end"),
         F.when(poll & ok, F.size(F.coalesce("records", F.array()))).alias("values_read"),
     )
 
@@ -201,14 +215,27 @@ def _log_marks(logs: DataFrame) -> DataFrame:
 
     log = F.struct("topic_partition", "replica_id")
     partial = F.when(~F.col("complete"), log)
-    return logs.select("run_id", "base_offset", "leader_epoch", log.alias("log"), partial.alias("partial_log"))
+    is_written = (F.col("topic_partition") != METADATA_LOG) & F.col("leader_epoch").isNotNull()
+    return logs.select(
+        *("run_id", "base_offset"),
+        log.alias("log"),
+        partial.alias("partial_log"),
+        F.when(is_written, F.struct("topic_partition", "leader_epoch")).alias("log_epoch"),
+        F.when(is_written, F.struct("topic_partition")).alias("written_log"),
+    )
 
 
 def _event_marks(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     # A topic-partition or an epoch may be absent: as a member of a struct it still counts.
-    election = F.when(F.col("event") == "became-leader", F.struct("topic_partition", "epoch"))
-    truncation = F.col("event") == "truncated"
-    told = F.col("epoch").alias("told_epoch")
-    return events.select("run_id", election.alias("election"), truncation.alias("truncation"), told)
+    of_clients = F.coalesce(F.col("topic_partition"), F.lit("")) != METADATA_LOG
+    elected = F.col("event") == "became-leader"
+    return events.select(
+        "run_id",
+        F.when(of_clients, F.col("event")).alias("event"),
+        F.when(elected & of_clients, F.struct("topic_partition", "epoch")).alias("election"),
+        F.when(elected & of_clients, F.struct("topic_partition")).alias("led_log"),
+        F.when(elected & ~of_clients, F.struct("epoch")).alias("controller_election"),
+        F.when(of_clients, F.col("epoch")).alias("told_epoch"),
+    )

@@ -15,10 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nemesis.checks.judge import CheckOptions, judge_partitions
-from nemesis.checks.partition import Bools, ints
+from nemesis.checks.partition import NONE, Bools, ints
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
-from nemesis.checks.verdict import RunCounts
-from nemesis.history.events import APPEND, FINAL_READ, HARNESS_PROCESS, NEMESIS_PROCESS, POLL, EventType
+from nemesis.checks.verdict import COUNTED_EVENTS, RunCounts
+from nemesis.history.events import (
+    APPEND,
+    FINAL_READ,
+    HARNESS_PROCESS,
+    METADATA_LOG,
+    NEMESIS_PROCESS,
+    POLL,
+    EventType,
+)
 from nemesis.history.reader import read_table
 from nemesis.history.schemas import Kind
 from nemesis.pipeline.judgement import Judgement, judgement_of
@@ -83,6 +91,7 @@ def pair_operations(history: pa.Table, run_id: str) -> pa.Table:
         "high_watermark": end.column("high_watermark"),
         "leader_epoch": end.column("leader_epoch"),
         "node": pc.coalesce(end.column("node"), begin.column("node")),
+        "acks": begin.column("acks"),
         "limited": pc.coalesce(end.column("limited"), begin.column("limited"), False),
         "strict": pc.coalesce(begin.column("strict"), end.column("strict"), False),
         "seek": pc.coalesce(begin.column("seek"), end.column("seek"), False),
@@ -108,35 +117,56 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
     """What the run did and what of it was looked at, in the words of ``RunCounts``."""
     _, invoked, completed = _pairing(history)
     outcomes = _outcomes(operations)
-    acked = _rows(operations, APPEND, EventType.OK)
-    placed = operations.filter(acked).column("offset").is_valid()
+    acked = operations.filter(_rows(operations, APPEND, EventType.OK))
+    weak = acked.column("acks").is_valid()
+    placed = pc.and_not(acked.column("offset").is_valid(), weak)
     read = operations.filter(_polls(operations, EventType.OK)).column("records")
-    final_read = pc.equal(operations.column("f"), FINAL_READ)
-    saw_the_end = pc.and_(_rows(operations, FINAL_READ, EventType.OK), pc.invert(operations.column("limited")))
+    final_reads = operations.filter(pc.equal(operations.column("f"), FINAL_READ))
+    saw_the_end = pc.and_not(_rows(final_reads, FINAL_READ, EventType.OK), final_reads.column("limited"))
     harness = pc.equal(history.column("process"), HARNESS_PROCESS)
     dumped = logs.group_by(["topic_partition", "replica_id"]).aggregate([("complete", "all")])
     elected = events.filter(pc.equal(events.column("event"), "became-leader"))
-    epochs = pc.unique(logs.column("leader_epoch").drop_null())
-    known_epochs = [*epochs.to_pylist(), *events.column("epoch").drop_null().to_pylist()]
+    of_clients = _of_clients(elected)
+    written = _of_clients(logs.filter(logs.column("leader_epoch").is_valid()))
     return RunCounts(
         events=history.num_rows,
         index_end=int(ints(history, "index").max(initial=-1)) + 1,
         orphans=int((~invoked).sum() - completed.sum()),
         **outcomes,
+        append_weak=_true(weak),
         acked_checked=_true(placed),
         values_read=int(pc.sum(pc.list_value_length(read)).as_py() or 0),
-        final_reads=_true(final_read),
-        final_reads_whole=_true(saw_the_end),
+        final_reads=_distinct(final_reads, "topic_partition"),
+        final_reads_whole=_distinct(final_reads.filter(saw_the_end), "topic_partition"),
         faults=_true(pc.equal(history.column("process"), NEMESIS_PROCESS)),
         harness_failures=_true(pc.and_(harness, pc.equal(history.column("type"), EventType.FAIL.value))),
         logs_dumped=dumped.num_rows,
         logs_dumped_completely=_true(dumped.column("complete_all")),
         batches_dumped=_true(logs.column("base_offset").is_valid()),
-        leader_elections=elected.group_by(["topic_partition", "epoch"]).aggregate([]).num_rows,
-        truncations=_true(pc.equal(events.column("event"), "truncated")),
-        epochs=len(epochs),
-        epoch_max=max(known_epochs, default=-1),
+        leader_elections=_distinct(of_clients, "topic_partition", "epoch"),
+        logs_led=_distinct(of_clients, "topic_partition"),
+        controller_elections=_distinct(
+            elected.filter(pc.equal(elected.column("topic_partition"), METADATA_LOG)), "epoch"
+        ),
+        **{name: _true(pc.equal(_of_clients(events).column("event"), event)) for name, event in COUNTED_EVENTS.items()},
+        epochs=_distinct(written, "topic_partition", "leader_epoch"),
+        topic_partitions=_distinct(written, "topic_partition"),
+        epoch_max=max(_largest(written, "leader_epoch"), _largest(_of_clients(events), "epoch")),
     )
+
+
+def _of_clients(rows: pa.Table) -> pa.Table:
+    """The rows about logs that clients write to, and those about no log."""
+    return rows.filter(pc.not_equal(rows.column("topic_partition").fill_null(""), METADATA_LOG))
+
+
+def _largest(rows: pa.Table, column: str) -> int:
+    return int(ints(rows, column).max(initial=NONE))
+
+
+def _distinct(rows: pa.Table, *columns: str) -> int:
+    """How many different entries these columns have; absent is one of them."""
+    return int(rows.group_by(list(columns)).aggregate([]).num_rows)
 
 
 def _outcomes(operations: pa.Table) -> dict[str, int]:

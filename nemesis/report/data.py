@@ -32,7 +32,10 @@ from nemesis.report.operations import (
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX, read_timeline
 from nemesis.report.values import Judgement, Latency, RunView, Timeline
 
-FACT_OPTIONS = ("nodes", "nemesis", "time_limit", "concurrency", "rate", "final_time_limit")
+FACT_OPTIONS = (
+    *("nodes", "topic_count", "partitions", "replication_factor", "min_insync_replicas", "acks", "idempotence"),
+    *("nemesis", "time_limit", "concurrency", "rate", "final_time_limit"),
+)
 """Options of ``test.json`` that the header names, in this order; all of them stand in the command."""
 
 
@@ -49,7 +52,7 @@ def read_run(folder: Path) -> RunView:
     drawn = latency(operations, duration_s)
     logs = replica_logs(files.logs)
     judgement = read_judgement(files, operations, logs)
-    said = headlines(judgement, operations, files.history, logs, timeline, _nodes(files.test))
+    said = headlines(judgement, operations, files.history, logs, timeline, _replicas(files.test))
     judgement = replace(judgement, headlines=said)
     return RunView(
         name=folder.resolve().name,
@@ -81,9 +84,11 @@ def _gaps(operations: Operations, files: RunFiles) -> tuple[str, ...]:
     return ()
 
 
-def _nodes(test: Mapping[str, Any]) -> int:
+def _replicas(test: Mapping[str, Any]) -> int:
+    """How many replicas each log has: as many as its topic was to have, else as there are nodes."""
     options = test.get("options")
-    nodes = options.get("nodes") if isinstance(options, dict) else None
+    options = options if isinstance(options, dict) else {}
+    nodes = options.get("replication_factor", options.get("nodes"))
     return nodes if isinstance(nodes, int) else len(nodes) if isinstance(nodes, list) else 0
 
 

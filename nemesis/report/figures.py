@@ -49,9 +49,30 @@ FAULT_PATTERNS: Mapping[FaultKind, str] = {
     FaultKind.OTHER: ".",
 }
 LEADER_COLOUR = "#1f9c7b"
-MARK_COLOURS: Mapping[MarkKind, str] = {MarkKind.ELECTION: "#1f9c7b", MarkKind.TRUNCATION: "#d0552b"}
-MARK_DASHES: Mapping[MarkKind, str] = {MarkKind.ELECTION: "solid", MarkKind.TRUNCATION: "dot"}
-MARK_SYMBOLS: Mapping[MarkKind, str] = {MarkKind.ELECTION: "triangle-up", MarkKind.TRUNCATION: "x-thin"}
+MARK_COLOURS: Mapping[MarkKind, str] = {
+    MarkKind.CONTROLLER: "#2f6fb5",
+    MarkKind.ELECTION: "#1f9c7b",
+    MarkKind.TRUNCATION: "#d0552b",
+    MarkKind.ISR_SHRINK: "#b08a00",
+}
+MARK_DASHES: Mapping[MarkKind, str] = {
+    MarkKind.CONTROLLER: "dash",
+    MarkKind.ELECTION: "solid",
+    MarkKind.TRUNCATION: "dot",
+    MarkKind.ISR_SHRINK: "dashdot",
+}
+MARK_SYMBOLS: Mapping[MarkKind, str] = {
+    MarkKind.CONTROLLER: "star",
+    MarkKind.ELECTION: "triangle-up",
+    MarkKind.TRUNCATION: "x-thin",
+    MarkKind.ISR_SHRINK: "triangle-down",
+}
+MARK_VERBS: Mapping[MarkKind, str] = {
+    MarkKind.CONTROLLER: "controls",
+    MarkKind.ELECTION: "leads",
+    MarkKind.TRUNCATION: "truncates",
+    MarkKind.ISR_SHRINK: "loses a replica",
+}
 LABELLED_MARKS_MAX = 30
 NEUTRAL = "rgba(128,136,144,0.28)"
 LANE_PX, RATE_PX, LATENCY_PX, GAP_PX, TOP_PX, BOTTOM_PX = 56, 130, 190, 46, 34, 44
@@ -142,7 +163,8 @@ def _add_leaderships(figure: go.Figure, reigns: Sequence[Leadership], duration_s
         textfont={"color": "#ffffff"},
         marker={"color": LEADER_COLOUR, "line": {"width": 0}},
         hovertext=[
-            f"replica {reign.replica_id} leads epoch {reign.epoch}<br>{_span(reign.start_s, reign.end_s)}"
+            f"replica {reign.replica_id} leads {html.escape(reign.log or '')} epoch {reign.epoch}<br>"
+            f"{_span(reign.start_s, reign.end_s)}"
             for reign in reigns
         ],
         hoverinfo="text",
@@ -203,7 +225,8 @@ def _span(start_s: float, end_s: float | None) -> str:
 def _mark_text(mark: Mark) -> str:
     epoch = "" if mark.epoch is None else f", epoch {mark.epoch}"
     offset = "" if mark.offset is None else f", at offset {mark.offset}"
-    return f"{mark.kind.value} on replica {mark.replica_id}{epoch}{offset}<br>{mark.time_s:.2f} s"
+    log = "" if mark.log is None else f" of {html.escape(mark.log)}"
+    return f"{mark.kind.value}{log} on replica {mark.replica_id}{epoch}{offset}<br>{mark.time_s:.2f} s"
 
 
 # --- across the plots -------------------------------------------------------------------------------------------------
@@ -232,7 +255,12 @@ def _shade_faults(figure: go.Figure, faults: Sequence[Fault], duration_s: float)
 
 
 def _rule_marks(figure: go.Figure, marks: Sequence[Mark]) -> None:
-    """A vertical line for each election and truncation, labelled while there are few enough to read."""
+    """A vertical line for each election and truncation, labelled while there are few enough to read.
+
+    What befell several logs of one replica at one moment is one line: they would cover each other.
+    """
+    ruled = {(m.kind, m.replica_id, round(m.time_s, 1)): m for m in marks if m.kind is not MarkKind.ISR_SHRINK}
+    marks = tuple(ruled.values())
     top = figure.layout.yaxis2.domain[1]
     rules = [
         {
@@ -268,8 +296,7 @@ def _rule_marks(figure: go.Figure, marks: Sequence[Mark]) -> None:
 
 def _label(mark: Mark) -> str:
     epoch = "" if mark.epoch is None else f" epoch {mark.epoch}"
-    verb = "leads" if mark.kind is MarkKind.ELECTION else "truncates"
-    return f"{mark.replica_id} {verb}{epoch}"
+    return f"{mark.replica_id} {MARK_VERBS[mark.kind]}{epoch}"
 
 
 # --- throughput and latency -------------------------------------------------------------------------------------------

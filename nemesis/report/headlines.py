@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from nemesis.checks.schemas import AnomalyName
 from nemesis.checks.verdict import Verdict
-from nemesis.history.events import APPEND
-from nemesis.report.operations import Operations
+from nemesis.history.events import APPEND, METADATA_LOG
+from nemesis.report.operations import Bools, Operations
 from nemesis.report.values import Judgement, Kept, MarkKind, Outcome, ReplicaLog, Timeline
 
 
@@ -24,18 +24,18 @@ def headlines(
     history: pa.Table,
     logs: Sequence[ReplicaLog],
     timeline: Timeline,
-    nodes: int,
+    replicas: int,
 ) -> tuple[str, ...]:
-    """Sentences on the acknowledged writes and on what befell the cluster; ``nodes`` is the size of the cluster."""
-    elections = sum(mark.kind is MarkKind.ELECTION for mark in timeline.marks)
-    befell = ", ".join(
-        (
-            counted(len(timeline.faults), "fault"),
-            counted(elections, "leader election"),
-            counted(len(timeline.marks) - elections, "truncation"),
-        )
-    )
-    return (_writes(judgement, operations, history, logs, nodes), f"What befell the replicas: {befell}.")
+    """Sentences on the acknowledged writes and on what befell the cluster; each log must have so many ``replicas``."""
+    befell = ", ".join((counted(len(timeline.faults), "fault"), *counted_marks(timeline)))
+    return (_writes(judgement, operations, history, logs, replicas), f"What befell the replicas: {befell}.")
+
+
+def counted_marks(timeline: Timeline) -> tuple[str, ...]:
+    """How many marks there were of each kind; controllers' elections and ISR shrinks only where there were any."""
+    numbers = {kind: sum(mark.kind is kind for mark in timeline.marks) for kind in MarkKind}
+    always = (MarkKind.ELECTION, MarkKind.TRUNCATION)
+    return tuple(counted(number, kind) for kind, number in numbers.items() if number or kind in always)
 
 
 def counted(number: int, noun: str) -> str:
@@ -44,26 +44,50 @@ def counted(number: int, noun: str) -> str:
 
 
 def _writes(
-    judgement: Judgement, operations: Operations, history: pa.Table, logs: Sequence[ReplicaLog], nodes: int
+    judgement: Judgement, operations: Operations, history: pa.Table, logs: Sequence[ReplicaLog], replicas: int
 ) -> str:
-    acknowledged = operations.where(operations.functions.index(APPEND), Outcome.OK)
+    acknowledged = operations.where(operations.functions.index(APPEND), Outcome.OK) & _promised(operations, history)
     number = int(acknowledged.sum())
     said = f"{counted(number, 'acknowledged write')}"
     if not number or judgement.verdict is Verdict.UNKNOWN:
         return f"{said}; whether all were kept is not known."
     if any(p.anomaly == AnomalyName.LOST_WRITE and p.kept is not Kept.KEPT for p in judgement.promises):
         return f"{said}; not all were kept."
-    offsets = history.column("offset").take(pa.array(operations.return_row[acknowledged]))
-    if offsets.null_count == 0 and _vouched(np.asarray(offsets.to_numpy()).max(), logs, nodes):
-        return f"{said}; each was found in the final log of all {len(logs)} replicas."
+    placed = history.select(["topic_partition", "offset"]).take(pa.array(operations.return_row[acknowledged]))
+    of_clients = [log for log in logs if log.topic_partition != METADATA_LOG]
+    if _all_vouched(placed, of_clients, replicas):
+        return f"{said}; each was found in the final log of all {_replicas_told(of_clients)}."
     return f"{said}; none was found missing, but not every replica's final log could be compared with them all."
 
 
-def _vouched(offset_max: int, logs: Sequence[ReplicaLog], nodes: int) -> bool:
-    return len(logs) >= max(nodes, 1) and all(
+def _promised(operations: Operations, history: pa.Table) -> Bools:
+    """The operations that did not ask for less than all replicas."""
+    asked = history.column("acks").take(pa.array(operations.invoke_row))
+    return np.asarray(asked.is_null().to_numpy(), np.bool_)
+
+
+def _all_vouched(placed: pa.Table, logs: Sequence[ReplicaLog], replicas: int) -> bool:
+    """Whether each log has all its replicas' final logs above every offset that was acknowledged of it."""
+    if placed.column("offset").null_count:
+        return False
+    highest = placed.group_by("topic_partition").aggregate([("offset", "max")]).to_pylist()
+    return all(
+        _vouched(row["offset_max"], [log for log in logs if log.topic_partition == row["topic_partition"]], replicas)
+        for row in highest
+    )
+
+
+def _vouched(offset_max: int, logs: Sequence[ReplicaLog], replicas: int) -> bool:
+    return len(logs) >= max(replicas, 1) and all(
         log.is_complete
         and log.log_start_offset == 0
         and log.high_watermark is not None
         and offset_max < min(log.high_watermark, log.log_end_offset)
         for log in logs
     )
+
+
+def _replicas_told(logs: Sequence[ReplicaLog]) -> str:
+    """``3 replicas``; of several logs, that these are the replicas of its own."""
+    several = len({log.topic_partition for log in logs}) > 1
+    return "replicas of its partition" if several else f"{len(logs)} replicas"

@@ -43,12 +43,14 @@ class LegendEntry:
 
 
 LEGEND = (
-    LegendEntry(swatch=Swatch.BAR, colour=LEADER_COLOUR, words="leads"),
+    LegendEntry(swatch=Swatch.BAR, colour=LEADER_COLOUR, words="leads; where there are many logs, controls"),
     LegendEntry(swatch=Swatch.BAR, colour=FAULT_COLOURS[FaultKind.KILL], words="killed"),
     LegendEntry(swatch=Swatch.HATCHED, colour=FAULT_COLOURS[FaultKind.PAUSE], words="paused"),
     LegendEntry(swatch=Swatch.CROSSED, colour=FAULT_COLOURS[FaultKind.PARTITION], words="partitioned"),
+    LegendEntry(swatch=Swatch.DASHED, colour=MARK_COLOURS[MarkKind.CONTROLLER], words="controller election (star)"),
     LegendEntry(swatch=Swatch.TRIANGLE, colour=MARK_COLOURS[MarkKind.ELECTION], words="leader election"),
     LegendEntry(swatch=Swatch.CROSS, colour=MARK_COLOURS[MarkKind.TRUNCATION], words="truncation"),
+    LegendEntry(swatch=Swatch.TRIANGLE, colour=MARK_COLOURS[MarkKind.ISR_SHRINK], words="ISR shrink (points down)"),
     LegendEntry(swatch=Swatch.LINE, colour=OUTCOME_COLOURS[Outcome.OK], words="ok (points: circles)"),
     LegendEntry(swatch=Swatch.DASHED, colour=OUTCOME_COLOURS[Outcome.FAIL], words="fail (crosses)"),
     LegendEntry(swatch=Swatch.DOTTED, colour=OUTCOME_COLOURS[Outcome.INFO], words="info (diamonds)"),

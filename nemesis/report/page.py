@@ -18,9 +18,10 @@ from plotly.offline import get_plotlyjs
 from nemesis.checks.verdict import Verdict
 from nemesis.report.data import read_run
 from nemesis.report.figures import run_figure
+from nemesis.report.headlines import counted_marks
 from nemesis.report.legend import LEGEND
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX
-from nemesis.report.values import Fault, Kept, MarkKind, RunView
+from nemesis.report.values import Fault, Kept, RunView
 
 REPORT_NAME = "report.html"
 
@@ -101,10 +102,9 @@ def _json_for_script(document: str) -> Markup:
 
 def _drawing_words(run: RunView) -> str:
     """What the drawing shows, for those who cannot see it."""
-    elections = sum(mark.kind is MarkKind.ELECTION for mark in run.timeline.marks)
     return (
         f"Plots over {run.duration_s:.0f} seconds: which of {len(run.timeline.replicas)} replicas led and which were "
-        f"under a fault ({len(run.timeline.faults)} faults, {elections} leader elections, "
-        f"{len(run.timeline.marks) - elections} truncations); then throughput and latency of each function. "
+        f"under a fault ({len(run.timeline.faults)} faults, {', '.join(counted_marks(run.timeline))}); then throughput "
+        f"and latency of each function. "
         f"The tables below the plots hold the same faults and leaderships."
     )

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nemesis.history.events import NEMESIS_PROCESS
+from nemesis.history.events import FINAL_ISR, HIGH_WATERMARK, METADATA_LOG, NEMESIS_PROCESS
 from nemesis.report.operations import NS_PER_SECOND
 from nemesis.report.values import Fault, FaultKind, Leadership, Mark, MarkKind, Timeline
 
@@ -25,6 +25,7 @@ MARKS_MAX = 400
 BEGINS: Mapping[str, FaultKind] = {
     "kill": FaultKind.KILL,
     "stop": FaultKind.KILL,
+    "rolling": FaultKind.OTHER,
     "pause": FaultKind.PAUSE,
     "partition": FaultKind.PARTITION,
 }
@@ -33,9 +34,16 @@ ENDS: Mapping[str, FaultKind] = {
     "start": FaultKind.KILL,
     "resume": FaultKind.PAUSE,
     "heal": FaultKind.PARTITION,
+    "end": FaultKind.OTHER,
 }
 BECAME_LEADER = "became-leader"
 TRUNCATED = "truncated"
+MARKED: Mapping[str, MarkKind] = {
+    BECAME_LEADER: MarkKind.ELECTION,
+    TRUNCATED: MarkKind.TRUNCATION,
+    "isr-shrunk": MarkKind.ISR_SHRINK,
+}
+"""The events that are drawn as marks."""
 ROLE_PREFIX = "became-"
 LIFE_EVENTS = frozenset({"started", "stopped", "halted"})
 TARGET_KEYS = ("replica_id", "replica_ids", "replicas", "targets", "target", "nodes", "node")
@@ -161,19 +169,21 @@ def _described(row: _Row) -> str:
 
 
 def _event_rows(events: pa.Table, origin_ns: int) -> list[dict[str, Any]]:
-    columns = events.select(["time_ns", "replica_id", "event", "epoch", "offset"]).sort_by("time_ns")
+    names = ["time_ns", "replica_id", "event", "epoch", "offset", "topic_partition"]
+    told = events.filter(pc.invert(pc.is_in(events.column("event"), pa.array([HIGH_WATERMARK, FINAL_ISR]))))
+    columns = told.select(names).sort_by("time_ns")
     return [row | {"time_s": (row["time_ns"] - origin_ns) / NS_PER_SECOND} for row in columns.to_pylist()]
 
 
 def _mark(event: Mapping[str, Any]) -> Mark | None:
-    if event["event"] == BECAME_LEADER:
-        kind = MarkKind.ELECTION
-    elif event["event"] == TRUNCATED:
-        kind = MarkKind.TRUNCATION
-    else:
+    kind = MARKED.get(event["event"])
+    if kind is None:
         return None
+    if kind is MarkKind.ELECTION and event["topic_partition"] == METADATA_LOG:
+        kind = MarkKind.CONTROLLER
     return Mark(
         kind=kind,
+        log=event["topic_partition"],
         time_s=event["time_s"],
         replica_id=event["replica_id"],
         epoch=event["epoch"],
@@ -188,17 +198,22 @@ def _ends_reign(event: str) -> bool:
 def _leaderships(events: Sequence[Mapping[str, Any]], faults: Sequence[Fault]) -> tuple[Leadership, ...]:
     """Each leader's reign: until its own next change of role, its death, or the end of the run.
 
-    Another leader's election does not end it: two at once, the elder one cut off, is what a partition looks like.
+    Another leader's election does not end it: two at once, the elder one cut off, is what a partition looks like. Where
+    there is a metadata log, only the reigns of its leaders are told: the other logs are too many to be drawn.
     """
     reigns: list[Leadership] = []
+    has_metadata = any(event["topic_partition"] == METADATA_LOG for event in events)
     for position, event in enumerate(events):
-        if event["event"] != BECAME_LEADER:
+        log = event["topic_partition"]
+        if event["event"] != BECAME_LEADER or (has_metadata and log != METADATA_LOG):
             continue
         replica_id, start_s = event["replica_id"], event["time_s"]
         ends = [
             later["time_s"]
             for later in events[position + 1 :]
-            if later["replica_id"] == replica_id and _ends_reign(later["event"])
+            if later["replica_id"] == replica_id
+            and _ends_reign(later["event"])
+            and later["topic_partition"] in (None, log)
         ][:1]
         ends += [
             fault.start_s
@@ -206,6 +221,12 @@ def _leaderships(events: Sequence[Mapping[str, Any]], faults: Sequence[Fault]) -
             if fault.kind is FaultKind.KILL and replica_id in fault.replicas and fault.start_s >= start_s
         ][:1]
         reigns.append(
-            Leadership(replica_id=replica_id, epoch=event["epoch"] or 0, start_s=start_s, end_s=min(ends, default=None))
+            Leadership(
+                log=log,
+                replica_id=replica_id,
+                epoch=event["epoch"] or 0,
+                start_s=start_s,
+                end_s=min(ends, default=None),
+            )
         )
     return tuple(reigns)

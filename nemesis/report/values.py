@@ -43,8 +43,10 @@ class FaultKind(StrEnum):
 class MarkKind(StrEnum):
     """A moment worth a vertical line."""
 
-    ELECTION = "election"
+    CONTROLLER = "controller election"
+    ELECTION = "leader election"
     TRUNCATION = "truncation"
+    ISR_SHRINK = "ISR shrink"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +63,13 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """One replica held itself leader of one epoch, until it learned better, died, or the run ended."""
+    """One replica held itself leader of one epoch, until it learned better, died, or the run ended.
 
+    ``log`` is which one it led: that of the metadata where there are many, so that it was the controller; absent where
+    there is only one.
+    """
+
+    log: str | None
     replica_id: int
     epoch: int
     start_s: float
@@ -71,9 +78,10 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A leader election or a truncation; ``offset`` is where a truncated log ends."""
+    """Something that a replica reported of a log; ``offset`` is where a truncated log ends."""
 
     kind: MarkKind
+    log: str | None
     time_s: float
     replica_id: int
     epoch: int | None

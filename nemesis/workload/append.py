@@ -1,9 +1,10 @@
-"""The workload ``append``: processes append unique values to one log and read it.
+"""The workload ``append``: processes append unique values to logs and read them.
 
-Owns what a process does, and how its outcomes are recorded. A process is a client with its own connections and its own
-position; it does one operation at a time. When the outcome of an append is unknown its process ends, for it cannot know
-what it would do next, and a new one takes its place and its position. Source: Jepsen's processes; the values are unique
-so that every read names its write.
+Owns what a process does, and how its outcomes are recorded. A process is a client with its own connections, its own
+producer id and its own position in each log; it does one operation at a time, in a log that the dice choose. When the
+outcome of an append is unknown its process ends, for it cannot know what it would do next, and a new one takes its
+place and its positions. An append that asks for less than all replicas is recorded with its ``acks``: its success
+promises nothing. Source: Jepsen's processes; the values are unique so that every read names its write.
 """
 
 from __future__ import annotations
@@ -21,13 +22,19 @@ APPEND_SHARE = 0.5
 
 
 class AppendWorkload:
-    """``concurrency`` processes at a time. ``random`` decides between appending and polling."""
+    """``concurrency`` processes at a time. ``random`` decides between appending and polling, and where.
 
-    def __init__(self, system: System, recorder: Recorder, *, concurrency: int, random: Random) -> None:
+    ``acks`` is what appends ask for where that is less than all.
+    """
+
+    def __init__(
+        self, system: System, recorder: Recorder, *, concurrency: int, random: Random, acks: int | None = None
+    ) -> None:
         self._system = system
         self._recorder = recorder
         self._concurrency = concurrency
         self._random = random
+        self._acks = acks
         self._next_value = 1
         self._next_process = 0
 
@@ -45,18 +52,19 @@ class AppendWorkload:
 
     async def _run_slot(self, pace: Pace, stop: asyncio.Event) -> None:
         """One process after the other, each reading on where the one before it came to."""
-        position = 0
+        positions = dict.fromkeys(self._system.topic_partitions, 0)
         while not stop.is_set():
-            process = _Process(self.new_process(), self._system.client(), self._recorder, position)
+            process = _Process(self.new_process(), self._system.client(), self._recorder, positions)
             try:
                 while process.is_alive and await pace.wait_turn(stop):
+                    name = self._random.choice(self._system.topic_partitions)
                     if self._random.random() < APPEND_SHARE:
-                        await process.append(self._new_value())
+                        await process.append(name, self._new_value(), self._acks)
                     else:
-                        await process.poll()
+                        await process.poll(name)
             finally:
                 await process.close()
-            position = process.position
+            positions = process.positions
 
     def _new_value(self) -> int:
         value, self._next_value = self._next_value, self._next_value + 1
@@ -64,48 +72,48 @@ class AppendWorkload:
 
 
 class _Process:
-    """One process of the workload: a number, a client, a position."""
+    """One process of the workload: a number, a client, positions."""
 
-    def __init__(self, number: int, client: LogClient, recorder: Recorder, position: int) -> None:
+    def __init__(self, number: int, client: LogClient, recorder: Recorder, positions: dict[str, int]) -> None:
         self._number = number
         self._client = client
         self._recorder = recorder
-        self._has_polled = False
-        self.position = position
+        self._has_polled: set[str] = set()
+        self.positions = positions
         self.is_alive = True
 
-    async def append(self, value: int) -> None:
+    async def append(self, name: str, value: int, acks: int | None) -> None:
         """Append, and record what came of it."""
-        self._record(EventType.INVOKE, APPEND, value=value)
+        self._record(EventType.INVOKE, APPEND, name, value=value, acks=acks)
         try:
-            done = await self._client.append(value)
+            done = await self._client.append(name, value)
         except NotDoneError as error:
-            self._record(EventType.FAIL, APPEND, value=value, error=str(error))
+            self._record(EventType.FAIL, APPEND, name, value=value, error=str(error))
         except UnknownOutcomeError as error:
-            self._record(EventType.INFO, APPEND, value=value, error=str(error))
+            self._record(EventType.INFO, APPEND, name, value=value, error=str(error))
             self.is_alive = False
         else:
-            placed = {"offset": done.offset, "leader_epoch": done.leader_epoch, "node": done.node}
-            self._record(EventType.OK, APPEND, value=value, **placed)
+            placed = {"offset": done.offset, "leader_epoch": done.leader_epoch}
+            self._record(EventType.OK, APPEND, name, value=value, **placed)
 
-    async def poll(self) -> None:
+    async def poll(self, name: str) -> None:
         """Read on, and record what came of it."""
-        self._record(EventType.INVOKE, POLL, offset=self.position, seek=not self._has_polled)
-        self._has_polled = True
+        self._record(EventType.INVOKE, POLL, name, offset=self.positions[name], seek=name not in self._has_polled)
+        self._has_polled.add(name)
         try:
-            done = await self._client.poll(self.position)
+            done = await self._client.poll(name, self.positions[name])
         except (NotDoneError, UnknownOutcomeError) as error:
-            self._record(EventType.FAIL, POLL, error=str(error))
+            self._record(EventType.FAIL, POLL, name, error=str(error))
         else:
-            self._record(EventType.OK, POLL, **polled_fields(done))
-            self.position = done.next_offset
+            self._record(EventType.OK, POLL, name, **polled_fields(done))
+            self.positions[name] = done.next_offset
 
     async def close(self) -> None:
         """Give the connections back."""
         await self._client.close()
 
-    def _record(self, kind: EventType, f: str, **fields: Any) -> None:
-        self._recorder.client(self._number, kind, f, **fields)
+    def _record(self, kind: EventType, f: str, topic_partition: str, **fields: Any) -> None:
+        self._recorder.client(self._number, kind, f, topic_partition=topic_partition, **fields)
 
 
 def polled_fields(done: Polled) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The end of a run: everything heals, the replicas agree, and all is read.
+"""The end of a run: everything heals, the replicas are in sync and agree, and all is read.
 
 Owns the order of these steps and their bounds. Whatever does not come to pass in time is recorded as it is, and the run
 is judged by what could be read: it is unknown at best, never waited for without end.
@@ -7,61 +7,137 @@ is judged by what could be read: it is unknown at best, never waited for without
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from nemesis.cluster.system import (
+    ClusterState,
     Dump,
     NodeFailedError,
-    NodeState,
     NotDoneError,
+    PartitionState,
+    ReplicaState,
     Report,
     System,
     UnknownOutcomeError,
-    leader_of,
 )
-from nemesis.history import FINAL_READ, EventType, HistoryWriter, ReplicaEvent, ReplicaLogBatch
+from nemesis.history import FINAL_ISR, FINAL_READ, EventType, HistoryWriter, ReplicaEvent, ReplicaLogBatch
 from nemesis.workload.append import polled_fields
 from nemesis.workload.recorder import Clock, Recorder
+from nemesis.workload.sampler import record_states
 
 CONVERGE = "converge"
-_LOOK_S = 0.05
+NOBODY = -1
+_LOOK_S = 0.1
 _RETRY_S = 0.1
 FINAL_POLLS_MAX = 1_000_000
 
 
 async def wait_converged(system: System, recorder: Recorder, *, at_most_s: float) -> bool:
-    """Wait until one leader has committed its whole log and every node has all of it; record how it ended."""
+    """Wait until all replicas of every log are in sync and have all of it; record how it ended and what was seen last.
+
+    What was seen last is the claim about each ISR that the dumped logs are held against. Nobody waits for a replica
+    that has ended.
+    """
     recorder.harness(EventType.INVOKE, CONVERGE, {})
-    states: tuple[NodeState, ...] = ()
+    begin_s = asyncio.get_running_loop().time()
+    states: tuple[ReplicaState, ...] = ()
+    cluster: ClusterState | None = None
+    missing: str | None = "nobody answers"
     try:
         async with asyncio.timeout(at_most_s):
-            while not has_converged(states := await system.states(), len(system.nodes)):
-                await asyncio.sleep(_LOOK_S)
+            while missing is not None:
+                # In this order: who is in sync afterwards has what was committed before.
+                told = await system.replica_states()
+                states, cluster = told, await system.cluster_state()
+                missing = why_not_converged(system.topic_partitions, cluster, states)
+                if missing is not None and (ended := [node for node in system.nodes if not system.is_running(node)]):
+                    missing = f"replicas {ended} have ended by themselves"
+                    raise TimeoutError
+                if missing is not None:
+                    await asyncio.sleep(_LOOK_S)
     except TimeoutError:
-        seen = {"states": [asdict(state) for state in states]}
-        recorder.harness(EventType.FAIL, CONVERGE, seen, error=f"the replicas did not agree within {at_most_s} s")
-        return False
-    recorder.harness(EventType.INFO, CONVERGE, {"states": [asdict(state) for state in states]})
-    return True
+        took_s = asyncio.get_running_loop().time() - begin_s
+        error = f"the replicas did not agree within {took_s:.1f} s: {missing}"
+        recorder.harness(EventType.FAIL, CONVERGE, _seen(cluster, states), error=error)
+    else:
+        recorder.harness(EventType.INFO, CONVERGE, _seen(cluster, states))
+    record_states(states, recorder)
+    _record_claims(system, recorder, cluster, states, asyncio.get_running_loop().time() - begin_s)
+    return missing is None
 
 
-def has_converged(states: Sequence[NodeState], nodes: int) -> bool:
-    """Whether all nodes follow the one leader, and each has all of its log and knows it to be committed."""
-    leader = leader_of(states)
-    return (
-        leader is not None
-        and len(states) == nodes
-        and {state.leader_id for state in states} == {leader}
-        and len({state.epoch for state in states}) == 1
-        and len({state.log_end_offset for state in states}) == 1
-        and all(state.high_watermark == state.log_end_offset for state in states)
-    )
+def why_not_converged(names: Sequence[str], cluster: ClusterState | None, states: Sequence[ReplicaState]) -> str | None:
+    """What is missing: each log has a leader, all its replicas in sync, and each has all of it and knows so."""
+    if cluster is None or cluster.controller is None:
+        return "nobody is the controller"
+    for name in names:
+        partition = cluster.partitions.get(name)
+        if partition is None:
+            return f"{name} is not known"
+        own = [state for state in states if state.topic_partition == name]
+        missing = _why_not_one(partition, own)
+        if missing is not None:
+            return f"{name} {missing}"
+    return None
 
 
-async def final_read(system: System, recorder: Recorder, process: int, *, at_most_s: float, claim_end: bool) -> bool:
-    """Read the log from offset 0 to its end by a fresh process; whether the end was seen.
+def _why_not_one(partition: PartitionState, states: Sequence[ReplicaState]) -> str | None:
+    out = sorted(set(partition.replicas) - set(partition.isr))
+    if partition.leader is None:
+        return "has no leader"
+    if out:
+        return f"has replicas {out} out of sync"
+    if {state.node for state in states} != set(partition.replicas):
+        return f"is answered for by {[state.node for state in states]} only"
+    if {(state.leader_id, state.epoch) for state in states} != {(partition.leader, partition.leader_epoch)}:
+        return "has replicas that follow another leader"
+    ends = {end for state in states for end in (state.log_end_offset, state.high_watermark)}
+    return None if len(ends) == 1 else f"has replicas with different ends: {sorted(ends, key=str)}"
+
+
+def _seen(cluster: ClusterState | None, states: Sequence[ReplicaState]) -> dict[str, Any]:
+    controller = None if cluster is None else cluster.controller
+    return {"controller": controller, "states": [asdict(state) for state in states]}
+
+
+def _record_claims(
+    system: System,
+    recorder: Recorder,
+    cluster: ClusterState | None,
+    states: Sequence[ReplicaState],
+    after_s: float,
+) -> None:
+    """What is said of each ISR, to be held against the logs that are dumped afterwards."""
+    known = {(state.topic_partition, state.node): state for state in states}
+    for name in system.topic_partitions:
+        partition = None if cluster is None else cluster.partitions.get(name)
+        if partition is None:
+            continue
+        leader = NOBODY if partition.leader is None else partition.leader
+        told = known.get((name, leader))
+        claim = {
+            "isr": list(partition.isr),
+            "replicas": list(partition.replicas),
+            "restored": set(partition.isr) == set(partition.replicas),
+            "after_s": round(after_s, 3),
+        }
+        recorder.replica(
+            leader,
+            FINAL_ISR,
+            topic_partition=name,
+            epoch=partition.leader_epoch,
+            offset=None if told is None or told.role != "leader" else told.high_watermark,
+            detail=json.dumps(claim),
+        )
+
+
+async def final_read(
+    system: System, recorder: Recorder, process: int, topic_partition: str, *, at_most_s: float, claim_end: bool
+) -> bool:
+    """Read a log from offset 0 to its end by a fresh process; whether the end was seen.
 
     With ``claim_end`` the last poll is recorded as one that saw the end of the log, else as one that may have been
     too early.
@@ -69,19 +145,21 @@ async def final_read(system: System, recorder: Recorder, process: int, *, at_mos
     client = system.client()
     position = 0
     deadline = asyncio.get_running_loop().time() + at_most_s
+
+    def record(kind: EventType, **fields: Any) -> None:
+        recorder.client(process, kind, FINAL_READ, topic_partition=topic_partition, **fields)
+
     try:
         for _ in range(FINAL_POLLS_MAX):
-            recorder.client(process, EventType.INVOKE, FINAL_READ, offset=position, seek=True)
+            record(EventType.INVOKE, offset=position, seek=True)
             try:
-                done = await client.poll(position)
+                done = await client.poll(topic_partition, position)
             except (NotDoneError, UnknownOutcomeError) as error:
-                recorder.client(process, EventType.FAIL, FINAL_READ, error=str(error))
+                record(EventType.FAIL, error=str(error))
                 await asyncio.sleep(_RETRY_S)
             else:
                 fields = polled_fields(done)
-                recorder.client(
-                    process, EventType.OK, FINAL_READ, **fields | {"limited": fields["limited"] or not claim_end}
-                )
+                record(EventType.OK, **fields | {"limited": fields["limited"] or not claim_end})
                 if done.reached_end:
                     return True
                 position = done.next_offset
@@ -93,21 +171,23 @@ async def final_read(system: System, recorder: Recorder, process: int, *, at_mos
 
 
 async def dump_all(system: System, recorder: Recorder, writer: HistoryWriter) -> None:
-    """Read every node's log into the table of logs; what cannot be read is recorded as such."""
+    """Read every node's logs into the table of logs; what cannot be read is recorded as such."""
     for node in system.nodes:
         detail = {"replicas": [node]}
         recorder.harness(EventType.INVOKE, "dump", detail)
         try:
-            dump = await system.dump(node)
+            dumps = await system.dumps(node)
         except NodeFailedError as error:
             recorder.harness(EventType.FAIL, "dump", detail, error=str(error))
             continue
-        for row in log_rows(dump, system.topic_partition):
-            writer.write(row)
-        recorder.harness(EventType.INFO, "dump", detail | {"complete": dump.complete, "batches": len(dump.batches)})
+        for dump in dumps:
+            for row in log_rows(dump):
+                writer.write(row)
+        read = {dump.topic_partition: {"complete": dump.complete, "batches": len(dump.batches)} for dump in dumps}
+        recorder.harness(EventType.INFO, "dump", {**detail, "logs": read})
 
 
-def log_rows(dump: Dump, topic_partition: str) -> list[ReplicaLogBatch]:
+def log_rows(dump: Dump) -> list[ReplicaLogBatch]:
     """One row for each batch; one without a batch for an empty log."""
 
     def row(**batch: object) -> ReplicaLogBatch:
@@ -115,7 +195,7 @@ def log_rows(dump: Dump, topic_partition: str) -> list[ReplicaLogBatch]:
         columns: dict[str, Any] = absent | {"is_control": False} | batch
         return ReplicaLogBatch(
             replica_id=dump.node,
-            topic_partition=topic_partition,
+            topic_partition=dump.topic_partition,
             high_watermark=dump.high_watermark,
             log_start_offset=dump.log_start_offset,
             log_end_offset=dump.log_end_offset,

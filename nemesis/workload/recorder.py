@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, HistoryEvent, HistoryWriter
+from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, HistoryEvent, HistoryWriter, ReplicaEvent
 
 
 class Clock:
@@ -34,16 +34,15 @@ class Clock:
 class Recorder:
     """Writes the events of operations into the history."""
 
-    def __init__(self, writer: HistoryWriter, clock: Clock, topic_partition: str) -> None:
+    def __init__(self, writer: HistoryWriter, clock: Clock) -> None:
         self._writer = writer
         self._clock = clock
-        self._topic_partition = topic_partition
         self.counts: Counter[tuple[str, EventType]] = Counter()
 
     def client(self, process: int, kind: EventType, f: str, **fields: Any) -> None:
         """Record that an operation of a client begins or ends. ``fields`` are those of ``HistoryEvent``."""
         self.counts[f, kind] += 1
-        self._write(process, kind, f, topic_partition=self._topic_partition, **fields)
+        self._write(process, kind, f, **fields)
 
     def nemesis(self, kind: EventType, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
         """Record what the nemesis begins to do (invoke), did (info) or could not do (fail)."""
@@ -52,6 +51,10 @@ class Recorder:
     def harness(self, kind: EventType, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
         """Record what the harness waits for or reads when no fault is involved; outcomes as for the nemesis."""
         self._write(HARNESS_PROCESS, kind, f, detail=json.dumps(detail), error=error)
+
+    def replica(self, replica_id: int, event: str, **fields: Any) -> None:
+        """Record what the harness has just seen of a replica. ``fields`` are those of ``ReplicaEvent``."""
+        self._writer.write(ReplicaEvent(time_ns=self._clock.now_ns(), replica_id=replica_id, event=event, **fields))
 
     def _write(self, process: int, kind: EventType, f: str, **fields: Any) -> None:
         index = self._writer.next_index

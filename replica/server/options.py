@@ -18,15 +18,12 @@ from replica.core.config import (
     QuorumConfig,
     ReplicaConfig,
 )
-from replica.core.metadata.replay import METADATA_LOG
+from replica.core.metadata.replay import METADATA_LOG, VOTERS_LOG
 from replica.ids import BrokerEpoch, ReplicaId, TopicPartition
 from replica.server.addresses import check_address
 from replica.server.channels import MESSAGE_BYTES_MAX
 from replica.storage import LogConfig
 from replica.storage.trash import FILE_DELETE_DELAY_MS
-
-VOTERS_LOG = TopicPartition("log", 0)
-"""A quorum log beside that of the metadata, which the voters keep for whoever writes to it."""
 
 SEGMENT_BYTES_MIN = 1 << 10
 STOPPING_MS_MAX = 60_000

@@ -26,7 +26,7 @@ def identity(row: Row) -> Found:
             about = row["op_indexes"][0]
         case "nonmonotonic-poll" | "poll-skip" | "uncommitted-read" | "stale-read" | "realtime-reorder":
             about = row["op_indexes"][-1]
-        case "epoch-regression" if row["op_indexes"]:
+        case "epoch-regression" | "fenced-acknowledgement" if row["op_indexes"]:
             about = row["op_indexes"][-1]
         case "two-leaders":
             about = (tuple(row["replicas"]), json.loads(row["evidence"])["epoch"])
@@ -286,10 +286,15 @@ class Brute:
             earlier = [r for r in acked if (r["offset"], r["invoke_index"]) < (row["offset"], row["invoke_index"])]
             if any(r["leader_epoch"] > row["leader_epoch"] for r in earlier):
                 yield ("epoch-regression", "violation", row["invoke_index"])
+        told = [row for row in self.acked if row["leader_epoch"] is not None]
+        for row in told:
+            before = [r for r in told if r["return_index"] is not None and r["return_index"] < row["invoke_index"]]
+            if any(r["leader_epoch"] > row["leader_epoch"] for r in before):
+                yield ("fenced-acknowledgement", "violation", row["invoke_index"])
         for replica_id, rows in self.replicas.items():
-            for before, after in pairwise(rows):
-                if after["leader_epoch"] < before["leader_epoch"]:
-                    offsets = (before["base_offset"], after["base_offset"])
+            for first, second in pairwise(rows):
+                if second["leader_epoch"] < first["leader_epoch"]:
+                    offsets = (first["base_offset"], second["base_offset"])
                     yield ("epoch-regression", "violation", (offsets, (replica_id,)))
 
     def diverged(self) -> Iterator[Found]:

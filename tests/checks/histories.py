@@ -70,11 +70,16 @@ def replica_log(replica_id: int, batches: Sequence[tuple[int, Sequence[int] | No
     return [row | ends | fields for row in rows]
 
 
+def told(replica_id: int, event: str, time_ns: int = 0, **fields: Any) -> Row:
+    """What a replica reports, or is seen to say."""
+    row = dict.fromkeys(RUN_EVENT_SCHEMA.names)
+    about = {"run_id": RUN, "topic_partition": PARTITION, "replica_id": replica_id}
+    return row | about | {"event": event, "time_ns": time_ns} | fields
+
+
 def became_leader(replica_id: int, epoch: int) -> Row:
     """What a replica reports when it becomes the leader."""
-    row = dict.fromkeys(RUN_EVENT_SCHEMA.names)
-    told = {"time_ns": 0, "replica_id": replica_id, "event": "became-leader", "epoch": epoch}
-    return row | {"run_id": RUN, "topic_partition": PARTITION} | told
+    return told(replica_id, "became-leader", epoch=epoch)
 
 
 def judge(

@@ -10,6 +10,7 @@ import pytest
 from tests.checks.histories import Row, append, became_leader, judge, names, poll, replica_log
 
 SEEN = poll((90, 91), 0, (0, 10), (1, 11), (2, 12), process=9)
+SEEN_TWO = poll((90, 91), 0, (0, 10), (1, 11), process=9)
 THREE = [append((0, 1), 10, 0), append((2, 3), 11, 1), append((4, 5), 12, 2)]
 
 CONVICTED: dict[str, tuple[list[Row], list[Row], list[str]]] = {
@@ -181,12 +182,21 @@ CONVICTED: dict[str, tuple[list[Row], list[Row], list[str]]] = {
     ),
     "epoch-regression: in acknowledgements": (
         [
+            append((0, 2), 10, 0, leader_epoch=2),
+            append((1, 3), 11, 1, leader_epoch=1, process=1),
+            poll((4, 5), 0, (0, 10), (1, 11)),
+        ],
+        [],
+        ["epoch-regression"],
+    ),
+    "fenced-acknowledgement": (
+        [
             append((0, 1), 10, 0, leader_epoch=2),
             append((2, 3), 11, 1, leader_epoch=1),
             poll((4, 5), 0, (0, 10), (1, 11)),
         ],
         [],
-        ["epoch-regression"],
+        ["epoch-regression", "fenced-acknowledgement"],
     ),
     "duplicate: placed where it was seen first": (
         [
@@ -328,6 +338,38 @@ INNOCENT: dict[str, tuple[list[Row], list[Row]]] = {
     "diverged-log: one was read twice": (
         [*THREE, SEEN],
         replica_log(1, [(1, [10]), (1, [11, 12])]) * 2 + replica_log(2, [(1, [10]), (1, [11, 12])]),
+    ),
+    "fenced-acknowledgement: in the same epoch": (
+        [append((0, 1), 10, 0, leader_epoch=2), append((2, 3), 11, 1, leader_epoch=2), SEEN_TWO],
+        [],
+    ),
+    "fenced-acknowledgement: it began before the later one was answered": (
+        [
+            append((0, 5), 10, 0, leader_epoch=1),
+            append((1, 2), 11, 1, leader_epoch=2, process=1),
+            poll((6, 7), 0, (0, 10), (1, 11)),
+        ],
+        [],
+    ),
+    "fenced-acknowledgement: the deposed leader was asked for less than all": (
+        [
+            append((0, 1), 10, 0, leader_epoch=2),
+            append((2, 3), 11, 7, leader_epoch=1, acks=1),
+            poll((4, 5), 0, (0, 10)),
+        ],
+        [],
+    ),
+    "lost-write: less than all replicas were asked for": (
+        [append((0, 1), 10, 0), append((2, 3), 11, 1, acks=1), append((4, 5), 12, acks=0)],
+        replica_log(1, [(1, [10])]) + replica_log(2, [(1, [10])]) + replica_log(3, [(1, [10])]),
+    ),
+    "inconsistent-offsets: less than all replicas were asked for": (
+        [
+            append((0, 1), 11, 0, acks=1),
+            append((2, 3), 10, 0),
+            poll((4, 5), 0, (0, 10)),
+        ],
+        [],
     ),
     "epoch-regression: epochs may stay and leap": (
         [append((0, 1), 10, 0, leader_epoch=1), append((2, 3), 11, 1, leader_epoch=7)],

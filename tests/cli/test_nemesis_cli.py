@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stderr
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ import pytest
 from nemesis.cli import main
 from nemesis.cli_exit import Exit, UnsupportedError, exit_code_of
 from nemesis.cli_progress import progress_shown
-from nemesis.cli_run import plan
-from nemesis.faults.directed import DEMO, DIRECTED, ISOLATED_LEADER
+from nemesis.cli_run import plan, run
+from nemesis.cli_soak import command_of
+from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER
 from nemesis.history import EventType, HistoryEvent, HistoryWriter, PolledRecord, ReplicaLogBatch
-from nemesis.runner import Progress, RunOptions, new_folder, write_documents
+from nemesis.runner import Progress, RunOptions, new_folder, options_to_json, write_documents
 from nemesis.schedule import Package, random_schedule, schedule_from_json
 from nemesis.variants.catalogue import ALL, DIRECTED_VARIANTS
 
@@ -33,13 +35,21 @@ DEFAULTS = {
     "variant": None,
     "time_limit": None,
     "seed": 3,
-    "concurrency": 10,
-    "rate": 200.0,
+    "concurrency": None,
+    "rate": None,
     "nodes": 3,
+    "topics": None,
+    "partitions": None,
+    "replication_factor": None,
+    "min_insync_replicas": None,
+    "acks": "all",
+    "idempotence": None,
     "election_timeout_ms": 500,
     "fetch_timeout_ms": 1000,
     "fetch_max_wait_ms": 200,
-    "final_time_limit": 30.0,
+    "session_timeout_ms": 2500,
+    "lag_time_max_ms": 5000,
+    "final_time_limit": 45.0,
 }
 
 
@@ -140,7 +150,7 @@ def test_without_java_spark_is_unsupported(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "--nemesis", "earthquake"], "partition, kill, pause"),
+        (["run", "--nemesis", "earthquake"], "partition, kill, pause, rolling-restart"),
         (["run", "--nemesis", ""], "give some of partition, kill, pause"),
         (["run", "--nemesis", "kill,none"], "give some of partition, kill, pause"),
         (["run", "--nemesis", "none", "--store", "/dev/null/store"], "no folder for the run can be made"),
@@ -154,6 +164,11 @@ def test_without_java_spark_is_unsupported(
         (["run", "--schedule", "demo", "--time-limit", "3"], "too short for this schedule"),
         (["run", "--fetch-max-wait-ms", "1000"], "must be below --fetch-timeout-ms"),
         (["run", "--rate", "0"], "rate"),
+        (["run", "--acks", "2"], "acks"),
+        (["run", "--acks", "1", "--idempotence"], "needs --acks all"),
+        (["run", "--replication-factor", "4"], "must not fall"),
+        (["run", "--min-insync-replicas", "3", "--replication-factor", "2"], "must not fall"),
+        (["soak", "--time-limit", "6", "--replication-factor", "4"], "must not fall"),
         (["frobnicate"], "frobnicate"),
         (["check", "/no/such/folder"], "does not exist"),
         (["check", "/"], "holds no run"),
@@ -249,9 +264,9 @@ def test_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(
         word in said
         for variant in DIRECTED_VARIANTS.values()
-        for word in (variant.overrides, variant.schedule.name, variant.convicted_of)
+        for word in (*variant.overrides, variant.schedule.name, variant.convicted_of)
     )
-    assert "pending: waits for ISR partitions" in said
+    assert "pending: waits for state machines" in said
     assert "nothing would show: Recovery" in said
 
 
@@ -276,6 +291,41 @@ def test_a_variant_brings_its_schedule() -> None:
     assert "nemesis.variants.server" in options.cluster.server
     assert packaged.name == "random"
     assert scheduled == DEMO
+
+
+def test_a_run_of_a_sweep_is_repeated_by_its_command() -> None:
+    """What a sweep did with one seed, the command in its test.json does again: the same schedule, the same cluster."""
+    asked = DEFAULTS | {"concurrency": 10, "rate": 200.0, "time_limit": 20.0}
+    asked |= {"topics": 3, "partitions": 4, "idempotence": False, "lag_time_max_ms": 700}
+    _, options = plan(asked | {"nemesis": (Package.PAUSE, Package.KILL)})
+    command = command_of(3, asked | {"nemesis": (Package.PAUSE, Package.KILL)})
+
+    again = plan(run.make_context("run", command[2:]).params)
+
+    assert again[1] == options
+    assert again[0] == random_schedule(seed=3, packages=(Package.PAUSE, Package.KILL), time_limit_s=20)
+
+
+def test_a_directed_schedule_brings_its_topics() -> None:
+    """A schedule that is written for other topics than the usual ones has them, but for what is asked for."""
+    _, usual = plan(DEFAULTS)
+    _, shaped = plan(DEFAULTS | {"schedule": FOLLOWER_RESTART})
+    _, asked = plan(DEFAULTS | {"schedule": FOLLOWER_RESTART, "partitions": 4})
+
+    assert (usual.cluster.topics.names, usual.cluster.topics.replication_factor) == (("topic1-0", "topic1-1"), 3)
+    assert (shaped.cluster.topics.names, shaped.cluster.topics.replication_factor) == (("topic1-0",), 2)
+    assert (asked.cluster.topics.partitions, asked.cluster.topics.replication_factor) == (4, 2)
+    assert (usual.concurrency, usual.rate, shaped.concurrency, shaped.rate) == (10, 200, 40, 800)
+
+
+@pytest.mark.parametrize(
+    ("acks", "asked", "expected"), [("all", None, True), ("1", None, False), ("all", False, False)]
+)
+def test_idempotence_goes_with_all_acks(acks: str, asked: bool | None, expected: bool) -> None:
+    """Clients number their batches where all replicas are asked for, unless that is not wanted."""
+    _, options = plan(DEFAULTS | {"acks": acks, "idempotence": asked})
+
+    assert options.cluster.client.producer_config().is_idempotent is expected
 
 
 def test_all_packages_are_the_default() -> None:
@@ -308,7 +358,20 @@ def test_the_documents_of_a_run(tmp_path: Path) -> None:
     assert document["started_at"] == "2026-01-02T03:04:05+00:00"
     assert document["options"]["schedule"] == "demo"
     assert {"nodes", "nemesis", "time_limit", "concurrency", "rate", "variant"} <= document["options"].keys()
+    assert {"topic_count", "partitions", "acks", "idempotence", "replica_lag_time_max_ms"} <= document["options"].keys()
     assert {"python", "grpcio", "pyarrow"} <= document["versions"].keys()
+
+
+def test_every_setting_has_a_name_of_its_own() -> None:
+    """No part of a cluster hides a setting of another in the one list of a run's settings."""
+    options = RunOptions(seed=9)
+    cluster = options.cluster
+    own = [field.name for part in (options, cluster) for field in fields(part)]
+    own += [field.name for part in (cluster.topics, cluster.client, cluster.timing) for field in fields(part)]
+
+    names = set(own) - {"seed", "cluster", "server", "topics", "client", "timing"}
+    assert options_to_json(options).keys() == names
+    assert len(names) == len(own) - 6
 
 
 def test_latest_is_the_newest_run(tmp_path: Path) -> None:

@@ -37,9 +37,16 @@ def test_seeds_that_are_none_are_refused(arguments: tuple[str, ...], tmp_path: P
 def test_a_sweep_says_how_each_seed_ended(tmp_path: Path) -> None:
     """Each seed is one row with its verdict and figures, in the order in which they were given."""
     store, output = tmp_path / "store", tmp_path / "soak.json"
-    options = ("--time-limit", "8", "--rate", "50", "--concurrency", "3", "--engine", "local")
+    options = ("--time-limit", "8", "--rate", "50", "--concurrency", "3", "--engine", "local", "--topics", "2")
     done = nemesis("soak", "--seeds", "3,1", *options, "--store", str(store), "--output", str(output))
-    rows = json.loads(output.read_text())["runs"]
+    document = json.loads(output.read_text())
+    rows, settings = document["runs"], document["settings"]
     assert [(row["seed"], row["verdict"]) for row in rows] == [(3, "valid"), (1, "valid")], done.stdout
     assert all(row["acknowledged"] > 0 and (Path(row["run"]) / "results.json").exists() for row in rows)
+    assert all(row["leader_elections"] >= 4 for row in rows), "each of four partitions has had a leader"
+    assert (settings["topic_count"], settings["partitions"], settings["acks"]) == (2, 2, "all")
+    command = json.loads((Path(rows[0]["run"]) / "test.json").read_text())["argv"]
+    assert command[:2] == ["nemesis", "run"], "a run of the sweep is repeated alone"
+    assert {"--topics", "--time-limit", "--rate", "--seed"} <= set(command)
+    assert settings["nemesis"] == ["partition", "kill", "pause", "rolling-restart"]
     assert done.returncode == Exit.VALID, done.stderr

@@ -7,21 +7,30 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from nemesis.cluster.local import LocalCluster, LocalOptions
-from nemesis.cluster.system import NodeFailedError, NodeState, UnknownOutcomeError, leader_of
+from nemesis.cluster.local import LocalCluster
+from nemesis.cluster.local_options import LocalOptions, Timing, TopicOptions
+from nemesis.cluster.system import ClusterState, NodeFailedError, NotDoneError, PartitionState
+from nemesis.cluster.topic_client import ClientOptions, TopicClient
 from nemesis.faults.links import CLIENTS, LinkMode
 from nemesis.faults.shapes import isolate
-from nemesis.workload.ending import has_converged
+from nemesis.history import METADATA_LOG
+from nemesis.workload.ending import why_not_converged
 
 pytestmark = pytest.mark.cluster
 
 PATIENCE_S = 20.0
-FAST = LocalOptions(election_timeout_ms=300, fetch_timeout_ms=600, fetch_max_wait_ms=100)
+NAME = "topic1-0"
+FAST = LocalOptions(
+    topics=TopicOptions(partitions=1),
+    timing=Timing(election_timeout_ms=300, fetch_timeout_ms=600, fetch_max_wait_ms=100, broker_session_timeout_ms=1500),
+    client=ClientOptions(client_timeout_ms=8000),
+)
 
 
 @asynccontextmanager
@@ -35,86 +44,141 @@ async def running(folder: Path, options: LocalOptions = FAST) -> AsyncIterator[L
         await cluster.close()
 
 
-async def wait_states(cluster: LocalCluster, holds: Callable[[Sequence[NodeState]], bool]) -> Sequence[NodeState]:
-    """Wait until the states of the replicas that answer are as wanted."""
+async def wait_partition(cluster: LocalCluster, holds: Callable[[PartitionState], bool]) -> PartitionState:
+    """Wait until what is decided about the one partition is as wanted."""
     async with asyncio.timeout(PATIENCE_S):
-        while not holds(states := await cluster.states()):
+        while not ((state := await cluster.cluster_state()) and holds(state.partitions[NAME])):
             await asyncio.sleep(0.02)
-    return states
+    return state.partitions[NAME]
 
 
 async def wait_leader(cluster: LocalCluster, *others_than: int) -> int:
     """Wait for a leader, other than these, and return it."""
-    states = await wait_states(cluster, lambda states: leader_of(states) not in (None, *others_than))
-    leader = leader_of(states)
-    assert leader is not None
-    return leader
+    partition = await wait_partition(cluster, lambda of: of.leader not in (None, *others_than))
+    assert partition.leader is not None
+    return partition.leader
 
 
-async def test_a_cluster_lives_through_kill_pause_and_partition(tmp_path: Path) -> None:
+async def wait_converged(cluster: LocalCluster) -> None:
+    """Wait until all replicas are in sync and have everything."""
+    state: ClusterState | None = None
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            replicas = await cluster.replica_states()
+            state = await cluster.cluster_state()
+            if why_not_converged((NAME,), state, replicas) is None:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def append(client: TopicClient, values: Sequence[int]) -> dict[int | None, int]:
+    """Append values one after the other; returns them by offset."""
+    return {(await client.append(NAME, value)).offset: value for value in values}
+
+
+async def test_a_cluster_lives_through_kill_pause_partition_and_stop(tmp_path: Path) -> None:
     """What is acknowledged before and after each fault is in every replica's log at the end, and nothing is left over.
 
     One test for one cluster, since starting it is what takes the time.
     """
     async with running(tmp_path) as cluster:
+        await cluster.create_logs()
         client = cluster.client()
         first = await wait_leader(cluster)
-        acknowledged = {(await client.append(value)).offset: value for value in range(5)}
+        acknowledged = await append(client, range(5))
 
         assert await cluster.kill(first)
         assert not cluster.is_running(first)
         second = await wait_leader(cluster, first)
         await cluster.start(first)
+        acknowledged |= await append(client, range(5, 8))
 
         assert cluster.pause(second)
         third = await wait_leader(cluster, second)
         assert cluster.resume(second)
+        await wait_converged(cluster)
 
         cluster.links.cut("a", isolate(cluster.nodes, [third]), LinkMode.BLACKHOLE)
         await wait_leader(cluster, third)
         cluster.links.heal("a")
-        await wait_states(cluster, lambda states: has_converged(states, 3))
-        acknowledged |= {(await client.append(value)).offset: value for value in range(5, 8)}
-        await wait_states(cluster, lambda states: has_converged(states, 3))
+        await wait_converged(cluster)
+        acknowledged |= await append(client, range(8, 11))
+
+        fourth = await wait_leader(cluster)
+        assert await cluster.stop(fourth)
+        await wait_leader(cluster, fourth)
+        await cluster.start(fourth)
+        await wait_converged(cluster)
 
         os.kill(cluster.pids[third], signal.SIGKILL)
-        await wait_states(cluster, lambda states: len(states) == 2)
+        await wait_partition(cluster, lambda of: third not in of.isr)
         await cluster.start(third)
-        await wait_states(cluster, lambda states: has_converged(states, 3))
+        await wait_converged(cluster)
 
-        polled = await client.poll(0)
-        dumps = [await cluster.dump(node) for node in cluster.nodes]
+        polled = await client.poll(NAME, 0)
+        dumps = {dump.node: dump for node in cluster.nodes for dump in await cluster.dumps(node)}
+        names = [dump.topic_partition for dump in await cluster.dumps(third)]
         pids = list(cluster.pids.values())
         await client.close()
 
     assert acknowledged.items() <= dict(polled.records).items()
-    assert all(dump.complete and dump.batches == dumps[0].batches for dump in dumps)
-    epochs = [report.epoch for report in cluster.reports() if report.event == "became-leader"]
-    assert [report.node for report in cluster.reports() if report.event == "died"] == [third]
-    assert len(epochs) >= 4
+    assert names == [METADATA_LOG, NAME]
+    assert all(dump.complete and dump.batches == dumps[1].batches for dump in dumps.values())
+    assert all(batch.producer_id is not None for batch in dumps[1].batches)
+    reports = cluster.reports()
+    epochs = [of.epoch for of in reports if (of.event, of.topic_partition) == ("became-leader", NAME)]
+    assert [report.node for report in reports if report.event == "died"] == [third]
+    assert len(epochs) >= 5
     assert epochs == sorted(epochs, key=lambda epoch: epoch or 0)
+    assert {"isr-shrunk", "isr-expanded"} & {report.event for report in reports}
     assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+@pytest.mark.parametrize("acks", ["1", "0"])
+async def test_less_than_all_can_be_asked_for(acks: str, tmp_path: Path) -> None:
+    """With acks of 1 an append says where it stands, with 0 nobody does; both are in the log in the end."""
+    options = replace(FAST, client=ClientOptions(acks=acks, idempotence=False))
+    async with running(tmp_path, options) as cluster:
+        await cluster.create_logs()
+        client = cluster.client()
+        done = await client.append(NAME, 7)
+        async with asyncio.timeout(PATIENCE_S):
+            while not (polled := await client.poll(NAME, 0)).records:
+                await asyncio.sleep(0.02)
+        dumped = [dump for dump in await cluster.dumps(1) if dump.topic_partition == NAME]
+        await client.close()
+
+    assert polled.records == ((0, 7),)
+    assert done.offset == (0 if acks == "1" else None)
+    assert dumped[0].batches[0].producer_id is None
 
 
 async def test_clients_can_be_cut_off_alone(tmp_path: Path) -> None:
     """A leader that no client reaches goes on leading, and clients succeed again when the link heals."""
     async with running(tmp_path) as cluster:
+        await cluster.create_logs()
         leader = await wait_leader(cluster)
         client = cluster.client()
-        assert (await client.append(1)).node == leader
+        await client.append(NAME, 1)
         cluster.links.cut("a", [(CLIENTS, leader)], LinkMode.RESET)
-        cut_off = asyncio.create_task(client.append(2))
+        cut_off = asyncio.create_task(client.append(NAME, 2))
         await asyncio.wait([cut_off], timeout=0.5)
-        if cut_off.done():
-            # It went out on the old connection before the reset was noticed there; the next one finds none.
-            assert isinstance(cut_off.exception(), UnknownOutcomeError)
-            cut_off = asyncio.create_task(client.append(3))
-            await asyncio.wait([cut_off], timeout=0.5)
         assert not cut_off.done()
+        assert await wait_leader(cluster) == leader
 
         cluster.links.heal("a")
 
-        assert (await cut_off).node == leader
+        assert (await cut_off).offset == 1
+        await client.close()
+
+
+async def test_a_poll_beyond_the_end_has_read_nothing(tmp_path: Path) -> None:
+    """What no leader can answer is told as not done."""
+    async with running(tmp_path) as cluster:
+        await cluster.create_logs()
+        client = cluster.client()
+        with pytest.raises(NotDoneError, match="OFFSET_OUT_OF_RANGE"):
+            await client.poll(NAME, 99)
         await client.close()
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from nemesis.cluster.log_lines import log_lines, read_reports, report_of
 from nemesis.cluster.system import Report
+from nemesis.history import METADATA_LOG
 from nemesis.report.timeline import BECAME_LEADER, TRUNCATED
 
-LED = {"event": "role_changed", "log": "log-0", "role": "leader", "epoch": 3, "leader_id": 2, "time_ns": 5}
-CUT = {"event": "log_truncated", "log": "log-0", "from_offset": 9, "end_offset": 4, "time_ns": 6}
+LED = {"event": "role_changed", "log": "orders-0", "role": "leader", "epoch": 3, "leader_id": 2, "time_ns": 5}
+CUT = {"event": "log_truncated", "log": "orders-0", "from_offset": 9, "end_offset": 4, "time_ns": 6}
 
 
 def test_a_new_role_is_told_by_its_name() -> None:
@@ -29,8 +30,26 @@ def test_a_truncation_is_told_with_its_new_end() -> None:
     report = report_of(CUT, 1)
 
     assert report is not None
-    assert (report.event, report.offset, report.topic_partition) == (TRUNCATED, 4, "log-0")
+    assert (report.event, report.offset, report.topic_partition) == (TRUNCATED, 4, "orders-0")
     assert json.loads(report.detail or "") == {"from_offset": 9, "end_offset": 4}
+
+
+def test_a_controller_is_the_leader_of_the_metadata() -> None:
+    """What happens in the metadata log is told by the name of that log."""
+    report = report_of(LED | {"log": METADATA_LOG}, 2)
+
+    assert report is not None
+    assert (report.event, report.topic_partition) == (BECAME_LEADER, METADATA_LOG)
+
+
+@pytest.mark.parametrize("event", ["isr_shrunk", "isr_expanded"])
+def test_a_change_of_an_isr_is_told(event: str) -> None:
+    """Who leaves and who joins is reported by the leader, with its epoch."""
+    report = report_of({"event": event, "log": "orders-0", "epoch": 3, "isr": [1], "left": [2], "time_ns": 7}, 1)
+
+    assert report is not None
+    assert (report.event, report.epoch, report.topic_partition) == (event.replace("_", "-"), 3, "orders-0")
+    assert json.loads(report.detail or "") == {"isr": [1], "left": [2]}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +61,15 @@ def test_life_and_death_are_told(event: str, expected: str) -> None:
     assert report_of({"event": event, "time_ns": 1}, 1) == Report(node=1, wall_ns=1, event=expected)
 
 
-@pytest.mark.parametrize("line", [{}, {"event": "peer_unreachable", "time_ns": 1}, {"event": "started"}])
+@pytest.mark.parametrize(
+    "line",
+    [
+        {},
+        {"event": "peer_unreachable", "time_ns": 1},
+        {"event": "started"},
+        {"event": "broker_fenced", "broker_id": 2, "time_ns": 1},
+    ],
+)
 def test_other_lines_are_passed_over(line: dict[str, object]) -> None:
     """What does not matter to a run, or does not say when, is no report."""
     assert report_of(line, 1) is None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from nemesis.faults.injector import Injector, healer_of, name_of
 from nemesis.faults.links import CLIENTS, LinkMode
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import CutClients, CutLink, Fault, Kill, Partition, Pause
+from nemesis.faults.values import CutClients, CutLink, Fault, Kill, Partition, Pause, RollingRestart, Stop
 from nemesis.report.timeline import BEGINS, ENDS, kind_of
 from nemesis.schedule import Action, AwaitLeader, Heal, Inject, Name, Schedule, Step
 from tests.workload.fake_system import FakeSystem
@@ -23,6 +24,8 @@ FAULTS: tuple[Fault, ...] = (
     CutClients(target=Role.LEADER),
     Kill(target=Role.LEADER),
     Pause(target=Role.LEADER),
+    Stop(target=Role.LEADER),
+    RollingRestart(),
 )
 
 
@@ -83,6 +86,88 @@ async def test_a_killed_node_is_started_again(tmp_path: Path) -> None:
 
     assert stage.system.calls == [("kill", 1), ("start", 1)]
     assert [f for f, kind, _ in stage.told() if kind == "info"] == ["kill", "start"]
+
+
+async def test_a_stopped_node_is_started_again(tmp_path: Path) -> None:
+    """A graceful stop is told and undone like a kill, and hits nobody who is down."""
+    stage = Stage(tmp_path)
+    stage.system.running = {1, 2}
+
+    await stage.do(Inject(fault_id=0, fault=Stop(target=Role.ALL)), Heal(fault_id=0))
+
+    assert [call for call in stage.system.calls if call[0] == "start"] == [("start", 1), ("start", 2)]
+    assert stage.told()[1:] == [("stop", "info", [1, 2]), ("start", "invoke", [1, 2]), ("start", "info", [1, 2])]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for the event loop to come to it."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_a_rolling_restart_takes_one_after_the_other(tmp_path: Path) -> None:
+    """Each node is stopped, started and waited for before the next; the history has each of them."""
+    stage = Stage(tmp_path)
+
+    await stage.do(Inject(fault_id=0, fault=RollingRestart()))
+    assert stage.injector.open_faults == ("rolling-restart [1, 2, 3]",)
+    await until(lambda: len(stage.system.calls) == 6 and len(stage.system.running) == 3)
+    await stage.do(Heal(fault_id=0))
+
+    assert stage.system.calls == [(what, node) for node in (1, 2, 3) for what in ("stop", "start")]
+    done = [(f, replicas) for f, kind, replicas in stage.told() if kind == "info"]
+    each = [(f, [node]) for node in (1, 2, 3) for f in ("stop-rolling", "restart-rolling")]
+    assert done == [("rolling-restart", [1, 2, 3]), *each, ("end-rolling", [1, 2, 3])]
+
+
+async def test_healing_ends_a_rolling_restart_where_it_is(tmp_path: Path) -> None:
+    """Nobody else is stopped once it is healed, and whoever was down is up."""
+    stage = Stage(tmp_path)
+    stage.system.is_active = False
+
+    await stage.do(Inject(fault_id=0, fault=RollingRestart()))
+    await until(lambda: ("start", 1) in stage.system.calls)
+    await stage.do(Heal(fault_id=0))
+
+    assert stage.system.calls == [("stop", 1), ("start", 1)]
+    assert stage.system.running == {1, 2, 3}
+    assert json.loads(stage.recording.nemesis_rows()[-2][2] or "")["is_back"] is False
+
+
+async def test_the_end_of_the_run_ends_a_rolling_restart(tmp_path: Path) -> None:
+    """Whatever is still rolling when everything is healed is ended with it."""
+    stage = Stage(tmp_path)
+    stage.system.is_active = False
+
+    await stage.do(Inject(fault_id=0, fault=RollingRestart()))
+    await until(lambda: ("stop", 1) in stage.system.calls)
+    await stage.injector.heal_all()
+
+    assert stage.system.running == {1, 2, 3}
+    assert stage.injector.open_faults == ()
+
+
+async def test_an_abandoned_restart_starts_nobody(tmp_path: Path) -> None:
+    """When the run is broken off, whatever rolls stops where it is."""
+    stage = Stage(tmp_path)
+    stage.system.is_active = False
+
+    await stage.do(Inject(fault_id=0, fault=RollingRestart()))
+    await until(lambda: ("start", 1) in stage.system.calls)
+    await stage.injector.abandon()
+
+    assert stage.system.calls == [("stop", 1), ("start", 1)]
+
+
+async def test_the_controller_can_be_hit(tmp_path: Path) -> None:
+    """A fault may be about who controls the cluster, and a wait for somebody to do so."""
+    stage = Stage(tmp_path)
+    wait = AwaitLeader(target="@c", at_most_s=0.2, of_metadata=True)
+
+    await stage.do(Name(name="c", target=Role.CONTROLLER), wait, Inject(fault_id=0, fault=Kill(target=Role.CONTROLLER)))
+
+    assert stage.system.calls == [("kill", 1)]
 
 
 async def test_a_paused_node_resumes(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from nemesis.history import EventType, HistoryEvent, HistoryWriter
 from nemesis.pipeline import Judgement, judge_run, judge_runs
 from tests.checks.histories import append, poll, replica_log
 from tests.checks.simulation import Run, simulate
-from tests.pipeline.recorded import record_run
+from tests.pipeline.recorded import cluster_run, record_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,11 +48,13 @@ def test_many_runs_in_one_job(spark: SparkSession, tmp_path: Path) -> None:
         operations=[append((0, 1), 10, 0)], logs=replica_log(1, [(1, [10]), (1, [99])]), events=[], gapless=True
     )
     folders.append(record_run(tmp_path / "written after the cut", later, shard_rows=1, complete=False))
+    folders.append(record_run(tmp_path / "a cluster", cluster_run()))
     on_spark, local = (judge_runs(folders, engine=engine, spark=spark) for engine in ("spark", "local"))
     assert without_engine(on_spark) == without_engine(local)
     assert sum(len(judgement.anomalies) for judgement in local) > 20
     assert {judgement.verdict for judgement in local} == set(Verdict)
-    assert local[-1].anomalies == ()
+    assert [judgement.anomalies for judgement in local[-2:]] == [(), ()]
+    assert local[-1].stats.controller_elections == 2
     assert on_spark[0].engine.keys() == {"name", "spark", "java", "numpy", "pyarrow"}
 
 

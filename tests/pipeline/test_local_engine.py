@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from nemesis.checks import Verdict
-from nemesis.history import EventType, HistoryError, HistoryEvent, HistoryWriter, read_history
+from nemesis.history import METADATA_LOG, EventType, HistoryError, HistoryEvent, HistoryWriter, read_history
 from nemesis.pipeline import judge_run, judge_runs, write_results
 from nemesis.pipeline.local import pair_operations
 from nemesis.pipeline.runs import open_runs
 from nemesis.pipeline.session import is_local, settings
 from tests.checks.histories import Row, append, became_leader, poll, replica_log
 from tests.checks.simulation import Run, simulate
-from tests.pipeline.recorded import record_run
+from tests.pipeline.recorded import cluster_run, record_run
 
 OPERATIONS = [
     append((0, 1), 10, 0, leader_epoch=1, node=1),
@@ -44,6 +44,33 @@ def test_a_good_run_is_valid(tmp_path: Path) -> None:
     assert (stats.logs_dumped, stats.logs_dumped_completely, stats.batches_dumped) == (3, 3, 9)
     assert (stats.leader_elections, stats.truncations, stats.epochs, stats.epoch_max) == (2, 1, 2, 2)
     assert judgement.faults_bit
+
+
+def test_a_run_over_many_logs_is_counted(tmp_path: Path) -> None:
+    """Elections are counted by log and epoch, those of controllers apart; what asked for less is told as a warning."""
+    judgement = judge_run(record_run(tmp_path / "run", cluster_run()), engine="local")
+    assert (judgement.verdict, judgement.anomalies) == (Verdict.VALID, ())
+    assert judgement.warnings == ("2 writes asked for less than all replicas: that they are kept was not promised",)
+    assert judgement.reasons == ("2 acknowledged writes and 3 read values keep every promise",)
+    stats = judgement.stats
+    assert (stats.append_ok, stats.append_weak, stats.acked_checked) == (4, 2, 2)
+    assert (stats.final_reads, stats.final_reads_whole, stats.logs_dumped) == (2, 2, 7)
+    assert (stats.leader_elections, stats.logs_led, stats.controller_elections) == (4, 2, 2)
+    assert (stats.truncations, stats.isr_shrinks, stats.isr_expands) == (1, 1, 1)
+    assert (stats.epochs, stats.topic_partitions, stats.epoch_max) == (3, 2, 2)
+    assert judgement.faults_bit
+
+
+def test_the_first_leaders_of_many_logs_are_no_change(tmp_path: Path) -> None:
+    """That every log has a leader does not show that the faults bit; a second controller does."""
+    run = cluster_run()
+    kept = [row for row in run.events if row["event"] != "became-leader" or row["epoch"] in (0, 1)]
+    first_only = [row for row in kept if (row["topic_partition"], row["epoch"]) != ("orders-0", 1)]
+    logs = [row for row in run.logs if row["leader_epoch"] < 2]
+    quiet = record_run(tmp_path / "quiet", Run(operations=[], logs=logs, events=first_only, gapless=True), faults=1)
+    again = [*first_only, became_leader(2, 2) | {"topic_partition": METADATA_LOG}]
+    moved = record_run(tmp_path / "moved", Run(operations=[], logs=logs, events=again, gapless=True), faults=1)
+    assert [judge_run(folder, engine="local").faults_bit for folder in (quiet, moved)] == [False, True]
 
 
 def test_operations_are_paired(tmp_path: Path) -> None:
@@ -100,8 +127,8 @@ def test_a_run_whose_end_was_not_seen_is_unknown(tmp_path: Path) -> None:
     assert {name: run.reasons for name, run in judged.items()} == {
         "disagreed": ("2 times the replicas did not agree in time, or a log could not be read",),
         "partial": ("2 of 3 replicas' logs were read to their end",),
-        "limited": ("no final read saw the end of the log",),
-        "failed": ("no final read saw the end of the log",),
+        "limited": ("a final read saw the end of 0 of 1 logs",),
+        "failed": ("a final read saw the end of 0 of 1 logs",),
     }
 
 

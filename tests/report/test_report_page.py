@@ -162,7 +162,7 @@ def test_tables_have_headers_and_the_drawing_a_description(busy_run: Callable[[]
     page = page_of(folder)
     assert page.tags.count("table") == page.tags.count("thead")
     labels = [value for name, value in page.attributes if name == "aria-label" and value]
-    assert any("3 faults, 4 leader elections, 1 truncations" in label for label in labels)
+    assert any("3 faults, 4 leader elections, 1 truncation" in label for label in labels)
     assert page.tags.count("h1") == 1
 
 

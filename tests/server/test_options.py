@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from replica.core.config import BrokerConfig, BrokerIdentity, InvalidConfigError, QuorumConfig, ReplicaConfig
-from replica.core.metadata.replay import METADATA_LOG
+from replica.core.metadata.replay import METADATA_LOG, VOTERS_LOG
 from replica.ids import BrokerEpoch, ReplicaId
-from replica.server.options import ANSWER_BYTES_MAX, RECORDS_BYTES_MAX, VOTERS_LOG, ProcessRole, ServerOptions
+from replica.server.options import ANSWER_BYTES_MAX, RECORDS_BYTES_MAX, ProcessRole, ServerOptions
 
 VOTER, OTHER = ReplicaId(1), ReplicaId(2)
 BROKER, CONTROLLER = frozenset({ProcessRole.BROKER}), frozenset({ProcessRole.CONTROLLER})

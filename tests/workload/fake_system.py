@@ -1,12 +1,23 @@
-"""A system under test that is a list: one log, three nodes that agree, clients that fail on command."""
+"""A system under test that is lists: two logs, three nodes that agree, clients that fail on command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nemesis.cluster.system import Appended, Dump, NodeFailedError, NodeState, Polled, Report
+from nemesis.cluster.system import (
+    Appended,
+    ClusterState,
+    Dump,
+    NodeFailedError,
+    PartitionState,
+    Polled,
+    ReplicaState,
+    Report,
+)
 from nemesis.faults.links import Link, LinkMode
+
+NAMES = ("orders-0", "orders-1")
 
 
 def always(f: str, value: int) -> None:
@@ -30,20 +41,21 @@ class FakeLinks:
 
 
 class FakeClient:
-    """Appends to the system's list at once; ``outcome`` is called first and may raise."""
+    """Appends to one of the system's lists at once; ``outcome`` is called first and may raise."""
 
     def __init__(self, system: FakeSystem) -> None:
         self._system = system
         self.is_closed = False
 
-    async def append(self, value: int) -> Appended:
+    async def append(self, topic_partition: str, value: int) -> Appended:
         self._system.outcome("append", value)
-        self._system.log.append(value)
-        return Appended(offset=len(self._system.log) - 1, leader_epoch=1, node=self._system.leader)
+        log = self._system.logs[topic_partition]
+        log.append(value)
+        return Appended(offset=len(log) - 1, leader_epoch=1)
 
-    async def poll(self, offset: int) -> Polled:
+    async def poll(self, topic_partition: str, offset: int) -> Polled:
         self._system.outcome("poll", offset)
-        log = self._system.log
+        log = self._system.logs[topic_partition]
         end = min(len(log), offset + self._system.poll_records_max)
         records = tuple((position, log[position]) for position in range(offset, end))
         return Polled(records=records, high_watermark=len(log), next_offset=end, node=self._system.leader)
@@ -53,17 +65,18 @@ class FakeClient:
 
 
 class FakeSystem:
-    """Nodes 1 to 3; node 1 leads while it runs unpaused, else the next that does."""
+    """Nodes 1 to 3; node 1 leads all and controls while it runs unpaused, else the next that does."""
 
     def __init__(self, outcome: Callable[[str, int], None] | None = None) -> None:
         self.outcome = outcome or always
-        self.log: list[int] = []
+        self.logs: Mapping[str, list[int]] = {name: [] for name in NAMES}
         self.poll_records_max = 1000
         self.links = FakeLinks()
         self.clients: list[FakeClient] = []
         self.running = {1, 2, 3}
         self.paused: set[int] = set()
         self.refuses_start: set[int] = set()
+        self.is_active = True
         self.calls: list[tuple[str, int]] = []
 
     @property
@@ -71,8 +84,8 @@ class FakeSystem:
         return (1, 2, 3)
 
     @property
-    def topic_partition(self) -> str:
-        return "log-0"
+    def topic_partitions(self) -> tuple[str, ...]:
+        return NAMES
 
     @property
     def leader(self) -> int:
@@ -84,8 +97,12 @@ class FakeSystem:
             raise NodeFailedError(f"replica {node} ended with 1")
         self.running.add(node)
 
-    async def stop(self, node: int) -> None:
+    async def stop(self, node: int) -> bool:
+        self.calls.append(("stop", node))
+        was_there = node in self.running
         self.running.discard(node)
+        self.paused.discard(node)
+        return was_there
 
     async def kill(self, node: int) -> bool:
         self.calls.append(("kill", node))
@@ -112,24 +129,53 @@ class FakeSystem:
         self.clients.append(FakeClient(self))
         return self.clients[-1]
 
-    async def states(self) -> tuple[NodeState, ...]:
-        answering = sorted(self.running - self.paused)
+    @property
+    def answering(self) -> tuple[int, ...]:
+        return tuple(sorted(self.running - self.paused))
+
+    async def create_logs(self) -> None:
+        pass
+
+    async def cluster_state(self) -> ClusterState | None:
+        if not self.answering:
+            return None
+        partition = PartitionState(replicas=self.nodes, isr=self.answering, leader=self.leader, leader_epoch=1)
+        return ClusterState(
+            controller=self.leader,
+            active=frozenset(self.answering if self.is_active else ()),
+            partitions=dict.fromkeys(NAMES, partition),
+        )
+
+    async def replica_states(self) -> tuple[ReplicaState, ...]:
         return tuple(
-            NodeState(
+            ReplicaState(
                 node=node,
+                topic_partition=name,
                 role="leader" if node == self.leader else "follower",
                 epoch=1,
                 leader_id=self.leader,
-                high_watermark=len(self.log),
-                log_end_offset=len(self.log),
+                high_watermark=len(log),
+                log_end_offset=len(log),
             )
-            for node in answering
+            for name, log in self.logs.items()
+            for node in self.answering
         )
 
-    async def dump(self, node: int) -> Dump:
+    async def dumps(self, node: int) -> tuple[Dump, ...]:
         if node not in self.running:
-            raise NodeFailedError(f"the log of replica {node} cannot be read")
-        return Dump(node=node, batches=(), high_watermark=None, log_start_offset=0, log_end_offset=0, complete=True)
+            raise NodeFailedError(f"the logs of replica {node} cannot be read")
+        return tuple(
+            Dump(
+                node=node,
+                topic_partition=name,
+                batches=(),
+                high_watermark=None,
+                log_start_offset=0,
+                log_end_offset=0,
+                complete=True,
+            )
+            for name in NAMES
+        )
 
     def reports(self) -> Sequence[Report]:
         return ()

@@ -16,7 +16,7 @@ class Recording:
         self.folder = folder
         self.writer = HistoryWriter(folder)
         self.clock = Clock()
-        self.recorder = Recorder(self.writer, self.clock, "log-0")
+        self.recorder = Recorder(self.writer, self.clock)
 
     def rows(self) -> list[dict[str, Any]]:
         """The events so far, without the columns that are absent in them."""

@@ -14,7 +14,7 @@ from nemesis.history import read_history
 from nemesis.pipeline.local import pair_operations
 from nemesis.workload.append import AppendWorkload
 from nemesis.workload.pace import BEHIND_S_MAX, Pace
-from tests.workload.fake_system import FakeSystem
+from tests.workload.fake_system import NAMES, FakeSystem
 from tests.workload.recording import Recording
 
 PATIENCE_S = 10.0
@@ -38,11 +38,13 @@ async def test_acknowledged_values_stand_where_the_history_says(tmp_path: Path) 
     await run_until(system, recording, 300)
 
     rows = recording.client_rows()
-    appended = {row["value"]: row["offset"] for row in rows if (row["f"], row["type"]) == ("append", "ok")}
-    read = {record["offset"]: record["value"] for row in rows for record in row.get("records", ())}
-    assert [appended[value] for value in system.log] == list(range(len(system.log)))
-    assert read.items() <= dict(enumerate(system.log)).items()
-    assert read
+    for name, log in system.logs.items():
+        own = [row for row in rows if row["topic_partition"] == name]
+        appended = {row["value"]: row["offset"] for row in own if (row["f"], row["type"]) == ("append", "ok")}
+        read = {record["offset"]: record["value"] for row in own for record in row.get("records", ())}
+        assert [appended[value] for value in log] == list(range(len(log)))
+        assert read.items() <= dict(enumerate(log)).items()
+        assert read
     assert all(client.is_closed for client in system.clients)
 
 
@@ -59,18 +61,19 @@ async def test_every_operation_has_its_end(tmp_path: Path) -> None:
 
 
 async def test_a_process_reads_on_from_where_it_came_to(tmp_path: Path) -> None:
-    """A poll asks from behind what the poll before it returned; only the first of a process chooses its position."""
+    """In each log, a poll asks from behind what the one before it returned; only a process's first chooses."""
     recording = Recording(tmp_path)
 
     await run_until(FakeSystem(), recording, 400, concurrency=1)
 
-    polls = [row for row in recording.client_rows() if row["f"] == "poll"]
-    position = 0
-    for asked, answered in zip(polls[::2], polls[1::2], strict=True):
-        assert asked["offset"] == position
-        assert asked["seek"] == (asked is polls[0])
-        position += len(answered["records"])
-    assert position > 0
+    for name in NAMES:
+        polls = [row for row in recording.client_rows() if (row["f"], row["topic_partition"]) == ("poll", name)]
+        position = 0
+        for asked, answered in zip(polls[::2], polls[1::2], strict=True):
+            assert asked["offset"] == position
+            assert asked["seek"] == (asked is polls[0])
+            position += len(answered["records"])
+        assert position > 0
 
 
 async def test_an_unknown_outcome_ends_the_process(tmp_path: Path) -> None:
@@ -91,9 +94,10 @@ async def test_an_unknown_outcome_ends_the_process(tmp_path: Path) -> None:
     assert len(ended) >= 3
     assert all(last[process] == index for process, index in ended.items())
     assert len(system.clients) == 2 + len(ended)
-    first_polls = {row["process"]: row for row in reversed(rows) if (row["f"], row["type"]) == ("poll", "invoke")}
+    polls = [row for row in reversed(rows) if (row["f"], row["type"]) == ("poll", "invoke")]
+    first_polls = {(row["process"], row["topic_partition"]): row for row in polls}
     assert all(row["seek"] for row in first_polls.values())
-    assert any(row["offset"] > 0 for process, row in first_polls.items() if process >= 2)
+    assert any(row["offset"] > 0 for (process, _), row in first_polls.items() if process >= 2)
 
 
 async def test_a_definite_failure_does_not(tmp_path: Path) -> None:
@@ -111,7 +115,24 @@ async def test_a_definite_failure_does_not(tmp_path: Path) -> None:
     failed = {row["value"] for row in rows if (row["f"], row["type"]) == ("append", "fail")}
     assert failed
     assert all(value % 2 for value in failed)
-    assert not failed & set(system.log)
+    assert not failed & {value for log in system.logs.values() for value in log}
+
+
+@pytest.mark.parametrize("acks", [1, 0, None])
+async def test_an_append_that_asks_for_less_says_so(acks: int | None, tmp_path: Path) -> None:
+    """What was asked for stands in the invocation of each append, and nowhere where it was all."""
+    system, recording = FakeSystem(), Recording(tmp_path)
+    stop = asyncio.Event()
+    workload = AppendWorkload(system, recording.recorder, concurrency=1, random=Random(1), acks=acks)
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+        tasks.create_task(workload.run(rate=5000, stop=stop))
+        while recording.writer.next_index < 50:
+            await asyncio.sleep(0.002)
+        stop.set()
+
+    asked = [row for row in recording.client_rows() if (row["f"], row["type"]) == ("append", "invoke")]
+    assert asked
+    assert {row.get("acks") for row in asked} == {acks}
 
 
 async def test_the_pace_is_kept_by_all_together() -> None:

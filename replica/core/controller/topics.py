@@ -39,7 +39,7 @@ from replica.core.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from replica.core.metadata.replay import METADATA_LOG
+from replica.core.metadata.replay import METADATA_LOG, VOTERS_LOG
 from replica.errors import ErrorCode
 from replica.ids import Epoch, PartitionEpoch, TopicId, TopicPartition
 
@@ -95,7 +95,7 @@ def _check_name(c: ControllerState, name: str) -> None:
 def _name_fault(name: str) -> str | None:
     if not 0 < len(name) <= NAME_LENGTH_MAX:
         return f"a name has 1 to {NAME_LENGTH_MAX} characters, this one has {len(name)}"
-    if name in (".", "..", METADATA_LOG.topic):
+    if name in (".", "..", METADATA_LOG.topic, VOTERS_LOG.topic):
         return f"{name} is not free to be used"
     if not set(name) <= NAME_CHARACTERS:
         return f"a name is made of letters, digits, dots, underscores and dashes, this one is {name!r}"

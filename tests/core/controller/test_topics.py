@@ -66,6 +66,7 @@ def test_create_topic_by_hand() -> None:
         pytest.param({"name": "é"}, "INVALID_TOPIC_EXCEPTION", id="letter_of_another_alphabet"),
         pytest.param({"name": "n" * 250}, "INVALID_TOPIC_EXCEPTION", id="long_name"),
         pytest.param({"name": "__cluster_metadata"}, "INVALID_TOPIC_EXCEPTION", id="metadata"),
+        pytest.param({"name": "log"}, "INVALID_TOPIC_EXCEPTION", id="voters_log"),
         pytest.param({"name": "known"}, "TOPIC_ALREADY_EXISTS", id="known"),
         pytest.param({"partition_count": 0}, "INVALID_PARTITIONS", id="no_partitions"),
         pytest.param({"partition_count": -1}, "INVALID_PARTITIONS", id="negative_partitions"),

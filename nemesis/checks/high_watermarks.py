@@ -1,0 +1,67 @@
+"""What a replica once said to be committed stays so.
+
+Owns **high-watermark-regression** and **committed-truncated**, by what replicas answered when they were asked while the
+run went on. A leader's high watermark never falls within its leadership; that of a new leader may be lower, and a
+follower's too. But what lies below any of them is committed, so no replica may cut it off that has said so itself.
+Source: I11 of KIP-595's ``MonotonicHighWatermark``; the truncation below the high watermark is fatal in Kafka's quorum
+and a warning in its brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.partition import Partition
+from nemesis.checks.replica_events import HighWatermark
+from nemesis.checks.schemas import AnomalyName
+
+LEADER = "leader"
+
+
+def check_high_watermark_regression(partition: Partition) -> Iterator[Anomaly]:
+    """High watermarks that fell at one leader within one epoch, in order of time."""
+    highest: dict[tuple[int, int], HighWatermark] = {}
+    for told in partition.events.high_watermarks:
+        if told.role != LEADER:
+            continue
+        before = highest.setdefault((told.replica_id, told.epoch), told)
+        if told.offset >= before.offset:
+            highest[told.replica_id, told.epoch] = told
+            continue
+        yield Anomaly(
+            name=AnomalyName.HIGH_WATERMARK_REGRESSION,
+            detail=f"replica {told.replica_id}, leader in epoch {told.epoch}, said that its high watermark was"
+            f" {told.offset}, after it had been {before.offset}",
+            offsets=(before.offset, told.offset),
+            replicas=(told.replica_id,),
+            evidence={"epoch": told.epoch, "told": [_told(before), _told(told)]},
+        )
+
+
+def check_committed_truncated(partition: Partition) -> Iterator[Anomaly]:
+    """Truncations below a high watermark that the same replica had told before, in order of time."""
+    told = partition.events.high_watermarks
+    highest: dict[int, HighWatermark] = {}
+    position = 0
+    for cut in partition.events.truncations:
+        while position < len(told) and told[position].time_ns < cut.time_ns:
+            known = highest.setdefault(told[position].replica_id, told[position])
+            if told[position].offset > known.offset:
+                highest[told[position].replica_id] = told[position]
+            position += 1
+        before = highest.get(cut.replica_id)
+        if before is None or before.offset <= cut.offset:
+            continue
+        yield Anomaly(
+            name=AnomalyName.COMMITTED_TRUNCATED,
+            detail=f"replica {cut.replica_id} cut its log back to {cut.offset}, though it had said that everything"
+            f" below {before.offset} was committed",
+            offsets=(cut.offset, before.offset),
+            replicas=(cut.replica_id,),
+            evidence={"told": _told(before), "truncated": {"time_ns": cut.time_ns, "end_offset": cut.offset}},
+        )
+
+
+def _told(told: HighWatermark) -> dict[str, object]:
+    return {"time_ns": told.time_ns, "role": told.role, "epoch": told.epoch, "high_watermark": told.offset}

@@ -1,0 +1,63 @@
+"""Whoever is called in sync has everything that is committed; and in the end all replicas are in sync again.
+
+Owns **incomplete-isr** and **isr-not-restored**. What is said of an ISR is what the metadata said when everything had
+healed; the logs were read after that, and a replica that was in sync keeps what was committed then even if it is not in
+sync any more. Where not all replicas were in sync again, whoever was asked may have told of an ISR that was no more, so
+that a contradiction is undecided. Source: LeaderCandidateCompleteness of KIP-966's specification, seen from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.losses import acknowledged
+from nemesis.checks.partition import Partition
+from nemesis.checks.schemas import AnomalyName, Severity
+
+
+def check_incomplete_isr(partition: Partition) -> Iterator[Anomaly]:
+    """Members of the final ISR whose log, read whole, ends before what is committed; by replica id."""
+    claim = partition.events.isr_claim
+    if claim is None:
+        return
+    committed = known_committed_end(partition)
+    for log in partition.logs:
+        if log.replica_id in claim.isr and log.complete and log.end_offset < committed:
+            yield Anomaly(
+                name=AnomalyName.INCOMPLETE_ISR,
+                severity=Severity.VIOLATION if claim.restored else Severity.UNKNOWN,
+                detail=f"replica {log.replica_id} was said to be in sync, and its log ends at {log.end_offset}, though"
+                f" everything below {committed} was committed",
+                offsets=(log.end_offset, committed),
+                replicas=(log.replica_id,),
+                evidence={"isr": list(claim.isr), "log_end_offset": log.end_offset, "committed_end_offset": committed},
+            )
+
+
+def known_committed_end(partition: Partition) -> int:
+    """How far the log was certainly committed when the ISR was looked at, exclusive: by its leader's own word then, by
+    an acknowledgement, or by what a poll returned."""
+    operations, claim = partition.operations, partition.events.isr_claim
+    assert claim is not None, partition.topic_partition
+    placed = operations.offset[acknowledged(operations)]
+    ends = (placed.max(initial=-1) + 1, operations.record_offset.max(initial=-1) + 1, claim.committed_end_offset)
+    return int(max(ends))
+
+
+def check_isr_not_restored(partition: Partition) -> Iterator[Anomaly]:
+    """A log whose replicas were not all in sync again when the time was up.
+
+    It is undecided: a machine that is too slow and a replica that is stuck for ever look alike from outside.
+    """
+    claim = partition.events.isr_claim
+    if claim is None or claim.restored:
+        return
+    out = sorted(set(claim.replicas) - set(claim.isr))
+    yield Anomaly(
+        name=AnomalyName.ISR_NOT_RESTORED,
+        severity=Severity.UNKNOWN,
+        detail=f"replicas {', '.join(map(str, out))} were not in sync {claim.after_s} s after everything had healed",
+        replicas=out,
+        evidence={"isr": list(claim.isr), "replicas": list(claim.replicas), "after_s": claim.after_s},
+    )

@@ -1,0 +1,111 @@
+"""What replicas reported, and were seen to say, of one topic-partition: rows as values, each in order of time.
+
+Owns the reading of the events' table. A row's ``time_ns`` is when it happened; of what the harness saw (high watermarks
+and ISRs), when it had the answer, so that what it tells was true before. Knows no rule.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from nemesis.history.events import FINAL_ISR, HIGH_WATERMARK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HighWatermark:
+    """A replica said that it knew this high watermark, in this role and leader epoch."""
+
+    time_ns: int
+    replica_id: int
+    epoch: int
+    offset: int
+    role: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """A replica cut its log back to ``offset``, which is its end then."""
+
+    time_ns: int
+    replica_id: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrClaim:
+    """What the metadata said in the end: who has the log, and who of them is in sync.
+
+    ``committed_end_offset`` is the leader's high watermark as it was before, 0 where it did not say. ``restored`` is
+    whether all replicas were in sync within ``after_s``, the time that they had.
+    """
+
+    leader_id: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    committed_end_offset: int
+    restored: bool
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaEvents:
+    """All of it.
+
+    ``leaders`` has (epoch, replica id) of each became-leader, each once, ascending; ``stops`` (replica id, event,
+    detail) of each time that a replica ended by itself. ``isr_claim`` is absent for a log without an ISR.
+    """
+
+    leaders: tuple[tuple[int, int], ...] = ()
+    stops: tuple[tuple[int, str, str], ...] = ()
+    high_watermarks: tuple[HighWatermark, ...] = ()
+    truncations: tuple[Truncation, ...] = ()
+    isr_claim: IsrClaim | None = None
+
+
+def replica_events_of(events: pa.Table) -> ReplicaEvents:
+    """The events of one topic-partition. ``events`` is ``RUN_EVENT_SCHEMA``, in any order."""
+    rows = sorted(events.to_pylist(), key=lambda row: (row["time_ns"], row["replica_id"], row["event"]))
+    told = {(row["epoch"], row["replica_id"]) for row in rows if row["event"] == "became-leader"}
+    claims = [_isr_claim(row) for row in rows if row["event"] == FINAL_ISR]
+    return ReplicaEvents(
+        leaders=tuple(sorted(pair for pair in told if pair[0] is not None)),
+        stops=tuple(
+            (row["replica_id"], row["event"], row["detail"] or "") for row in rows if row["event"] in ("halted", "died")
+        ),
+        high_watermarks=tuple(_high_watermarks(rows)),
+        truncations=tuple(
+            Truncation(time_ns=row["time_ns"], replica_id=row["replica_id"], offset=row["offset"])
+            for row in rows
+            if row["event"] == "truncated" and row["offset"] is not None
+        ),
+        isr_claim=claims[-1] if claims else None,
+    )
+
+
+def _high_watermarks(rows: list[dict[str, Any]]) -> Iterator[HighWatermark]:
+    for row in rows:
+        if row["event"] == HIGH_WATERMARK and row["offset"] is not None and row["epoch"] is not None:
+            yield HighWatermark(
+                time_ns=row["time_ns"],
+                replica_id=row["replica_id"],
+                epoch=row["epoch"],
+                offset=row["offset"],
+                role=row["detail"] or "",
+            )
+
+
+def _isr_claim(row: dict[str, Any]) -> IsrClaim:
+    told = json.loads(row["detail"])
+    return IsrClaim(
+        leader_id=row["replica_id"],
+        isr=tuple(told["isr"]),
+        replicas=tuple(told["replicas"]),
+        committed_end_offset=row["offset"] or 0,
+        restored=told["restored"],
+        after_s=told["after_s"],
+    )

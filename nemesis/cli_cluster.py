@@ -1,0 +1,107 @@
+"""The options that say what a cluster under test is made of: its size, its topics, its patience, its clients.
+
+Owns their names, their defaults, and the LocalOptions that are made of them; ``run`` and ``soak`` take the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from nemesis.cluster.local_options import LocalOptions
+
+_milliseconds = click.IntRange(min=10, max=600_000)
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+OPTIONS = (
+    click.option("--nodes", type=click.IntRange(3, 9), default=3, show_default=True),
+    click.option("--topics", type=click.IntRange(1, 100), help="How many topics. [default: 1]"),
+    click.option("--partitions", type=click.IntRange(1, 100), help="Of each topic. [default: 2]"),
+    click.option("--replication-factor", type=click.IntRange(1, 9), help="Of each topic. [default: 3]"),
+    click.option("--min-insync-replicas", type=click.IntRange(1, 9), help="Of each topic. [default: 2]"),
+    click.option(
+        "--acks",
+        type=click.Choice(["all", "1", "0"]),
+        default="all",
+        show_default=True,
+        help="What appends wait for. Only all of them promises that a record stays.",
+    ),
+    click.option(
+        "--idempotence/--no-idempotence",
+        default=None,
+        help="Number batches and send them again. [default: if acks=all]",
+    ),
+    click.option("--election-timeout-ms", type=_milliseconds, default=500, show_default=True),
+    click.option("--fetch-timeout-ms", type=_milliseconds, default=1000, show_default=True),
+    click.option("--fetch-max-wait-ms", type=_milliseconds, default=200, show_default=True),
+    click.option("--session-timeout-ms", type=_milliseconds, default=2500, show_default=True, help="Of brokers."),
+    click.option("--lag-time-max-ms", type=_milliseconds, default=5000, show_default=True, help="Of replicas in sync."),
+    click.option("--final-time-limit", type=click.FloatRange(1, 3600), default=45.0, show_default=True),
+)
+"""The topics' counts have no default of click's, for a directed schedule may want others."""
+
+
+NAMES = (
+    *("nodes", "topics", "partitions", "replication_factor", "min_insync_replicas", "acks", "idempotence"),
+    *("election_timeout_ms", "fetch_timeout_ms", "fetch_max_wait_ms", "session_timeout_ms", "lag_time_max_ms"),
+    "final_time_limit",
+)
+
+
+def cluster_options(command: CommandT) -> CommandT:
+    """Give a command these options."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def words_of(given: Mapping[str, Any]) -> list[str]:
+    """The words by which these options are given again."""
+    words: list[str] = []
+    for name in NAMES:
+        value = given[name]
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{name}")
+        elif value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return words
+
+
+def local_options(given: Mapping[str, Any]) -> LocalOptions:
+    """The cluster that was asked for. Raises click.UsageError for what does not go together."""
+    from nemesis.cluster.local_options import LocalOptions, Timing, TopicOptions
+    from nemesis.cluster.topic_client import ClientOptions
+
+    if given["fetch_max_wait_ms"] >= given["fetch_timeout_ms"]:
+        raise click.UsageError("--fetch-max-wait-ms must be below --fetch-timeout-ms, or an idle leader looks dead")
+    if given["idempotence"] and given["acks"] != "all":
+        raise click.UsageError("--idempotence needs --acks all: it repeats what was not acknowledged")
+    election_timeout_ms = given["election_timeout_ms"]
+    timing = Timing(
+        election_timeout_ms=election_timeout_ms,
+        election_backoff_max_ms=election_timeout_ms,
+        fetch_timeout_ms=given["fetch_timeout_ms"],
+        request_timeout_ms=given["fetch_timeout_ms"],
+        fetch_max_wait_ms=given["fetch_max_wait_ms"],
+        replica_fetch_wait_max_ms=given["fetch_max_wait_ms"],
+        broker_session_timeout_ms=given["session_timeout_ms"],
+        broker_heartbeat_interval_ms=max(10, given["session_timeout_ms"] // 6),
+        replica_lag_time_max_ms=given["lag_time_max_ms"],
+    )
+    counts = {
+        "topic_count": given["topics"],
+        **{name: given[name] for name in ("partitions", "replication_factor", "min_insync_replicas")},
+    }
+    idempotence = given["acks"] == "all" if given["idempotence"] is None else given["idempotence"]
+    try:
+        return LocalOptions(
+            nodes=given["nodes"],
+            topics=TopicOptions(**{name: value for name, value in counts.items() if value is not None}),
+            timing=timing,
+            client=ClientOptions(acks=given["acks"], idempotence=idempotence),
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None

@@ -1,0 +1,177 @@
+"""The harness's own look at the replicas: what each says of itself and of the cluster, and what it holds.
+
+Owns the calls, each to one replica and each once, through links that no fault touches. A replica that does not answer
+at once is passed over: looking must not wait for what is broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from nemesis.cluster.system import (
+    ClusterState,
+    Dump,
+    DumpedBatch,
+    NodeFailedError,
+    PartitionState,
+    ReplicaState,
+)
+from nemesis.cluster.topic_client import decode_value, named
+from nemesis.history import METADATA_LOG
+from replica.core.messages import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeReplicaRequest,
+    DescribeReplicaResponse,
+    DumpLogRequest,
+    DumpLogResponse,
+    Request,
+    Response,
+)
+from replica.errors import ErrorCode
+from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.records import CorruptRecordError, RecordBatch, decode_records, parse_batches
+from replica.server.transport import GrpcTransport, TransportError
+
+LOOK_TIMEOUT_MS = 400
+DUMP_TIMEOUT_MS = 5000
+DUMP_BYTES_MAX = 1 << 20
+DUMPED_BATCHES_MAX = 10_000_000
+CRC_AT = 17
+"""Where the checksum stands in a record batch, format v2: behind base offset, length, leader epoch and magic."""
+
+
+class Control:
+    """Calls of single replicas; ``addresses`` is where they are dialled."""
+
+    def __init__(self, addresses: Mapping[int, str]) -> None:
+        self._transport = GrpcTransport(lambda replica_id: addresses[replica_id])
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._transport.close()
+
+    async def answers(self, node: int) -> bool:
+        """Whether a replica serves."""
+        return await self._described(node, METADATA_LOG) is not None
+
+    async def cluster_state(self, nodes: Iterable[int]) -> ClusterState | None:
+        """What the one of ``nodes`` that has read most of the metadata says; absent if none answers."""
+        answers = await asyncio.gather(*(self._described_cluster(node) for node in nodes))
+        known = [answer for answer in answers if answer is not None and answer.metadata_offset is not None]
+        newest = max(known, key=lambda answer: answer.metadata_offset or Offset(0), default=None)
+        return None if newest is None else _cluster_state(newest)
+
+    async def replica_states(self, wanted: Iterable[tuple[int, str]]) -> tuple[ReplicaState, ...]:
+        """How nodes see their own replicas, for pairs of node and topic-partition; those that answer."""
+        states = await asyncio.gather(*(self._replica_state(node, name) for node, name in wanted))
+        return tuple(state for state in states if state is not None)
+
+    async def _described_cluster(self, node: int) -> DescribeClusterResponse | None:
+        with suppress(TransportError):
+            answer = await self._call(node, DescribeClusterRequest(topics=None), LOOK_TIMEOUT_MS)
+            if isinstance(answer, DescribeClusterResponse) and answer.error is ErrorCode.NONE:
+                return answer
+        return None
+
+    async def _described(self, node: int, topic_partition: str) -> DescribeReplicaResponse | None:
+        with suppress(TransportError):
+            request = DescribeReplicaRequest(topic_partition=named(topic_partition))
+            answer = await self._call(node, request, LOOK_TIMEOUT_MS)
+            if isinstance(answer, DescribeReplicaResponse) and answer.error is ErrorCode.NONE:
+                return answer
+        return None
+
+    async def _replica_state(self, node: int, topic_partition: str) -> ReplicaState | None:
+        answer = await self._described(node, topic_partition)
+        if answer is None:
+            return None
+        leader = answer.leader
+        return ReplicaState(
+            node=node,
+            topic_partition=topic_partition,
+            role=answer.role,
+            epoch=-1 if leader is None else leader.leader_epoch,
+            leader_id=None if leader is None else leader.leader_id,
+            high_watermark=answer.high_watermark,
+            log_end_offset=answer.log_end_offset or 0,
+        )
+
+    async def dump(self, node: int, topic_partition: str) -> Dump:
+        """A replica's whole log, patiently. Raises NodeFailedError."""
+        described = await self._described(node, topic_partition)
+        if described is None:
+            raise NodeFailedError(f"the log {topic_partition} of replica {node} cannot be read: it does not answer")
+        start = described.log_start_offset or Offset(0)
+        batches: list[RecordBatch] = []
+        position = start
+        while True:
+            answer = await self._dumped(node, named(topic_partition), position)
+            batches += parse_batches(answer.records)
+            position = batches[-1].end_offset if batches else start
+            if not answer.records or len(batches) >= DUMPED_BATCHES_MAX:
+                break
+        end = position if answer.log_end_offset is None else answer.log_end_offset
+        return Dump(
+            node=node,
+            topic_partition=topic_partition,
+            batches=tuple(_dumped_batch(batch, has_values=topic_partition != METADATA_LOG) for batch in batches),
+            high_watermark=answer.high_watermark,
+            log_start_offset=start,
+            log_end_offset=end,
+            complete=position == end,
+        )
+
+    async def _dumped(self, node: int, name: TopicPartition, position: Offset) -> DumpLogResponse:
+        request = DumpLogRequest(topic_partition=name, offset=position, max_bytes=DUMP_BYTES_MAX)
+        try:
+            answer = await self._call(node, request, DUMP_TIMEOUT_MS)
+        except TransportError as error:
+            raise NodeFailedError(f"the log {name} of replica {node} cannot be read: {error}") from error
+        if not isinstance(answer, DumpLogResponse) or answer.error is not ErrorCode.NONE:
+            raise NodeFailedError(f"the log {name} of replica {node} cannot be read: {answer}")
+        return answer
+
+    async def _call(self, node: int, request: Request, timeout_ms: int) -> Response:
+        return await self._transport.call(ReplicaId(node), request, timeout_ms)
+
+
+def _cluster_state(answer: DescribeClusterResponse) -> ClusterState:
+    return ClusterState(
+        controller=None if answer.controller is None else answer.controller.leader_id,
+        active=frozenset(broker.broker_id for broker in answer.brokers if broker.is_active),
+        partitions={
+            f"{topic.name}-{number}": PartitionState(
+                replicas=tuple(partition.replicas),
+                isr=tuple(partition.isr),
+                leader=partition.leader_id,
+                leader_epoch=partition.leader_epoch,
+            )
+            for topic in answer.topics
+            for number, partition in sorted(topic.partitions.items())
+        },
+    )
+
+
+def _dumped_batch(batch: RecordBatch, *, has_values: bool) -> DumpedBatch:
+    numbered = batch.is_idempotent
+    return DumpedBatch(
+        base_offset=batch.base_offset,
+        last_offset=batch.end_offset - 1,
+        leader_epoch=batch.leader_epoch,
+        crc=int.from_bytes(batch.data[CRC_AT : CRC_AT + 4]),
+        is_control=batch.is_control,
+        values=_values(batch) if has_values and not batch.is_control else None,
+        producer_id=batch.producer_id if numbered else None,
+        producer_epoch=batch.producer_epoch if numbered else None,
+        base_sequence=batch.base_sequence if numbered else None,
+    )
+
+
+def _values(batch: RecordBatch) -> tuple[int, ...] | None:
+    try:
+        return tuple(decode_value(record.value) for record in decode_records(batch))
+    except CorruptRecordError:
+        return None

@@ -1,0 +1,82 @@
+"""What a local cluster is made of: its size, its topics, its patience, and how its clients write.
+
+Owns the values and what must hold between them. Timing is a tenth of a cluster's in production: a run of a minute must
+see sessions end, leaders change and replicas fall out of sync and come back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from nemesis.cluster.topic_client import ClientOptions
+
+TOPIC = "topic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOptions:
+    """The topics that the clients write to: so many, alike."""
+
+    topic_count: int = 1
+    partitions: int = 2
+    replication_factor: int = 3
+    min_insync_replicas: int = 2
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(f"{TOPIC}{number}" for number in range(1, self.topic_count + 1))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all their partitions."""
+        return tuple(f"{topic}-{number}" for topic in self.topics for number in range(self.partitions))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How patient replicas are, by the names of the options of ``replica start``."""
+
+    election_timeout_ms: int = 500
+    election_backoff_max_ms: int = 500
+    fetch_timeout_ms: int = 1000
+    fetch_max_wait_ms: int = 200
+    request_timeout_ms: int = 1000
+    broker_session_timeout_ms: int = 2500
+    broker_heartbeat_interval_ms: int = 400
+    controller_request_timeout_ms: int = 1000
+    replica_lag_time_max_ms: int = 5000
+    replica_fetch_wait_max_ms: int = 200
+    replica_fetch_backoff_ms: int = 100
+    replica_socket_timeout_ms: int = 1000
+    replica_high_watermark_checkpoint_interval_ms: int = 1000
+    handover_wait_ms: int = 2000
+    leader_imbalance_check_interval_seconds: int = 10
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        """The options of ``replica start``."""
+        return [word for name, value in asdict(self).items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalOptions:
+    """How many nodes, with which topics, timing and clients; ``server`` is the command that starts a replica.
+
+    The options of ``replica start`` are appended to it.
+    """
+
+    nodes: int = 3
+    topics: TopicOptions = field(default_factory=TopicOptions)
+    timing: Timing = field(default_factory=Timing)
+    client: ClientOptions = field(default_factory=ClientOptions)
+    server: tuple[str, ...] = (sys.executable, "-m", "replica.cli", "start")
+
+    def __post_init__(self) -> None:
+        if not self.topics.min_insync_replicas <= self.topics.replication_factor <= self.nodes:
+            raise ValueError(
+                f"min_insync_replicas ({self.topics.min_insync_replicas}), replication_factor "
+                f"({self.topics.replication_factor}) and nodes ({self.nodes}) must not fall"
+            )

@@ -1,0 +1,82 @@
+"""Rolling restarts: each node in turn stops, starts, and is waited for before the next.
+
+Owns the task of each, and that whoever was stopped is started, whenever it is ended. What it does to each node is
+recorded as operations of their own, ``stop-rolling`` and ``restart-rolling``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from nemesis.cluster.system import NodeFailedError, System
+from nemesis.history import EventType
+from nemesis.workload.recorder import Recorder
+
+BACK_S_MAX = 15.0
+"""How long a node that was started may take until it may lead again, before it is the next one's turn."""
+_LOOK_S = 0.1
+
+
+class RollingRestarts:
+    """The rolling restarts that go on, by the id of their fault."""
+
+    def __init__(self, system: System, recorder: Recorder) -> None:
+        self._system = system
+        self._recorder = recorder
+        self._tasks: dict[int, asyncio.Task[str | None]] = {}
+        self._stopping: dict[int, asyncio.Event] = {}
+
+    def begin(self, fault_id: int, nodes: Sequence[int]) -> None:
+        """Restart these nodes, one after the other."""
+        stopping = self._stopping[fault_id] = asyncio.Event()
+        self._tasks[fault_id] = asyncio.create_task(self._roll(tuple(nodes), stopping))
+
+    async def end(self, fault_id: int) -> str | None:
+        """Stop nobody else; wait until whoever is down is back. What went wrong, if anything did."""
+        self._stopping.pop(fault_id).set()
+        return await self._tasks.pop(fault_id)
+
+    async def abandon(self) -> None:
+        """Do nothing more, whoever is down: the run is over."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _roll(self, nodes: Sequence[int], stopping: asyncio.Event) -> str | None:
+        errors = []
+        for node in nodes:
+            if stopping.is_set():
+                break
+            error = await self._restart(node, stopping)
+            if error is not None:
+                errors.append(error)
+        return "; ".join(errors) or None
+
+    async def _restart(self, node: int, stopping: asyncio.Event) -> str | None:
+        detail = {"replicas": [node]}
+        loop = asyncio.get_running_loop()
+        begin_s = loop.time()
+        self._recorder.nemesis(EventType.INVOKE, "stop-rolling", detail)
+        await self._system.stop(node)
+        stopped_s = loop.time()
+        self._recorder.nemesis(EventType.INFO, "stop-rolling", detail | {"after_s": round(stopped_s - begin_s, 3)})
+        self._recorder.nemesis(EventType.INVOKE, "restart-rolling", detail)
+        try:
+            await self._system.start(node)
+        except NodeFailedError as error:
+            self._recorder.nemesis(EventType.FAIL, "restart-rolling", detail, error=str(error))
+            return str(error)
+        told = {"is_back": await self._wait_back(node, stopping), "after_s": round(loop.time() - stopped_s, 3)}
+        self._recorder.nemesis(EventType.INFO, "restart-rolling", detail | told)
+        return None
+
+    async def _wait_back(self, node: int, stopping: asyncio.Event) -> bool:
+        """Wait until the node may be in sync and lead; not for ever, and not when all of it is to end."""
+        end_s = asyncio.get_running_loop().time() + BACK_S_MAX
+        while asyncio.get_running_loop().time() < end_s and not stopping.is_set():
+            state = await self._system.cluster_state()
+            if state is not None and node in state.active:
+                return True
+            await asyncio.sleep(_LOOK_S)
+        return False
