@@ -26,6 +26,8 @@ CLUSTER_VOTERS = (3, 3, 3, 3, 3, 3, 3, 4, 5, 2, 1)
 """Cluster sizes in the proportion in which seeds have them; every broker is a voter, too."""
 CALM_MS_MIN, CALM_MS_MAX = 200, 4000
 """Between two faults there is a time in this range at least."""
+FETCHES_IN_TIMEOUT = 3
+"""How many empty fetches of the metadata log fit into the time after which a voter gives its leader up."""
 STEPS_RATIO = 5
 PARTITIONS_RATIO = 2
 _LOSING = (PowerLoss, FailDisk, DamageDisk)
@@ -50,11 +52,13 @@ def _with_time_to_register(climate: Climate) -> Climate:
 
     A broker that comes back waits for the session of its last process to end, registers, and catches up, before it
     takes part in anything; where all are always about to, nothing else happens. And a cluster takes many more steps a
-    second than one quorum does, each of which may be the last.
+    second than one quorum does, each of which may be the last. A controller that is followed by the next one before a
+    session has ended never fences anybody; so its followers' fetches wait for far less than they take to give it up.
     """
     low_ms, high_ms = climate.calm_ms
     return replace(
         climate,
+        fetch_max_wait_ms=min(climate.fetch_max_wait_ms, climate.fetch_timeout_ms // FETCHES_IN_TIMEOUT),
         calm_ms=(max(low_ms, CALM_MS_MIN), max(high_ms, CALM_MS_MAX)),
         crash_in_step=climate.crash_in_step / STEPS_RATIO,
         power_in_step=climate.power_in_step / STEPS_RATIO,
