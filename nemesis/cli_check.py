@@ -58,7 +58,7 @@ def list_variants() -> None:
             case Variant():
                 click.echo(f"  overrides {', '.join(mutant.overrides)}")
                 if isinstance(mutant, DirectedVariant):
-                    click.echo(f"  schedule {mutant.schedule.name}, convicted of {mutant.convicted_of}")
+                    click.echo(f"  schedule {mutant.schedule.name}, convicted of {' or '.join(mutant.convicted_of)}")
             case Pending():
                 click.echo(f"  pending: waits for {mutant.waits_for}")
             case Equivalent():

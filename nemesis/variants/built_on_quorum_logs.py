@@ -17,7 +17,7 @@ BUILT_ON_QUORUM_LOGS: tuple[Variant, ...] = (
         breaks=Invariant.LEADER_COMPLETENESS,
         rules=fetching.TruncateToHighWatermark,
         schedule=FOLLOWER_RESTART,
-        convicted_of="lost-write",
+        convicted_of=("lost-write",),
     ),
     Variant(
         id="R5",
@@ -132,7 +132,7 @@ BUILT_ON_QUORUM_LOGS: tuple[Variant, ...] = (
         breaks=Invariant.CONSISTENT_READ,
         rules=high_watermark.ReadBeyondHighWatermark,
         schedule=ISOLATED_LEADER,
-        convicted_of="inconsistent-offsets",
+        convicted_of=("inconsistent-offsets",),
     ),
     Variant(
         id="P19",
@@ -148,7 +148,7 @@ BUILT_ON_QUORUM_LOGS: tuple[Variant, ...] = (
         breaks=Invariant.NO_COMMITTED_RECORD_LOST,
         rules=high_watermark.AckBeforeReplication,
         schedule=ISOLATED_LEADER,
-        convicted_of="lost-write",
+        convicted_of=("lost-write",),
     ),
     DirectedVariant(
         id="H2",
@@ -157,7 +157,7 @@ BUILT_ON_QUORUM_LOGS: tuple[Variant, ...] = (
         breaks=Invariant.LOG_MATCHING,
         rules=fetching.AppendWithoutReconciling,
         schedule=ISOLATED_LEADER,
-        convicted_of="diverged-log",
+        convicted_of=("diverged-log",),
     ),
     DirectedVariant(
         id="H3",
@@ -166,7 +166,7 @@ BUILT_ON_QUORUM_LOGS: tuple[Variant, ...] = (
         breaks=Invariant.LEADER_COMPLETENESS,
         rules=votes.VoteWithoutComparingLogs,
         schedule=SHORT_LOG_CANDIDATE,
-        convicted_of="replica-stopped",
+        convicted_of=("replica-stopped", "lost-write"),
     ),
     Variant(
         id="H4",

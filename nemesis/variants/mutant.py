@@ -102,10 +102,10 @@ class Variant(Mutant):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectedVariant(Variant):
-    """A variant with a schedule that brings its wrong rule about in a live cluster, and the anomaly found there."""
+    """A variant with a schedule that brings its wrong rule about in a live cluster, and what may be found there."""
 
     schedule: Schedule
-    convicted_of: str
+    convicted_of: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -264,7 +264,7 @@ def test_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(
         word in said
         for variant in DIRECTED_VARIANTS.values()
-        for word in (*variant.overrides, variant.schedule.name, variant.convicted_of)
+        for word in (*variant.overrides, variant.schedule.name, *variant.convicted_of)
     )
     assert "pending: waits for state machines" in said
     assert "nothing would show: Recovery" in said

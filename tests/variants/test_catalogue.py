@@ -87,7 +87,7 @@ def test_a_variant_decides_otherwise(variant: Variant) -> None:
 @pytest.mark.parametrize("variant", DIRECTED_VARIANTS.values(), ids=DIRECTED_VARIANTS)
 def test_a_directed_variant_has_a_schedule_and_an_anomaly(variant: DirectedVariant) -> None:
     """Its schedule is one that ``--schedule`` knows, and its anomaly one that the checks can find."""
-    assert AnomalyName(variant.convicted_of)
+    assert [AnomalyName(name) for name in variant.convicted_of]
     assert DIRECTED[variant.schedule.name] is variant.schedule
 
 
