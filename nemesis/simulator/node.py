@@ -24,6 +24,7 @@ from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.messages import Request, Response
 from replica.core.reading import read_ranges
+from replica.core.recovered import RecoveredLog
 from replica.core.replica import Replica
 from replica.ids import CallId, Offset, ReplicaId, TopicPartition
 from replica.storage import CorruptLogError, LogStore, LogTable, StorageEffect, StorageError, StorageReport
@@ -141,6 +142,11 @@ class Node:
     def stores(self) -> Mapping[TopicPartition, LogStore]:
         """The open logs of the process; none without one."""
         return {} if self._open is None else self._open.stores
+
+    @property
+    def recovered(self) -> Mapping[TopicPartition, RecoveredLog]:
+        """The logs of the process as it found them when it began; none without one."""
+        return {} if self._open is None else self._open.recovered
 
     @property
     def recovery_points(self) -> Mapping[TopicPartition, Offset]:

@@ -51,7 +51,8 @@ class PartitionHabits(Observer):
                 ):
                     # What it vouched for above is gone, and other records may come in its place.
                     place = (node.replica_id, name)
-                    self._stored[place] = min(end, self._stored.get(place, end))
+                    if place in self._stored:
+                        self._stored[place] = min(end, self._stored[place])
                 case fx.CreateLog(topic_partition=name) | fx.DeleteLog(topic_partition=name):
                     self._stored.pop((node.replica_id, name), None)
                 case _:

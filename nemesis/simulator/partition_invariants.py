@@ -179,6 +179,11 @@ class PartitionInvariants(Observer):
             history.chains.pop(node.replica_id, None)
             if node.flushed_end.get(name, 0) > 0 and self._is_there(history) and not node.disk.is_damaged:
                 _convict("flushed-data-lost", f"replica {node.replica_id} has no log of {name} any more")
+        for name, recovered in node.recovered.items():
+            created = None if recovered.topic_id is None else self._histories.get((recovered.topic_id, name.partition))
+            if created is not None and hosted.get(name) is not created:  # The power went just as it was created.
+                hosted[name] = created
+                created.chains[node.replica_id] = Chain()
         for name, history in hosted.items():
             store, chain = node.stores[name], history.chain(node.replica_id)
             end_offset = store.log_end_offset
