@@ -23,7 +23,6 @@ from nemesis.scenarios.performance import (
 )
 from nemesis.simulator.node import Node
 from nemesis.variants.catalogue import BUILT
-from nemesis.variants.without_epochs import WITHOUT_EPOCHS
 from replica.core.config import InvalidConfigError
 from replica.core.messages import AlterTopicRequest, ElectionType, ElectLeaderRequest
 from replica.core.rules import Rules
@@ -102,8 +101,6 @@ def _number(directive: Directive, name: str, default: int) -> int:
 def _rules_of(directive: Directive, variant: str | None) -> type[Rules]:
     if variant is None:
         return Rules
-    if variant in WITHOUT_EPOCHS:
-        return WITHOUT_EPOCHS[variant]
     if variant not in BUILT:
         raise wrong(directive, f"there is no variant {variant!r}; `nemesis list-variants` names them")
     return BUILT[variant].rules

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nemesis.variants.without_epochs import WITHOUT_EPOCHS
+from nemesis.variants.catalogue import BUILT
 from replica.core.epoch_cache import LeaderEpochCache
 from replica.core.rules import Rules
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset
@@ -60,5 +60,5 @@ def truncation(rules: Rules) -> object:
 )
 def test_each_rule_is_another(name: str, decision: Callable[[Rules], object], wrong: object, right: object) -> None:
     """Asked the same, the old protocol and the right one answer differently."""
-    assert decision(WITHOUT_EPOCHS[name]()) == wrong
+    assert decision(BUILT[name].rules()) == wrong
     assert decision(Rules()) == right

@@ -258,7 +258,7 @@ def test_an_unspecified_error_code_is_refused(method: codec.Method[Any, Any]) ->
 def test_an_error_code_of_the_future_is_refused() -> None:
     """A number that names no error known here is refused instead of guessed."""
     data = quorum_pb2.VoteResponse()
-    data.error_code = 999  # type: ignore[assignment]
+    data.error_code = 999  # type: ignore[assignment]  # a number that no reader of today knows
 
     with pytest.raises(MalformedMessageError, match=r"replica\.v1\.VoteResponse: error_code is 999: unknown"):
         codec.VOTE.decode_response(data.SerializeToString())

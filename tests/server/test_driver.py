@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -51,7 +52,11 @@ BEGIN = BeginQuorumEpochRequest(topic_partition=LOG, leader_id=ReplicaId(1), lea
 
 
 def on_request(*effects: Callable[[CallId], Effect]) -> Script:
-    return on(RequestReceived, lambda event: tuple(effect(event.call_id) for effect in effects))  # type: ignore[union-attr]
+    def answered(event: Event) -> tuple[Effect, ...]:
+        assert isinstance(event, RequestReceived), event
+        return tuple(effect(event.call_id) for effect in effects)
+
+    return on(RequestReceived, answered)
 
 
 def reply(call_id: CallId) -> Effect:
@@ -114,7 +119,8 @@ async def test_flushes_that_wait_become_one() -> None:
         rig.log.flush_may_end.clear()
         for end_offset in (1, 2, 3, 4):
             rig.log.end_offset = Offset(end_offset)
-            rig.core.script = on(Ticked, lambda _, end_offset=end_offset: (flush(end_offset),))  # type: ignore[misc]
+            wanted = (flush(end_offset),)
+            rig.core.script = on(Ticked, partial(lambda effects, _: effects, wanted))
             rig.driver.submit(Ticked())
             await wait_until(rig.log.flush_began.is_set, "the first flush")
         rig.core.script = lambda _: ()

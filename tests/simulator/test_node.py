@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nemesis.faults.values import DamageDisk, FailDisk, FillDisk, JumpClock, Pause, PowerLoss, SlowDisk, Stop
+from nemesis.faults.values import DamageDisk, FailDisk, Fault, FillDisk, JumpClock, Pause, PowerLoss, SlowDisk, Stop
 from nemesis.schedule import Heal, Inject, Name, Step
 from nemesis.simulator.census import Rare
 from nemesis.simulator.climate import Climate
@@ -85,9 +85,9 @@ def test_a_leader_that_comes_back_has_resigned() -> None:
     assert isinstance(node.core.logs[LOG].role, Resigned)
 
 
-def inject(stage: Stage, fault: object, *, fault_id: int = 0) -> None:
+def inject(stage: Stage, fault: Fault, *, fault_id: int = 0) -> None:
     """Do a fault now."""
-    stage.injector.do(Step(at_s=0, action=Inject(fault_id=fault_id, fault=fault)))  # type: ignore[arg-type]
+    stage.injector.do(Step(at_s=0, action=Inject(fault_id=fault_id, fault=fault)))
 
 
 def heal(stage: Stage, *, fault_id: int = 0) -> None:
