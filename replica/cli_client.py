@@ -44,6 +44,7 @@ ADVICE = {
     "PREFERRED_LEADER_NOT_AVAILABLE": "bring the first of its replicas back, or wait until it is in sync",
     "ELIGIBLE_LEADERS_NOT_AVAILABLE": "start one of its replicas",
     "INCONSISTENT_CLUSTER_ID": "check --bootstrap",
+    "OFFSET_OUT_OF_RANGE": "`replica offsets` shows where each partition begins and up to where it is committed",
     "NOT_ENOUGH_REPLICAS": "bring replicas back, or lower min.insync.replicas",
 }
 """What to do about an error, where its own words do not say."""

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from replica.client import ReplicaClient
     from replica.core.messages import DescribeReplicaResponse
     from replica.ids import ReplicaId
-
-ResultT = TypeVar("ResultT")
+    from replica.server.transport import GrpcTransport
 
 _bootstrap = click.option(
     "--bootstrap",
@@ -51,47 +48,46 @@ def health(address: str, service: str, timeout_ms: int) -> None:
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @_timeout
 def status(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
-    """Show each replica's role, epoch and offsets. Exits with 1 if no replica answers."""
-
+    """Show each replica's role, epoch and offsets in the metadata log. Exits with 1 if no replica answers."""
     import asyncio
 
-    async def ask(client: ReplicaClient, addresses: dict[ReplicaId, str]) -> list[dict[str, Any]]:
-        return list(await asyncio.gather(*(_state_of(client, replica_id) for replica_id in addresses)))
+    from replica.server.addresses import InvalidAddressError, parse_entries
 
-    rows = _with_client(bootstrap, timeout_ms, ask)
+    try:
+        rows = asyncio.run(_states(parse_entries(bootstrap), timeout_ms))
+    except InvalidAddressError as error:
+        raise click.ClickException(str(error)) from error
     click.echo(json.dumps(rows, indent=2) if output == "json" else _as_table(rows))
     sys.exit(0 if any(row["error"] is None for row in rows) else 1)
 
 
-def _with_client(
-    bootstrap: tuple[str, ...],
-    timeout_ms: int,
-    use: Callable[[ReplicaClient, dict[ReplicaId, str]], Awaitable[ResultT]],
-) -> ResultT:
-    """Run ``use`` with a client of the named replicas; failures become one sentence and exit code 1."""
+async def _states(addresses: dict[ReplicaId, str], timeout_ms: int) -> list[dict[str, Any]]:
+    """Ask every replica at once."""
     import asyncio
 
-    from replica.client import ClientError, ReplicaClient
-    from replica.server.addresses import InvalidAddressError, parse_entries
+    from replica.server.transport import GrpcTransport
 
-    async def run() -> ResultT:
-        addresses = parse_entries(bootstrap)
-        async with ReplicaClient(addresses, request_timeout_ms=timeout_ms) as client:
-            return await use(client, addresses)
+    transport = GrpcTransport(addresses.__getitem__)
+    try:
+        return list(await asyncio.gather(*(_state_of(transport, replica_id, timeout_ms) for replica_id in addresses)))
+    finally:
+        await transport.close()
+
+
+async def _state_of(transport: GrpcTransport, replica_id: ReplicaId, timeout_ms: int) -> dict[str, Any]:
+    from replica.core.messages import DescribeReplicaRequest, DescribeReplicaResponse
+    from replica.core.metadata.replay import METADATA_LOG
+    from replica.errors import ErrorCode
+    from replica.server.transport import TransportError
 
     try:
-        return asyncio.run(run())
-    except (ClientError, InvalidAddressError) as error:
-        raise click.ClickException(str(error)) from error
-
-
-async def _state_of(client: ReplicaClient, replica_id: ReplicaId) -> dict[str, Any]:
-    from replica.client import ReadFailedError
-
-    try:
-        return {"replica_id": replica_id, "error": None, **_state_row(await client.describe_replica(replica_id))}
-    except ReadFailedError as error:
+        state = await transport.call(replica_id, DescribeReplicaRequest(topic_partition=METADATA_LOG), timeout_ms)
+    except TransportError as error:
         return {"replica_id": replica_id, "error": str(error)}
+    assert isinstance(state, DescribeReplicaResponse), state
+    if state.error is not ErrorCode.NONE:
+        return {"replica_id": replica_id, "error": f"replica {replica_id} answered {state.error}"}
+    return {"replica_id": replica_id, "error": None, **_state_row(state)}
 
 
 def _state_row(state: DescribeReplicaResponse) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The clients: they write to and read from replicated logs, and never claim more than they know.
 
-For topics, read in this order. ``values`` and ``failures`` are what calls return and raise, and what each says about a
+Read in this order. ``values`` and ``failures`` are what calls return and raise, and what each says about a
 write. ``connections`` dial, ``cluster_view`` knows who leads what, ``clock`` is time; on these three stand
 
 - ``admin``, by ``controller_calls``: topics, settings, leaders;
@@ -9,14 +9,12 @@ write. ``connections`` dial, ``cluster_view`` knows who leads what, ``clock`` is
 - ``consumer``: ``consumer_config``, ``reading`` (a position and whether the log still agrees with it, values in and
   out), ``leader_calls``, ``fetcher`` (who brings records).
 
-``client`` is the client of one quorum log whose voters are given by hand, with ``leadership`` and ``outcomes``.
 Connections are the server package's: both sides dial through the same transport.
 """
 
 from __future__ import annotations
 
 from replica.client.admin import Admin
-from replica.client.client import ReplicaClient, Transport
 from replica.client.cluster_view import ViewConfig
 from replica.client.consumer import Consumer
 from replica.client.consumer_config import ConsumerConfig
@@ -37,15 +35,7 @@ from replica.client.producer import Producer
 from replica.client.producer_config import Acks, ProducerConfig
 from replica.client.producer_values import BufferFullError, RecordTooLargeError
 from replica.client.reading import OffsetReset
-from replica.client.values import (
-    ConsumerRecord,
-    DumpedLog,
-    Fetched,
-    ListedOffset,
-    OffsetAndEpoch,
-    Produced,
-    RecordMetadata,
-)
+from replica.client.values import ConsumerRecord, OffsetAndEpoch, RecordMetadata
 
 __all__ = [
     "Acks",
@@ -57,9 +47,6 @@ __all__ = [
     "Consumer",
     "ConsumerConfig",
     "ConsumerRecord",
-    "DumpedLog",
-    "Fetched",
-    "ListedOffset",
     "LogTruncatedError",
     "NoOffsetError",
     "NotWrittenError",
@@ -67,14 +54,11 @@ __all__ = [
     "OffsetOutOfRangeError",
     "OffsetReset",
     "OutcomeUnknownError",
-    "Produced",
     "Producer",
     "ProducerConfig",
     "ReadFailedError",
     "RecordMetadata",
     "RecordTooLargeError",
-    "ReplicaClient",
-    "Transport",
     "UnknownTopicError",
     "ViewConfig",
     "WriteError",

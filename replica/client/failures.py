@@ -62,11 +62,10 @@ class OffsetOutOfRangeError(ReadFailedError):
         *,
         log_start_offset: Offset | None,
         high_watermark: Offset | None,
-        topic_partition: TopicPartition | None = None,
+        topic_partition: TopicPartition,
     ) -> None:
-        log = "the log" if topic_partition is None else str(topic_partition)
         super().__init__(
-            f"offset {offset} is outside {log}, which starts at {log_start_offset} and is committed up to "
+            f"offset {offset} is outside {topic_partition}, which starts at {log_start_offset} and is committed up to "
             f"{high_watermark}",
             error=ErrorCode.OFFSET_OUT_OF_RANGE,
         )

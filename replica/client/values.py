@@ -4,54 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
-from replica.records import Header, Record, RecordBatch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Produced:
-    """A write that was acknowledged: the first value stands at ``base_offset``, which ``acks=0`` leaves unknown."""
-
-    base_offset: Offset | None
-    leader_epoch: Epoch | None
-    leader_id: ReplicaId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
-    """Committed records in order of offset, none below the asked offset, none of them the protocol's own.
-
-    ``next_offset`` is where to go on: it also passes what ``records`` leaves out. ``high_watermark`` is the leader's
-    when it answered, absent while it does not know it.
-    """
-
-    records: tuple[Record, ...]
-    high_watermark: Offset | None
-    next_offset: Offset
-    leader_id: ReplicaId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedOffset:
-    """The start or the readable end of the log, and the epoch of the leader that said so."""
-
-    offset: Offset
-    leader_epoch: Epoch | None
-    leader_id: ReplicaId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpedLog:
-    """One replica's own log, committed or not. ``complete`` is false if it ended before ``log_end_offset``,
-    because the log changed meanwhile or was larger than asked for."""
-
-    replica_id: ReplicaId
-    batches: tuple[RecordBatch, ...]
-    high_watermark: Offset | None
-    log_start_offset: Offset
-    log_end_offset: Offset
-    epochs: tuple[EpochEntry, ...]
-    complete: bool
+from replica.ids import Epoch, Offset, TopicPartition
+from replica.records import Header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from structlog.typing import FilteringBoundLogger
 
 from replica.core.config import InvalidConfigError, LogFlush
 from replica.core.events import ResignRequested, StorageFailed
+from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum import QuorumLog
 from replica.core.replica import Replica
 from replica.core.rules import Rules
@@ -95,7 +96,7 @@ def _open_storage(options: ServerOptions) -> LogTable:
     """Lock the data directory, check whose it is, and recover its logs. Raises StorageError with one sentence."""
     directory = open_directory(options.data_dir, cluster_id=options.cluster_id, replica_id=options.replica_id)
     config = LogConfig(segment_bytes=options.log_segment_bytes)
-    return LogTable.open(directory, options.hosted_quorum_logs(directory.replica_id), config=config)
+    return LogTable.open(directory, (METADATA_LOG,), config=config)
 
 
 def _check_roles(options: ServerOptions, storage: LogTable) -> None:

@@ -18,8 +18,7 @@ from replica.core.config import (
     QuorumConfig,
     ReplicaConfig,
 )
-from replica.core.metadata.replay import METADATA_LOG, VOTERS_LOG
-from replica.ids import BrokerEpoch, ReplicaId, TopicPartition
+from replica.ids import BrokerEpoch, ReplicaId
 from replica.server.addresses import check_address
 from replica.server.channels import MESSAGE_BYTES_MAX
 from replica.storage import LogConfig
@@ -106,10 +105,6 @@ class ServerOptions:
                     f"{name} is {value}; it must be at most {largest}, a part of the {MESSAGE_BYTES_MAX} bytes that a "
                     "connection takes in one message"
                 )
-
-    def hosted_quorum_logs(self, replica_id: ReplicaId) -> tuple[TopicPartition, ...]:
-        """Name the quorum logs that this replica holds from the beginning."""
-        return (METADATA_LOG, VOTERS_LOG) if replica_id in self.voters else (METADATA_LOG,)
 
     def core_config(
         self,

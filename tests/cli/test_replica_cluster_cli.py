@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from replica.cli import main
+from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import ReplicaId
 from tests.server.local_cluster import LocalCluster
+from tests.server.topics import Topics
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
 
@@ -32,9 +34,12 @@ def lone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 async def wait_written(cluster: LocalCluster) -> None:
-    """Wait until the voters' log takes a write."""
-    async with cluster.client(request_timeout_ms=20_000) as client:
-        await client.produce([b"x"])
+    """Wait until the controller has decided something, and the cluster has come to rest."""
+    topics = Topics(cluster.addresses)
+    await topics.create(partitions=1, replication_factor=1, min_isr=1)
+    await topics.write(0, "x")
+    await topics.wait_same_copies(METADATA_LOG)
+    await topics.close()
 
 
 def replica(cluster: LocalCluster, command: str, *arguments: object) -> Result:
@@ -43,11 +48,13 @@ def replica(cluster: LocalCluster, command: str, *arguments: object) -> Result:
 
 
 def test_status_shows_every_replica(lone: LocalCluster) -> None:
-    """status prints role, epoch, leader and offsets, as a table and as JSON."""
+    """status prints role, epoch, leader and offsets in the metadata log, as a table and as JSON."""
     table = replica(lone, "status")
     (row,) = json.loads(replica(lone, "status", "--output", "json").output)
     assert table.exit_code == 0
     assert (row["role"], row["leader_id"], row["error"]) == ("leader", 1, None)
+    led = [line for line in lone.lines(ONE) if line["event"] == "role_changed" and line["log"] == str(METADATA_LOG)]
+    assert row["epoch"] == led[-1]["epoch"]
     assert row["high_watermark"] == row["log_end_offset"] == row["flushed_end_offset"]
     assert table.output.splitlines()[1].split()[:3] == ["1", "leader", str(row["epoch"])]
 

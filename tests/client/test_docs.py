@@ -16,7 +16,6 @@ import pytest
 
 from replica.client import Admin, ClientError, ViewConfig
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster
-from tests.server.topics import BROKER_TIMING
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
 
@@ -29,7 +28,7 @@ def bootstrap(tmp_path: Path) -> Iterator[str]:
     """Three brokers that are active, by the address of one."""
     cluster = LocalCluster(tmp_path, size=3)
     cluster.format()
-    cluster.start(options=BROKER_TIMING)
+    cluster.start()
     try:
         address = next(iter(cluster.addresses.values()))
         asyncio.run(wait_active(address, len(cluster.ids)))

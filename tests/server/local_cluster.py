@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from replica.client import ClientError, ReplicaClient
-from replica.core.messages import DescribeReplicaResponse
-from replica.ids import ReplicaId
+from replica.ids import ReplicaId, TopicPartition
 
 PATIENCE_SECONDS = 30.0
 FAST_TIMING = (
@@ -25,6 +21,11 @@ FAST_TIMING = (
     *("--fetch-timeout-ms", "800"),
     *("--fetch-max-wait-ms", "200"),
     *("--request-timeout-ms", "800"),
+    *("--broker-heartbeat-interval-ms", "200"),
+    *("--broker-session-timeout-ms", "2000"),
+    *("--replica-fetch-wait-max-ms", "200"),
+    *("--replica-fetch-backoff-ms", "100"),
+    *("--replica-lag-time-max-ms", "2000"),
 )
 
 
@@ -45,9 +46,9 @@ class LocalCluster:
         """Return where the replica keeps its data."""
         return self.folder / f"data-{replica_id}"
 
-    def segment(self, replica_id: ReplicaId) -> Path:
-        """Return the replica's first segment file."""
-        return self.data_dir(replica_id) / "log-0" / f"{0:020d}.log"
+    def segment(self, replica_id: ReplicaId, log: TopicPartition) -> Path:
+        """Return the first segment file of a replica's log."""
+        return self.data_dir(replica_id) / str(log) / f"{0:020d}.log"
 
     def format(self, *, cluster_id: str = "test") -> None:
         """Format every replica's data directory."""
@@ -95,10 +96,6 @@ class LocalCluster:
         text = self._log_file(replica_id).read_text()
         return [json.loads(line) for line in text.splitlines() if not line.startswith("replica: ")]
 
-    def client(self, **options: Any) -> ReplicaClient:
-        """Return a client of all replicas."""
-        return ReplicaClient(self.addresses, cluster_id="test", **options)
-
     def _log_file(self, replica_id: ReplicaId) -> Path:
         return self.folder / f"replica-{replica_id}.log"
 
@@ -123,36 +120,3 @@ def run_replica(*arguments: object, check: bool = True) -> subprocess.CompletedP
     return subprocess.run(
         command(*arguments), check=check, capture_output=True, text=True, timeout=PATIENCE_SECONDS, input=""
     )
-
-
-async def wait_state(
-    client: ReplicaClient, replica_ids: Iterable[ReplicaId], holds: Callable[[list[DescribeReplicaResponse]], bool]
-) -> list[DescribeReplicaResponse]:
-    """Wait until the states of all these replicas together are as wanted, and return them."""
-    wanted = list(replica_ids)
-    states: list[DescribeReplicaResponse] = []
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            states = [await client.describe_replica(replica_id) for replica_id in wanted]
-        except ClientError:
-            states = []
-        if states and holds(states):
-            return states
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"not reached within {PATIENCE_SECONDS} s; last seen: {states}")
-
-
-async def wait_leader(client: ReplicaClient, replica_ids: Iterable[ReplicaId]) -> ReplicaId:
-    """Wait until these replicas agree on a leader among themselves, and return it."""
-    wanted = list(replica_ids)
-
-    def agree(states: list[DescribeReplicaResponse]) -> bool:
-        leaders = {state.leader for state in states}
-        return len(leaders) == 1 and states[0].leader is not None and states[0].leader.leader_id in wanted
-
-    states = await wait_state(client, wanted, agree)
-    leader = states[0].leader
-    assert leader is not None
-    assert leader.leader_id is not None
-    return leader.leader_id

@@ -12,7 +12,7 @@ import grpc.aio
 import psutil
 import pytest
 
-from replica.client import NotWrittenError, OutcomeUnknownError, ReadFailedError, ReplicaClient
+from replica.client import Consumer, NotWrittenError, OutcomeUnknownError, Producer, ProducerConfig, ReadFailedError
 from replica.core.messages import (
     FetchPartition,
     FetchRequest,
@@ -20,6 +20,7 @@ from replica.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import encode_batch
@@ -27,11 +28,12 @@ from replica.server.channels import channel_options
 from replica.server.codec import PRODUCE
 from replica.server.transport import GrpcTransport
 from tests.server.local_cluster import LocalCluster, free_addresses, run_replica
+from tests.server.topics import Topics, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
 
 ONE = ReplicaId(1)
-LOG = TopicPartition("log", 0)
+LOG = TopicPartition("t", 0)
 GOOD = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=5000, records=encode_batch([b"v"]).data)
 
 
@@ -47,12 +49,14 @@ def lone(tmp_path: Path) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-async def client(lone: LocalCluster) -> AsyncIterator[ReplicaClient]:
-    """The cluster of one, started, with one record in its log."""
+async def topics(lone: LocalCluster) -> AsyncIterator[Topics]:
+    """The cluster of one, started, with a topic of one partition and one record in it."""
     lone.start()
-    async with lone.client(request_timeout_ms=20_000) as client:
-        await client.produce([b"kept"])
-        yield client
+    topics = Topics(lone.addresses)
+    await topics.create(partitions=1, replication_factor=1, min_isr=1)
+    await topics.write(0, "kept")
+    yield topics
+    await topics.close()
 
 
 @pytest.fixture
@@ -73,11 +77,11 @@ def refusals(cluster: LocalCluster) -> list[str]:
     return [line["error"] for line in cluster.lines(ONE) if line["event"] == "request_refused"]
 
 
-async def assert_unharmed(cluster: LocalCluster, client: ReplicaClient) -> None:
+async def assert_unharmed(cluster: LocalCluster, topics: Topics) -> None:
     """Hold that the process lives, still reads what it had, and still writes."""
     assert cluster.is_alive(ONE)
-    assert [record.value for record in (await client.fetch(0)).records] == [b"kept"]
-    await client.produce([b"more"])
+    assert await topics.read(0) == {0: "kept"}
+    await topics.write(0, "more")
 
 
 def flipped(data: bytes) -> bytes:
@@ -90,7 +94,8 @@ def flipped(data: bytes) -> bytes:
         (replace(GOOD, records=b"garbage"), ErrorCode.CORRUPT_MESSAGE),
         (replace(GOOD, records=flipped(GOOD.records)), ErrorCode.CORRUPT_MESSAGE),
         (replace(GOOD, topic_partition=TopicPartition("nowhere", 0)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (replace(GOOD, topic_partition=TopicPartition("log", 7)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (replace(GOOD, topic_partition=TopicPartition("t", 7)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (replace(GOOD, topic_partition=METADATA_LOG), ErrorCode.INVALID_REQUEST),
         (replace(GOOD, current_leader_epoch=Epoch(99)), ErrorCode.UNKNOWN_LEADER_EPOCH),
         (replace(GOOD, records=encode_batch([bytes(2 << 20)]).data), ErrorCode.MESSAGE_TOO_LARGE),
         (replace(GOOD, acks=5), ErrorCode.INVALID_REQUIRED_ACKS),
@@ -98,48 +103,53 @@ def flipped(data: bytes) -> bytes:
     ],
 )
 async def test_a_bad_write_is_refused_by_name(
-    lone: LocalCluster, client: ReplicaClient, transport: GrpcTransport, request_: ProduceRequest, error: ErrorCode
+    lone: LocalCluster, topics: Topics, transport: GrpcTransport, request_: ProduceRequest, error: ErrorCode
 ) -> None:
     """A write that cannot be taken is answered with its error, as not appended, and logged."""
+    earlier = refusals(lone)
     response = await transport.call(ONE, request_, 5000)
     assert isinstance(response, ProduceResponse)
     assert (response.error, response.not_appended) == (error, True)
-    assert refusals(lone) == [error.value]
-    await assert_unharmed(lone, client)
+    assert refusals(lone) == [*earlier, error.value]
+    await assert_unharmed(lone, topics)
 
 
 async def test_a_fetch_of_an_unknown_epoch_is_refused_by_name(
-    lone: LocalCluster, client: ReplicaClient, transport: GrpcTransport
+    lone: LocalCluster, topics: Topics, transport: GrpcTransport
 ) -> None:
     """A fetch that names an epoch beyond the leader's is UNKNOWN_LEADER_EPOCH, and logged."""
     part = FetchPartition(topic_partition=LOG, fetch_offset=Offset(0), current_leader_epoch=Epoch(99))
     request = FetchRequest(partitions=(part,))
+    earlier = refusals(lone)
     response = await transport.call(ONE, request, 5000)
     assert isinstance(response, FetchResponse)
     assert response.answer_for(LOG).error is ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert refusals(lone) == ["UNKNOWN_LEADER_EPOCH"]
-    await assert_unharmed(lone, client)
+    assert refusals(lone) == [*earlier, "UNKNOWN_LEADER_EPOCH"]
+    await assert_unharmed(lone, topics)
 
 
-async def test_bytes_that_are_no_message_are_refused_by_name(lone: LocalCluster, client: ReplicaClient) -> None:
+async def test_bytes_that_are_no_message_are_refused_by_name(lone: LocalCluster, topics: Topics) -> None:
     """Garbage in place of a message is INVALID_ARGUMENT with the RPC's name, and logged."""
+    earlier = refusals(lone)
     async with grpc.aio.insecure_channel(lone.addresses[ONE], options=channel_options()) as channel:
         with pytest.raises(grpc.aio.AioRpcError, match="malformed Produce"):
             await produce_bytes(channel)(b"\xff\xff", timeout=5)
-    assert refusals(lone) == ["INVALID_ARGUMENT"]
-    await assert_unharmed(lone, client)
+    assert refusals(lone) == [*earlier, "INVALID_ARGUMENT"]
+    await assert_unharmed(lone, topics)
 
 
-async def test_the_client_names_what_is_wrong(lone: LocalCluster, client: ReplicaClient) -> None:
-    """The client turns these answers into its own errors: not written for a write, the code for a read."""
-    with pytest.raises(NotWrittenError, match="MESSAGE_TOO_LARGE"):
-        await client.produce([bytes(2 << 20)])
-    with pytest.raises(NotWrittenError, match="split it"):
-        await client.produce([bytes(9 << 20)])
-    async with ReplicaClient(lone.addresses, topic="nowhere") as lost:
-        with pytest.raises(ReadFailedError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-            await lost.fetch(0)
-    await assert_unharmed(lone, client)
+async def test_the_client_names_what_is_wrong(lone: LocalCluster, topics: Topics) -> None:
+    """Clients turn these answers into their own errors: not written for a write, the code for a read."""
+    async with Producer(lone.addresses[ONE], ProducerConfig(max_request_size=4 << 20, max_block_ms=500)) as producer:
+        with pytest.raises(NotWrittenError, match="MESSAGE_TOO_LARGE"):
+            await (await producer.send("t", bytes(2 << 20)))
+        for topic in ("nowhere", METADATA_LOG.topic):
+            with pytest.raises(NotWrittenError, match=f"{topic} does not exist"):
+                await producer.send(topic, b"lost")
+    async with Consumer(lone.addresses[ONE]) as consumer:
+        with pytest.raises(ReadFailedError, match="nowhere-0 does not exist"):
+            await consumer.beginning_offsets([TopicPartition("nowhere", 0)], timeout_ms=500)
+    await assert_unharmed(lone, topics)
 
 
 def assert_refuses_to_start(cluster: LocalCluster, *parts: str, options: tuple[object, ...] = ()) -> None:
@@ -152,19 +162,19 @@ def assert_refuses_to_start(cluster: LocalCluster, *parts: str, options: tuple[o
     assert "Traceback" not in ended.stderr
 
 
-async def test_a_taken_port_refuses_the_start(lone: LocalCluster, client: ReplicaClient, tmp_path: Path) -> None:
+async def test_a_taken_port_refuses_the_start(lone: LocalCluster, topics: Topics, tmp_path: Path) -> None:
     """A second replica on a taken port exits with one sentence, and the first one is not disturbed."""
     second = LocalCluster(tmp_path / "second", size=1)
     second.format()
     second.addresses = lone.addresses
     assert_refuses_to_start(second, f"cannot listen on {lone.addresses[ONE]}", "taken")
-    await assert_unharmed(lone, client)
+    await assert_unharmed(lone, topics)
 
 
-async def test_a_directory_in_use_refuses_the_start(lone: LocalCluster, client: ReplicaClient) -> None:
+async def test_a_directory_in_use_refuses_the_start(lone: LocalCluster, topics: Topics) -> None:
     """A second process on one data directory exits with one sentence, and the first one is not disturbed."""
     assert_refuses_to_start(lone, "in use by another process")
-    await assert_unharmed(lone, client)
+    await assert_unharmed(lone, topics)
 
 
 def test_a_foreign_directory_refuses_the_start(lone: LocalCluster) -> None:
@@ -180,42 +190,44 @@ def test_an_unformatted_directory_refuses_the_start(tmp_path: Path) -> None:
     assert not cluster.data_dir(ONE).exists()
 
 
-async def test_damage_below_the_recovery_point_refuses_the_start(lone: LocalCluster, client: ReplicaClient) -> None:
+async def test_damage_below_the_recovery_point_refuses_the_start(lone: LocalCluster, topics: Topics) -> None:
     """A flipped bit in flushed data stops the replica at start with the file and the offset, and changes nothing."""
     assert lone.stop(ONE) == 0
     lone.start()
-    await client.produce([b"more"])
+    await topics.write(0, "more")
     lone.kill(ONE)
-    data = lone.segment(ONE).read_bytes()
+    segment = lone.segment(ONE, LOG)
+    data = segment.read_bytes()
     damaged = data[:40] + bytes([data[40] ^ 1]) + data[41:]
-    lone.segment(ONE).write_bytes(damaged)
-    assert_refuses_to_start(lone, str(lone.segment(ONE)), "offset 0", "may not be cut")
-    assert lone.segment(ONE).read_bytes() == damaged
+    segment.write_bytes(damaged)
+    assert_refuses_to_start(lone, str(segment), "offset 0", "may not be cut")
+    assert segment.read_bytes() == damaged
 
 
-async def test_a_torn_tail_above_the_recovery_point_is_cut(lone: LocalCluster, client: ReplicaClient) -> None:
+async def test_a_torn_tail_above_the_recovery_point_is_cut(lone: LocalCluster, topics: Topics) -> None:
     """Half a batch at the end of an unclean log is dropped at start, and everything before it is still read."""
     lone.kill(ONE)
-    with lone.segment(ONE).open("ab") as segment:
+    with lone.segment(ONE, LOG).open("ab") as segment:
         segment.write(GOOD.records[:30])
     lone.start()
-    await client.produce([b"more"])
-    assert [record.value for record in (await client.fetch(0)).records] == [b"kept", b"more"]
+    await topics.write(0, "more")
+    assert list((await topics.read(0)).values()) == ["kept", "more"]
 
 
-async def test_a_disk_that_refuses_a_write_halts_the_replica(lone: LocalCluster, client: ReplicaClient) -> None:
+async def test_a_disk_that_refuses_a_write_halts_the_replica(lone: LocalCluster, topics: Topics) -> None:
     """A failed write ends the process with 1 and a line that names the log; what was acknowledged is still there."""
-    await client.produce([bytes(100_000)])
+    await topics.write(0, "long" * 25_000)
     # No file of the process may grow beyond this from now on: the next append fails as on a full disk.
-    limit = lone.segment(ONE).stat().st_size + 10
+    limit = lone.segment(ONE, LOG).stat().st_size + 10
     psutil.Process(lone.processes[ONE].pid).rlimit(psutil.RLIMIT_FSIZE, (limit, limit))
-    with pytest.raises(OutcomeUnknownError):
-        await client.produce([b"refused"])
+    async with Producer(lone.addresses[ONE], ProducerConfig(enable_idempotence=False)) as producer:
+        with pytest.raises(OutcomeUnknownError):
+            await (await producer.send("t", b"refused"))
     assert lone.processes[ONE].wait(20) == 1
     (halted,) = [line for line in lone.lines(ONE) if line["event"] == "halted"]
-    assert str(lone.segment(ONE).parent) in halted["reason"]
+    assert str(lone.segment(ONE, LOG).parent) in halted["reason"]
     lone.start()
-    assert (await client.fetch(0)).records[0].value == b"kept"
+    await eventually(lambda: topics.read(0), lambda values: values.get(Offset(0)) == "kept")
 
 
 def test_a_taken_metrics_port_refuses_the_start(lone: LocalCluster) -> None:
@@ -231,9 +243,13 @@ async def test_the_metrics_page_is_served(lone: LocalCluster) -> None:
     """With --metrics-listen, the page shows the role and the offsets of the running replica."""
     (address,) = free_addresses(1)
     lone.start(options=("--metrics-listen", address))
-    async with lone.client(request_timeout_ms=20_000) as client:
-        await client.produce([b"a"])
+    topics = Topics(lone.addresses)
+    await topics.create(partitions=1, replication_factor=1, min_isr=1)
+    await topics.write(0, "a")
+    await topics.close()
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
         text = page.read().decode()
-    assert 'replica_role{partition="0",role="leader",topic="log"} 1.0' in text
+    for topic in (METADATA_LOG.topic, "t"):
+        assert f'replica_role{{partition="0",role="leader",topic="{topic}"}} 1.0' in text
+    assert 'replica_high_watermark{partition="0",topic="t"} 1.0' in text
     assert lone.stop(ONE) == 0

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from replica.core.config import BrokerConfig, BrokerIdentity, InvalidConfigError, QuorumConfig, ReplicaConfig
-from replica.core.metadata.replay import METADATA_LOG, VOTERS_LOG
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.server.options import ANSWER_BYTES_MAX, RECORDS_BYTES_MAX, ProcessRole, ServerOptions
 
@@ -69,12 +68,6 @@ def test_roles_that_cannot_work_are_refused(given: ServerOptions, replica_id: Re
     """Voters are controllers and nobody else is, and a broker must be found by others."""
     with pytest.raises(InvalidConfigError, match=complaint):
         core_config(given, replica_id)
-
-
-def test_every_replica_holds_the_metadata_log() -> None:
-    """A voter holds the voters' log as well."""
-    assert options().hosted_quorum_logs(VOTER) == (METADATA_LOG, VOTERS_LOG)
-    assert options().hosted_quorum_logs(OTHER) == (METADATA_LOG,)
 
 
 @pytest.mark.parametrize(

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from replica.core import messages as m
-from replica.core.metadata.records import PartitionRegistration
-from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.ids import ReplicaId
 from tests.server.local_cluster import LocalCluster
-from tests.server.topics import BROKER_TIMING, Topics, eventually
+from tests.server.topics import Topics, all_in_sync
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
 
 ONE, TWO = ReplicaId(1), ReplicaId(2)
 KAFKAS_SESSION_TIMEOUT_S = 9.0
-
-Partitions = Mapping[int, PartitionRegistration]
 
 
 @asynccontextmanager
@@ -32,16 +28,12 @@ async def running(
     cluster = LocalCluster(folder, size=size)
     topics = Topics(cluster.addresses)
     cluster.format()
-    cluster.start(options=(*BROKER_TIMING, *options))
+    cluster.start(options=options)
     try:
         yield cluster, topics
     finally:
         await topics.close()
         cluster.close()
-
-
-def all_in_sync(partitions: Partitions) -> bool:
-    return all(sorted(one.isr) == sorted(one.replicas) and one.leader_id is not None for one in partitions.values())
 
 
 async def test_acknowledged_records_outlive_the_leader_of_their_partition(tmp_path: Path) -> None:
@@ -63,24 +55,13 @@ async def test_acknowledged_records_outlive_the_leader_of_their_partition(tmp_pa
         assert after[0].leader_epoch > before[0].leader_epoch
         for number in after:
             written[number][await topics.write(number, f"b{number}")] = f"b{number}"
-        for number, one in after.items():
-            assert one.leader_id is not None
-            assert written[number].items() <= (await topics.read(number, one.leader_id)).items()
+        for number in after:
+            assert written[number].items() <= (await topics.read(number)).items()
 
-        cluster.start(leader, options=BROKER_TIMING)
+        cluster.start(leader)
         await topics.wait_partitions(all_in_sync)
         for number in after:
-            await wait_same_copies(topics, cluster, number)
-
-
-async def wait_same_copies(topics: Topics, cluster: LocalCluster, partition: int) -> None:
-    """Wait until every replica holds the same records of a partition and knows as much of them to be committed."""
-
-    async def copies() -> set[tuple[bytes, Offset | None] | None]:
-        answers = [await topics.dump(replica_id, partition) for replica_id in cluster.ids]
-        return {None if answer is None else (answer.records, answer.high_watermark) for answer in answers}
-
-    await eventually(copies, lambda seen: len(seen) == 1 and None not in seen)
+            await topics.wait_same_copies(topics.log(number))
 
 
 async def test_a_graceful_stop_moves_leaders_before_the_process_ends(tmp_path: Path) -> None:
@@ -104,7 +85,7 @@ async def test_a_graceful_stop_moves_leaders_before_the_process_ends(tmp_path: P
         after = await topics.partitions()
         assert all(one.leader_id != leader and leader not in one.isr for one in after.values())
 
-        cluster.start(leader, options=BROKER_TIMING)
+        cluster.start(leader)
         await topics.wait_partitions(all_in_sync)
 
 
@@ -113,7 +94,7 @@ async def test_a_cluster_may_leave_flushing_to_the_system(tmp_path: Path) -> Non
     async with running(tmp_path, size=1, options=("--log-flush", "os")) as (cluster, topics):
         await topics.create(partitions=1, replication_factor=1, min_isr=1)
         offset = await topics.write(0, "quick")
-        assert await topics.read(0, ONE) == {offset: "quick"}
+        assert await topics.read(0) == {offset: "quick"}
         assert cluster.stop(ONE) == 0
 
 
@@ -121,17 +102,19 @@ async def test_one_process_controls_and_another_is_the_broker(tmp_path: Path) ->
     """A broker that is no voter follows the metadata, serves, and is known to the controller by where it registered."""
     cluster = LocalCluster(tmp_path, size=2, voters=1)
     cluster.format()
-    cluster.start(ONE, options=("--roles", "controller", *BROKER_TIMING))
+    cluster.start(ONE, options=("--roles", "controller"))
     where = ("--advertised-address", cluster.addresses[TWO])
-    cluster.start(TWO, options=("--roles", "broker", *where, *BROKER_TIMING))
+    cluster.start(TWO, options=("--roles", "broker", *where))
     topics = Topics(cluster.addresses)
     try:
         await topics.create(partitions=1, replication_factor=1, min_isr=1)
         offset = await topics.write(0, "far")
-        assert await topics.read(0, TWO) == {offset: "far"}
-        described = await topics.ask(ONE, m.DescribeReplicaRequest(topic_partition=TopicPartition("log", 0)))
-        assert isinstance(described, m.DescribeReplicaResponse)
-        assert described.addresses == cluster.addresses
+        assert await topics.read(0) == {offset: "far"}
+        controller, broker = [await topics.describe(replica_id) for replica_id in cluster.ids]
+        assert controller is not None
+        assert broker is not None
+        assert (controller.role, broker.role) == ("leader", "follower")
+        assert controller.addresses == cluster.addresses
         assert [cluster.stop(TWO), cluster.stop(ONE)] == [0, 0]
     finally:
         await topics.close()

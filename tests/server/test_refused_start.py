@@ -9,26 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from replica.ids import BrokerEpoch, ReplicaId, TopicId, TopicPartition
-from replica.storage import open_directory
+from replica.core.metadata.replay import METADATA_LOG
+from replica.ids import ReplicaId, TopicPartition
 from tests.server.local_cluster import LocalCluster, run_replica
+from tests.server.topics import Topics
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
 
 ONE = ReplicaId(1)
+LOG = TopicPartition("t", 0)
 
 Obstacle = Callable[[LocalCluster], AbstractContextManager[str]]
 
 
 @pytest.fixture
 async def stopped(tmp_path: Path) -> AsyncIterator[LocalCluster]:
-    """A cluster of one that was stopped cleanly with a record in its log."""
+    """A cluster of one that was stopped cleanly with a record in its one partition."""
     cluster = LocalCluster(tmp_path, size=1)
     cluster.format()
     cluster.start()
     try:
-        async with cluster.client(request_timeout_ms=20_000) as client:
-            await client.produce([b"kept"])
+        topics = Topics(cluster.addresses)
+        await topics.create(partitions=1, replication_factor=1, min_isr=1)
+        await topics.write(0, "kept")
+        await topics.close()
         assert cluster.stop(ONE) == 0
         yield cluster
     finally:
@@ -49,7 +53,7 @@ def taken_port(cluster: LocalCluster) -> Iterator[str]:
 @contextmanager
 def corrupt_quorum_state(cluster: LocalCluster) -> Iterator[str]:
     """Damage the file that holds the vote."""
-    path = cluster.data_dir(ONE) / "log-0" / "quorum-state"
+    path = cluster.data_dir(ONE) / str(METADATA_LOG) / "quorum-state"
     path.write_bytes(path.read_bytes()[:-5])
     yield f"{path}: the file is not JSON"
 
@@ -57,9 +61,10 @@ def corrupt_quorum_state(cluster: LocalCluster) -> Iterator[str]:
 @contextmanager
 def damaged_segment(cluster: LocalCluster) -> Iterator[str]:
     """Flip a bit in the last batch, which even a clean start reads."""
-    data = bytearray(cluster.segment(ONE).read_bytes())
+    segment = cluster.segment(ONE, LOG)
+    data = bytearray(segment.read_bytes())
     data[-1] ^= 1
-    cluster.segment(ONE).write_bytes(bytes(data))
+    segment.write_bytes(bytes(data))
     yield "was flushed and may not be cut"
 
 
@@ -89,14 +94,10 @@ def test_a_name_of_which_one_address_is_taken_is_refused(stopped: LocalCluster) 
 
 def test_partitions_without_a_broker_are_refused(stopped: LocalCluster) -> None:
     """A process that would leave its partitions to nobody says so, and keeps the marker of the last clean stop."""
-    folder = stopped.data_dir(ONE)
-    directory = open_directory(folder)
-    directory.create_log(TopicPartition("orders", 3), TopicId(7))
-    directory.close(clean=True, broker_epoch=BrokerEpoch(5))
-    marker = (folder / ".kafka_cleanshutdown").read_bytes()
-
+    marker = stopped.data_dir(ONE) / ".kafka_cleanshutdown"
+    before = marker.read_bytes()
     ended = run_replica(*stopped.start_arguments(ONE), "--roles", "controller", check=False)
 
     assert (ended.returncode, "Traceback" in ended.stderr) == (1, False)
-    assert "holds 1 partitions (orders-3 is one), which only a broker can keep" in ended.stderr
-    assert (folder / ".kafka_cleanshutdown").read_bytes() == marker
+    assert "holds 1 partitions (t-0 is one), which only a broker can keep" in ended.stderr
+    assert marker.read_bytes() == before

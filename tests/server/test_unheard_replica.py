@@ -14,6 +14,7 @@ import pytest
 
 from replica.ids import ReplicaId
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command
+from tests.server.topics import Topics
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
 
@@ -47,8 +48,10 @@ async def test_a_replica_serves_though_its_lines_cannot_be_written(
         process = subprocess.Popen(command(*cluster.start_arguments(ONE)), stderr=lines)
     cluster.processes[ONE] = process
     try:
-        async with cluster.client(request_timeout_ms=20_000) as client:
-            await client.produce([b"kept"])
+        topics = Topics(cluster.addresses)
+        await topics.create(partitions=1, replication_factor=1, min_isr=1)
+        await topics.write(0, "kept")
+        await topics.close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
         assert (cluster.data_dir(ONE) / ".kafka_cleanshutdown").exists()

@@ -18,9 +18,6 @@ from replica.records import parse_batches
 METADATA_LOG = TopicPartition("__cluster_metadata", 0)
 """The quorum log in which the cluster's decisions stand."""
 
-VOTERS_LOG = TopicPartition("log", 0)
-"""A quorum log beside it, which the voters keep for whoever writes to it."""
-
 
 class MetadataReplay:
     """The image of the metadata log below ``applied_offset``."""
