@@ -27,7 +27,9 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, scan_batches
 
-_Judged = fx.Append | fx.Truncate | fx.StoreQuorumState | fx.Reply | fx.ReplyWithRecords
+_Telling = fx.Reply | fx.ReplyWithRecords
+_Judged = fx.Append | fx.Truncate | fx.StoreQuorumState | _Telling
+_OfNoLog = m.ControllerRequest | m.DescribeClusterRequest
 
 
 class LogInvariants:
@@ -339,12 +341,12 @@ class Invariants(Observer):
 
 def _logs_of(node: Node, effect: _Judged) -> tuple[TopicPartition, ...]:
     """The logs that an effect is about; a reply is about those of its request, which may be none."""
-    if not isinstance(effect, fx.Reply | fx.ReplyWithRecords):
+    if not isinstance(effect, _Telling):
         return (effect.topic_partition,)
     request = node.requests[effect.call_id]
     if isinstance(request, m.FetchRequest):
         return tuple(part.topic_partition for part in request.partitions)
-    if isinstance(request, m.ControllerRequest | m.DescribeClusterRequest):
+    if isinstance(request, _OfNoLog):
         return ()
     return (request.topic_partition,)
 

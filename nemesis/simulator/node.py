@@ -29,6 +29,7 @@ from replica.core.replica import Replica
 from replica.ids import CallId, Offset, ReplicaId, TopicPartition
 from replica.storage import CorruptLogError, LogStore, LogTable, StorageEffect, StorageError, StorageReport
 
+_Answering = fx.Reply | fx.ReplyWithRecords | fx.ReplyWithOffset
 OnReply = Callable[[Response], None]
 STOP_GRACE_MS = 200
 """How long a graceful stop waits between the resignation and the end of the process."""
@@ -331,7 +332,7 @@ class Node:
         )
         self._world.on_step(self, step)
         for effect in done:
-            if isinstance(effect, fx.Reply | fx.ReplyWithRecords | fx.ReplyWithOffset):
+            if isinstance(effect, _Answering):
                 del self.requests[effect.call_id]
 
     def check_provoked(self, reason: str) -> None:

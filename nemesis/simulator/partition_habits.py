@@ -28,19 +28,23 @@ class PartitionHabits(Observer):
     def __init__(self) -> None:
         self._stored: dict[Place, Offset] = {}
         """The high watermark that a replica has put on its disk last."""
-        self._seen: dict[Place, tuple[Role, Offset]] = {}
+        self._seen: dict[ReplicaId, dict[TopicPartition, tuple[Role, Offset]]] = {}
         """Role and flushed end of each replica when it was looked at last, since its process began."""
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """See ``Observer``."""
         del torn_bytes
-        self._seen = {place: seen for place, seen in self._seen.items() if place[0] != node.replica_id}
+        self._seen[node.replica_id] = {}
 
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
         if node.core is not None and node.core.broker is not None and step.is_whole:
+            seen = self._seen[node.replica_id]
             for name, partition in node.core.broker.partitions.items():
-                self._look((node.replica_id, name), partition, node)
+                before, now = seen.get(name), (partition.role, partition.log.flushed_end_offset)
+                if before is None or before[0] is not now[0] or before[1] != now[1]:
+                    seen[name] = now
+                    self._look((node.replica_id, name), partition, node, None if before is None else before[0])
         for effect in step.effects:
             match effect:
                 case fx.StoreHighWatermarks(offsets=offsets):
@@ -58,18 +62,13 @@ class PartitionHabits(Observer):
                 case _:
                     pass
 
-    def _look(self, place: Place, partition: Partition, node: Node) -> None:
-        """Look at what has changed since the last time."""
-        role, flushed_end = partition.role, partition.log.flushed_end_offset
-        seen = self._seen.get(place)
-        if seen is None and not node.disk.is_damaged:
+    def _look(self, place: Place, partition: Partition, node: Node, before: Role | None) -> None:
+        """Look at what has changed since the last time, when its role was ``before``; absent the first time."""
+        role = partition.role
+        if before is None and not node.disk.is_damaged:
             _check_beginning(place, partition, self._stored.get(place, Offset(0)))
-        if seen is not None and seen[0] is role and seen[1] == flushed_end:
-            return
-        self._seen[place] = (role, flushed_end)
         if isinstance(role, Leader):
-            before = None if seen is None or not isinstance(seen[0], Leader) else seen[0].isr_state
-            if not isinstance(before, PendingShrink):
+            if not (isinstance(before, Leader) and isinstance(before.isr_state, PendingShrink)):
                 _check_shrink(place, partition, role)
             _check_high_watermark(place, partition, role)
 

@@ -24,7 +24,7 @@ from replica.core import messages as m
 from replica.core.metadata.encoding import records_of
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRecord, PartitionRegistration
-from replica.core.metadata.replay import METADATA_LOG
+from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.partition import Partition
 from replica.core.partition.roles import Leader, Role
 from replica.errors import ErrorCode
@@ -34,6 +34,7 @@ from replica.records import RecordBatch, scan_batches
 Sequence = tuple[int, int, int]
 """A batch of an idempotent producer: producer id, producer epoch, first sequence number."""
 
+_Telling = fx.Reply | fx.ReplyWithRecords
 _Storing = fx.Append | fx.Truncate | fx.StartLogAt | fx.RaiseLogStart | fx.CreateLog | fx.DeleteLog
 
 
@@ -61,7 +62,10 @@ class History:
 
     def chain(self, replica_id: ReplicaId) -> Chain:
         """The log of one replica."""
-        return self.chains.setdefault(replica_id, Chain())
+        chain = self.chains.get(replica_id)
+        if chain is None:
+            chain = self.chains[replica_id] = Chain()
+        return chain
 
     def is_committed(self, batch: RecordBatch) -> bool:
         """Whether just these bytes stand in the committed log."""
@@ -85,7 +89,11 @@ class PartitionInvariants(Observer):
         self._images: dict[Offset, MetadataImage] = {Offset(0): self.image}
         self._histories: dict[tuple[TopicId, int], History] = {}
         self._hosted: dict[ReplicaId, dict[TopicPartition, History]] = {replica_id: {} for replica_id in nodes}
-        self._seen: dict[tuple[ReplicaId, TopicPartition], tuple[Role, Offset]] = {}
+        self._seen: dict[ReplicaId, dict[TopicPartition, tuple[Role, Offset]]] = {
+            replica_id: {} for replica_id in nodes
+        }
+        self._agreed: dict[ReplicaId, tuple[Offset, MetadataImage]] = {}
+        """The image of each replica that was found last to be the one that is committed up to there."""
 
     # --- what the controller decides --------------------------------------------------------------------------------
 
@@ -204,16 +212,28 @@ class PartitionInvariants(Observer):
             self._on_stored(node.replica_id, step.interrupted)  # Perhaps; what is there is seen at the next start.
         if node.core is None or node.core.broker is None:
             return
+        seen = self._seen[node.replica_id]
         for name, partition in node.core.broker.partitions.items():
-            now = (partition.role, partition.high_watermark)
-            if self._seen.get((node.replica_id, name)) != now:
-                self._seen[node.replica_id, name] = now
-                self._look(node.replica_id, partition, is_whole=step.is_whole)
-        if step.is_whole and self._images.get(node.core.metadata.applied_offset) != node.core.metadata.image:
-            _convict("metadata-log-matching", f"replica {node.replica_id} has another image than was committed")
+            now, before = (partition.role, partition.high_watermark), seen.get(name)
+            if before is None or now[0] is not before[0] or now[1] != before[1]:
+                seen[name] = now  # Also where it is another role of the same content: from now on it is the very same.
+                if now != before:
+                    self._look(node.replica_id, partition, is_whole=step.is_whole)
+        if step.is_whole:
+            self._check_image(node.replica_id, node.core.metadata)
         for effect in step.effects:
-            if isinstance(effect, fx.Reply | fx.ReplyWithRecords):
+            if isinstance(effect, _Telling):
                 self._on_told(node, effect, step)
+
+    def _check_image(self, replica_id: ReplicaId, metadata: MetadataReplay) -> None:
+        """MetadataLogMatching. Images are values: the very one that agreed at this offset before, agrees still."""
+        offset, image = metadata.applied_offset, metadata.image
+        agreed = self._agreed.get(replica_id)
+        if agreed is not None and agreed[0] == offset and agreed[1] is image:
+            return
+        if self._images.get(offset) != image:
+            _convict("metadata-log-matching", f"replica {replica_id} has another image than was committed")
+        self._agreed[replica_id] = (offset, image)
 
     def _is_quorum_log(self, name: TopicPartition) -> bool:
         return name == METADATA_LOG
@@ -304,6 +324,9 @@ class PartitionInvariants(Observer):
     def _check_prefix(self, history: History, replica_id: ReplicaId, end_offset: Offset) -> None:
         """ConsistentCommittedData: what is committed is the same for all and for ever."""
         chain = history.chain(replica_id)
+        link = chain.link_at(end_offset)
+        if link is not None and link == history.committed.link_at(end_offset):
+            return  # As nearly always: equal links mean equal logs up to there.
         if chain.start <= end_offset and chain.common_end(history.committed) < end_offset:
             _convict(
                 "consistent-committed-data",
@@ -336,7 +359,7 @@ class PartitionInvariants(Observer):
 
     # --- what a replica tells ---------------------------------------------------------------------------------------
 
-    def _on_told(self, node: Node, effect: fx.Reply | fx.ReplyWithRecords, step: Step) -> None:
+    def _on_told(self, node: Node, effect: _Telling, step: Step) -> None:
         request = node.requests[effect.call_id]
         match request, effect.response:
             case m.ProduceRequest(acks=-1), m.ProduceResponse(error=ErrorCode.NONE, base_offset=int(base_offset)):

@@ -28,7 +28,7 @@ class EventQueue:
     def at(self, due_us: int, action: Action) -> None:
         """Let ``action`` happen at ``due_us``; what is due in the past happens next."""
         self._sequence += 1
-        heapq.heappush(self._due, (max(due_us, self.now_us), self._sequence, action))
+        heapq.heappush(self._due, (due_us if due_us > self.now_us else self.now_us, self._sequence, action))
 
     def after(self, delay_us: int, action: Action) -> None:
         """Let ``action`` happen ``delay_us`` from now."""

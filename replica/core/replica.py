@@ -17,6 +17,7 @@ from replica.core import messages as m
 from replica.core.broker.broker import Broker
 from replica.core.config import ReplicaConfig
 from replica.core.controller.quorum_controller import QuorumController
+from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, Send
 from replica.core.events import (
     Event,
@@ -65,6 +66,8 @@ class Replica:
         self.halted: str | None = None
         """Why this replica has stopped for good; absent while it runs."""
         self._outbox: list[Effect] = []
+        self._is_deadline_known = False
+        self._deadline_ms: int | None = None
         self._last_correlation_id = CorrelationId(0)
         self._owners: dict[CorrelationId, TopicPartition] = {}
         """Which quorum log has asked; what is not here, the broker has."""
@@ -120,12 +123,14 @@ class Replica:
     @property
     def deadline_ms(self) -> int | None:
         """When ``step(Ticked())`` is wanted at the latest; absent while only an event can change anything."""
-        deadlines = [log.deadline_ms for log in self._logs.values()]
-        if self.controller is not None:
-            deadlines.append(self.controller.deadline_ms)
-        if self.broker is not None:
-            deadlines.append(self.broker.deadline_ms)
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        if not self._is_deadline_known:  # It changes with a step only, and is asked for before and after.
+            self._deadline_ms = earliest(
+                *[log.deadline_ms for log in self._logs.values()],
+                None if self.controller is None else self.controller.deadline_ms,
+                None if self.broker is None else self.broker.deadline_ms,
+            )
+            self._is_deadline_known = True
+        return self._deadline_ms
 
     def step(self, event: Event, now_ms: int) -> tuple[Effect, ...]:
         """Take one event at ``now_ms`` (monotonic milliseconds) and return what the driver must do, in order.
@@ -134,6 +139,7 @@ class Replica:
         """
         if self.halted is not None:
             return ()
+        self._is_deadline_known = False
         self._route(event, now_ms)
         if self._metadata_log is not None and self.halted is None:
             self._tick_logs(now_ms)

@@ -18,6 +18,7 @@ from replica.core.broker.lifecycle import Lifecycle
 from replica.core.broker.proposals import Proposals
 from replica.core.broker.serving import FetchServer
 from replica.core.config import BrokerIdentity, ReplicaConfig
+from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, StoreHighWatermarks
 from replica.core.events import Flushed, LogStartMoved, ProducersScanned
 from replica.core.messages import (
@@ -32,11 +33,13 @@ from replica.core.messages import (
     LogRequest,
     PeerRequest,
     PeerResponse,
+    ProduceRequest,
 )
 from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.replay import MetadataReplay
 from replica.core.partition import Partition
+from replica.core.partition.producing import has_valid_acks
 from replica.core.recovered import RecoveredLog
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
@@ -62,6 +65,8 @@ class Broker:
         self._emit = emit
         self._send = send
         self._image = MetadataImage()
+        self.broker_epoch: BrokerEpoch | None = None
+        """Under which this incarnation acts: absent until its own registration has come by the metadata log."""
         self.lifecycle = Lifecycle(
             broker_id=config.replica_id, cluster_id=config.cluster_id, identity=identity, config=config.broker
         )
@@ -75,6 +80,8 @@ class Broker:
             rules=rules,
             emit=emit,
         )
+        self.partitions: Mapping[TopicPartition, Partition] = self._hosting.partitions
+        """The partitions that this broker hosts, to look at between steps."""
         self._fetchers = Fetchers(
             broker_id=config.replica_id,
             cluster_id=config.cluster_id,
@@ -102,19 +109,6 @@ class Broker:
         self._controller_id: ReplicaId | None = None
 
     @property
-    def partitions(self) -> Mapping[TopicPartition, Partition]:
-        """The partitions that this broker hosts, to look at between steps."""
-        return self._hosting.partitions
-
-    @property
-    def broker_epoch(self) -> BrokerEpoch | None:
-        """Under which this incarnation acts: absent until its own registration has come by the metadata log."""
-        registered = self._image.brokers.get(self._broker_id)
-        if registered is None or registered.incarnation_id != self._incarnation_id:
-            return None
-        return registered.broker_epoch
-
-    @property
     def high_watermarks(self) -> Mapping[TopicPartition, Offset]:
         """The high watermark of every partition, as the checkpoint wants it."""
         return {name: partition.high_watermark for name, partition in sorted(self.partitions.items())}
@@ -122,12 +116,13 @@ class Broker:
     @property
     def deadline_ms(self) -> int | None:
         """When the broker wants to be called at the latest."""
-        deadlines = [self._deadlines.earliest_ms, self._fetch_deadlines.earliest_ms, self._server.deadline_ms]
-        if self.partitions:
-            deadlines.append(self._checkpoint_at_ms)
-        if self._controller_id is not None:
-            deadlines.append(self.lifecycle.deadline_ms)
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return earliest(
+            self._deadlines.earliest_ms,
+            self._fetch_deadlines.earliest_ms,
+            self._server.deadline_ms,
+            self._checkpoint_at_ms if self.partitions else None,
+            None if self._controller_id is None else self.lifecycle.deadline_ms,
+        )
 
     # --- events -----------------------------------------------------------------------------------------------------
 
@@ -135,8 +130,7 @@ class Broker:
         """Hand a request about one log to its partition."""
         partition = self.partitions.get(request.topic_partition)
         if partition is None:
-            error = self._why_not_hosted(request.topic_partition)
-            self._emit(Reply(call_id=call_id, response=refusal(request, error)))
+            self._emit(Reply(call_id=call_id, response=refusal(request, self._why_not_served(request))))
             return
         partition.on_request(call_id, request, now_ms)
         self._touched.add(request.topic_partition)
@@ -222,6 +216,9 @@ class Broker:
         if image is self._image:
             return
         self._image = image
+        registered = image.brokers.get(self._broker_id)
+        is_own = registered is not None and registered.incarnation_id == self._incarnation_id
+        self.broker_epoch = registered.broker_epoch if registered is not None and is_own else None
         if self.broker_epoch is None:
             return
         for topic_partition in self._hosting.apply(image, now_ms):
@@ -256,6 +253,8 @@ class Broker:
 
     def _wake_fetches(self) -> None:
         """Let what was touched be seen by those who wait for it. Looking changes no partition."""
+        if not self._touched:
+            return
         touched, self._touched = sorted(self._touched), set()
         for effect in self._server.complete(touched):
             self._emit(effect)
@@ -268,6 +267,8 @@ class Broker:
                 self._leaders.add(leader_id)
 
     def _ask_leaders(self, broker_epoch: BrokerEpoch, now_ms: int) -> None:
+        if not self._leaders:
+            return
         leaders, self._leaders = sorted(self._leaders), set()
         for leader_id in leaders:
             self._fetchers.pump(leader_id, broker_epoch, now_ms)
@@ -281,6 +282,14 @@ class Broker:
             if request is not None:
                 timeout_ms = self._config.controller_request_timeout_ms
                 self._asked_controller[self._send(controller_id, request, timeout_ms)] = request
+
+    def _why_not_served(self, request: LogRequest) -> ErrorCode:
+        """A write that no leader would take is not sent on to one, as in Kafka (``ReplicaManager.appendRecords``)."""
+        error = self._why_not_hosted(request.topic_partition)
+        is_known = error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if is_known and isinstance(request, ProduceRequest) and not has_valid_acks(request):
+            return ErrorCode.INVALID_REQUIRED_ACKS
+        return error
 
     def _why_not_hosted(self, topic_partition: TopicPartition) -> ErrorCode:
         """A partition of the cluster that is not here is somebody else's to serve; others do not exist."""

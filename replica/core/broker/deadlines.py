@@ -38,18 +38,18 @@ class Deadlines(Generic[K]):
     @property
     def earliest_ms(self) -> int | None:
         """The earliest deadline of all."""
-        self._drop_outdated()
-        return self._heap[0][0] if self._heap else None
+        heap, due = self._heap, self._due
+        while heap and due.get(heap[0][1]) != heap[0][0]:
+            heapq.heappop(heap)  # Outdated.
+        return heap[0][0] if heap else None
 
     def take_due(self, now_ms: int) -> list[K]:
         """Remove and return the keys whose deadline has come."""
-        due = []
+        due: list[K] = []
+        if not self._heap or self._heap[0][0] > now_ms:
+            return due  # Nearly always.
         while (earliest_ms := self.earliest_ms) is not None and earliest_ms <= now_ms:
             key = heapq.heappop(self._heap)[1]
             del self._due[key]
             due.append(key)
         return due
-
-    def _drop_outdated(self) -> None:
-        while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)

@@ -87,8 +87,10 @@ class Fetchers:
         1. Partition A has appended and flushes. 2. A fetch without it goes out and is parked for want of records.
         3. A's acknowledgement waits as long as that fetch: hence the fetch waits for A's flush instead.
         """
+        if self._busy.get(leader_id):
+            return
         followed = [self._partitions[name] for name in sorted(self._followed.get(leader_id, ()))]
-        if self._busy.get(leader_id) or not all(_may_fetch(partition) for partition in followed):
+        if not all(_may_fetch(partition) for partition in followed):
             return
         asked = [ask for partition in followed for ask in [partition.next_request(now_ms)] if ask is not None]
         fetches = self._in_turn(leader_id, [ask for ask in asked if isinstance(ask, FetchPartition)])
@@ -116,8 +118,10 @@ class Fetchers:
 
         A back-off that ends while an answer is out, or a flush, has to wait for that, and must not ask for attention.
         """
+        if self._busy.get(leader_id):
+            return None
         followed = [self._partitions[name] for name in sorted(self._followed.get(leader_id, ()))]
-        if self._busy.get(leader_id) or not all(_may_fetch(partition) for partition in followed):
+        if not all(_may_fetch(partition) for partition in followed):
             return None
         return min((due for partition in followed if (due := partition.fetch_deadline_ms) is not None), default=None)
 

@@ -41,7 +41,7 @@ class Proposals:
 
     def next_request(self, broker_epoch: BrokerEpoch, now_ms: int) -> AlterPartitionRequest | None:
         """Build a request from all that is wanted; None while one is out, or if nothing is."""
-        if self._out:
+        if self._out or not self._wanting:
             return None
         wanting, self._wanting = self._wanting, set()
         for topic_partition in sorted(wanting):

@@ -55,7 +55,8 @@ def next_request(p: PartitionState, now_ms: int) -> Asked | None:
         _truncate(p, role.kept_end_offset)
     latest = p.log.epochs.latest
     reconciled = role.reconciled or latest is None
-    p.role = role = replace(role, kept_end_offset=None, retry_at_ms=None, reconciled=reconciled)
+    if (role.kept_end_offset, role.retry_at_ms, role.reconciled) != (None, None, reconciled):
+        p.role = role = replace(role, kept_end_offset=None, retry_at_ms=None, reconciled=reconciled)
     if role.out_of_range:
         return _list_offsets(p, latest=not role.leader_end_known)
     if role.reconciled or latest is None:

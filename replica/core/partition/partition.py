@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar, assert_never
 
 from replica.core import messages as m
+from replica.core.earliest import earliest
 from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import PartitionRegistration
@@ -81,10 +82,9 @@ class Partition(PartitionState):
 
         A follower's pause before its next request is not in it (``fetch_deadline_ms``).
         """
-        deadlines = [self.produces.deadline_ms, self.retention_check_at_ms]
-        if isinstance(self.role, Leader):
-            deadlines += [self.role.shrink_check_at_ms, self.role.retry_at_ms]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        role = self.role
+        of_role = (role.shrink_check_at_ms, role.retry_at_ms) if isinstance(role, Leader) else ()
+        return earliest(self.produces.deadline_ms, self.retention_check_at_ms, *of_role)
 
     @_checked
     def close(self) -> None:

@@ -125,6 +125,8 @@ class QuorumLogState:
     def take_outbox(self) -> tuple[Effect, ...]:
         """Hand over the effects of this step; after a Halt nothing follows."""
         effects, self._outbox = tuple(self._outbox), []
+        if self.halted is None:
+            return effects
         halts = [index for index, effect in enumerate(effects) if isinstance(effect, Halt)]
         return effects[: halts[0] + 1] if halts else effects
 

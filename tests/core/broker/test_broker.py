@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch
+from replica.ids import BrokerEpoch, CallId
 from tests.core.broker.bench import CONFIG, CONTROLLER, BrokerBench, registered, registration, topic, topic_partition
 
 A = topic_partition("topic")
@@ -28,6 +30,33 @@ def a_leader() -> BrokerBench:
 def stored(bench: BrokerBench) -> list[int]:
     """The high watermarks of the partition that were stored since the last word."""
     return [effect.offsets[A] for effect in bench.made(fx.StoreHighWatermarks)]
+
+
+@pytest.mark.parametrize(
+    ("name", "acks", "error"),
+    [
+        pytest.param("unknown", 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, id="unknown"),
+        pytest.param("unknown", 3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, id="unknown_with_invalid_acks"),
+        pytest.param("elsewhere", 1, ErrorCode.NOT_LEADER_OR_FOLLOWER, id="elsewhere"),
+        pytest.param("elsewhere", 3, ErrorCode.INVALID_REQUIRED_ACKS, id="elsewhere_with_invalid_acks"),
+        pytest.param("topic", 3, ErrorCode.INVALID_REQUIRED_ACKS, id="here_with_invalid_acks"),
+        pytest.param("topic", -2, ErrorCode.INVALID_REQUIRED_ACKS, id="here_with_negative_acks"),
+    ],
+)
+def test_order_of_a_write_s_first_checks(name: str, acks: int, error: ErrorCode) -> None:
+    """First whether the cluster has the partition, then the acks, then whether it is to be written here (Kafka)."""
+    bench = BrokerBench()
+    bench.decide(
+        *registered(1),
+        *registered(2),
+        *topic("topic", 7, registration(1, leader=1)),
+        *topic("elsewhere", 8, registration(2, leader=2)),
+    )
+    request = m.ProduceRequest(topic_partition=topic_partition(name), acks=acks, timeout_ms=1000, records=b"")
+    bench.broker.on_request(CallId(5), request, bench.now_ms)
+    (reply,) = bench.made(fx.Reply)
+    assert isinstance(reply.response, m.ProduceResponse)
+    assert (reply.response.error, reply.response.not_appended) == (error, True)
 
 
 def test_high_watermarks_are_stored_at_an_interval() -> None:
