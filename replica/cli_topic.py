@@ -132,6 +132,32 @@ def topic_delete(name: str, bootstrap: tuple[str, ...], timeout_ms: int) -> None
     click.echo(f"deleted {name}")
 
 
+@topic.command("delete-records")
+@click.argument("name")
+@bootstrap_option
+@click.option("--partition", "number", type=click.IntRange(min=0), required=True, help="Of which partition.")
+@click.option(
+    "--before-offset",
+    type=click.IntRange(min=-1),
+    required=True,
+    help="Where the partition is to begin: at most its high watermark, which is also meant by -1.",
+)
+@timeout_option
+def topic_delete_records(
+    name: str, bootstrap: tuple[str, ...], number: int, before_offset: int, timeout_ms: int
+) -> None:
+    """Delete the oldest records of a partition of the topic NAME, for good."""
+
+    async def delete(admin: Admin) -> int:
+        from replica.ids import TopicPartition
+
+        topic_partition = TopicPartition(name, number)
+        return (await admin.delete_records({topic_partition: before_offset}))[topic_partition]
+
+    log_start_offset = _with_admin(bootstrap, timeout_ms, delete)
+    click.echo(f"{name}-{number} begins at offset {log_start_offset}")
+
+
 @click.group()
 def partition() -> None:
     """Move the leadership of partitions."""

@@ -1,6 +1,7 @@
-"""Changing the cluster and looking at it: topics, settings, leaders.
+"""Changing the cluster and looking at it: topics, settings, leaders, and which records are kept.
 
-Owns the calls; finding the controller is ``controller_calls``' work. Source: Kafka's ``Admin``.
+Owns the calls; finding the controller is ``controller_calls``' work, deleting records that of ``admin_records``.
+Source: Kafka's ``Admin``.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
+from replica.client.admin_records import RecordDeletion
 from replica.client.clock import Clock
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Connections
@@ -26,7 +28,7 @@ from replica.core.messages import (
     ElectLeaderResponse,
 )
 from replica.core.metadata.image import TopicImage
-from replica.ids import ReplicaId, TopicId, TopicPartition
+from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
 
 
 class Admin:
@@ -47,6 +49,7 @@ class Admin:
     ) -> None:
         self._view = ClusterView(bootstrap, config, connections=connections, clock=clock)
         self._controller = ControllerCalls(self._view)
+        self._records = RecordDeletion(self._view)
 
     async def __aenter__(self) -> Self:
         return self
@@ -109,6 +112,21 @@ class Admin:
             topic_partition=topic_partition, election_type=election_type, cluster_id=self._view.config.cluster_id
         )
         await self._controller.ask(request, ElectLeaderResponse, timeout_ms)
+
+    async def delete_records(
+        self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Offset]:
+        """Delete the records of each partition below its offset; return where each leader's log begins now.
+
+        An offset of -1 (HIGH_WATERMARK) is the high watermark; one above that is refused, OFFSET_OUT_OF_RANGE. The
+        partitions take their turns, and the first that fails is the last: those before it are done. Followers hear of
+        it with their next fetch. The files of a segment go when all of its records do.
+        """
+        deadline = self._view.deadline(timeout_ms)
+        return {
+            topic_partition: await self._records.delete(topic_partition, offset, deadline)
+            for topic_partition, offset in offsets.items()
+        }
 
     async def describe_cluster(
         self, topics: Iterable[str] | None = None, *, timeout_ms: int | None = None

@@ -1,6 +1,7 @@
-"""Questions that only the leader of a partition answers: finding it, fencing by its epoch, asking again.
+"""What only the leader of a partition answers: finding it, fencing by its epoch, asking again.
 
-Owns the deadline of such a call with all its attempts. Asking twice does no harm. Source: Kafka's ``OffsetFetcher``.
+Owns the deadline of such a call with all its attempts. Asking twice does no harm. Source: Kafka's ``OffsetFetcher``,
+``PartitionLeaderStrategy``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from replica.client.cluster_view import ClusterView
 from replica.client.failures import ClusterUnreachableError, ReadFailedError, UnknownTopicError
 from replica.core.messages import (
     CurrentLeader,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
@@ -23,8 +26,8 @@ from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.server.transport import TransportError
 
-LeaderRequest = ListOffsetsRequest | OffsetForLeaderEpochRequest
-LeaderResponse = ListOffsetsResponse | OffsetForLeaderEpochResponse
+LeaderRequest = ListOffsetsRequest | OffsetForLeaderEpochRequest | DeleteRecordsRequest
+LeaderResponse = ListOffsetsResponse | OffsetForLeaderEpochResponse | DeleteRecordsResponse
 ResponseT = TypeVar("ResponseT", bound=LeaderResponse)
 
 RETRIABLE = frozenset(
@@ -44,7 +47,7 @@ RETRIABLE = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""What a reader may meet that passes, here or at another broker."""
+"""What may be met that passes, here or at another broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

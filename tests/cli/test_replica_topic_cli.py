@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 
 from replica.cli import main
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command
-from tests.server.topics import BROKER_TIMING
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
 
@@ -23,7 +22,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three brokers that run, for all tests of this file."""
     cluster = LocalCluster(tmp_path_factory.mktemp("three"), size=3)
     cluster.format()
-    cluster.start(options=BROKER_TIMING)
+    cluster.start()
     try:
         wait_active(cluster)
         yield cluster
@@ -104,6 +103,22 @@ def test_lines_become_records_and_records_lines(cluster: LocalCluster) -> None:
     assert (record["topic"], record["partition"], record["offset"], record["key"]) == ("lines", 0, 0, "k")
     (row,) = json.loads(succeed(cluster, "offsets", "lines", "--output", "json"))
     assert (row["log_start_offset"], row["high_watermark"], row["error"]) == (0, 3, None)
+
+
+def test_the_oldest_records_are_deleted(cluster: LocalCluster) -> None:
+    """Records below an offset, or below the high watermark, are gone; what begins later is told; more is refused."""
+    succeed(cluster, "topic", "create", "old", "--partitions", 2, "--replication-factor", 3)
+    succeed(cluster, "produce", "old", "--partition", 1, stdin="a\nb\nc")
+    delete = ("topic", "delete-records", "old", "--partition", 1, "--before-offset")
+    assert succeed(cluster, *delete, 2) == "old-1 begins at offset 2\n"
+    assert succeed(cluster, *delete, 1) == "old-1 begins at offset 2\n"
+    refused = replica(cluster, *delete, 4)
+    assert refused.exit_code == 1
+    assert "answered OFFSET_OUT_OF_RANGE; `replica offsets` shows" in refused.output
+    assert succeed(cluster, *delete, -1) == "old-1 begins at offset 3\n"
+    rows = json.loads(succeed(cluster, "offsets", "old", "--output", "json"))
+    assert [(row["log_start_offset"], row["high_watermark"]) for row in rows] == [(0, 0), (3, 3)]
+    assert replica(cluster, *delete, -2).exit_code == 2
 
 
 @pytest.mark.parametrize(

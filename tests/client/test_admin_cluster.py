@@ -10,7 +10,7 @@ import pytest
 from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
 from replica.client.failures import AdminError, UnknownTopicError
-from replica.core.messages import CreateTopicRequest, ElectionType
+from replica.core.messages import HIGH_WATERMARK, CreateTopicRequest, DeleteRecordsRequest, ElectionType
 from replica.core.metadata.image import TopicImage
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -94,3 +94,73 @@ async def test_a_lost_answer_leaves_a_doubt() -> None:
     with pytest.raises(AdminError) as again:
         await admin.create_topic("orders", partition_count=1, replication_factor=3)
     assert not again.value.may_be_done
+
+
+async def test_records_are_deleted_up_to_an_offset() -> None:
+    """Each partition begins where it was told to, or at its high watermark; on all replicas, and once is enough."""
+    cluster = Cluster(3)
+    admin, connections = admin_of(cluster)
+    first, second = cluster.create("orders", (1, 2)), cluster.create("refunds", (2, 3))
+    for topic in (first, second):
+        cluster.produce(topic, b"0", b"1", b"2", b"3")
+    assert await admin.delete_records({first: 3, second: HIGH_WATERMARK}) == {first: 3, second: 4}
+    assert await admin.delete_records({first: 2}) == {first: 3}
+    assert connections.asked(DeleteRecordsRequest) == [1, 2, 1]
+    cluster.pass_ms(2000)
+    assert {cluster.replica(broker, first).log.log_start_offset for broker in (1, 2)} == {3}
+
+
+async def test_uncommitted_records_are_not_deleted() -> None:
+    """Beyond the high watermark is a refusal at once, by which nothing was changed."""
+    cluster = Cluster(3)
+    admin, _ = admin_of(cluster)
+    topic = cluster.create("orders", (1, 2))
+    cluster.produce(topic, b"0")
+    with pytest.raises(AdminError, match="orders-0: broker 1 answered OFFSET_OUT_OF_RANGE") as refused:
+        await admin.delete_records({topic: 2})
+    assert (refused.value.error, refused.value.may_be_done) == (ErrorCode.OFFSET_OUT_OF_RANGE, False)
+    assert cluster.replica(1, topic).log.log_start_offset == 0
+
+
+async def test_records_of_no_partition_cannot_be_deleted() -> None:
+    """A partition that stays unknown is refused when the time is up, and certainly nothing was done."""
+    cluster = Cluster(3)
+    admin, _ = admin_of(cluster)
+    with pytest.raises(AdminError, match="nothing-0 does not exist") as refused:
+        await admin.delete_records({TopicPartition("nothing", 0): 1}, timeout_ms=500)
+    assert (refused.value.error, refused.value.may_be_done) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False)
+
+
+async def test_records_are_deleted_by_the_next_leader() -> None:
+    """With the leader gone the next one is found; an answer that was lost is asked for again."""
+    cluster = Cluster(3)
+    admin, connections = admin_of(cluster)
+    topic = cluster.create("orders", (1, 2))
+    cluster.produce(topic, b"0", b"1")
+    assert await admin.delete_records({topic: 1}) == {topic: 1}
+    cluster.kill(1)
+    lost: list[int] = []
+
+    def lose(_: object, request: object) -> bool:
+        if isinstance(request, DeleteRecordsRequest) and len(lost) < 2:
+            lost.append(1)
+            return True
+        return False
+
+    connections.lose = lose
+    assert await admin.delete_records({topic: HIGH_WATERMARK}) == {topic: 2}
+    assert len(lost) == 2
+    assert connections.asked(DeleteRecordsRequest)[-1] == 2
+
+
+async def test_a_deletion_without_an_answer_is_in_doubt() -> None:
+    """Where every answer is lost, the records may be gone."""
+    cluster = Cluster(3)
+    admin, connections = admin_of(cluster)
+    topic = cluster.create("orders", (1, 2))
+    cluster.produce(topic, b"0")
+    connections.lose = lambda _, request: isinstance(request, DeleteRecordsRequest)
+    with pytest.raises(AdminError, match="may be done all the same") as unanswered:
+        await admin.delete_records({topic: 1}, timeout_ms=5000)
+    assert unanswered.value.may_be_done
+    assert cluster.replica(1, topic).log.log_start_offset == 1

@@ -309,7 +309,9 @@ def test_what_the_core_has_an_error_code_for_reaches_it() -> None:
     """Negative plain numbers pass: INVALID_REQUEST and INVALID_REQUIRED_ACKS are the core's to say."""
     vote = quorum_pb2.VoteRequest(topic="log", last_offset=-1, last_offset_epoch=-1)
     produce = data_pb2.ProduceRequest(topic="log", partition=-1, acks=-7, timeout_ms=-1)
+    deletion = data_pb2.DeleteRecordsRequest(topic="log", offset=-1)
 
+    assert codec.DELETE_RECORDS.decode_request(deletion.SerializeToString()).offset == -1
     assert codec.VOTE.decode_request(vote.SerializeToString()).last_offset == -1
     decoded = codec.PRODUCE.decode_request(produce.SerializeToString())
     assert (decoded.acks, decoded.timeout_ms, decoded.topic_partition) == (-7, -1, TopicPartition("log", -1))

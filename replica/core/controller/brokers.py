@@ -104,16 +104,21 @@ def _change(c: ControllerState, registered: BrokerRegistration, *, fenced: bool,
 
 
 def fence_silent_brokers(c: ControllerState, now_ms: int) -> None:
-    """Fence every broker whose session is over, the one that fell silent first at first.
+    """Fence every broker whose session is over, then take them out, the one that fell silent first at first.
 
-    So the last member of an ISR, where it stays in, is the one that was heard from last.
+    So the last member of an ISR, where it stays in, is the one that was heard from last. All are fenced before the
+    first leadership moves: otherwise it could move to one that is fenced a moment later in the same decision.
     """
-    over = sorted((deadline_ms, broker_id) for broker_id, deadline_ms in c.session_deadlines_ms.items())
-    for deadline_ms, broker_id in over:
-        if now_ms < deadline_ms:
-            return
+    silent = [
+        broker_id
+        for deadline_ms, broker_id in sorted((at_ms, broker_id) for broker_id, at_ms in c.session_deadlines_ms.items())
+        if deadline_ms <= now_ms
+    ]
+    for broker_id in silent:
         del c.session_deadlines_ms[broker_id]
+    fenced = [broker_id for broker_id in silent if not c.image.brokers[broker_id].fenced]
+    for broker_id in fenced:
         registered = c.image.brokers[broker_id]
-        if not registered.fenced:
-            _change(c, registered, fenced=True, in_controlled_shutdown=registered.in_controlled_shutdown)
-            remove_broker(c, broker_id)
+        _change(c, registered, fenced=True, in_controlled_shutdown=registered.in_controlled_shutdown)
+    for broker_id in fenced:
+        remove_broker(c, broker_id)

@@ -28,8 +28,8 @@ from replica.core.metadata.configs import (
     DEFAULTS,
     InvalidTopicConfigError,
     TopicSetting,
+    canonical_configs,
     check_names,
-    topic_config,
 )
 from replica.core.metadata.image import TopicImage
 from replica.core.metadata.records import (
@@ -39,7 +39,7 @@ from replica.core.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from replica.core.metadata.replay import METADATA_LOG, VOTERS_LOG
+from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
 from replica.ids import Epoch, PartitionEpoch, TopicId, TopicPartition
 
@@ -66,8 +66,7 @@ def on_create_topic(c: ControllerState, request: CreateTopicRequest) -> CreateTo
     try:
         _check_name(c, request.name)
         assignment = _assignment(c, request)
-        configs = _settled(c, request.configs)
-        _check_configs(configs)
+        configs = _settled(c, _checked_configs(request.configs))
     except _RefusedError as refused:
         return CreateTopicResponse(error=refused.error, message=refused.message)
     topic_id = TopicId(c.next_offset)
@@ -95,7 +94,7 @@ def _check_name(c: ControllerState, name: str) -> None:
 def _name_fault(name: str) -> str | None:
     if not 0 < len(name) <= NAME_LENGTH_MAX:
         return f"a name has 1 to {NAME_LENGTH_MAX} characters, this one has {len(name)}"
-    if name in (".", "..", METADATA_LOG.topic, VOTERS_LOG.topic):
+    if name in (".", "..", METADATA_LOG.topic):
         return f"{name} is not free to be used"
     if not set(name) <= NAME_CHARACTERS:
         return f"a name is made of letters, digits, dots, underscores and dashes, this one is {name!r}"
@@ -142,9 +141,9 @@ def _by_count(c: ControllerState, request: CreateTopicRequest, count: int, place
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-def _check_configs(configs: Mapping[str, str]) -> None:
+def _checked_configs(configs: Mapping[str, str]) -> Mapping[str, str]:
     try:
-        topic_config(configs)
+        return canonical_configs(configs)
     except InvalidTopicConfigError as invalid:
         raise _RefusedError(ErrorCode.INVALID_CONFIG, str(invalid)) from invalid
 
@@ -164,10 +163,9 @@ def on_alter_topic(c: ControllerState, request: AlterTopicRequest) -> AlterTopic
     try:
         check_names(request.configs)
         wanted = {**topic.configs, **request.configs}
-        configs: Mapping[str, str] = {name: value for name, value in wanted.items() if value is not None}
+        configs = _checked_configs({name: value for name, value in wanted.items() if value is not None})
         if TopicSetting.MIN_INSYNC_REPLICAS in request.configs:
             configs = _settled(c, configs)
-        _check_configs(configs)
     except InvalidTopicConfigError as invalid:
         return AlterTopicResponse(error=ErrorCode.INVALID_CONFIG, message=str(invalid))
     except _RefusedError as refused:

@@ -32,6 +32,7 @@ from replica.core.messages.cluster import (
     IsrMember,
 )
 from replica.core.messages.data import (
+    HIGH_WATERMARK,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     FetchedPartition,
@@ -119,6 +120,7 @@ Response = (
 )
 
 __all__ = [
+    "HIGH_WATERMARK",
     "AdminRequest",
     "AlterPartition",
     "AlterPartitionRequest",

@@ -180,12 +180,16 @@ class ListOffsetsResponse:
     current_leader: CurrentLeader | None = None
 
 
+HIGH_WATERMARK = -1
+"""How a DeleteRecordsRequest names the leader's high watermark, whatever it is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecordsRequest:
-    """Ask the leader to forget everything below ``offset``, which may be at most its high watermark."""
+    """Ask the leader to forget everything below ``offset``: at most its high watermark, or HIGH_WATERMARK for that."""
 
     topic_partition: TopicPartition
-    offset: Offset
+    offset: int
     cluster_id: str | None = None
 
 

@@ -1,9 +1,10 @@
 """What a topic can be told: its settings with Kafka's names, their defaults, and how they are read from text.
 
-Owns names, defaults and bounds. On the way in every setting is text, as an operator writes it and as the metadata log
-keeps it; ``topic_config`` reads a topic's settings into one value. Knows nothing of topics or of who may change them.
+Owns names, defaults and bounds. Every setting is text: on the way in as an operator writes it, in the metadata log as
+``canonical_configs`` writes it; ``topic_config`` reads a topic's settings into one value. Knows nothing of topics or of
+who may change them.
 
-Source: Kafka's ``TopicConfig``, ``LogConfig``; KIP-966 for the effective minimum of the ISR.
+Source: Kafka's ``TopicConfig``, ``LogConfig``, ``ConfigDef.parseType``; KIP-966 for the effective minimum of the ISR.
 """
 
 from __future__ import annotations
@@ -80,6 +81,26 @@ def topic_config(overrides: Mapping[str, str], defaults: TopicConfig = DEFAULTS)
     )
 
 
+def canonical_configs(overrides: Mapping[str, str]) -> dict[str, str]:
+    """The same settings, each value as it is to be kept: plain digits, true or false. Raises InvalidTopicConfigError.
+
+    Spaces, a plus sign, leading zeros and capitals, which a parser may take, are not left to those who read it later.
+    """
+    read = topic_config(overrides)
+    values: Mapping[str, int | bool | None] = {
+        TopicSetting.MIN_INSYNC_REPLICAS: read.min_insync_replicas,
+        TopicSetting.UNCLEAN_LEADER_ELECTION_ENABLE: read.unclean_leader_election_enable,
+        TopicSetting.RETENTION_MS: read.retention_ms,
+        TopicSetting.RETENTION_BYTES: read.retention_bytes,
+        TopicSetting.MAX_MESSAGE_BYTES: read.max_message_bytes,
+    }
+    return {name: _written(values[name]) for name in overrides}
+
+
+def _written(value: int | bool | None) -> str:
+    return str(NO_LIMIT if value is None else value).lower()
+
+
 def check_names(names: Iterable[str]) -> None:
     """Raise InvalidTopicConfigError unless all are names of settings."""
     known = tuple(setting.value for setting in TopicSetting)
@@ -97,10 +118,11 @@ def _integer(overrides: Mapping[str, str], setting: TopicSetting, default: int, 
     text = overrides.get(setting)
     if text is None:
         return default
-    digits = text.strip().removeprefix("-")
+    number = text.strip()
+    digits = number[1:] if number[:1] in ("+", "-") else number
     # The length first: there is no need to work out the value of a megabyte of digits.
     if digits.isascii() and digits.isdigit() and len(digits) <= len(str(LONG_MAX)):
-        value = int(text)
+        value = int(number)
         if minimum <= value <= maximum:
             return value
     raise InvalidTopicConfigError(f"{setting} is {_shown(text)}; it must be a number from {minimum} to {maximum}")

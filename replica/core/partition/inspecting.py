@@ -1,19 +1,20 @@
 """Questions that change nothing: where epochs end, how far the log reaches, what is in it; and what may be forgotten.
 
-Source: Kafka's OffsetForLeaderEpoch, ListOffsets and DeleteRecords handlers; DescribeReplica and DumpLog are ours: any
-replica answers them for itself, so that a convergence check can read what a replica holds and not what a leader says.
+Source: Kafka's OffsetForLeaderEpoch, ListOffsets and DeleteRecords handlers; DescribeReplica is ours, as
+DumpLog is: any replica answers for itself.
 """
 
 from __future__ import annotations
 
-from replica.core.effects import ApplyRetention, LogRange, ReplyWithOffset, ReplyWithRecords
+from replica.core.dumping import dumped
+from replica.core.effects import ApplyRetention, ReplyWithOffset
 from replica.core.messages import (
+    HIGH_WATERMARK,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DescribeReplicaRequest,
     DescribeReplicaResponse,
     DumpLogRequest,
-    DumpLogResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
@@ -94,12 +95,13 @@ def _reply_with_offset(p: PartitionState, call_id: CallId, offset: Offset, *, is
 def on_delete_records(p: PartitionState, call_id: CallId, request: DeleteRecordsRequest) -> None:
     """Forget what lies below an offset, if all of it is committed. The followers hear of it with their next fetch."""
     error = leader_request_error(p, cluster_id=request.cluster_id, current_leader_epoch=None)
-    if error is None and not 0 <= request.offset <= p.high_watermark:
+    offset = p.high_watermark if request.offset == HIGH_WATERMARK else Offset(request.offset)
+    if error is None and not 0 <= offset <= p.high_watermark:
         error = ErrorCode.OFFSET_OUT_OF_RANGE
     if error is not None:
         p.reply(call_id, DeleteRecordsResponse(error=error, current_leader=p.current_leader))
         return
-    p.maybe_raise_log_start(request.offset)
+    p.maybe_raise_log_start(offset)
     p.reply(call_id, DeleteRecordsResponse(error=ErrorCode.NONE, log_start_offset=p.log.log_start_offset))
 
 
@@ -144,21 +146,4 @@ def on_describe_replica(p: PartitionState, call_id: CallId, request: DescribeRep
 
 def on_dump_log(p: PartitionState, call_id: CallId, request: DumpLogRequest) -> None:
     """Hand out this replica's own records, committed or not."""
-    response = DumpLogResponse(
-        error=ErrorCode.NONE, high_watermark=p.high_watermark, log_end_offset=p.log.log_end_offset
-    )
-    if request.max_bytes <= 0:
-        p.reply(call_id, DumpLogResponse(error=ErrorCode.INVALID_REQUEST))
-    elif not p.log.log_start_offset <= request.offset <= p.log.log_end_offset:
-        p.reply(call_id, DumpLogResponse(error=ErrorCode.OFFSET_OUT_OF_RANGE))
-    elif request.offset == p.log.log_end_offset:
-        p.reply(call_id, response)
-    else:
-        max_bytes = min(request.max_bytes, p.config.dump_max_bytes)
-        wanted = LogRange(
-            topic_partition=p.topic_partition,
-            start_offset=request.offset,
-            end_offset=p.log.log_end_offset,
-            max_bytes=max_bytes,
-        )
-        p.emit(ReplyWithRecords(call_id=call_id, response=response, ranges=(wanted,), max_bytes=max_bytes))
+    p.emit(dumped(call_id, request, p.log, high_watermark=p.high_watermark, max_bytes=p.config.dump_max_bytes))

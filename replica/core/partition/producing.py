@@ -25,6 +25,11 @@ ACKS_NONE = 0
 ACKS_LEADER = 1
 
 
+def has_valid_acks(request: ProduceRequest) -> bool:
+    """Whether a write says in a way that there is when it is to be acknowledged."""
+    return request.acks in (ACKS_ALL, ACKS_NONE, ACKS_LEADER)
+
+
 def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_ms: int) -> None:
     """Append the request's one batch and answer, at once or when it is committed."""
     checked = _admission_error(p, request) or _checked_batch(p, request, now_ms)
@@ -68,7 +73,7 @@ def _await_commit(
 
 def _admission_error(p: PartitionState, request: ProduceRequest) -> ErrorCode | None:
     """Refuse a write before its bytes are looked at; the order of the checks is part of the protocol."""
-    if request.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
+    if not has_valid_acks(request):
         return ErrorCode.INVALID_REQUIRED_ACKS
     refused = leader_request_error(p, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
     if refused is not None:

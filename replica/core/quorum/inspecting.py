@@ -1,21 +1,20 @@
 """Questions that change nothing: where epochs end, how far the log reaches, how the quorum stands, what is in it.
 
-Source: Kafka's OffsetForLeaderEpoch, ListOffsets and DescribeQuorum handlers; DescribeReplica and DumpLog are ours: any
-replica answers them for itself, so that a convergence check can read what a replica holds and not what a leader says.
+Source: Kafka's OffsetForLeaderEpoch, ListOffsets and DescribeQuorum handlers; DescribeReplica is ours, as
+DumpLog is: any replica answers for itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replica.core.effects import LogRange, ReplyWithRecords
+from replica.core.dumping import dumped
 from replica.core.messages import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeReplicaRequest,
     DescribeReplicaResponse,
     DumpLogRequest,
-    DumpLogResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
@@ -120,21 +119,4 @@ def on_describe_replica(q: QuorumLogState, call_id: CallId, request: DescribeRep
 
 def on_dump_log(q: QuorumLogState, call_id: CallId, request: DumpLogRequest) -> None:
     """Hand out this replica's own records, committed or not."""
-    response = DumpLogResponse(
-        error=ErrorCode.NONE, high_watermark=q.high_watermark, log_end_offset=q.log.log_end_offset
-    )
-    if request.max_bytes <= 0:
-        q.reply(call_id, DumpLogResponse(error=ErrorCode.INVALID_REQUEST))
-    elif not q.log.log_start_offset <= request.offset <= q.log.log_end_offset:
-        q.reply(call_id, DumpLogResponse(error=ErrorCode.OFFSET_OUT_OF_RANGE))
-    elif request.offset == q.log.log_end_offset:
-        q.reply(call_id, response)
-    else:
-        max_bytes = min(request.max_bytes, q.quorum.dump_max_bytes)
-        wanted = LogRange(
-            topic_partition=q.topic_partition,
-            start_offset=request.offset,
-            end_offset=q.log.log_end_offset,
-            max_bytes=max_bytes,
-        )
-        q.emit(ReplyWithRecords(call_id=call_id, response=response, ranges=(wanted,), max_bytes=max_bytes))
+    q.emit(dumped(call_id, request, q.log, high_watermark=q.high_watermark, max_bytes=q.quorum.dump_max_bytes))

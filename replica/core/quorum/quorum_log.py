@@ -39,6 +39,8 @@ from replica.records import RecordBatch
 ROLE_CHANGES_MAX = 8
 """More changes of role in one instant than any path through the roles has: beyond that the core is going in circles."""
 
+_OfNoLog = m.ControllerRequest | m.DescribeClusterRequest
+
 
 class QuorumLog(QuorumLogState):
     """One log kept by a quorum. Not reentrant; between two steps it is at rest."""
@@ -97,7 +99,7 @@ class QuorumLog(QuorumLogState):
             case Ticked():
                 pass
             case RequestReceived(call_id=call_id, request=request):
-                assert not isinstance(request, m.ControllerRequest | m.DescribeClusterRequest), request
+                assert not isinstance(request, _OfNoLog), request
                 self._on_request(call_id, request, now_ms)
             case ResponseReceived(correlation_id=correlation_id, response=response):
                 self._on_response(correlation_id, response, now_ms)
@@ -139,7 +141,7 @@ class QuorumLog(QuorumLogState):
             case m.DumpLogRequest():
                 inspecting.on_dump_log(self, call_id, request)
             case m.DeleteRecordsRequest():
-                self.reply(call_id, refusal(request, ErrorCode.INVALID_REQUEST))
+                self.reply(call_id, refusal(request, ErrorCode.INVALID_TOPIC_EXCEPTION))
             case _:
                 assert_never(request)
 

@@ -23,6 +23,11 @@ class Truncation:
 class LogRules:
     """What holds for a log, whoever appoints its leader."""
 
+    def epoch_is_recovered(self, *, epoch: Epoch) -> bool:
+        """Decide whether recovery notes where an epoch of the batches begins: every one, 0 too (KAFKA-10432)."""
+        assert epoch >= 0, epoch
+        return True
+
     def epoch_error(self, *, current_leader_epoch: Epoch | None, own_epoch: Epoch) -> ErrorCode | None:
         """Refuse a request from an older or a newer epoch than the replica's own; one that names none is taken.
 

@@ -6,6 +6,7 @@ import pytest
 
 from replica.core import messages as m
 from replica.core.config import ControllerConfig
+from replica.core.metadata.records import PartitionRecord
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Offset, ReplicaId
 from tests.core.controller.bench import CLUSTER, CONFIG, SESSION_MS, WITHOUT_ELR, Bench
@@ -115,6 +116,34 @@ def test_all_sessions_end_at_once() -> None:
         bench.now_ms += 1
     bench.pass_ms(SESSION_MS)
     assert bench.shape() == (None, (1,), ())
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize(
+    ("heard_last_from", "leaders", "isr"),
+    [((1, 2), [3], (3,)), ((2, 1), [3], (3,)), ((1, 2, 3), [None], None), ((3, 2, 1), [None], None)],
+    ids=["leader_first", "leader_last", "all_leader_first", "all_leader_last"],
+)
+def test_no_leadership_for_who_is_fenced_at_the_same_moment(
+    config: ControllerConfig, heard_last_from: tuple[int, ...], leaders: list[int | None], isr: tuple[int, ...] | None
+) -> None:
+    """Of brokers that are found silent together none is elected on the way, and the leadership moves once."""
+    bench = Bench(config)
+    bench.start(1, 2, 3)
+    bench.create((1, 2, 3))
+    for broker_id in heard_last_from:
+        bench.heartbeat(broker_id)
+        bench.now_ms += 1
+    bench.now_ms += SESSION_MS - 1
+    if 3 not in heard_last_from:
+        bench.heartbeat(3)
+    bench.tick()
+    decided = [record.registration for record in bench.records if isinstance(record, PartitionRecord)]
+    assert list(dict.fromkeys(registration.leader_id for registration in decided)) == leaders
+    assert bench.partition().leader_epoch == 1
+    assert all(bench.broker(broker_id).fenced for broker_id in heard_last_from)
+    if isr is not None:
+        assert bench.partition().isr == isr
 
 
 @BOTH_WAYS

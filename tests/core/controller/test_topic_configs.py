@@ -9,6 +9,7 @@ from replica.core.metadata.configs import (
     DEFAULTS,
     InvalidTopicConfigError,
     TopicConfig,
+    canonical_configs,
     cluster_defaults,
     topic_config,
 )
@@ -44,6 +45,8 @@ def test_settings_are_read(overrides: dict[str, str], expected: TopicConfig) -> 
         ("min.insync.replicas", "", "from 1 to"),
         ("min.insync.replicas", "two", "from 1 to"),
         ("min.insync.replicas", "1_0", "from 1 to"),
+        ("min.insync.replicas", "+-1", "from 1 to"),
+        ("min.insync.replicas", "- 1", "from 1 to"),
         ("min.insync.replicas", "\uff11", "from 1 to"),
         ("min.insync.replicas", "9" * 5000, "from 1 to"),
         ("retention.ms", "-2", "from -1 to 9223372036854775807"),
@@ -62,6 +65,26 @@ def test_wrong_values_are_named(name: str, value: str, bounds: str) -> None:
     assert value[:80] in message
     assert bounds in message
     assert len(message) < 300
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "canonical"),
+    [
+        ("min.insync.replicas", " 2", "2"),
+        ("min.insync.replicas", "+2", "2"),
+        ("min.insync.replicas", "002\n", "2"),
+        ("retention.ms", "-01", "-1"),
+        ("retention.bytes", "-0", "0"),
+        ("max.message.bytes", "\t99 ", "99"),
+        ("unclean.leader.election.enable", " TRUE", "true"),
+        ("unclean.leader.election.enable", "False", "false"),
+    ],
+)
+def test_each_value_is_written_in_one_way(name: str, value: str, canonical: str) -> None:
+    """What Kafka's parser takes for the same value becomes the same text, whose meaning is that of the first one."""
+    assert canonical_configs({name: value}) == {name: canonical}
+    assert canonical_configs({name: canonical}) == {name: canonical}
+    assert topic_config({name: canonical}) == topic_config({name: value})
 
 
 def test_unknown_settings_are_named() -> None:

@@ -66,7 +66,6 @@ def test_create_topic_by_hand() -> None:
         pytest.param({"name": "é"}, "INVALID_TOPIC_EXCEPTION", id="letter_of_another_alphabet"),
         pytest.param({"name": "n" * 250}, "INVALID_TOPIC_EXCEPTION", id="long_name"),
         pytest.param({"name": "__cluster_metadata"}, "INVALID_TOPIC_EXCEPTION", id="metadata"),
-        pytest.param({"name": "log"}, "INVALID_TOPIC_EXCEPTION", id="voters_log"),
         pytest.param({"name": "known"}, "TOPIC_ALREADY_EXISTS", id="known"),
         pytest.param({"partition_count": 0}, "INVALID_PARTITIONS", id="no_partitions"),
         pytest.param({"partition_count": -1}, "INVALID_PARTITIONS", id="negative_partitions"),
@@ -95,7 +94,7 @@ def test_refused_topics(request_: dict[str, Any], error: str) -> None:
     assert bench.records == ()
 
 
-@pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "n" * 249])
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "log", "n" * 249])
 def test_legal_names(name: str) -> None:
     """Letters, digits, dots, underscores and dashes, up to 249 of them."""
     assert create(started(1, 2), name).error is ErrorCode.NONE
@@ -138,6 +137,18 @@ def test_settings_that_stay(setting: str, value: str | None) -> None:
     create(bench, configs={"retention.bytes": "6"})
     assert bench.alter_topic(setting, value).error is ErrorCode.NONE
     assert bench.records == ()
+
+
+def test_settings_are_kept_in_one_way_of_writing() -> None:
+    """However a value is written, the metadata keep it as a plain number or word, and the same value is no news."""
+    bench = started(1, 2)
+    create(bench, configs={"min.insync.replicas": " +2", "unclean.leader.election.enable": "TRUE "})
+    kept = {"min.insync.replicas": "2", "unclean.leader.election.enable": "true"}
+    assert bench.committed.topics["topic"].configs == kept
+    assert bench.alter_topic("min.insync.replicas", "02").error is ErrorCode.NONE
+    assert bench.records == ()
+    assert bench.alter_topic("retention.ms", "\t05").error is ErrorCode.NONE
+    assert bench.committed.topics["topic"].configs == {**kept, "retention.ms": "5"}
 
 
 @pytest.mark.parametrize("configs", [{"nonsense": None}, {"retention.ms": "5", "retention.bytes": "much"}])

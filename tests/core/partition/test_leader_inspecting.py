@@ -105,11 +105,12 @@ def test_offset_of_a_time_is_looked_up_below_the_high_watermark() -> None:
         (3, ErrorCode.NONE, 3),
         (0, ErrorCode.NONE, 1),
         (4, ErrorCode.OFFSET_OUT_OF_RANGE, None),
-        (-1, ErrorCode.OFFSET_OUT_OF_RANGE, None),
+        (m.HIGH_WATERMARK, ErrorCode.NONE, 3),
+        (-2, ErrorCode.OFFSET_OUT_OF_RANGE, None),
     ],
 )
 def test_delete_records(offset: int, error: ErrorCode, start: int | None) -> None:
-    """Up to the high watermark, and not beyond; what is gone already is gone."""
+    """Up to the high watermark, by its offset or its name, and not beyond; what is gone already is gone."""
     bench = leading((4, 4), log_start=1, high_watermark=3)
     response = deleted(bench, offset)
     assert (response.error, response.log_start_offset) == (error, start)

@@ -1,0 +1,76 @@
+"""The administrator of a simulated cluster: which records it has deleted, where, and what the judges say of that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from nemesis.checks.verdict import Verdict
+from nemesis.schedule import Schedule
+from nemesis.simulator.climate import CALM, Climate
+from nemesis.simulator.cluster_climate import ClusterClimate
+from nemesis.simulator.cluster_seeds import draw_cluster_climate
+from nemesis.simulator.node import Node, Step
+from nemesis.simulator.run import Run, SimOptions, simulate
+from nemesis.simulator.world import Observer
+from replica.core import effects as fx
+from replica.core import messages as m
+
+NEVER_BY_SIZE = 1 << 40
+"""A size that no log reaches: only what is asked for is deleted."""
+
+
+class Watch(Observer):
+    """Notes where logs begin, and what the administrator was told."""
+
+    def __init__(self) -> None:
+        self.log_starts: list[tuple[int, str, int]] = []
+        self.answers: set[str] = set()
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """See ``Observer``."""
+        for effect in step.effects:
+            match effect:
+                case fx.RaiseLogStart(topic_partition=name, log_start_offset=offset):
+                    self.log_starts.append((node.replica_id, str(name), offset))
+                case fx.Reply(response=m.DeleteRecordsResponse(error=error)):
+                    self.answers.add(error)
+
+
+def run_of(climate: Climate, *, seed: int = 1, schedule: Schedule | None = None) -> tuple[Run, Watch]:
+    watch = Watch()
+    return simulate(SimOptions(seed=seed, time_limit_s=24, climate=climate, schedule=schedule), [watch]), watch
+
+
+def calm(retention_bytes: int) -> tuple[Run, Watch]:
+    climate = replace(CALM, rate=20.0, cluster=ClusterClimate(retention_bytes=retention_bytes))
+    return run_of(climate, schedule=Schedule(name="simulated", time_limit_s=18, steps=()))
+
+
+def test_records_are_deleted_where_some_may_be_lost() -> None:
+    """All replicas of every partition follow, what is not committed stays, and it is the same every time."""
+    run, watch = calm(NEVER_BY_SIZE)
+    assert (run.outcome.verdict, run.outcome.violation) == (Verdict.UNKNOWN, None)
+    assert {(node, name) for node, name, _ in watch.log_starts} == {
+        (node, str(log)) for node in (1, 2, 3) for log in ClusterClimate().topic_partitions
+    }
+    assert watch.answers >= {"NONE", "NOT_LEADER_OR_FOLLOWER", "OFFSET_OUT_OF_RANGE"}
+    assert calm(NEVER_BY_SIZE)[1].log_starts == watch.log_starts
+
+
+def test_nothing_is_deleted_where_all_is_to_be_read_in_the_end() -> None:
+    """A world that keeps everything is judged by its last reads, from which nothing is missing."""
+    run, watch = calm(-1)
+    assert (run.outcome.verdict, watch.log_starts, watch.answers) == (Verdict.VALID, [], set())
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_the_right_protocol_deletes_what_it_was_told_to(seed: int) -> None:
+    """Whatever a seed's cluster goes through meanwhile, no step breaks a promise."""
+    climate = draw_cluster_climate(Random(f"{seed} climate"))
+    assert climate.cluster is not None
+    run, watch = run_of(replace(climate, cluster=replace(climate.cluster, retention_bytes=NEVER_BY_SIZE)), seed=seed)
+    assert run.outcome.violation is None, run.outcome.violation
+    assert "NONE" in watch.answers
