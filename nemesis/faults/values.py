@@ -154,10 +154,23 @@ class DamageDisk:
     how: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayMetadata:
+    """Each answer to a Fetch of the metadata log reaches ``target`` ``delay_ms`` later; all else comes in time.
+
+    So a broker lives in a leader epoch that is over, while its heartbeats and its fetches of partitions go on.
+    """
+
+    kind: ClassVar[str] = "stale-metadata"
+    healer: ClassVar[str] = "fresh-metadata"
+    target: Target
+    delay_ms: int
+
+
 LiveFault = Partition | CutLink | CutClients | Kill | Pause | Stop | RollingRestart
 """What can be done to processes."""
 
-SimulatedFault = PowerLoss | Clog | JumpClock | FillDisk | SlowDisk | FailDisk | DamageDisk
+SimulatedFault = PowerLoss | Clog | JumpClock | FillDisk | SlowDisk | FailDisk | DamageDisk | DelayMetadata
 """What can be done in the simulator only."""
 
 Fault = LiveFault | SimulatedFault
@@ -166,7 +179,7 @@ _FAULTS: dict[str, type[Fault]] = {
     fault.kind: fault
     for fault in (
         *(Partition, CutLink, CutClients, Kill, Pause, Stop, RollingRestart),
-        *(PowerLoss, Clog, JumpClock, FillDisk, SlowDisk, FailDisk, DamageDisk),
+        *(PowerLoss, Clog, JumpClock, FillDisk, SlowDisk, FailDisk, DamageDisk, DelayMetadata),
     )
 }
 _ENUMS: dict[str, Callable[[Any], Any]] = {"shape": Shape, "mode": LinkMode}

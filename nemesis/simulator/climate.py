@@ -33,6 +33,7 @@ class Weather(StrEnum):
     SLOW_DISK = "slow-disk"
     IO_ERROR = "io-error"
     DAMAGE = "damage"
+    STALE_METADATA = "stale-metadata"
 
 
 class WorldKind(StrEnum):
@@ -149,7 +150,7 @@ def _draw(random: Random, *, is_hectic: bool) -> Climate:
         power_in_step=_sometimes(random, 0.4, 0.02 if is_hectic else 0.004),
         ambush=_sometimes(random, 0.3, 0.9) if is_hectic else 0.0,
         drift_ppm=random.choice((0, 100, 10_000, 100_000)),
-        weather=tuple(kind for kind in Weather if random.random() < _SHARES[kind]),
+        weather=tuple(kind for kind, share in _SHARES.items() if random.random() < share),
         calm_ms=(20, 600) if is_hectic else random.choice(((100, 1500), (500, 5000), (3000, 12_000))),
         fault_ms=(50, 1200) if is_hectic else random.choice(((50, 1500), (200, 6000), (2500, 12_000))),
         overlap=random.choice((0.0, 0.2, 0.6)),
@@ -184,6 +185,7 @@ _SHARES = {
     Weather.IO_ERROR: 0.15,
     Weather.DAMAGE: 0.12,
 }
+"""How often a climate has each kind of trouble that there is in any world."""
 
 
 def _sometimes(random: Random, share: float, most: float) -> float:

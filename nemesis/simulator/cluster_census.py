@@ -42,6 +42,8 @@ class ClusterRare(StrEnum):
     HW_REGRESSION_ON_FOLLOWER = "hw-regression-on-follower"
     DUPLICATE_PRODUCE_SUPPRESSED = "duplicate-produce-suppressed"
     OUT_OF_RANGE_RESET = "out-of-range-reset"
+    STALE_METADATA = "stale-metadata"
+    LEADER_EPOCH_MISSED = "leader-epoch-missed"
 
 
 class ClusterCensus(Observer):
@@ -107,8 +109,11 @@ class ClusterCensus(Observer):
         image = core.metadata.image
         if image is self._images.get(replica_id):
             return
+        known = self._images.get(replica_id)
         self._images[replica_id] = image
         self._look_at_roles(replica_id, core)
+        if known is not None and known.topics is not image.topics:
+            self._look_at_epochs(known, image)
         if core.metadata.applied_offset > self._applied:
             before, self._image, self._applied = self._image, image, core.metadata.applied_offset
             self._compare(before, image)
@@ -118,6 +123,15 @@ class ClusterCensus(Observer):
             if partition.is_leader and self._led.get((replica_id, log)) != partition.leader_epoch:
                 self._led[replica_id, log] = partition.leader_epoch
                 self._record.replica(replica_id, "became-leader", topic_partition=log, epoch=partition.leader_epoch)
+
+    def _look_at_epochs(self, before: MetadataImage, after: MetadataImage) -> None:
+        """Count the leader epochs that a broker takes up when they are over, and those that it never hears of."""
+        for log, registration in after.partitions():
+            known, newest = before.partition(log), self._image.partition(log)
+            if known is None or newest is None or registration.leader_epoch == known.leader_epoch:
+                continue
+            self.counts[ClusterRare.STALE_METADATA] += registration.leader_epoch < newest.leader_epoch
+            self.counts[ClusterRare.LEADER_EPOCH_MISSED] += registration.leader_epoch > known.leader_epoch + 1
 
     def _compare(self, before: MetadataImage, after: MetadataImage) -> None:
         if before.brokers is not after.brokers:

@@ -20,8 +20,8 @@ class ClusterClimate:
     ``idempotent`` is the share of processes that number what they append, and then try again until they know.
     ``weak_acks`` is the share of the other appends that ask for ``acks`` of 0 or 1, which promise nothing.
     ``follower_reads`` is the share of reads that ask any replica, and not whoever leads. With ``retention_bytes`` of -1
-    everything is kept. The rest are the settings of
-    brokers and controllers, with Kafka's names.
+    everything is kept. ``appointee_ambush`` is how often a broker is struck when the controller makes it leader instead
+    of another. The rest are the settings of brokers and controllers, with Kafka's names.
     """
 
     topics: int = 2
@@ -33,6 +33,7 @@ class ClusterClimate:
     elr_enable: bool = True
     idempotent: float = 0.0
     weak_acks: float = 0.0
+    appointee_ambush: float = 0.0
     follower_reads: float = 0.0
     replica_fetch_wait_max_ms: int = 500
     replica_socket_timeout_ms: int = 2000

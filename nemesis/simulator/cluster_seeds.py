@@ -30,6 +30,9 @@ FETCHES_IN_TIMEOUT = 3
 """How many empty fetches of the metadata log fit into the time after which a voter gives its leader up."""
 STEPS_RATIO = 5
 PARTITIONS_RATIO = 2
+STALE_METADATA_SHARE = 0.4
+APPOINTEE_AMBUSH_SHARE = 0.2
+"""How many climates have what only clusters can have befall them."""
 _LOSING = (PowerLoss, FailDisk, DamageDisk)
 _POWERFUL = frozenset({Weather.POWER, Weather.IO_ERROR, Weather.DAMAGE})
 
@@ -43,6 +46,10 @@ def draw_cluster_climate(random: Random) -> Climate:
     if cluster.replication_factor < 3 or cluster.min_insync_replicas < 2:
         weather = tuple(kind for kind in weather if kind is not Weather.DAMAGE)
     rate = climate.rate * PARTITIONS_RATIO  # The same clients have several logs to write to.
+    if weather and random.random() < STALE_METADATA_SHARE:
+        weather = (*weather, Weather.STALE_METADATA)
+    if random.random() < APPOINTEE_AMBUSH_SHARE:
+        cluster = replace(cluster, appointee_ambush=random.choice((0.3, 1.0)))
     climate = replace(climate, voters=voters, weather=weather, rate=rate, cluster=cluster)
     return climate if cluster.fsync else _with_power(climate)
 

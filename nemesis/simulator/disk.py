@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 from nemesis.simulator.files import SimulatedFiles
+from replica.core.rules.log import LogRules
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.storage import LogConfig, LogTable, format_directory, open_directory
 
@@ -26,13 +27,16 @@ SECTOR_BYTES = 512
 class NodeDisk:
     """What one machine keeps while its processes come and go."""
 
-    def __init__(self, replica_id: ReplicaId, logs: Sequence[TopicPartition], dice: Random) -> None:
+    def __init__(
+        self, replica_id: ReplicaId, logs: Sequence[TopicPartition], dice: Random, rules: LogRules | None = None
+    ) -> None:
         self.files = SimulatedFiles(remember_calls=False)
         self.slow_factor = 1
         self.is_damaged = False
         self.is_lying = False
         self._logs = logs
         self._dice = dice
+        self._rules = rules
         format_directory(
             DATA, cluster_id=CLUSTER_ID, replica_id=replica_id, directory_id=f"disk-{replica_id}", files=self.files
         )
@@ -40,7 +44,7 @@ class NodeDisk:
     def open(self) -> LogTable:
         """Open the directory and recover its logs. Raises StorageError, or PowerLossError if the power goes."""
         directory = open_directory(DATA, files=self.files)
-        return LogTable.open(directory, self._logs, config=LOG_CONFIG)
+        return LogTable.open(directory, self._logs, config=LOG_CONFIG, rules=self._rules)
 
     def endanger(self, operations: int) -> None:
         """Let the power go before one of the next ``operations`` operations that change something."""

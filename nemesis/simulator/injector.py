@@ -22,6 +22,7 @@ from nemesis.faults.values import (
     CutClients,
     CutLink,
     DamageDisk,
+    DelayMetadata,
     FailDisk,
     Fault,
     FillDisk,
@@ -139,6 +140,8 @@ class SimulatedInjector:
                 self._world.network.cut(fault_id, opened.links)
             case Clog():
                 self._world.network.clog(fault_id, opened.links)
+            case DelayMetadata(delay_ms=delay_ms):
+                self._world.hear_late(fault_id, map(ReplicaId, opened.nodes), delay_ms)
             case _:
                 for node in opened.nodes:
                     self._strike(fault_id, fault, self._world.nodes[ReplicaId(node)], dice)
@@ -167,8 +170,8 @@ class SimulatedInjector:
                 node.disk.files.fault = _failing(call)
             case DamageDisk(how=how):
                 node.disk.damage(how, node.recovery_points, dice)
-            case Partition() | CutLink() | CutClients() | Clog():
-                raise AssertionError(f"{fault.kind} strikes links")
+            case Partition() | CutLink() | CutClients() | Clog() | DelayMetadata():
+                raise AssertionError(f"{fault.kind} strikes messages")
             case RollingRestart():
                 raise AssertionError(f"{fault.kind} waits for processes; here it is a stop for each")
             case _:
@@ -184,6 +187,8 @@ class SimulatedInjector:
         self._record.nemesis(EventType.INVOKE, f, detail)
         if opened.links:
             self._world.network.heal(fault_id)
+        elif isinstance(opened.fault, DelayMetadata):
+            self._world.hear_in_time(fault_id)
         else:
             for node in opened.nodes:
                 self._restore(fault_id, opened.fault, self._world.nodes[ReplicaId(node)])

@@ -85,6 +85,34 @@ def _in_turmoil(climate: Climate) -> Climate:
     )
 
 
+def _with_stale_metadata(climate: Climate) -> Climate:
+    """Some broker is some seconds behind the controller most of the time: as patient as that are the voters."""
+    assert climate.cluster is not None, climate
+    cluster = replace(
+        climate.cluster,
+        partitions=2,
+        appointee_ambush=1.0,
+        replica_lag_time_max_ms=4000,
+        controller_request_timeout_ms=300,
+        broker_heartbeat_interval_ms=250,
+        broker_session_timeout_ms=1000,
+    )
+    return replace(
+        climate,
+        voters=5,
+        weather=(Weather.PAUSE, Weather.KILL, Weather.STALE_METADATA),
+        calm_ms=(1000, 5000),
+        fault_ms=(500, 2500),
+        overlap=0.0,
+        flush_ms=(20.0, 150.0),
+        rate=40.0,
+        fetch_timeout_ms=6000,
+        fetch_max_wait_ms=500,
+        fetch_max_bytes=1 << 20,
+        cluster=cluster,
+    )
+
+
 def _in_pairs(climate: Climate) -> Climate:
     """A leader that is alone cannot write, so that nothing but its epoch tells what is new about it."""
     assert climate.cluster is not None, climate
@@ -99,6 +127,7 @@ _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
         Need.FORGETTING: _forgetting,
         Need.RETENTION: _with_retention,
         Need.TURMOIL: _in_turmoil,
+        Need.STALE_METADATA: _with_stale_metadata,
         Need.PAIRS: _in_pairs,
         Need.ASKING_FIRST: _asking_first,
     }

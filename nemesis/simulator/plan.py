@@ -16,6 +16,7 @@ from nemesis.faults.values import (
     Clog,
     CutClients,
     DamageDisk,
+    DelayMetadata,
     FailDisk,
     Fault,
     FillDisk,
@@ -96,11 +97,20 @@ def draw_fault(kind: Weather, climate: Climate, random: Random) -> Fault:
             return FailDisk(target=random.choice(_FEW), call=random.choice(("fsync", "pwrite", "pread", "rename")))
         case Weather.DAMAGE:
             return DamageDisk(target=random.choice(_ONE), how=random.choice(("flip", "zero", "misdirect")))
+        case Weather.STALE_METADATA:
+            return _stale_metadata(climate, random)
         case _:
             assert_never(kind)
 
 
+_HEARERS = (Role.ONE, Role.ONE, Role.LEADER, Role.FOLLOWER, Role.MAJORITY, Role.ALL)
 _ONE = (Role.LEADER, Role.FOLLOWER, Role.ONE)
+
+
+def _stale_metadata(climate: Climate, random: Random) -> Fault:
+    """As late as may be without a follower of the metadata log giving its leader up, or well below that."""
+    most_ms = climate.fetch_timeout_ms - climate.fetch_max_wait_ms
+    return DelayMetadata(target=random.choice(_HEARERS), delay_ms=int(most_ms * random.choice((0.2, 0.35, 0.5, 0.85))))
 
 
 def _partition(climate: Climate, random: Random) -> Fault:

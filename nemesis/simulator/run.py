@@ -20,6 +20,7 @@ from nemesis.pipeline.local import judge_tables
 from nemesis.schedule import Schedule
 from nemesis.simulator.administrator import Administrator
 from nemesis.simulator.ambush import Ambush
+from nemesis.simulator.appointees import AppointeeAmbush
 from nemesis.simulator.asking import CLIENT_TIMEOUT_MS
 from nemesis.simulator.census import Census, Rare
 from nemesis.simulator.clients import Clients
@@ -145,6 +146,9 @@ class _Simulation:
             world.observers.append(self.cluster_census)
         if options.climate.ambush:
             world.observers.append(Ambush(world, self.record, Random(f"{options.seed} ambush")))
+        if options.climate.cluster is not None and options.climate.cluster.appointee_ambush:
+            dice = Random(f"{options.seed} appointee ambush")
+            world.observers.append(AppointeeAmbush(world, self.record, dice))
         self.clients = Clients(
             world, self.record, options.climate, Random(f"{options.seed} clients"), values_max=options.values
         )
@@ -187,7 +191,17 @@ class _Simulation:
     def _heal(self) -> None:
         self.injector.heal_all()
         self.clients.values_max = None  # Or a cluster that recovers could not show it: that takes a write.
-        calm = replace(self.world.climate, loss=0, spike=0, duplication=0, crash_in_step=0, power_in_step=0, ambush=0)
+        climate, cluster = self.world.climate, self.world.climate.cluster
+        calm = replace(
+            climate,
+            loss=0,
+            spike=0,
+            duplication=0,
+            crash_in_step=0,
+            power_in_step=0,
+            ambush=0,
+            cluster=None if cluster is None else replace(cluster, appointee_ambush=0),
+        )
         self.world.climate = self.world.network.climate = calm
 
     def _recover(self) -> None:

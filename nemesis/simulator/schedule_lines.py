@@ -23,7 +23,7 @@ _CHOICES: Mapping[str, Iterable[str]] = {
     "how": ("flip", "zero", "misdirect"),
     "call": ("fsync", "pwrite", "pread", "rename", "create", "ftruncate", "unlink", "mkdir", "fsync_directory"),
 }
-_WHOLE_NUMBERS = ("by_ms", "factor")
+_WHOLE_NUMBERS = ("by_ms", "factor", "delay_ms")
 _KINDS = {kind.kind: kind for kind in get_args(Fault)}
 
 

@@ -6,7 +6,7 @@ what happens when is the schedule's and the climate's business, what it means is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from nemesis.faults.links import CLIENTS
@@ -15,7 +15,7 @@ from nemesis.simulator.clock import NodeClock
 from nemesis.simulator.disk import CLUSTER_ID, NodeDisk
 from nemesis.simulator.network import Network
 from nemesis.simulator.node import Crash, Node, Step
-from nemesis.simulator.queue import US_PER_MS, EventQueue
+from nemesis.simulator.queue import US_PER_MS, Action, EventQueue
 from nemesis.simulator.record import Record
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
@@ -24,6 +24,7 @@ from replica.core.config import BrokerConfig, BrokerIdentity, QuorumConfig, Repl
 from replica.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
+    FetchRequest,
     PeerResponse,
     Request,
     Response,
@@ -86,6 +87,7 @@ class World:
         self.network = Network(self.queue, climate, f"{seed}")
         self._seed = seed
         self._rules = rules
+        self._late_hearers: dict[int, tuple[frozenset[ReplicaId], int]] = {}
         self._held_down: dict[ReplicaId, set[int]] = {}
         voters = tuple(ReplicaId(number) for number in range(1, climate.voters + 1))
         self.nodes = {voter: self._new_node(voter) for voter in voters}
@@ -106,7 +108,7 @@ class World:
         dice = Random(f"{self._seed} node {replica_id}")
         drift_ppm = self.climate.drift_ppm
         clock = NodeClock(offset_ms=dice.randrange(1_000_000), drift_ppm=dice.randint(-drift_ppm, drift_ppm))
-        disk = NodeDisk(replica_id, self.logs, dice)
+        disk = NodeDisk(replica_id, self.logs, dice, self._rules())
         if self.climate.lying:
             disk.lie(lambda: dice.random() < self.climate.lying)
         return Node(replica_id, self, disk, clock, dice)
@@ -198,7 +200,10 @@ class World:
         def answer(response: Response) -> None:
             assert isinstance(response, PeerResponse), response
             event = ev.ResponseReceived(correlation_id=correlation_id, replica_id=target, response=response)
-            self.network.deliver(target, source, lambda: back(event))
+            if self.climate.cluster is not None and _fetches_metadata(effect.request):
+                self.network.deliver(target, source, lambda: self._hear(source, lambda: back(event)))
+            else:
+                self.network.deliver(target, source, lambda: back(event))
 
         def arrive() -> None:
             peer = self.nodes[target]
@@ -209,6 +214,21 @@ class World:
 
         self.network.deliver(source, target, arrive)
         self.queue.after(effect.timeout_ms * US_PER_MS, lambda: back(failed))
+
+    def hear_late(self, key: int, replica_ids: Iterable[ReplicaId], delay_ms: int) -> None:
+        """Hold up what arrives there of the metadata log, each answer for so long, until ``hear_in_time(key)``."""
+        self._late_hearers[key] = (frozenset(replica_ids), delay_ms)
+
+    def hear_in_time(self, key: int) -> None:
+        """Take back what was done under ``key``; what is held up comes when it is due."""
+        self._late_hearers.pop(key, None)
+
+    def _hear(self, replica_id: ReplicaId, action: Action) -> None:
+        delay_ms = max((delay_ms for late, delay_ms in self._late_hearers.values() if replica_id in late), default=0)
+        if delay_ms:
+            self.queue.after(delay_ms * US_PER_MS, action)
+        else:
+            action()
 
     def ask(self, target: ReplicaId, request: Request, on_reply: Callable[[Response | None], None]) -> None:
         """Let a client ask a node; ``on_reply`` gets the answer, or None at once from a machine without a process.
@@ -305,6 +325,10 @@ class World:
         else:
             node.check_provoked(str(error))
         self._supervise(node, at_least_ms=REFUSED_START_MS)
+
+
+def _fetches_metadata(request: Request) -> bool:
+    return isinstance(request, FetchRequest) and request.partitions[0].topic_partition == METADATA_LOG
 
 
 def _is_of_an_election(event: ev.Event) -> bool:

@@ -43,6 +43,7 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         Invariant.STRONG_ISR,
         reconciling.UnfencedFetch,
         Need.TURMOIL,
+        Need.STALE_METADATA,
     ),
     _variant(
         "M5",
@@ -51,6 +52,7 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         Invariant.STRONG_ISR,
         reconciling.UnfencedTruncation,
         Need.TURMOIL,
+        Need.STALE_METADATA,
         Need.ASKING_FIRST,
     ),
     _variant(
@@ -77,6 +79,7 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         Invariant.LOG_MATCHING,
         reconciling.SameLeaderNeedsNoTruncation,
         Need.TURMOIL,
+        Need.STALE_METADATA,
         Need.ASKING_FIRST,
     ),
     _variant(
@@ -85,6 +88,13 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         "KAFKA-10706",
         Invariant.PROGRESS,
         reconciling.TruncationKeepsEmptyEpochs,
+    ),
+    _variant(
+        "R8",
+        "epoch-zero-not-recovered",
+        "KAFKA-10432",
+        Invariant.LOG_MATCHING,
+        reconciling.EpochZeroNotRecovered,
     ),
     _variant(
         "R9",

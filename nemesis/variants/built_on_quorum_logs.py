@@ -17,7 +17,7 @@ BUILT_ON_QUORUM_LOGS: tuple[Variant, ...] = (
         breaks=Invariant.LEADER_COMPLETENESS,
         rules=fetching.TruncateToHighWatermark,
         schedule=FOLLOWER_RESTART,
-        convicted_of=("lost-write",),
+        convicted_of=("lost-write", "diverged-log"),
     ),
     Variant(
         id="R5",
@@ -166,7 +166,7 @@ BUILT_ON_QUORUM_LOGS: tuple[Variant, ...] = (
         breaks=Invariant.LEADER_COMPLETENESS,
         rules=votes.VoteWithoutComparingLogs,
         schedule=SHORT_LOG_CANDIDATE,
-        convicted_of=("replica-stopped", "lost-write"),
+        convicted_of=("replica-stopped",),
     ),
     Variant(
         id="H4",

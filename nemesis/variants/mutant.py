@@ -43,7 +43,6 @@ class Part(StrEnum):
 
     STATE_MACHINES = "state machines"
     SNAPSHOTS = "snapshots"
-    RULES_OF_RECOVERY = "rules for what storage recovers"
 
 
 class Need(StrEnum):
@@ -53,6 +52,7 @@ class Need(StrEnum):
     FORGETTING = "no fsync, and power losses"
     RETENTION = "retention"
     TURMOIL = "leaders that change often, fetches of one batch, and messages that come late"
+    STALE_METADATA = "brokers that hear late who leads"
     PAIRS = "two replicas each, both of which every write needs"
     ASKING_FIRST = "followers that ask where their last epoch ends before they fetch"
 
@@ -102,7 +102,7 @@ class Variant(Mutant):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectedVariant(Variant):
-    """A variant with a schedule that brings its wrong rule about in a live cluster, and what may be found there."""
+    """A variant with a schedule that brings its wrong rule about in a live cluster, and all that is found there."""
 
     schedule: Schedule
     convicted_of: tuple[str, ...]

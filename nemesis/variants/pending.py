@@ -14,14 +14,6 @@ def _pending(id: str, name: str, origin: str, breaks: Invariant, waits_for: Part
 
 PENDING: tuple[Pending, ...] = (
     _pending(
-        "R8",
-        "epoch-zero-not-recovered",
-        "KAFKA-10432",
-        Invariant.LOG_MATCHING,
-        Part.RULES_OF_RECOVERY,
-        "Recovery leaves epoch 0 out of the cache; a quorum's first epoch is 1.",
-    ),
-    _pending(
         "R21",
         "leads-before-applying",
         "KAFKA-17333, KAFKA-15345",

@@ -108,6 +108,14 @@ class EpochAssignedAtFirstAppend(PartitionsOnly):
         return False
 
 
+class EpochZeroNotRecovered(PartitionsOnly):
+    """A recovery that takes epoch 0 for none, and leaves it out of the cache that it makes of the batches."""
+
+    def epoch_is_recovered(self, *, epoch: Epoch) -> bool:
+        """Only what is above 0 counts."""
+        return epoch > 0
+
+
 class SameLeaderNeedsNoTruncation(PartitionsOnly):
     """A follower that does not reconcile when the epoch is new and the leader the same.
 

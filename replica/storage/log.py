@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from replica.core.effects import QuorumState
 from replica.core.partition.producer_state import scan
 from replica.core.recovered import ProducerEntry, RecoveredLog
+from replica.core.rules.log import LogRules
 from replica.ids import Epoch, EpochEntry, Offset, TopicPartition
 from replica.records import RecordBatch
 from replica.storage.checkpoints import write_epochs
@@ -70,7 +71,12 @@ class LogStore:
 
     @classmethod
     def open(
-        cls, directory: DataDirectory, topic_partition: TopicPartition, *, config: LogConfig | None = None
+        cls,
+        directory: DataDirectory,
+        topic_partition: TopicPartition,
+        *,
+        config: LogConfig | None = None,
+        rules: LogRules | None = None,
     ) -> tuple[LogStore, RecoveredLog]:
         """Open and recover one log, creating one without a topic id if the directory has never had it.
 
@@ -81,7 +87,7 @@ class LogStore:
         path = directory.log_path(topic_partition)
         try:
             quorum_state = read_quorum_state(directory.files, path / QUORUM_STATE_FILE)
-            loaded = load_log(directory, topic_partition, config)
+            loaded = load_log(directory, topic_partition, config, rules or LogRules())
         except OSError as error:
             raise StorageError(f"cannot open log {path}: {error}") from error
         recovered = RecoveredLog(

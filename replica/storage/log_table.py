@@ -31,6 +31,7 @@ from replica.core.effects import (
 from replica.core.events import LogRead, LogStartMoved, ProducersScanned
 from replica.core.messages import ListOffsetsResponse
 from replica.core.recovered import RecoveredLog
+from replica.core.rules.log import LogRules
 from replica.ids import BrokerEpoch, TopicPartition
 from replica.storage.config import LogConfig
 from replica.storage.directory import DataDirectory
@@ -63,6 +64,7 @@ class LogTable:
         self,
         directory: DataDirectory,
         config: LogConfig,
+        rules: LogRules,
         stores: Mapping[TopicPartition, LogStore],
         recovered: Mapping[TopicPartition, RecoveredLog],
     ) -> None:
@@ -70,28 +72,35 @@ class LogTable:
         self.recovered = recovered
         """The logs as they were found when the table was opened."""
         self._config = config
+        self._rules = rules
         self._stores = dict(stores)
         self._is_open = True
 
     @classmethod
     def open(
-        cls, directory: DataDirectory, quorum_logs: Iterable[TopicPartition], *, config: LogConfig | None = None
+        cls,
+        directory: DataDirectory,
+        quorum_logs: Iterable[TopicPartition],
+        *,
+        config: LogConfig | None = None,
+        rules: LogRules | None = None,
     ) -> LogTable:
         """Recover the quorum logs, created where the directory has never had them, and every partition that there is.
 
         If one is refused, nothing has changed, the directory is closed, and a marker of a clean stop is where it was.
         """
         config = LogConfig() if config is None else config
+        rules = LogRules() if rules is None else rules
         with ExitStack() as undo:
             undo.callback(directory.close, clean=directory.was_clean, broker_epoch=directory.clean_broker_epoch)
             stores: dict[TopicPartition, LogStore] = {}
             recovered: dict[TopicPartition, RecoveredLog] = {}
             for name in dict.fromkeys((*quorum_logs, *directory.topic_partitions())):
-                stores[name], recovered[name] = LogStore.open(directory, name, config=config)
+                stores[name], recovered[name] = LogStore.open(directory, name, config=config, rules=rules)
                 # A log that was clean and was only opened is clean: otherwise the marker could not come back.
                 undo.callback(stores[name].close, clean=directory.was_clean)
             undo.pop_all()
-        return cls(directory, config, stores, recovered)
+        return cls(directory, config, rules, stores, recovered)
 
     @property
     def stores(self) -> Mapping[TopicPartition, LogStore]:
@@ -134,7 +143,7 @@ class LogTable:
 
     def _create(self, effect: CreateLog) -> None:
         self.directory.create_log(effect.topic_partition, effect.topic_id)
-        store, _ = LogStore.open(self.directory, effect.topic_partition, config=self._config)
+        store, _ = LogStore.open(self.directory, effect.topic_partition, config=self._config, rules=self._rules)
         self._stores[effect.topic_partition] = store
 
     def _apply_retention(self, effect: ApplyRetention, unix_ms: int) -> LogStartMoved | None:

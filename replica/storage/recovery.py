@@ -22,6 +22,7 @@ from pathlib import Path
 
 from replica.core.partition.producer_state import scan as scan_producers
 from replica.core.recovered import ProducerEntry
+from replica.core.rules.log import LogRules
 from replica.ids import Epoch, EpochEntry, Offset, TopicId, TopicPartition
 from replica.records import RecordBatch
 from replica.storage.batch_reader import DamagedBatchError, check_next, read_batches
@@ -55,8 +56,10 @@ class LoadedLog:
     producers: tuple[ProducerEntry, ...]
 
 
-def load_log(directory: DataDirectory, topic_partition: TopicPartition, config: LogConfig) -> LoadedLog:
-    """Open a log, creating it if the directory has never had it.
+def load_log(
+    directory: DataDirectory, topic_partition: TopicPartition, config: LogConfig, rules: LogRules
+) -> LoadedLog:
+    """Open a log by these rules, creating it if the directory has never had it.
 
     CorruptLogError or CorruptCheckpointError if the log must not be used; OSError if the disk refuses.
     """
@@ -68,6 +71,7 @@ def load_log(directory: DataDirectory, topic_partition: TopicPartition, config: 
         files=directory.files,
         path=path,
         config=config,
+        rules=rules,
         topic_id=topic_id,
         log_start_offset=directory.log_starts.get(topic_partition) or Offset(0),
         recovery_point=directory.recovery_points.get(topic_partition),
@@ -117,6 +121,7 @@ class _Log:
     files: Files
     path: Path
     config: LogConfig
+    rules: LogRules
     topic_id: TopicId | None
     log_start_offset: Offset
     recovery_point: Offset | None
@@ -222,7 +227,8 @@ class _Log:
         self.files.fsync_directory(self.path)
         for segment in self.segments[:-1]:
             segment.store_index()
-        return self._finish(scan, _cut(scan.epochs, self.log_start_offset, scan.end_offset))
+        found = [entry for entry in scan.epochs if self.rules.epoch_is_recovered(epoch=entry.epoch)]
+        return self._finish(scan, _cut(found, self.log_start_offset, scan.end_offset))
 
     def _cut_to(self, scan: _Scan) -> None:
         while len(self.segments) > scan.kept:

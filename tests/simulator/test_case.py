@@ -15,6 +15,7 @@ from nemesis.faults.values import (
     CutClients,
     CutLink,
     DamageDisk,
+    DelayMetadata,
     FailDisk,
     Fault,
     FillDisk,
@@ -49,6 +50,7 @@ FAULTS: tuple[Fault, ...] = (
     JumpClock(target=Role.LEADER, by_ms=10_000),
     FillDisk(target=Role.LEADER),
     SlowDisk(target=Role.ALL, factor=30),
+    DelayMetadata(target=Role.ONE, delay_ms=700),
     FailDisk(target=Role.LEADER, call="fsync"),
     DamageDisk(target=Role.ONE, how="misdirect"),
 )

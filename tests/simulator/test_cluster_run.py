@@ -75,6 +75,8 @@ def test_seeds_differ_in_their_clusters() -> None:
     for habit in ("fsync", "unclean_leader_election_enable", "elr_enable", "idempotent", "weak_acks", "follower_reads"):
         assert 0 < sum(bool(getattr(cluster, habit)) for cluster in clusters) < 300, habit
     assert any(Weather.DAMAGE in climate.weather for climate in drawn)
+    assert any(Weather.STALE_METADATA in climate.weather for climate in drawn)
+    assert 0 < sum(cluster.appointee_ambush > 0 for cluster in clusters) < 300
 
 
 @pytest.mark.parametrize("seed", range(20))
