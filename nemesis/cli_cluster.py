@@ -13,15 +13,22 @@ import click
 if TYPE_CHECKING:
     from nemesis.cluster.local_options import LocalOptions
 
+NODES_DEFAULT = 3
 _milliseconds = click.IntRange(min=10, max=600_000)
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 OPTIONS = (
-    click.option("--nodes", type=click.IntRange(3, 9), default=3, show_default=True),
+    click.option("--nodes", type=click.IntRange(3, 9), help=f"How many. [default: {NODES_DEFAULT}]"),
     click.option("--topics", type=click.IntRange(1, 100), help="How many topics. [default: 1]"),
     click.option("--partitions", type=click.IntRange(1, 100), help="Of each topic. [default: 2]"),
     click.option("--replication-factor", type=click.IntRange(1, 9), help="Of each topic. [default: 3]"),
     click.option("--min-insync-replicas", type=click.IntRange(1, 9), help="Of each topic. [default: 2]"),
+    click.option(
+        "--unclean-leader-election/--no-unclean-leader-election",
+        default=False,
+        show_default=True,
+        help="Of each topic: where nobody else is alive, let a replica lead that is not in sync. Records are lost.",
+    ),
     click.option(
         "--acks",
         type=click.Choice(["all", "1", "0"]),
@@ -45,7 +52,8 @@ OPTIONS = (
 
 
 NAMES = (
-    *("nodes", "topics", "partitions", "replication_factor", "min_insync_replicas", "acks", "idempotence"),
+    *("nodes", "topics", "partitions", "replication_factor", "min_insync_replicas", "unclean_leader_election"),
+    *("acks", "idempotence"),
     *("election_timeout_ms", "fetch_timeout_ms", "fetch_max_wait_ms", "session_timeout_ms", "lag_time_max_ms"),
     "final_time_limit",
 )
@@ -64,7 +72,7 @@ def words_of(given: Mapping[str, Any]) -> list[str]:
     for name in NAMES:
         value = given[name]
         if isinstance(value, bool):
-            words.append(f"--{'' if value else 'no-'}{name}")
+            words.append(f"--{'' if value else 'no-'}{name.replace('_', '-')}")
         elif value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
     return words
@@ -94,11 +102,12 @@ def local_options(given: Mapping[str, Any]) -> LocalOptions:
     counts = {
         "topic_count": given["topics"],
         **{name: given[name] for name in ("partitions", "replication_factor", "min_insync_replicas")},
+        "unclean_leader_election": given["unclean_leader_election"],
     }
     idempotence = given["acks"] == "all" if given["idempotence"] is None else given["idempotence"]
     try:
         return LocalOptions(
-            nodes=given["nodes"],
+            nodes=given["nodes"] or NODES_DEFAULT,
             topics=TopicOptions(**{name: value for name, value in counts.items() if value is not None}),
             timing=timing,
             client=ClientOptions(acks=given["acks"], idempotence=idempotence),

@@ -81,6 +81,8 @@ def tell(judgement: Judgement, folder: Path, report: Path | None) -> None:
     click.echo(f"controller elections: {stats.controller_elections}")
     click.echo(f"truncations: {stats.truncations}")
     click.echo(f"ISR shrinks and expands: {stats.isr_shrinks}, {stats.isr_expands}")
+    click.echo(f"unclean elections: {stats.unclean_elections}")
+    click.echo(f"partitions that were offline: {stats.offline_partitions}")
     click.echo(f"run: {_shown(folder)}")
     if report is not None:
         click.echo(f"report: {_shown(report)}")

@@ -5,8 +5,9 @@ The way of the data: ``schemas`` (the columns) -> ``partition`` (one topic-parti
 one file for each idea: ``placement`` (one value for each offset), ``provenance`` (everything read was written),
 ``losses`` (everything acknowledged is kept), ``sessions`` (a consumer goes forward), ``real_time`` (later stands
 later), ``sequences`` (a producer's batches stand once and in order), ``replica_logs`` (replicas agree),
-``high_watermarks`` (committed stays committed), ``in_sync`` (who is called in sync has it all) -> ``anomalies`` (rows)
--> ``judge`` (all checks over all topic-partitions of a call) -> ``verdict``.
+``high_watermarks`` (committed stays committed), ``in_sync`` (who is called in sync has it all) ->
+``unclean_elections`` (why, or where, where that is known) -> ``anomalies`` (rows) -> ``judge`` (all checks over all
+topic-partitions of a call) -> ``verdict``.
 
 Every check is a pure function of numpy arrays, so that Spark and a single process call the same ones. Nothing here
 imports the system that is judged: a checker that shares code with it inherits its faults.

@@ -20,6 +20,8 @@ ROWS_MAX = 100
 """Rows of one anomaly shown for one topic-partition; one more row counts the others."""
 LISTED_MAX = 20
 """Offsets, values or operations listed in one row."""
+RECORDS_MAX = 10_000
+"""Records listed in the row that counts the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +40,48 @@ class Anomaly:
 def bounded(anomalies: Iterable[Anomaly], rows_max: int = ROWS_MAX) -> Iterator[Anomaly]:
     """The first ``rows_max`` of each kind, then one row for each kind that has more."""
     counts: Counter[tuple[AnomalyName, Severity]] = Counter()
+    others: dict[tuple[AnomalyName, Severity], _Others] = {}
     for anomaly in anomalies:
-        counts[anomaly.name, anomaly.severity] += 1
-        if counts[anomaly.name, anomaly.severity] <= rows_max:
+        kind = anomaly.name, anomaly.severity
+        counts[kind] += 1
+        if counts[kind] <= rows_max:
             yield anomaly
-    for (name, severity), count in sorted(counts.items()):
-        if count > rows_max:
-            more = count - rows_max
-            yield Anomaly(
-                name=name, severity=severity, detail=f"{more} more: {DEFINITIONS[name]}", evidence={"more": more}
-            )
+        else:
+            others.setdefault(kind, _Others()).add(anomaly)
+    for (name, severity), rest in sorted(others.items()):
+        what = f"{rest.count} more: {DEFINITIONS[name]}"
+        yield Anomaly(name=name, severity=severity, detail=what, evidence=rest.evidence)
+
+
+@dataclass(slots=True)
+class _Others:
+    """What is told of the anomalies of a kind that get no row: how many, why, and which records are lost."""
+
+    count: int = 0
+    causes: Counter[str] = field(default_factory=Counter)
+    cuts: Counter[str] = field(default_factory=Counter)
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, anomaly: Anomaly) -> None:
+        self.count += 1
+        told = {name: anomaly.evidence[name] for name in ("value", "cause") if name in anomaly.evidence}
+        if "cause" in told:
+            self.causes[told["cause"]] += 1
+        if "cut_by" in anomaly.evidence:
+            self.cuts[anomaly.evidence["cut_by"]] += 1
+        if anomaly.name is AnomalyName.LOST_WRITE and anomaly.offsets and len(self.records) < RECORDS_MAX:
+            self.records.append({"offset": anomaly.offsets[0], **told})
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"more": self.count}
+        if self.causes:
+            told["causes"] = dict(self.causes)
+        if self.cuts:
+            told["cuts"] = dict(self.cuts)
+        if self.records:
+            told["records"] = self.records
+        return told
 
 
 def anomaly_row(run_id: str, topic_partition: str, anomaly: Anomaly) -> dict[str, Any]:

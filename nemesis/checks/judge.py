@@ -48,6 +48,7 @@ from nemesis.checks.schemas import (
 )
 from nemesis.checks.sequences import check_duplicate_sequence, check_out_of_order_sequence
 from nemesis.checks.sessions import check_nonmonotonic_poll, check_poll_skip, check_uncommitted_read
+from nemesis.checks.unclean_elections import Cuts
 
 Check = Callable[[Partition], Iterable[Anomaly]]
 
@@ -115,12 +116,13 @@ def _partition_rows(
     run_id, topic_partition = key
     try:
         partition = partition_of(key, tables, options)
+        cuts = Cuts(partition)
     except Exception as error:
         yield anomaly_row(run_id, topic_partition, _crashed("reading the columns", error))
         return
     for check in checks:
         try:
-            found = list(bounded(check(partition)))
+            found = list(bounded(map(cuts.with_cut, check(partition))))
         except Exception as error:
             found = [_crashed(check.__name__, error)]
         yield from (anomaly_row(run_id, topic_partition, anomaly) for anomaly in found)

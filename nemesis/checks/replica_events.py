@@ -13,7 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from nemesis.history.events import FINAL_ISR, HIGH_WATERMARK
+from nemesis.history.events import (
+    BECAME_LEADER,
+    FINAL_ISR,
+    HIGH_WATERMARK,
+    LAST_KNOWN_LEADER_ELECTED,
+    UNCLEAN_ELECTION,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +40,30 @@ class Truncation:
     time_ns: int
     replica_id: int
     offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderStart:
+    """A replica began to lead in this epoch, and its log ended at ``log_end_offset`` then."""
+
+    epoch: int
+    replica_id: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncleanElection:
+    """The controller elected a leader that was not known to hold all that is committed.
+
+    ``isr`` were in sync before, ``elr`` eligible beside them. ``led_last`` says that it is the one that led last, and
+    that nobody was known to hold more.
+    """
+
+    epoch: int
+    leader_id: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    led_last: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +88,7 @@ class ReplicaEvents:
 
     ``leaders`` has (epoch, replica id) of each became-leader, each once, ascending; ``stops`` (replica id, event,
     detail) of each time that a replica ended by itself. ``isr_claim`` is absent for a log without an ISR.
+    ``leader_starts`` and ``unclean_elections`` ascend by epoch; a leader that did not say where its log ended has none.
     """
 
     leaders: tuple[tuple[int, int], ...] = ()
@@ -65,12 +96,14 @@ class ReplicaEvents:
     high_watermarks: tuple[HighWatermark, ...] = ()
     truncations: tuple[Truncation, ...] = ()
     isr_claim: IsrClaim | None = None
+    leader_starts: tuple[LeaderStart, ...] = ()
+    unclean_elections: tuple[UncleanElection, ...] = ()
 
 
 def replica_events_of(events: pa.Table) -> ReplicaEvents:
     """The events of one topic-partition. ``events`` is ``RUN_EVENT_SCHEMA``, in any order."""
     rows = sorted(events.to_pylist(), key=lambda row: (row["time_ns"], row["replica_id"], row["event"]))
-    told = {(row["epoch"], row["replica_id"]) for row in rows if row["event"] == "became-leader"}
+    told = {(row["epoch"], row["replica_id"]) for row in rows if row["event"] == BECAME_LEADER}
     claims = [_isr_claim(row) for row in rows if row["event"] == FINAL_ISR]
     return ReplicaEvents(
         leaders=tuple(sorted(pair for pair in told if pair[0] is not None)),
@@ -84,6 +117,8 @@ def replica_events_of(events: pa.Table) -> ReplicaEvents:
             if row["event"] == "truncated" and row["offset"] is not None
         ),
         isr_claim=claims[-1] if claims else None,
+        leader_starts=tuple(sorted(_leader_starts(rows), key=lambda start: (start.epoch, start.replica_id))),
+        unclean_elections=tuple(sorted(_unclean_elections(rows), key=lambda election: election.epoch)),
     )
 
 
@@ -96,6 +131,27 @@ def _high_watermarks(rows: list[dict[str, Any]]) -> Iterator[HighWatermark]:
                 epoch=row["epoch"],
                 offset=row["offset"],
                 role=row["detail"] or "",
+            )
+
+
+def _leader_starts(rows: list[dict[str, Any]]) -> Iterator[LeaderStart]:
+    for row in rows:
+        if row["event"] == BECAME_LEADER and row["epoch"] is not None:
+            end = json.loads(row["detail"] or "{}").get("log_end_offset")
+            if end is not None:
+                yield LeaderStart(epoch=row["epoch"], replica_id=row["replica_id"], log_end_offset=end)
+
+
+def _unclean_elections(rows: list[dict[str, Any]]) -> Iterator[UncleanElection]:
+    for row in rows:
+        if row["event"] in (UNCLEAN_ELECTION, LAST_KNOWN_LEADER_ELECTED):
+            told = json.loads(row["detail"])
+            yield UncleanElection(
+                epoch=row["epoch"],
+                leader_id=told["leader_id"],
+                isr=tuple(told["isr"]),
+                elr=tuple(told["elr"]),
+                led_last=row["event"] == LAST_KNOWN_LEADER_ELECTED,
             )
 
 

@@ -8,7 +8,7 @@ three-valued checkers of ``jepsen.checker``.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +16,10 @@ from types import MappingProxyType
 from typing import Any
 
 from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.history.events import OFFLINE, UNCLEAN_ELECTION
+
+CAUSES_MAX = 3
+"""So many causes are named in the sentence about a kind of anomaly."""
 
 
 class Verdict(StrEnum):
@@ -27,7 +31,13 @@ class Verdict(StrEnum):
 
 
 COUNTED_EVENTS: Mapping[str, str] = MappingProxyType(
-    {"truncations": "truncated", "isr_shrinks": "isr-shrunk", "isr_expands": "isr-expanded"}
+    {
+        "truncations": "truncated",
+        "isr_shrinks": "isr-shrunk",
+        "isr_expands": "isr-expanded",
+        "unclean_elections": UNCLEAN_ELECTION,
+        "offline_partitions": OFFLINE,
+    }
 )
 """Those of the counts that are numbers of replica events, each with its event."""
 
@@ -46,7 +56,7 @@ class RunCounts:
     Elections, epochs and the rest are of the logs that clients write to, but for ``controller_elections``: those are of
     the metadata log. ``leader_elections`` counts each epoch of each log once, ``logs_led`` the logs that had any;
     ``epochs`` counts those of each final log, ``topic_partitions`` the logs. ``epoch_max`` is -1 when no epoch is
-    known.
+    known. ``offline_partitions`` counts how often a partition lost its leader and nobody might lead.
     """
 
     events: int = 0
@@ -74,6 +84,8 @@ class RunCounts:
     truncations: int = 0
     isr_shrinks: int = 0
     isr_expands: int = 0
+    unclean_elections: int = 0
+    offline_partitions: int = 0
     epochs: int = 0
     topic_partitions: int = 0
     epoch_max: int = -1
@@ -108,16 +120,36 @@ def decide(
 
 
 def _counted(anomalies: Sequence[Mapping[str, Any]], severity: Severity) -> tuple[str, ...]:
-    """One sentence for each kind of anomaly of this severity, in the order of ``AnomalyName``.
+    """One sentence for each kind of anomaly of this severity, in the order of ``AnomalyName``, with known causes.
 
     The last row of a kind that has too many stands for ``more`` of them.
     """
     found: Counter[str] = Counter()
+    causes: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in anomalies:
         if row["severity"] == severity:
-            found[row["anomaly"]] += json.loads(row["evidence"]).get("more", 1)
+            evidence = json.loads(row["evidence"])
+            found[row["anomaly"]] += evidence.get("more", 1)
+            for reason, number in _reasons(evidence):
+                causes[row["anomaly"]][f"{reason} ({row['topic_partition']})"] += number
     suffix = "" if severity is Severity.VIOLATION else " (undecided)"
-    return tuple(f"{name}: {found[name]}{suffix}" for name in AnomalyName if name in found)
+    return tuple(f"{name}: {found[name]}{suffix}{_caused(causes[name])}" for name in AnomalyName if name in found)
+
+
+def _reasons(evidence: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """What is known of why, or at least of where, and how many anomalies of its row that is about."""
+    causes = {evidence["cause"]: 1} if "cause" in evidence else evidence.get("causes", {})
+    cuts = {evidence["cut_by"]: 1} if "cut_by" in evidence else evidence.get("cuts", {})
+    yield from ((f"by {cause}", number) for cause, number in causes.items())
+    yield from ((f"at offsets cut by {cut}", number) for cut, number in cuts.items())
+
+
+def _caused(causes: Counter[str]) -> str:
+    """``, 64 by unclean election in epoch 1 of replica 2 (topic1-0)``; nothing where nothing is known."""
+    shown = causes.most_common(CAUSES_MAX)
+    rest = sum(causes.values()) - sum(number for _, number in shown)
+    told = "".join(f", {number} {cause}" for cause, number in shown)
+    return told + (f", {rest} by {len(causes) - CAUSES_MAX} others" if rest else "")
 
 
 def _gaps(counts: RunCounts, complete: bool) -> Iterator[str]:

@@ -230,7 +230,7 @@ class LocalCluster:
                 topic,
                 partition_count=options.partitions,
                 replication_factor=options.replication_factor,
-                configs={"min.insync.replicas": str(options.min_insync_replicas)},
+                configs=options.configs,
             )
         except AdminError as error:
             if not (error.may_be_done and error.error is ErrorCode.TOPIC_ALREADY_EXISTS):

@@ -23,6 +23,7 @@ class TopicOptions:
     partitions: int = 2
     replication_factor: int = 3
     min_insync_replicas: int = 2
+    unclean_leader_election: bool = False
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -33,6 +34,14 @@ class TopicOptions:
     def names(self) -> tuple[str, ...]:
         """The names of all their partitions."""
         return tuple(f"{topic}-{number}" for topic in self.topics for number in range(self.partitions))
+
+    @property
+    def configs(self) -> dict[str, str]:
+        """Their settings, by Kafka's names."""
+        return {
+            "min.insync.replicas": str(self.min_insync_replicas),
+            "unclean.leader.election.enable": str(self.unclean_leader_election).lower(),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """What a replica writes to its log, read back as reports of the run.
 
 Owns the names of the lines that matter and what they become: ``role_changed`` -> became-leader and so on,
-``log_truncated`` -> truncated, ``isr_shrunk`` -> isr-shrunk. Each is about one log: a topic-partition, or that of the
-metadata, where whoever becomes the leader is the controller. The lines are JSON, one object each; whatever is none (an
-interpreter's last words) is passed over. Reads files only.
+``log_truncated`` -> truncated, ``isr_shrunk`` -> isr-shrunk, ``partition_offline`` -> offline. Each is about one log: a
+topic-partition, or that of the metadata, where whoever becomes the leader is the controller. The lines are JSON, one
+object each; whatever is none (an interpreter's last words) is passed over. Reads files only.
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from nemesis.cluster.system import Report
+from nemesis.history import LAST_KNOWN_LEADER_ELECTED, OFFLINE, UNCLEAN_ELECTION
 
 LIFE = {"started": "started", "stopping": "stopped", "halted": "halted", "start_refused": "halted"}
+ELECTIONS = {
+    "partition_offline": OFFLINE,
+    "unclean_election": UNCLEAN_ELECTION,
+    "last_known_leader_elected": LAST_KNOWN_LEADER_ELECTED,
+}
+"""What the active controller tells of partitions that lost their leader."""
 
 
 def read_reports(path: Path, node: int) -> Iterator[Report]:
@@ -73,6 +80,15 @@ def report_of(line: dict[str, Any], node: int) -> Report | None:
                 epoch=line.get("epoch"),
                 topic_partition=line.get("log"),
                 detail=_detail(line, "isr", "left", "joined"),
+            )
+        case str() if event in ELECTIONS:
+            return Report(
+                node=node,
+                wall_ns=wall_ns,
+                event=ELECTIONS[event],
+                epoch=line.get("epoch"),
+                topic_partition=line.get("log"),
+                detail=_detail(line, "leader_id", "replicas", "isr", "elr", "last_known_leader"),
             )
         case str() if event in LIFE:
             return Report(node=node, wall_ns=wall_ns, event=LIFE[event], detail=_detail(line, "reason", "address"))

@@ -1,7 +1,8 @@
 """Directed schedules: short scripts of faults, each told as the race that it forces.
 
-Owns the scripts. Under the right protocol each of them ends valid; under a wrong one the script is what brings the
-wrong decision about. They name whom they mean first and use the names afterwards.
+Owns the scripts. Under the right protocol each of them ends valid, unless the topic allows what loses records; under a
+wrong one the script is what brings the wrong decision about. They name whom they mean first and use the names
+afterwards.
 """
 
 from __future__ import annotations
@@ -58,28 +59,61 @@ SHORT_LOG_CANDIDATE = Schedule(
 
 FOLLOWER_RESTART = Schedule(
     name="follower-restart",
-    time_limit_s=16.0,
+    time_limit_s=20.0,
     steps=(
         Step(at_s=1.0, action=Name(name="a", target=Role.LEADER)),
         Step(at_s=1.0, action=Name(name="b", target=Role.FOLLOWER)),
-        # 1. b stands still. The answer to its fetch comes meanwhile, with records, and waits for it; what a sends after
-        #    that does not reach it.
-        Step(at_s=3.0, action=Inject(fault_id=0, fault=Pause(target="@b"))),
-        Step(at_s=3.4, action=Inject(fault_id=1, fault=CutLink(source="@a", destination="@b"))),
+        Step(at_s=1.0, action=Name(name="c", target=Role.FOLLOWER)),
+        # 1. c stops, and will be behind. b stands still. The answer to b's fetch comes meanwhile, with records, and
+        #    waits for it; what a sends after that does not reach it.
+        Step(at_s=1.5, action=Inject(fault_id=0, fault=Stop(target="@c"))),
+        Step(at_s=3.0, action=Inject(fault_id=1, fault=Pause(target="@b"))),
+        Step(at_s=3.4, action=Inject(fault_id=2, fault=CutLink(source="@a", destination="@b"))),
         # 2. b goes on, stores the records, and fetches behind them. So a calls them committed, and acknowledges them; b
         #    does not hear that: its high watermark is behind.
-        Step(at_s=3.5, action=Heal(fault_id=0)),
-        # 3. b stops gracefully. Its ISR falls below the minimum, so nothing more is acknowledged, and the controller
+        Step(at_s=3.5, action=Heal(fault_id=1)),
+        # 3. b stops gracefully. The ISR falls below the minimum, so nothing more is acknowledged, and the controller
         #    may elect b all the same: it has everything.
-        Step(at_s=4.0, action=Inject(fault_id=2, fault=Stop(target="@b"))),
+        Step(at_s=4.0, action=Inject(fault_id=3, fault=Stop(target="@b"))),
         # 4. b comes back. One that cuts its log at its own high watermark drops what was acknowledged, and a, which
         #    does not reach it, cannot give it back.
-        Step(at_s=4.2, action=Heal(fault_id=2)),
-        # 5. a dies, and b is elected.
-        Step(at_s=6.0, action=Inject(fault_id=3, fault=Kill(target="@a"))),
-        Step(at_s=6.1, action=Heal(fault_id=1)),
-        Step(at_s=6.1, action=AwaitLeader(target="@b", at_most_s=6.0)),
-        Step(at_s=13.5, action=Heal(fault_id=3)),
+        Step(at_s=4.2, action=Heal(fault_id=3)),
+        # 5. a dies, once it has stored how far its log is committed. b is elected, and with c it commits other records
+        #    at the offsets of those that are lost.
+        Step(at_s=10.0, action=Inject(fault_id=4, fault=Kill(target="@a"))),
+        Step(at_s=10.1, action=Heal(fault_id=2)),
+        Step(at_s=10.1, action=AwaitLeader(target="@b", at_most_s=6.0)),
+        Step(at_s=10.2, action=Heal(fault_id=0)),
+        # 6. a comes back, and its high watermark is beyond the place where the two logs part: it keeps its own records.
+        Step(at_s=16.0, action=Heal(fault_id=4)),
+    ),
+)
+
+UNCLEAN_ELECTION = Schedule(
+    name="unclean-election",
+    time_limit_s=28.0,
+    steps=(
+        Step(at_s=1.0, action=Name(name="a", target=Role.LEADER)),
+        Step(at_s=1.0, action=Name(name="b", target=Role.FOLLOWER)),
+        Step(at_s=1.0, action=Name(name="c", target=Role.FOLLOWER)),
+        # 1. b and c cannot dial a, so they fetch nothing of it. a can dial them: the controller hears it, which is b or
+        #    c now if it was not before, and no session ends.
+        Step(
+            at_s=2.0,
+            action=Inject(fault_id=0, fault=CutLink(source="@b", destination="@a", mode=LinkMode.RESET)),
+        ),
+        Step(
+            at_s=2.0,
+            action=Inject(fault_id=1, fault=CutLink(source="@c", destination="@a", mode=LinkMode.RESET)),
+        ),
+        # 2. They have lagged for too long, and a proposes an ISR of itself. From then on it acknowledges alone.
+        # 3. a dies. b and c are alive and not in sync: either one of them leads all the same, and what a had
+        #    acknowledged alone is lost, or nobody does.
+        Step(at_s=13.5, action=Inject(fault_id=2, fault=Kill(target="@a"))),
+        Step(at_s=14.0, action=Heal(fault_id=0)),
+        Step(at_s=14.0, action=Heal(fault_id=1)),
+        # 4. a comes back: to cut its log, or to lead again with everything in it.
+        Step(at_s=21.0, action=Heal(fault_id=2)),
     ),
 )
 
@@ -103,17 +137,26 @@ DEMO = Schedule(
 )
 
 DIRECTED: Mapping[str, Schedule] = MappingProxyType(
-    {schedule.name: schedule for schedule in (ISOLATED_LEADER, SHORT_LOG_CANDIDATE, FOLLOWER_RESTART, DEMO)}
+    {
+        schedule.name: schedule
+        for schedule in (ISOLATED_LEADER, SHORT_LOG_CANDIDATE, FOLLOWER_RESTART, UNCLEAN_ELECTION, DEMO)
+    }
 )
 """What ``--schedule`` chooses from."""
 
 SHAPES: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         FOLLOWER_RESTART.name: {
-            **{"topics": 1, "partitions": 1, "replication_factor": 2, "min_insync_replicas": 2},
+            # Five, so that a majority of voters lives while two of the three replicas are away.
+            **{"nodes": 5, "topics": 1, "partitions": 1, "replication_factor": 3, "min_insync_replicas": 2},
             # Records must be on their way all the time, or the last answer that b gets may have a high watermark alone.
             **{"concurrency": 40, "rate": 800},
-        }
+        },
+        UNCLEAN_ELECTION.name: {
+            **{"topics": 1, "partitions": 1, "replication_factor": 3, "min_insync_replicas": 1},
+            # So slow that every lost record is named: of each anomaly, a hundred are.
+            **{"concurrency": 5, "rate": 20},
+        },
     }
 )
 """What a schedule is written for, by the names of the options, where it is not the usual: topics and load."""

@@ -115,6 +115,11 @@ class ReplicaEvent:
 
     ``time_ns`` is on the clock of the history. ``offset`` of a truncation is the new log end offset.
 
+    Three are told by the controller of a topic-partition, with its new leader epoch, and as ``detail`` JSON with who
+    was in sync (``isr``) and who else was eligible to lead (``elr``). *offline*: it has no leader. *unclean-election*:
+    the ``leader_id`` was elected though it was neither; *last-known-leader-elected*: so was the one that led last, when
+    nobody was either. The detail of became-leader names the ``log_end_offset`` with which the leader began.
+
     Two are told when the harness has looked, with ``time_ns`` after the look. *high-watermark*: the ``replica_id`` said
     that its own was ``offset``, and of which leader epoch it was; ``detail`` is its role. *final-isr*: the last of the
     metadata about a topic-partition, with its leader as ``replica_id`` (-1 without one), that one's high watermark as
@@ -133,5 +138,9 @@ class ReplicaEvent:
 
 HIGH_WATERMARK = "high-watermark"
 FINAL_ISR = "final-isr"
+BECAME_LEADER = "became-leader"
+OFFLINE = "offline"
+UNCLEAN_ELECTION = "unclean-election"
+LAST_KNOWN_LEADER_ELECTED = "last-known-leader-elected"
 
 RunEvent = HistoryEvent | ReplicaLogBatch | ReplicaEvent

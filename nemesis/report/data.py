@@ -26,6 +26,7 @@ from nemesis.report.operations import (
     count_errors,
     count_operations,
     latency,
+    of_clients,
     pair_operations,
     throughput,
 )
@@ -33,7 +34,8 @@ from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX, read_timeline
 from nemesis.report.values import Judgement, Latency, RunView, Timeline
 
 FACT_OPTIONS = (
-    *("nodes", "topic_count", "partitions", "replication_factor", "min_insync_replicas", "acks", "idempotence"),
+    *("nodes", "topic_count", "partitions", "replication_factor", "min_insync_replicas", "unclean_leader_election"),
+    *("acks", "idempotence"),
     *("nemesis", "time_limit", "concurrency", "rate", "final_time_limit"),
 )
 """Options of ``test.json`` that the header names, in this order; all of them stand in the command."""
@@ -49,7 +51,8 @@ def read_run(folder: Path) -> RunView:
     duration_s = (end_ns - origin_ns) / NS_PER_SECOND
     operations = pair_operations(files.history, origin_ns)
     timeline = read_timeline(files.history, files.events, origin_ns)
-    drawn = latency(operations, duration_s)
+    by_clients = of_clients(operations, files.history)
+    drawn = latency(by_clients, duration_s)
     logs = replica_logs(files.logs)
     judgement = read_judgement(files, operations, logs)
     said = headlines(judgement, operations, files.history, logs, timeline, _replicas(files.test))
@@ -61,7 +64,7 @@ def read_run(folder: Path) -> RunView:
         duration_s=duration_s,
         judgement=judgement,
         timeline=timeline,
-        throughput=throughput(operations, duration_s),
+        throughput=throughput(by_clients, duration_s),
         latency=drawn,
         counts=count_operations(operations),
         errors=count_errors(operations, files.history),

@@ -24,6 +24,7 @@ from nemesis.report.values import (
     Leadership,
     Mark,
     MarkKind,
+    Offline,
     Outcome,
     RunView,
     Throughput,
@@ -52,27 +53,33 @@ LEADER_COLOUR = "#1f9c7b"
 MARK_COLOURS: Mapping[MarkKind, str] = {
     MarkKind.CONTROLLER: "#2f6fb5",
     MarkKind.ELECTION: "#1f9c7b",
+    MarkKind.UNCLEAN: "#c2264b",
     MarkKind.TRUNCATION: "#d0552b",
     MarkKind.ISR_SHRINK: "#b08a00",
 }
 MARK_DASHES: Mapping[MarkKind, str] = {
     MarkKind.CONTROLLER: "dash",
     MarkKind.ELECTION: "solid",
+    MarkKind.UNCLEAN: "solid",
     MarkKind.TRUNCATION: "dot",
     MarkKind.ISR_SHRINK: "dashdot",
 }
 MARK_SYMBOLS: Mapping[MarkKind, str] = {
     MarkKind.CONTROLLER: "star",
     MarkKind.ELECTION: "triangle-up",
+    MarkKind.UNCLEAN: "diamond",
     MarkKind.TRUNCATION: "x-thin",
     MarkKind.ISR_SHRINK: "triangle-down",
 }
 MARK_VERBS: Mapping[MarkKind, str] = {
     MarkKind.CONTROLLER: "controls",
     MarkKind.ELECTION: "leads",
+    MarkKind.UNCLEAN: "leads uncleanly",
     MarkKind.TRUNCATION: "truncates",
     MarkKind.ISR_SHRINK: "loses a replica",
 }
+OFFLINE_COLOUR = "#c2264b"
+OFFLINE_PX = 7
 LABELLED_MARKS_MAX = 30
 NEUTRAL = "rgba(128,136,144,0.28)"
 LANE_PX, RATE_PX, LATENCY_PX, GAP_PX, TOP_PX, BOTTOM_PX = 56, 130, 190, 46, 34, 44
@@ -95,6 +102,7 @@ def run_figure(run: RunView) -> go.Figure:
     _lay_out(figure, run, inner_px)
     _shade_faults(figure, run.timeline.faults[:FAULTS_MAX], run.duration_s)
     _rule_marks(figure, run.timeline.marks[:MARKS_MAX])
+    _mark_offline(figure, run.timeline.offline[:MARKS_MAX], run.duration_s, OFFLINE_PX / inner_px)
     return figure
 
 
@@ -252,6 +260,26 @@ def _shade_faults(figure: go.Figure, faults: Sequence[Fault], duration_s: float)
         for fault in faults
     ]
     figure.update_layout(shapes=shapes)
+
+
+def _mark_offline(figure: go.Figure, offline: Sequence[Offline], duration_s: float, height: float) -> None:
+    """A bar above throughput and latency while a partition had no leader; those of several cover each other."""
+    top = figure.layout.yaxis2.domain[1]
+    bars = [
+        {
+            "type": "rect",
+            "xref": "x",
+            "yref": "paper",
+            "x0": one.start_s,
+            "x1": duration_s if one.end_s is None else one.end_s,
+            "y0": top,
+            "y1": top + height,
+            "fillcolor": OFFLINE_COLOUR,
+            "line": {"width": 0},
+        }
+        for one in offline
+    ]
+    figure.update_layout(shapes=[*figure.layout.shapes, *bars])
 
 
 def _rule_marks(figure: go.Figure, marks: Sequence[Mark]) -> None:

@@ -15,7 +15,19 @@ from nemesis.checks.schemas import AnomalyName
 from nemesis.checks.verdict import Verdict
 from nemesis.history.events import APPEND, METADATA_LOG
 from nemesis.report.operations import Bools, Operations
-from nemesis.report.values import Judgement, Kept, MarkKind, Outcome, ReplicaLog, Timeline
+from nemesis.report.values import (
+    Judgement,
+    Kept,
+    LostRecord,
+    MarkKind,
+    Offline,
+    Outcome,
+    ReplicaLog,
+    Timeline,
+    UncleanElection,
+)
+
+SENTENCES_MAX = 3
 
 
 def headlines(
@@ -28,7 +40,55 @@ def headlines(
 ) -> tuple[str, ...]:
     """Sentences on the acknowledged writes and on what befell the cluster; each log must have so many ``replicas``."""
     befell = ", ".join((counted(len(timeline.faults), "fault"), *counted_marks(timeline)))
-    return (_writes(judgement, operations, history, logs, replicas), f"What befell the replicas: {befell}.")
+    return (
+        _writes(judgement, operations, history, logs, replicas),
+        *_bounded(tuple(_unclean(election, judgement) for election in timeline.unclean_elections)),
+        *_bounded(tuple(_offline(offline) for offline in timeline.offline)),
+        f"What befell the replicas: {befell}.",
+    )
+
+
+def _bounded(sentences: tuple[str, ...]) -> tuple[str, ...]:
+    """The first few of one kind; the tables of the page have them all."""
+    rest = len(sentences) - SENTENCES_MAX
+    return sentences if rest <= 0 else (*sentences[:SENTENCES_MAX], f"{rest} more of this kind are in the tables.")
+
+
+def _unclean(election: UncleanElection, judgement: Judgement) -> str:
+    """Who was elected without having everything, and what that has cost."""
+    by = [record.offset for record in judgement.lost if is_by(record, election)]
+    cost = "No acknowledged write is known to be lost by it."
+    if judgement.verdict is Verdict.UNKNOWN:
+        cost = "Whether acknowledged writes were lost by it is not known."
+    if by:
+        cost = f"By it {counted(len(by), 'acknowledged write')} from offset {min(by)} to {max(by)} were lost."
+    end = "" if election.log_end_offset is None else f" with a log that ended at offset {election.log_end_offset}"
+    return (
+        f"{election.kind.capitalize()}: replica {election.leader_id} became the leader of {election.log} in epoch"
+        f" {election.epoch}{end}. In sync before: {listed(election.isr)}; else eligible: {listed(election.elr)}. {cost}"
+    )
+
+
+def is_by(record: LostRecord, election: UncleanElection) -> bool:
+    """Whether the record was lost by that election."""
+    cause = f"{election.kind} in epoch {election.epoch} of replica {election.leader_id}"
+    return (record.topic_partition, record.cause) == (election.log, cause)
+
+
+def _offline(offline: Offline) -> str:
+    """How long nobody led, for whom the partition waited, and whom it got."""
+    waited = f"only {listed(offline.eligible)} could lead it without a loss"
+    if offline.end_s is None:
+        return f"{offline.log} was offline from {offline.start_s:.1f} s to the end: {waited}."
+    lasted = f"for {offline.end_s - offline.start_s:.1f} s, from {offline.start_s:.1f} s to {offline.end_s:.1f} s"
+    return f"{offline.log} was offline {lasted}: {waited}; then replica {offline.leader_id} led ({offline.ended})."
+
+
+def listed(replicas: Sequence[int]) -> str:
+    """``replica 1``, ``replicas 1, 2``, ``nobody``."""
+    if not replicas:
+        return "nobody"
+    return f"replica{'' if len(replicas) == 1 else 's'} {', '.join(map(str, replicas))}"
 
 
 def counted_marks(timeline: Timeline) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from nemesis.report.figures import (
     FAULT_COLOURS,
     LEADER_COLOUR,
     MARK_COLOURS,
+    OFFLINE_COLOUR,
     OUTCOME_COLOURS,
     QUANTILE_COLOUR,
 )
@@ -29,6 +30,7 @@ class Swatch(StrEnum):
     DASHED = "dashed"
     DOTTED = "dotted"
     TRIANGLE = "triangle"
+    DIAMOND = "diamond"
     CROSS = "cross"
     SQUARE = "square"
 
@@ -49,6 +51,8 @@ LEGEND = (
     LegendEntry(swatch=Swatch.CROSSED, colour=FAULT_COLOURS[FaultKind.PARTITION], words="partitioned"),
     LegendEntry(swatch=Swatch.DASHED, colour=MARK_COLOURS[MarkKind.CONTROLLER], words="controller election (star)"),
     LegendEntry(swatch=Swatch.TRIANGLE, colour=MARK_COLOURS[MarkKind.ELECTION], words="leader election"),
+    LegendEntry(swatch=Swatch.DIAMOND, colour=MARK_COLOURS[MarkKind.UNCLEAN], words="unclean election (diamond)"),
+    LegendEntry(swatch=Swatch.BAR, colour=OFFLINE_COLOUR, words="a partition without a leader"),
     LegendEntry(swatch=Swatch.CROSS, colour=MARK_COLOURS[MarkKind.TRUNCATION], words="truncation"),
     LegendEntry(swatch=Swatch.TRIANGLE, colour=MARK_COLOURS[MarkKind.ISR_SHRINK], words="ISR shrink (points down)"),
     LegendEntry(swatch=Swatch.LINE, colour=OUTCOME_COLOURS[Outcome.OK], words="ok (points: circles)"),

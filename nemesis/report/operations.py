@@ -8,7 +8,7 @@ Jepsen's: the completion of an operation is the next row of the same process.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ OPEN = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """The client's operations in order of invocation, one entry of each array for each operation.
+    """The operations of clients and of the harness in order of invocation, one entry of each array for each of them.
 
     ``invoke_row`` and ``return_row`` are rows of the history (``OPEN`` when it never returned); times are seconds since
     the origin, and the time of return of an open operation is NaN. ``outcome`` indexes ``tuple(Outcome)``.
@@ -75,7 +75,7 @@ class Operations:
 
 
 def pair_operations(history: pa.Table, origin_ns: int) -> Operations:
-    """Join each invocation of a client to its completion. ``history`` has the columns of ``HISTORY_SCHEMA``.
+    """Join each invocation but the nemesis's to its completion. ``history`` has the columns of ``HISTORY_SCHEMA``.
 
     A completion without invocation is left out: it can only come from a damaged history.
     """
@@ -89,6 +89,13 @@ def pair_operations(history: pa.Table, origin_ns: int) -> Operations:
     invoke_row = rows[begins]
     order = np.argsort(invoke_row)
     return _operations(history, invoke_row[order], return_row[order], origin_ns)
+
+
+def of_clients(operations: Operations, history: pa.Table) -> Operations:
+    """Without what the harness did: its looking and waiting are no throughput and no latency of the system."""
+    chosen = _ints(history.column("process"))[operations.invoke_row] >= 0
+    names = ("f", "outcome", "invoke_row", "return_row", "invoked_s", "returned_s")
+    return replace(operations, **{name: getattr(operations, name)[chosen] for name in names})
 
 
 def _operations(history: pa.Table, invoke_row: Ints, return_row: Ints, origin_ns: int) -> Operations:

@@ -18,7 +18,7 @@ from plotly.offline import get_plotlyjs
 from nemesis.checks.verdict import Verdict
 from nemesis.report.data import read_run
 from nemesis.report.figures import run_figure
-from nemesis.report.headlines import counted_marks
+from nemesis.report.headlines import counted_marks, is_by
 from nemesis.report.legend import LEGEND
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX
 from nemesis.report.values import Fault, Kept, RunView
@@ -64,6 +64,7 @@ def render_page(run: RunView) -> str:
             legend=LEGEND,
             faults_max=FAULTS_MAX,
             marks_max=MARKS_MAX,
+            lost_by=lambda election: sum(is_by(record, election) for record in run.judgement.lost),
             drawing_words=_drawing_words(run),
             figure=_json_for_script(figure.to_json()),
             plotly=Markup(get_plotlyjs()),

@@ -7,14 +7,22 @@ know the client's operations or how anything is drawn.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nemesis.history.events import FINAL_ISR, HIGH_WATERMARK, METADATA_LOG, NEMESIS_PROCESS
+from nemesis.history.events import (
+    BECAME_LEADER,
+    FINAL_ISR,
+    HIGH_WATERMARK,
+    METADATA_LOG,
+    NEMESIS_PROCESS,
+    UNCLEAN_ELECTION,
+)
+from nemesis.report.elections import KINDS, offline_partitions, unclean_elections
 from nemesis.report.operations import NS_PER_SECOND
 from nemesis.report.values import Fault, FaultKind, Leadership, Mark, MarkKind, Timeline
 
@@ -36,7 +44,6 @@ ENDS: Mapping[str, FaultKind] = {
     "heal": FaultKind.PARTITION,
     "end": FaultKind.OTHER,
 }
-BECAME_LEADER = "became-leader"
 TRUNCATED = "truncated"
 MARKED: Mapping[str, MarkKind] = {
     BECAME_LEADER: MarkKind.ELECTION,
@@ -63,11 +70,20 @@ def read_timeline(history: pa.Table, events: pa.Table, origin_ns: int) -> Timeli
     """Faults from the history, leaderships and marks from the events, both in order of time."""
     faults = _faults(_nemesis_rows(history, origin_ns))
     happened = _event_rows(events, origin_ns)
-    marks = tuple(mark for event in happened if (mark := _mark(event)) is not None)
+    unclean = unclean_elections(happened)
+    marked = {(election.log, election.epoch) for election in unclean if election.kind == KINDS[UNCLEAN_ELECTION]}
+    marks = tuple(mark for event in happened if (mark := _mark(event, marked)) is not None)
     leaderships = _leaderships(happened, faults)
     seen = {replica for fault in faults for replica in fault.replicas}
     seen.update(event["replica_id"] for event in happened if event["replica_id"] is not None)
-    return Timeline(replicas=tuple(sorted(seen)), faults=faults, leaderships=leaderships, marks=marks)
+    return Timeline(
+        replicas=tuple(sorted(seen)),
+        faults=faults,
+        leaderships=leaderships,
+        marks=marks,
+        offline=offline_partitions(happened),
+        unclean_elections=unclean,
+    )
 
 
 def _nemesis_rows(history: pa.Table, origin_ns: int) -> list[_Row]:
@@ -169,18 +185,29 @@ def _described(row: _Row) -> str:
 
 
 def _event_rows(events: pa.Table, origin_ns: int) -> list[dict[str, Any]]:
-    names = ["time_ns", "replica_id", "event", "epoch", "offset", "topic_partition"]
+    names = ["time_ns", "replica_id", "event", "epoch", "offset", "topic_partition", "detail"]
     told = events.filter(pc.invert(pc.is_in(events.column("event"), pa.array([HIGH_WATERMARK, FINAL_ISR]))))
     columns = told.select(names).sort_by("time_ns")
-    return [row | {"time_s": (row["time_ns"] - origin_ns) / NS_PER_SECOND} for row in columns.to_pylist()]
+    return [
+        row | {"time_s": (row["time_ns"] - origin_ns) / NS_PER_SECOND, "told": _told(row["detail"])}
+        for row in columns.to_pylist()
+    ]
 
 
-def _mark(event: Mapping[str, Any]) -> Mark | None:
+def _told(detail: str | None) -> Mapping[str, Any]:
+    """The detail of an event as an object; an empty one where it is none."""
+    told = parsed(detail)
+    return told if isinstance(told, dict) else {}
+
+
+def _mark(event: Mapping[str, Any], unclean: Collection[tuple[str, int]]) -> Mark | None:
     kind = MARKED.get(event["event"])
     if kind is None:
         return None
     if kind is MarkKind.ELECTION and event["topic_partition"] == METADATA_LOG:
         kind = MarkKind.CONTROLLER
+    if kind is MarkKind.ELECTION and (event["topic_partition"], event["epoch"]) in unclean:
+        kind = MarkKind.UNCLEAN
     return Mark(
         kind=kind,
         log=event["topic_partition"],

@@ -45,6 +45,7 @@ class MarkKind(StrEnum):
 
     CONTROLLER = "controller election"
     ELECTION = "leader election"
+    UNCLEAN = "unclean election"
     TRUNCATION = "truncation"
     ISR_SHRINK = "ISR shrink"
 
@@ -89,6 +90,40 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offline:
+    """A partition had no leader from ``start_s`` on, and only ``eligible`` replicas might lead without a loss.
+
+    It ended with ``leader_id``, which was *unclean* if that was not known to hold everything. All of it is absent where
+    it did not end.
+    """
+
+    log: str
+    epoch: int
+    eligible: tuple[int, ...]
+    start_s: float
+    end_s: float | None
+    leader_id: int | None
+    ended: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncleanElection:
+    """A leader that was not known to hold everything; ``isr`` and ``elr`` (eligible beside it) are those before.
+
+    ``log_end_offset`` is where its log ended then, absent where it did not say.
+    """
+
+    kind: str
+    log: str
+    epoch: int
+    leader_id: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    time_s: float
+    log_end_offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """What befell the cluster, in order of time. ``replicas`` are the ids of the lanes, ascending."""
 
@@ -96,6 +131,8 @@ class Timeline:
     faults: tuple[Fault, ...] = ()
     leaderships: tuple[Leadership, ...] = ()
     marks: tuple[Mark, ...] = ()
+    offline: tuple[Offline, ...] = ()
+    unclean_elections: tuple[UncleanElection, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +248,16 @@ class AnomalyView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostRecord:
+    """An acknowledged record that is lost; ``cause`` is empty where none is known."""
+
+    topic_partition: str
+    offset: int
+    value: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
     """One kind of anomaly, as the promise it would break."""
 
@@ -222,7 +269,10 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Verdict and evidence. ``anomaly_count`` may be above ``len(anomalies)``: the page shows a bounded number."""
+    """Verdict and evidence. ``anomaly_count`` may be above ``len(anomalies)``: the page shows a bounded number.
+
+    ``lost`` are the acknowledged records that are lost and whose offset is known, by log and offset.
+    """
 
     verdict: Verdict
     reasons: tuple[str, ...] = ()
@@ -231,6 +281,7 @@ class Judgement:
     promises: tuple[Promise, ...] = ()
     anomalies: tuple[AnomalyView, ...] = ()
     anomaly_count: int = 0
+    lost: tuple[LostRecord, ...] = ()
     stats: tuple[tuple[str, str], ...] = ()
     engine: str = ""
 

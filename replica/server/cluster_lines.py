@@ -1,7 +1,8 @@
 """What happens in the cluster, as log lines: who controls it, which brokers come and go, whose ISR shrinks and grows.
 
 Owns these lines and their counters. Each is written by the one who answers for it: a broker of itself, the active
-controller of the other brokers, the leader of a partition of its ISR. Looks only when the metadata has changed.
+controller of the other brokers and of elections (``election_lines``), the leader of a partition of its ISR. Looks only
+when the metadata has changed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import ReplicaId, TopicPartition
+from replica.server.election_lines import ElectionLines
 from replica.server.metrics import Metrics
 from replica.server.view import ReplicaView
 
@@ -28,6 +30,7 @@ class ClusterLines:
         self._image = view.image
         self._was_active = False
         self._registrations: dict[TopicPartition, PartitionRegistration] = {}
+        self._elections = ElectionLines(logger=logger)
 
     def on_step(self) -> None:
         """Write what has changed by the last step."""
@@ -41,6 +44,8 @@ class ClusterLines:
         before, self._image = self._image, image
         if image.brokers is not before.brokers:
             self._on_brokers(before.brokers, image.brokers)
+        if self._was_active and image.topics is not before.topics:
+            self._elections.on_topics(before.topics, image.topics)
         self._on_partitions()
 
     def _on_brokers(

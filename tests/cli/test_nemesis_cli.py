@@ -22,7 +22,7 @@ from nemesis.cli_exit import Exit, UnsupportedError, exit_code_of
 from nemesis.cli_progress import progress_shown
 from nemesis.cli_run import plan, run
 from nemesis.cli_soak import command_of
-from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER
+from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
 from nemesis.history import EventType, HistoryEvent, HistoryWriter, PolledRecord, ReplicaLogBatch
 from nemesis.runner import Progress, RunOptions, new_folder, options_to_json, write_documents
 from nemesis.schedule import Package, random_schedule, schedule_from_json
@@ -37,11 +37,12 @@ DEFAULTS = {
     "seed": 3,
     "concurrency": None,
     "rate": None,
-    "nodes": 3,
+    "nodes": None,
     "topics": None,
     "partitions": None,
     "replication_factor": None,
     "min_insync_replicas": None,
+    "unclean_leader_election": False,
     "acks": "all",
     "idempotence": None,
     "election_timeout_ms": 500,
@@ -297,6 +298,7 @@ def test_a_run_of_a_sweep_is_repeated_by_its_command() -> None:
     """What a sweep did with one seed, the command in its test.json does again: the same schedule, the same cluster."""
     asked = DEFAULTS | {"concurrency": 10, "rate": 200.0, "time_limit": 20.0}
     asked |= {"topics": 3, "partitions": 4, "idempotence": False, "lag_time_max_ms": 700}
+    asked |= {"unclean_leader_election": True}
     _, options = plan(asked | {"nemesis": (Package.PAUSE, Package.KILL)})
     command = command_of(3, asked | {"nemesis": (Package.PAUSE, Package.KILL)})
 
@@ -313,9 +315,20 @@ def test_a_directed_schedule_brings_its_topics() -> None:
     _, asked = plan(DEFAULTS | {"schedule": FOLLOWER_RESTART, "partitions": 4})
 
     assert (usual.cluster.topics.names, usual.cluster.topics.replication_factor) == (("topic1-0", "topic1-1"), 3)
-    assert (shaped.cluster.topics.names, shaped.cluster.topics.replication_factor) == (("topic1-0",), 2)
-    assert (asked.cluster.topics.partitions, asked.cluster.topics.replication_factor) == (4, 2)
+    assert (shaped.cluster.topics.names, shaped.cluster.nodes) == (("topic1-0",), 5)
+    assert (asked.cluster.topics.partitions, asked.cluster.nodes, usual.cluster.nodes) == (4, 5, 3)
     assert (usual.concurrency, usual.rate, shaped.concurrency, shaped.rate) == (10, 200, 40, 800)
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_unclean_elections_are_for_whoever_asks(is_allowed: bool) -> None:
+    """The schedule brings a minimum of one replica in sync; whether that may cost records is said by the option."""
+    _, options = plan(DEFAULTS | {"schedule": UNCLEAN_ELECTION, "unclean_leader_election": is_allowed})
+    topics = options.cluster.topics
+
+    assert (topics.names, topics.min_insync_replicas) == (("topic1-0",), 1)
+    assert topics.unclean_leader_election is is_allowed
+    assert options_to_json(options)["unclean_leader_election"] is is_allowed
 
 
 @pytest.mark.parametrize(

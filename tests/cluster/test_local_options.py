@@ -27,6 +27,15 @@ def test_topics_are_alike() -> None:
     assert [named(name) for name in options.names[1:3]] == [TopicPartition("topic1", 1), TopicPartition("topic2", 0)]
 
 
+def test_topics_are_created_with_their_settings() -> None:
+    """Settings bear Kafka's names; unclean elections are allowed where that was asked for, and nowhere else."""
+    assert TopicOptions(min_insync_replicas=1, unclean_leader_election=True).configs == {
+        "min.insync.replicas": "1",
+        "unclean.leader.election.enable": "true",
+    }
+    assert TopicOptions().configs["unclean.leader.election.enable"] == "false"
+
+
 @pytest.mark.parametrize(
     ("topics", "nodes"),
     [

@@ -9,8 +9,14 @@ import pytest
 
 from nemesis.cluster.log_lines import log_lines, read_reports, report_of
 from nemesis.cluster.system import Report
-from nemesis.history import METADATA_LOG
-from nemesis.report.timeline import BECAME_LEADER, TRUNCATED
+from nemesis.history import (
+    BECAME_LEADER,
+    LAST_KNOWN_LEADER_ELECTED,
+    METADATA_LOG,
+    OFFLINE,
+    UNCLEAN_ELECTION,
+)
+from nemesis.report.timeline import TRUNCATED
 
 LED = {"event": "role_changed", "log": "orders-0", "role": "leader", "epoch": 3, "leader_id": 2, "time_ns": 5}
 CUT = {"event": "log_truncated", "log": "orders-0", "from_offset": 9, "end_offset": 4, "time_ns": 6}
@@ -50,6 +56,24 @@ def test_a_change_of_an_isr_is_told(event: str) -> None:
     assert report is not None
     assert (report.event, report.epoch, report.topic_partition) == (event.replace("_", "-"), 3, "orders-0")
     assert json.loads(report.detail or "") == {"isr": [1], "left": [2]}
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        ("partition_offline", OFFLINE),
+        ("unclean_election", UNCLEAN_ELECTION),
+        ("last_known_leader_elected", LAST_KNOWN_LEADER_ELECTED),
+    ],
+)
+def test_what_a_lost_leader_costs_is_told(event: str, expected: str) -> None:
+    """The controller's words on a partition without its leader are reported with who had everything."""
+    line = {"event": event, "log": "orders-0", "epoch": 3, "leader_id": 2, "isr": [], "elr": [1], "time_ns": 8}
+    report = report_of(line | {"last_known_leader": None, "partition_epoch": 5}, 3)
+
+    assert report is not None
+    assert (report.node, report.event, report.epoch, report.topic_partition) == (3, expected, 3, "orders-0")
+    assert json.loads(report.detail or "") == {"leader_id": 2, "isr": [], "elr": [1]}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nemesis.faults.directed import DIRECTED
 from nemesis.faults.targets import Role
 from nemesis.faults.values import Kill, Partition, Pause, RollingRestart
 from nemesis.schedule import (
@@ -69,6 +70,13 @@ def test_a_stored_schedule_is_read_back(seed: int, packages: list[Package], time
     schedule = random_schedule(seed=seed, packages=packages, time_limit_s=time_limit_s)
 
     assert schedule_from_json(schedule.to_json()) == schedule
+
+
+@pytest.mark.parametrize("schedule", DIRECTED.values(), ids=DIRECTED)
+def test_a_directed_schedule_is_read_back(schedule: Schedule) -> None:
+    """Scripts are stored as schedules of seeds are, names and links included, and each has its own name."""
+    assert schedule_from_json(schedule.to_json()) == schedule
+    assert DIRECTED[schedule.name] is schedule
 
 
 @given(seed=seeds, packages=package_lists, time_limit_s=limits)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nemesis.checks import AnomalyName, Verdict
-from nemesis.history import APPEND, POLL, EventType, PolledRecord, read_history
+from nemesis.history import APPEND, HARNESS_PROCESS, POLL, EventType, PolledRecord, read_history
 from nemesis.report.data import read_run
 from nemesis.report.judgement import PROMISES
 from nemesis.report.operations import BINS_MAX, LATENCY_POINTS_MAX, bin_width_ms, latency, pair_operations
@@ -52,6 +52,16 @@ def test_throughput_loses_nothing(busy_run: Callable[[], RunFolder]) -> None:
     seconds = run.throughput.bin_ms / 1000
     binned = {(rate.f, rate.outcome): round(sum(rate.per_second) * seconds) for rate in run.throughput.rates}
     assert binned == counts
+
+
+def test_what_the_harness_does_is_not_drawn(run_folder: RunFolder) -> None:
+    """Its operations are counted, and their errors told, but they are neither throughput nor latency."""
+    run_folder.operation(1, 2, value=1, offset=0)
+    run_folder.operation(3, 9, "converge", EventType.FAIL, process=HARNESS_PROCESS, error="late")
+    run = read_run(run_folder.write())
+    assert {rate.f for rate in run.throughput.rates} == {points.f for points in run.latency.points} == {APPEND}
+    assert [entry.f for entry in run.counts] == [APPEND, "converge"]
+    assert [entry.error for entry in run.errors] == ["late"]
 
 
 @pytest.mark.parametrize("duration_s", [0.0, 1.0, 30.0, 600.0, 86_400.0])

@@ -1,0 +1,38 @@
+"""The acknowledged records that are lost, one by one, from the rows of ``results.json``.
+
+Owns finding them: a row names one, and the row that counts those beyond the bound lists theirs. Whatever is not of
+that shape is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.report.timeline import parsed
+from nemesis.report.values import LostRecord
+
+
+def lost_records(rows: Sequence[Mapping[str, Any]]) -> tuple[LostRecord, ...]:
+    """All that stood at a known offset, by log and offset."""
+    lost = [row for row in rows if row.get("anomaly") == AnomalyName.LOST_WRITE]
+    found = {record for row in lost if row.get("severity") == Severity.VIOLATION for record in _records(row)}
+    return tuple(sorted(found, key=lambda record: (record.topic_partition, record.offset, record.value)))
+
+
+def _records(row: Mapping[str, Any]) -> Iterator[LostRecord]:
+    evidence = parsed(row.get("evidence"))
+    if not isinstance(evidence, dict):
+        return
+    listed = evidence.get("records", [])
+    own = [{**evidence, "offset": offset} for offset in row.get("offsets") or ()]
+    for record in (*own, *(listed if isinstance(listed, list) else ())):
+        offset, value = record.get("offset"), record.get("value")
+        if isinstance(offset, int) and isinstance(value, int):
+            yield LostRecord(
+                topic_partition=str(row.get("topic_partition") or ""),
+                offset=offset,
+                value=value,
+                cause=str(record.get("cause") or ""),
+            )
