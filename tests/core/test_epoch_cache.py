@@ -75,7 +75,11 @@ def test_should_not_overwrite_offset_for_a_leader_epoch_once_it_has_been_assigne
         pytest.param([(2, 6), (3, 5)], {3: 5}, id="should_enforce_offsets_increase_monotonically"),
         pytest.param([(1, 5), (2, 6), (1, 7)], {1: 7}, id="should_enforce_monotonically_increasing_epochs"),
         pytest.param([(1, 5), (2, 6), (4, 8), (3, 7)], {1: 5, 2: 6, 3: 7}, id="a_newer_epoch_gives_way"),
-        pytest.param([(5, 11), (6, 12), (7, 13), (7, 12)], {5: 11, 7: 12}, id="should_truncate_if_matching_epoch"),
+        pytest.param(
+            [(5, 11), (6, 12), (7, 13), (7, 12)],
+            {5: 11, 7: 12},
+            id="should_truncate_if_matching_epoch_but_earlier_starting_offset",
+        ),
     ],
 )
 def test_assign_keeps_both_fields_increasing(assignments: list[tuple[int, int]], expected: dict[int, int]) -> None:
@@ -86,14 +90,38 @@ def test_assign_keeps_both_fields_increasing(assignments: list[tuple[int, int]],
 @pytest.mark.parametrize(
     ("entries", "epoch", "expected"),
     [
-        pytest.param({5: 11, 6: 12, 7: 13}, 4, (4, 11), id="should_return_first_epoch_if_requested_less_than_first"),
+        pytest.param(
+            {5: 11, 6: 12, 7: 13}, 4, (4, 11), id="should_return_first_epoch_if_requested_epoch_less_than_first_epoch"
+        ),
         pytest.param({5: 11, 7: 12}, 5, (5, 12), id="matching_epoch_but_earlier_starting_offset"),
         pytest.param({5: 11, 7: 12}, 6, (5, 12), id="matching_epoch_but_earlier_starting_offset_epoch_gone"),
-        pytest.param({1: 11, 2: 13, 3: 15}, 2, (2, 15), id="should_get_first_offset_of_subsequent_epoch"),
-        pytest.param({0: 10, 2: 13, 4: 17}, 1, (0, 13), id="should_return_next_available_epoch_1"),
-        pytest.param({0: 10, 2: 13, 4: 17}, 2, (2, 17), id="should_return_next_available_epoch_2"),
-        pytest.param({0: 10, 2: 13, 4: 17}, 3, (2, 17), id="should_return_next_available_epoch_3"),
-        pytest.param({2: 100}, 3, None, id="should_return_invalid_offset_if_epoch_is_not_currently_tracked"),
+        pytest.param(
+            {1: 11, 2: 13, 3: 15},
+            2,
+            (2, 15),
+            id="should_get_first_offset_of_subsequent_epoch_when_offset_requested_for_previous_epoch",
+        ),
+        pytest.param(
+            {0: 10, 2: 13, 4: 17},
+            1,
+            (0, 13),
+            id="should_return_next_available_epoch_if_there_is_no_exact_epoch_for_the_one_requested_1",
+        ),
+        pytest.param(
+            {0: 10, 2: 13, 4: 17},
+            2,
+            (2, 17),
+            id="should_return_next_available_epoch_if_there_is_no_exact_epoch_for_the_one_requested_2",
+        ),
+        pytest.param(
+            {0: 10, 2: 13, 4: 17},
+            3,
+            (2, 17),
+            id="should_return_next_available_epoch_if_there_is_no_exact_epoch_for_the_one_requested_3",
+        ),
+        pytest.param(
+            {2: 100}, 3, None, id="should_return_invalid_offset_if_epoch_is_requested_which_is_not_currently_tracked"
+        ),
         pytest.param({1: 7}, 1, (1, 20), id="monotonically_increasing_epochs_latest"),
         pytest.param({1: 7}, 2, None, id="monotonically_increasing_epochs_dropped"),
     ],
@@ -122,7 +150,7 @@ def test_should_increase_and_track_epochs_as_follower_receives_many_messages() -
     ("end_offset", "expected"),
     [
         pytest.param(8, {2: 6}, id="should_drop_entries_on_epoch_boundary_when_removing_latest_entries"),
-        pytest.param(9, {2: 6, 3: 8}, id="should_drop_entries_between_epoch_boundary"),
+        pytest.param(9, {2: 6, 3: 8}, id="should_drop_entries_between_epoch_boundary_when_removing_newest"),
         pytest.param(11, {2: 6, 3: 8}, id="test_truncate_to_end_offset_clears_epoch_cache"),
         pytest.param(12, {2: 6, 3: 8, 4: 11}, id="nothing_above"),
         pytest.param(0, {}, id="everything"),
@@ -139,14 +167,30 @@ def test_truncate_from_end(end_offset: int, expected: dict[int, int]) -> None:
 @pytest.mark.parametrize(
     ("entries", "start_offset", "expected"),
     [
-        pytest.param({2: 6, 3: 8, 4: 11}, 8, {3: 8, 4: 11}, id="should_preserve_reset_offset_on_clear_earliest"),
-        pytest.param({2: 6, 3: 8, 4: 11}, 9, {3: 9, 4: 11}, id="should_update_saved_offset_to_clear_between_epochs"),
-        pytest.param({2: 6, 3: 8, 4: 11}, 1, {2: 6, 3: 8, 4: 11}, id="should_not_clear_anything_if_offset_too_early"),
-        pytest.param({2: 6, 3: 8, 4: 11}, 6, {2: 6, 3: 8, 4: 11}, id="should_not_clear_anything_if_first_offset"),
+        pytest.param(
+            {2: 6, 3: 8, 4: 11}, 8, {3: 8, 4: 11}, id="should_preserve_reset_offset_on_clear_earliest_if_one_exists"
+        ),
+        pytest.param(
+            {2: 6, 3: 8, 4: 11},
+            9,
+            {3: 9, 4: 11},
+            id="should_update_saved_offset_when_offset_to_clear_to_is_between_epochs",
+        ),
+        pytest.param({2: 6, 3: 8, 4: 11}, 1, {2: 6, 3: 8, 4: 11}, id="should_not_clear_anything_if_offset_to_early"),
+        pytest.param(
+            {2: 6, 3: 8, 4: 11}, 6, {2: 6, 3: 8, 4: 11}, id="should_not_clear_anything_if_offset_to_first_offset"
+        ),
         pytest.param({2: 6, 3: 8, 4: 11}, 11, {4: 11}, id="should_retain_latest_epoch_on_clear_all_earliest"),
-        pytest.param({2: 6, 3: 8, 4: 11}, 15, {4: 15}, id="should_retain_latest_epoch_and_update_its_offset"),
+        pytest.param(
+            {2: 6, 3: 8, 4: 11},
+            15,
+            {4: 15},
+            id="should_retain_latest_epoch_on_clear_all_earliest_and_update_its_offset",
+        ),
         pytest.param({0: 0, 1: 7, 2: 10}, 5, {0: 5, 1: 7, 2: 10}, id="should_update_saved_offset_epoch_zero"),
-        pytest.param({2: 6, 3: 8, 4: 11}, -1, {2: 6, 3: 8, 4: 11}, id="should_not_reset_head_if_undefined_passed"),
+        pytest.param(
+            {2: 6, 3: 8, 4: 11}, -1, {2: 6, 3: 8, 4: 11}, id="should_not_reset_epoch_history_head_if_undefined_passed"
+        ),
     ],
 )
 def test_truncate_from_start(entries: dict[int, int], start_offset: int, expected: dict[int, int]) -> None:

@@ -75,25 +75,28 @@ class StagedWorld(World):
 
     def new_core(self, node: Node, opened: LogTable) -> Replica:
         """A core on what was recovered."""
-        incarnation_id = f"{node.replica_id}.{node.incarnation}"
         return Replica(
-            config=ReplicaConfig(
-                cluster_id=CLUSTER_ID,
-                replica_id=node.replica_id,
-                directory_id=opened.directory.directory_id,
-                voters=tuple(self.nodes),
-                quorum=QUORUM,
-                identity=BrokerIdentity(
-                    incarnation_id=incarnation_id,
-                    address=f"replica-{node.replica_id}:9092",
-                    previous_broker_epoch=opened.directory.clean_broker_epoch,
-                ),
-                broker=self.broker_config,
-                controller=self.controller_config,
-            ),
+            config=self.config(node, opened),
             logs=opened.recovered,
-            random=Random(f"core {incarnation_id}"),
+            random=Random(f"core {node.replica_id}.{node.incarnation}"),
             rules=self._rules(),
+        )
+
+    def config(self, node: Node, opened: LogTable) -> ReplicaConfig:
+        """What a process is told when it begins."""
+        return ReplicaConfig(
+            cluster_id=CLUSTER_ID,
+            replica_id=node.replica_id,
+            directory_id=opened.directory.directory_id,
+            voters=tuple(self.nodes),
+            quorum=QUORUM,
+            identity=BrokerIdentity(
+                incarnation_id=f"{node.replica_id}.{node.incarnation}",
+                address=f"replica-{node.replica_id}:9092",
+                previous_broker_epoch=opened.directory.clean_broker_epoch,
+            ),
+            broker=self.broker_config,
+            controller=self.controller_config,
         )
 
     def send(self, node: Node, effect: fx.Send) -> None:

@@ -228,7 +228,13 @@ def test_should_fetch_leader_epoch_second_time_if_leader_replies_with_epoch_not_
     assert stage.say(fetched(stage.topic)).fetch_offset == end
 
 
-@pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH])
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ErrorCode.FENCED_LEADER_EPOCH, id="test_fenced_truncation"),
+        pytest.param(ErrorCode.UNKNOWN_LEADER_EPOCH, id="test_unknown_leader_epoch_in_truncation"),
+    ],
+)
 def test_fenced_and_unknown_leader_epoch_in_truncation(error: ErrorCode) -> None:
     """A refused question about epochs cuts nothing: a fenced follower stops, an early one asks again."""
     stage = Stage(ASK_FIRST).with_log((3, 3))

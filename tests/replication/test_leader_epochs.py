@@ -104,16 +104,25 @@ def _led_by_2() -> tuple[Cluster, TopicPartition]:
 
 
 def test_current_epoch_validation() -> None:
-    """An epoch that is not the present one is refused before it is asked who leads."""
+    """An epoch that is not the present one is refused before it is asked who leads.
+
+    (Also Kafka's testOffsetForLeaderEpochValidationForLeader and testOffsetForLeaderEpochValidationForFollower.)
+    """
     cluster, topic = _led_by_2()
 
     assert {each: cluster.epoch_end(2, topic, 0, current).error for each, current in CURRENT.items()} == ON_LEADER
     assert {each: cluster.epoch_end(1, topic, 0, current).error for each, current in CURRENT.items()} == ON_FOLLOWER
 
 
-@pytest.mark.parametrize("timestamp_ms", [None, 0], ids=["offset_snapshot", "offset_for_timestamp"])
+@pytest.mark.parametrize(
+    "timestamp_ms",
+    [
+        pytest.param(None, id="test_fetch_offset_snapshot_epoch_validation"),
+        pytest.param(0, id="test_fetch_offset_for_timestamp_epoch_validation"),
+    ],
+)
 def test_fetch_offset_epoch_validation(timestamp_ms: int | None) -> None:
-    """Asking for offsets is fenced as asking for epochs is (Kafka's testFetchOffset...EpochValidation...)."""
+    """Asking for offsets is fenced as asking for epochs is, on the leader and on a follower."""
     cluster, topic = _led_by_2()
     cluster.produce(topic, b"b")
 
@@ -131,7 +140,10 @@ def test_fetch_offset_epoch_validation(timestamp_ms: int | None) -> None:
 
 
 def test_leader_epoch_validation_on_leader_and_follower() -> None:
-    """A consumer's fetch is fenced by its epoch; a follower serves it as the leader does (KIP-392)."""
+    """A consumer's fetch is fenced by its epoch; a follower serves it as the leader does (KIP-392).
+
+    (Kafka's testLeaderEpochValidationOnLeader and testLeaderEpochValidationOnFollower.)
+    """
     cluster, topic = _led_by_2()
 
     assert {each: cluster.fetch(topic, at=2, epoch=current).error for each, current in CURRENT.items()} == ON_LEADER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,6 +13,8 @@ from replica.ids import Epoch, EpochEntry, Offset, TopicPartition
 from replica.records import parse_batches
 from replica.storage.checkpoints import write_epochs
 from tests.replication.bench import Cluster
+from tests.replication.puppets import Puppet
+from tests.replication.stage import FAST_BROKER
 from tests.replication.tampering import (
     EPOCHS,
     HIGH_WATERMARKS,
@@ -26,10 +29,13 @@ from tests.replication.tampering import (
 
 WITHOUT_ELR = ControllerConfig(broker_session_timeout_ms=1500, auto_leader_rebalance_enable=False, elr_enable=False)
 """A broker that was alone in the ISR leads again, whatever it has lost."""
+PUPPET = 9
+CHECKPOINT_MS = 5500
+"""Long enough for high watermarks to be stored."""
 
 
 def test_hw_checkpoint_no_failures() -> None:
-    """After a clean stop each replica has stored what was committed (also Kafka's testCheckpointHwOnShutdown)."""
+    """After a clean stop each replica has stored what was committed."""
     cluster = Cluster(3)
     topic = cluster.create("topic", (1, 2))
     for number in range(20):
@@ -43,13 +49,25 @@ def test_hw_checkpoint_no_failures() -> None:
     assert checkpoint(cluster, 1, HIGH_WATERMARKS)[topic] == 21
 
 
+def test_checkpoint_hw_on_shutdown() -> None:
+    """A broker that leaves stores its high watermarks as they are then, though they were stored just now."""
+    cluster = Cluster(3)
+    topic = cluster.create("topic", (1,))
+    cluster.pass_ms(CHECKPOINT_MS)
+    before = checkpoint(cluster, 1, HIGH_WATERMARKS)[topic]
+    cluster.produce(topic, b"v")
+    assert before == checkpoint(cluster, 1, HIGH_WATERMARKS)[topic] == 0
+    cluster.stop(1)
+    assert checkpoint(cluster, 1, HIGH_WATERMARKS)[topic] == 1
+
+
 def test_hw_checkpoint_with_failures() -> None:
     """High watermarks survive the death of leaders, and are stored again by whoever leads next."""
     cluster = Cluster(3)
     topic = cluster.create("topic", (1, 2))
     cluster.produce(topic, b"0")
     cluster.wait_for_same_logs(topic, 1, 2)
-    cluster.pass_ms(5500)
+    cluster.pass_ms(CHECKPOINT_MS)
     cluster.kill(1)
     assert checkpoint(cluster, 1, HIGH_WATERMARKS)[topic] == 1
     cluster.wait(lambda: cluster.registration(topic).leader_id == 2, "2 leads")
@@ -58,12 +76,29 @@ def test_hw_checkpoint_with_failures() -> None:
     cluster.start(1)
     cluster.wait_for_isr(topic, 1, 2)
     cluster.wait_for_same_logs(topic, 1, 2)
-    cluster.pass_ms(5500)
+    cluster.pass_ms(CHECKPOINT_MS)
     cluster.kill(2)
     assert checkpoint(cluster, 2, HIGH_WATERMARKS)[topic] == 30
 
     cluster.wait(lambda: cluster.registration(topic).leader_id == 1, "1 leads")
     assert len(cluster.values(topic)) == 30
+
+
+def test_high_watermark_persistence_single_partition() -> None:
+    """What is stored of a high watermark comes after it, at an interval, and is never above it."""
+    cluster = Cluster(1, puppets=(PUPPET,), broker=replace(FAST_BROKER, replica_lag_time_max_ms=60_000))
+    puppet = Puppet(cluster, PUPPET)
+    topic = cluster.create("topic", (1, PUPPET))
+    for _ in range(5):
+        cluster.produce(topic, b"v", acks=1)
+    stored = [checkpoint(cluster, 1, HIGH_WATERMARKS).get(topic, 0)]
+    for high_watermark in (0, 3, 5):
+        if high_watermark:
+            puppet.fetch(topic, high_watermark)
+        stored.append(checkpoint(cluster, 1, HIGH_WATERMARKS).get(topic, 0))
+        cluster.pass_ms(CHECKPOINT_MS)
+        stored.append(checkpoint(cluster, 1, HIGH_WATERMARKS)[topic])
+    assert stored == [0, 0, 0, 0, 3, 3, 5]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,0 +1,100 @@
+"""The file of epochs beside a log, as it is cut and as it is missing, on a follower whose leader is a puppet."""
+
+from __future__ import annotations
+
+import pytest
+
+from nemesis.simulator.disk import DATA
+from replica.core import messages as m
+from replica.core.config import BrokerConfig
+from replica.errors import ErrorCode
+from replica.ids import Epoch, EpochEntry, Offset
+from replica.storage.checkpoints import read_epochs, write_epochs
+from tests.replication.bench import Cluster
+from tests.replication.puppets import fetched
+from tests.replication.stage import FAST_BROKER
+from tests.replication.tampering import EPOCHS, files_of, forget
+from tests.replication.test_follower import ASK_FIRST, Stage, batch
+
+LOG = ((1, 2), (3, 4), (5, 1))
+"""Epoch 1 from 0 on, 3 from 2 on, 5 from 6 to 7."""
+
+
+def stored(stage: Stage) -> list[tuple[int, int]]:
+    """What the file says, of a follower that has died just now."""
+    stage.cluster.lose_power(1)
+    entries = read_epochs(files_of(stage.cluster, 1), DATA / str(stage.topic) / EPOCHS)
+    return [(entry.epoch, entry.start_offset) for entry in entries]
+
+
+@pytest.mark.parametrize(
+    ("diverging", "end", "expected"),
+    [
+        pytest.param((3, 6), 6, [(1, 0), (3, 2)], id="on_the_boundary_of_an_epoch"),
+        pytest.param((3, 5), 5, [(1, 0), (3, 2)], id="within_an_epoch"),
+        pytest.param((3, 2), 2, [(1, 0)], id="two_epochs_go"),
+        pytest.param((0, 0), 0, [], id="all_go"),
+    ],
+)
+def test_should_truncate_leader_epoch_checkpoint_file_when_truncating_log(
+    diverging: tuple[int, int], end: int, expected: list[tuple[int, int]]
+) -> None:
+    """A log that is cut takes its epochs along, in memory and, when the next fetch goes out, on the platter."""
+    stage = Stage().with_log(*LOG)
+    assert stage.cache == [(1, 0), (3, 2), (5, 6)]
+    stage.say(fetched(stage.topic, diverging=diverging))
+    assert (stage.end, stage.cache) == (end, expected)
+    part, _ = stage.leader.hear_fetch()
+    assert part.fetch_offset == end
+
+    assert stored(stage) == expected
+
+
+def test_should_write_checkpoint_on_truncation() -> None:
+    """What a leader forgets at the start of its log its file has forgotten too, when the answer is out."""
+    cluster = Cluster(1)
+    topic = cluster.create("topic", (1,))
+    cluster.produce(topic, b"0")
+    cluster.produce(topic, b"1")
+    cluster.bounce(1)
+    cluster.produce(topic, b"2")
+    known = cluster.cache(1, topic)
+    assert [start for _, start in known] == [0, 2]
+
+    cluster.delete_records(topic, 1)
+    assert cluster.cache(1, topic) == [(0, 1), known[1]]
+    cluster.delete_records(topic, 3)
+    assert cluster.cache(1, topic) == [(known[1][0], 3)]
+    cluster.lose_power(1)
+
+    entries = read_epochs(files_of(cluster, 1), DATA / str(topic) / EPOCHS)
+    assert entries == (EpochEntry(Epoch(known[1][0]), Offset(3)),)
+
+
+@pytest.mark.parametrize("config", [FAST_BROKER, ASK_FIRST], ids=["truncate_on_fetch", "asking_first"])
+def test_truncate_to_high_watermark_if_leader_epoch_info_not_available(config: BrokerConfig) -> None:
+    """A follower never falls back to its high watermark: epochs that its file has lost are found in the batches.
+
+    (Kafka's follower does, where the format of its records has no epochs: that is how committed records are lost,
+    KAFKA-3919.) A leader that has nothing to say of an epoch is asked again, and nothing is cut meanwhile.
+    """
+    stage = Stage(config).with_log(*LOG)
+    stage.cluster.kill(1)
+    write_epochs(files_of(stage.cluster, 1), DATA / str(stage.topic) / EPOCHS, [])
+    forget(stage.cluster, 1, stage.topic)
+    stage.forget_requests()
+    stage.cluster.start(1)
+    replica = stage.cluster.replica(1, stage.topic)
+    assert (replica.high_watermark, stage.end, stage.cache) == (0, 7, [(1, 0), (3, 2), (5, 6)])
+
+    if config is ASK_FIRST:
+        for _ in range(3):
+            request, heard = stage.leader.hear(m.OffsetForLeaderEpochRequest)
+            assert request.leader_epoch == 5
+            heard.answer(m.OffsetForLeaderEpochResponse(error=ErrorCode.NONE))
+            stage.cluster.pass_ms(20)
+            assert (stage.end, stage.leader.is_asked) == (7, False)
+    else:
+        asked = stage.say(fetched(stage.topic, records=batch(6, 7)))
+        assert (asked.fetch_offset, asked.last_fetched_epoch) == (7, 5)
+        assert stage.end == 8
