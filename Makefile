@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 GENERATED := replica/v1/__init__.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint sim soak soak-sim variants bench proto clean python java
+.PHONY: help demo test lint sim soak soak-sim soak-sim-clusters variants bench proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
@@ -18,6 +18,7 @@ help:
 	@echo "make sim    simulate 500 seeds (a minute or two)"
 	@echo "make soak   run seeds 1 to 20 of 60 s each over 3 topics, and write store/soak.json (half an hour)"
 	@echo "make soak-sim  simulate 10,000 seeds, and write store/sim.json (half an hour on two cores)"
+	@echo "make soak-sim-clusters  the same of whole clusters, with store/sim-clusters.json (an hour on two cores)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
 	@echo "make bench  measure the simulator and an idle cluster, and write store/bench.json and store/bench-cluster.json"
 	@echo "make proto  generate replica/v1 from proto/"
@@ -35,6 +36,9 @@ sim: $(INSTALLED) $(GENERATED)
 
 soak-sim: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis sim --seeds 10000 --output store/sim.json
+
+soak-sim-clusters: $(INSTALLED) $(GENERATED)
+	$(BIN)/nemesis sim --world cluster --seeds 10000 --output store/sim-clusters.json
 
 variants: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis convict --output store/variants.json --table docs/variants.md
