@@ -21,7 +21,8 @@ class ClusterClimate:
     ``weak_acks`` is the share of the other appends that ask for ``acks`` of 0 or 1, which promise nothing.
     ``follower_reads`` is the share of reads that ask any replica, and not whoever leads. With ``retention_bytes`` of -1
     everything is kept. ``appointee_ambush`` is how often a broker is struck when the controller makes it leader instead
-    of another. The rest are the settings of brokers and controllers, with Kafka's names.
+    of another; with ``laggards`` the preferred leader, too, when it takes over with a shorter log than the others have.
+    The rest are the settings of brokers and controllers, with Kafka's names.
     """
 
     topics: int = 2
@@ -34,6 +35,7 @@ class ClusterClimate:
     idempotent: float = 0.0
     weak_acks: float = 0.0
     appointee_ambush: float = 0.0
+    laggards: bool = False
     follower_reads: float = 0.0
     replica_fetch_wait_max_ms: int = 500
     replica_socket_timeout_ms: int = 2000

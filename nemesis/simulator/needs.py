@@ -92,6 +92,7 @@ def _with_stale_metadata(climate: Climate) -> Climate:
         climate.cluster,
         partitions=2,
         appointee_ambush=1.0,
+        laggards=True,
         replica_lag_time_max_ms=4000,
         controller_request_timeout_ms=300,
         broker_heartbeat_interval_ms=250,

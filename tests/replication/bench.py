@@ -54,8 +54,9 @@ class Cluster:
         observers: tuple[Observer, ...] = (),
         is_judged: bool = True,
         rules: Callable[[], Rules] = Rules,
+        stage: type[StagedWorld] = StagedWorld,
     ) -> None:
-        self.world = StagedWorld(voters=brokers, puppets=puppets, broker=broker, controller=controller, rules=rules)
+        self.world = stage(voters=brokers, puppets=puppets, broker=broker, controller=controller, rules=rules)
         self.world.observers += observers
         if is_judged and not puppets:
             partitions = PartitionInvariants(self.world.nodes, is_durable=True)
