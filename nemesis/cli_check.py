@@ -1,30 +1,48 @@
 """``nemesis check``, ``export`` and ``list-variants``: what needs no cluster.
 
-Owns how a run is named on the command line: by its folder, or by a link to it such as ``store/append/latest``.
+Owns how a run is named on the command line: by its folder, or by a link to it such as ``store/append/latest``. What is
+no folder is a history of another system's, and ``cli_check_file`` judges it.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import assert_never
+from typing import Any, assert_never
 
 import click
+from click.core import ParameterSource
 
+from nemesis.cli_check_file import FileOptions, check_file, file_options
 from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, master_option
 
 _run_folder = click.argument(
     "folder", metavar="RUN", type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
 )
+EXPORTED_EDN = "history.edn"
 
 
 @click.command()
-@_run_folder
+@click.argument("path", metavar="RUN|FILE", type=click.Path(exists=True, path_type=Path))
 @engine_option
 @master_option
-def check(folder: Path, engine: str | None, master: str) -> int:
-    """Judge a stored RUN again; rewrite its results.json and report.html."""
-    _check_is_run(folder)
-    return judge_and_tell(folder, engine=choose_engine(engine), master=master)
+@file_options
+@click.pass_context
+def check(context: click.Context, /, path: Path, engine: str | None, master: str, **asked: Any) -> int:
+    """Judge what was recorded.
+
+    Of a stored RUN, rewrite its results.json and report.html. Of a FILE, the history of any system in one of the known
+    formats, tell which objects were not linearizable, and why.
+    """
+    options = FileOptions(**asked)
+    if path.is_dir():
+        _check_is_run(path)
+        if options.names:
+            raise click.UsageError(f"{', '.join(options.names)}: for a file; {path} is a folder, judged as a run")
+        return judge_and_tell(path.resolve(), engine=choose_engine(engine), master=master)
+    for name in ("engine", "master"):
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"--{name}: for a run; {path} is a file, which this process judges")
+    return check_file(path, options)
 
 
 @click.command()
@@ -34,13 +52,26 @@ def check(folder: Path, engine: str | None, master: str) -> int:
     type=click.Path(file_okay=False, path_type=Path),
     help="Write the files here; without, into the run's folder.",
 )
-def export(folder: Path, output: Path | None) -> None:
-    """Write the tables of a stored RUN as JSON Lines: history, logs, events."""
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "edn"]),
+    default="jsonl",
+    show_default=True,
+    help="jsonl: three tables as JSON Lines. edn: the history, for Jepsen's checker of Kafka workloads.",
+)
+def export(folder: Path, output: Path | None, form: str) -> None:
+    """Write a stored RUN for other tools: its history, logs and events."""
+    from nemesis.formats.kafka_edn import export_kafka_edn
     from nemesis.history import Kind, export_jsonl
 
     _check_is_run(folder)
     target = folder if output is None else output
     target.mkdir(parents=True, exist_ok=True)
+    if form == "edn":
+        path = target / EXPORTED_EDN
+        click.echo(f"{path}: {export_kafka_edn(folder, path)} events")
+        return
     for kind in Kind:
         path = target / f"{kind}.jsonl"
         click.echo(f"{path}: {export_jsonl(folder, path, kind)} rows")
@@ -58,7 +89,7 @@ def list_variants() -> None:
             case Variant():
                 click.echo(f"  overrides {', '.join(mutant.overrides)}")
                 if isinstance(mutant, DirectedVariant):
-                    click.echo(f"  schedule {mutant.schedule.name}, convicted of {' or '.join(mutant.convicted_of)}")
+                    click.echo(f"  schedule {mutant.schedule.name}, convicted of {' and '.join(mutant.convicted_of)}")
             case Pending():
                 click.echo(f"  pending: waits for {mutant.waits_for}")
             case Equivalent():

@@ -24,7 +24,7 @@ VALUE_MODULES = frozenset(
     | {"math", "operator", "random", "string", "typing", "types"}
 )
 PURE_LAYER = ("replica.core", "replica.records", "replica.ids", "replica.errors")
-JUDGES = ("nemesis.checks", "nemesis.pipeline", "nemesis.report", "nemesis.history")
+JUDGES = ("nemesis.checks", "nemesis.pipeline", "nemesis.report", "nemesis.history", "nemesis.formats")
 HEAVY_MODULES = ("grpc", "numpy", "pandas", "pyarrow", "pyspark")
 
 
@@ -214,7 +214,7 @@ def test_every_module_keeps_to_its_room(pytestconfig: pytest.Config) -> None:
 
 
 def test_no_judge_reaches_the_judged_by_a_detour(pytestconfig: pytest.Config) -> None:
-    """The checks, the pipeline, the report and the history import no module that imports the replica for them."""
+    """The checks, the pipeline, the report, history and formats import no module that imports the replica for them."""
     sources = modules(pytestconfig.rootpath)
     judges = [name for name in sources if within(name, *JUDGES)]
 
@@ -252,6 +252,7 @@ OFFENDERS = [
     ("replica.server.main", "import nemesis.variants", RULES[7]),
     ("nemesis.checks.append", "from replica.ids import Offset", RULES[8]),
     ("nemesis.report.page", "def page():\n    import grpc", RULES[8]),
+    ("nemesis.formats.kafka_edn", "from replica.records import batch", RULES[8]),
     ("nemesis.cli", "def check():\n    from pyspark.sql import SparkSession", RULES[9]),
     ("nemesis.pipeline.session", "from pyspark.sql import SparkSession", RULES[10]),
     ("nemesis.checks.append", "import pandas", RULES[11]),

@@ -1,0 +1,278 @@
+"""``nemesis check FILE``: any system's history, judged by a model in this process, without a cluster and without Java.
+
+Owns the words of the result and its JSON. What is wrong with the file, or does not fit the model, is the fault of the
+arguments: no verdict is given, for one on a part of a history would be worth nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nemesis.cli_exit import VERDICT_EXITS
+
+if TYPE_CHECKING:
+    from nemesis.formats.reading import ReadHistory
+    from nemesis.linearizability.judgement import Counterexample, KeyJudgement
+    from nemesis.linearizability.model import Model
+    from nemesis.linearizability.operations import Operation
+
+FORMATS = ("edn", "jepsen-log", "json", "porcupine-kv", "maelstrom", "parquet")
+KEY_PAIRS = ("auto", "yes", "no")
+VALUE_CHARS_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """What was asked of a file; all None or False where nothing was."""
+
+    model: str | None
+    format: str | None
+    initial: str | None
+    failed_cas_is_read: bool
+    key_pairs: str | None
+    budget: int | None
+    output: Path | None
+
+    @property
+    def names(self) -> list[str]:
+        """The options that were given, as they are written."""
+        given = ((name, getattr(self, name)) for name in self.__slots__)
+        return [f"--{name.replace('_', '-')}" for name, value in given if value not in (None, False)]
+
+
+def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a command that judges files, in the order of its help."""
+    options = (
+        click.option("--model", metavar="NAME", help="Of a FILE: the model that its objects should be like."),
+        click.option("--format", type=click.Choice(FORMATS), help="Of a FILE: its format. Without: as it begins."),
+        click.option("--initial", metavar="VALUE", help="What a register holds at first, as EDN.  [default: nil]"),
+        click.option("--failed-cas-is-read", is_flag=True, help="A failed compare-and-set met another value."),
+        click.option(
+            "--key-pairs", type=click.Choice(KEY_PAIRS), help="Whether values are [key value]. Without: auto."
+        ),
+        click.option("--budget", type=click.IntRange(1), metavar="N", help="Configurations to try for each key."),
+        click.option(
+            "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to this file as JSON."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def check_file(path: Path, options: FileOptions) -> int:
+    """Judge the history in ``path``, print the result; returns the exit code."""
+    from nemesis.formats.errors import HistoryError
+    from nemesis.linearizability.model import ModelError
+
+    if not path.is_file():
+        raise click.BadParameter(f"{path} is neither a folder nor a file with an end", param_hint="FILE")
+    try:
+        history, model, judgements = _judged(path, options)
+    except HistoryError as error:
+        raise click.UsageError(str(error)) from error
+    except ModelError as error:
+        raise click.UsageError(f"{path}: {error}; choose another --model, or --key-pairs") from error
+    for judgement in judgements:
+        _tell_key(judgement, model)
+    _tell_summary(history, model, judgements)
+    verdict = verdict_of(judgements)
+    if options.output is not None:
+        _write_json(options.output, _as_json(history, model, judgements, verdict, options))
+    click.echo(f"verdict: {verdict}")
+    return VERDICT_EXITS[verdict]
+
+
+def _judged(path: Path, options: FileOptions) -> tuple[ReadHistory, Model, Sequence[KeyJudgement]]:
+    from nemesis.formats.keyed import KeyPairs
+    from nemesis.formats.reading import read_history_file
+    from nemesis.formats.recognise import Format
+    from nemesis.linearizability.judgement import Budget
+    from nemesis.linearizability.kernel import judge
+
+    history = read_history_file(
+        path,
+        format=None if options.format is None else Format(options.format),
+        key_pairs=KeyPairs(options.key_pairs or KeyPairs.AUTO),
+    )
+    operations = history.operations()
+    model = _model(options, is_porcupine=history.format is Format.PORCUPINE_KV)
+    _check_fits(operations, model)
+    budget = Budget() if options.budget is None else Budget(configurations=options.budget)
+    return history, model, judge(operations, model, budget)
+
+
+def _model(options: FileOptions, *, is_porcupine: bool) -> Model:
+    from nemesis.formats.text_store import TextStore
+    from nemesis.linearizability.models.registry import UnknownModelError, load_model, model_names
+
+    if options.model is None:
+        names = ", ".join((*model_names(), TextStore.name))
+        raise click.UsageError(f"a file is judged by a model: give --model, one of {names}")
+    if options.model == TextStore.name or (is_porcupine and options.model == "kv"):
+        if options.initial is not None or options.failed_cas_is_read:
+            raise click.UsageError(f"the model {TextStore.name} takes neither --initial nor --failed-cas-is-read")
+        return TextStore()
+    asked: dict[str, object] = {"failed_cas_is_read": True} if options.failed_cas_is_read else {}
+    if options.initial is not None:
+        asked["initial"] = _edn_value(options.initial)
+    try:
+        return load_model(options.model, **asked)
+    except UnknownModelError as error:
+        raise click.BadParameter(str(error), param_hint="--model") from error
+    except TypeError as error:
+        if not asked:
+            raise
+        names = " or ".join(f"--{name.replace('_', '-')}" for name in asked)
+        raise click.UsageError(f"the model {options.model} does not take {names}: {error}") from error
+
+
+def _edn_value(text: str) -> Hashable:
+    from nemesis.formats.edn import forms_of
+    from nemesis.formats.errors import HistoryError
+
+    try:
+        [form] = forms_of([text], Path("VALUE"))
+    except (HistoryError, ValueError) as error:
+        raise click.BadParameter(f"{text} is not one value in EDN", param_hint="--initial") from error
+    return form.value
+
+
+def _check_fits(operations: Sequence[Operation], model: Model) -> None:
+    """Raise ModelError for the first operation that the model does not have, in whatever state.
+
+    To the kernels that is a key of which nothing is known; to whoever named the model it is a mistake.
+    """
+    first = model.initial()
+    for operation in operations:
+        if operation.outcome.value == "fail":
+            model.evidence(operation)
+        else:
+            model.step(first, operation)
+
+
+def verdict_of(judgements: Sequence[KeyJudgement]) -> str:
+    """The verdict on the history: *invalid* if one key is, and *valid* only if all are."""
+    found = {judgement.verdict.value for judgement in judgements}
+    return next((verdict for verdict in ("invalid", "unknown") if verdict in found), "valid")
+
+
+def _tell_key(judgement: KeyJudgement, model: Model) -> None:
+    """One line for a key that is not valid, and the operations that show it."""
+    if judgement.verdict.value == "valid":
+        return
+    found = judgement.counterexample
+    reason = judgement.reason if found is None else found.reason
+    key = "" if judgement.key is None else f" {_shown(judgement.key)}"
+    click.echo(f"key{key}: {judgement.verdict.value} ({judgement.kernel}): {reason}")
+    if found is not None:
+        for operation in found.operations:
+            click.echo(f"  line {operation.line}: process {_shown(operation.process)} {_described(operation)}")
+        if found.states:
+            click.echo(f"  before line {found.last.line} returned: {' or '.join(_states(found, model))}")
+
+
+def _tell_summary(history: ReadHistory, model: Model, judgements: Sequence[KeyJudgement]) -> None:
+    processes = len({event.process for event in history.events})
+    others = f", {_counted(history.skipped, 'event')} of others" if history.skipped else ""
+    click.echo(f"history: {history.path.name} ({history.format}), {_counted(len(history.events), 'event')}{others}")
+    operations = len([event for event in history.events if event.type.value == "invoke"])
+    click.echo(f"judged as {model.name}: {_counted(operations, 'operation')} of {_counted(processes, 'process')}")
+    counts = Counter(judgement.verdict.value for judgement in judgements)
+    click.echo(f"keys: {counts['valid']} valid, {counts['invalid']} invalid, {counts['unknown']} unknown")
+
+
+def _counted(number: int, word: str) -> str:
+    plural = f"{word}es" if word.endswith("s") else f"{word}s"
+    return f"{number} {word if number == 1 else plural}"
+
+
+def _described(operation: Operation) -> str:
+    asked = operation.f if operation.argument is None else f"{operation.f} {_shown(operation.argument)}"
+    match operation.outcome.value:
+        case "info":
+            return f"{asked} -> unknown"
+        case "fail":
+            return f"{asked} -> failed"
+        case _ if operation.result is None and operation.argument is not None:
+            return f"{asked} -> ok"
+        case _:
+            return f"{asked} -> {_shown(operation.result)}"
+
+
+def _states(found: Counterexample, model: Model) -> list[str]:
+    return [model.describe_state(state)[:VALUE_CHARS_SHOWN] for state in found.states]
+
+
+def _shown(value: Any) -> str:
+    from nemesis.formats.edn_text import edn_text
+
+    text = edn_text(value)
+    return text if len(text) <= VALUE_CHARS_SHOWN else f"{text[:VALUE_CHARS_SHOWN]}..."
+
+
+def _as_json(
+    history: ReadHistory, model: Model, judgements: Sequence[KeyJudgement], verdict: str, options: FileOptions
+) -> dict[str, object]:
+    from nemesis.formats.json_writer import json_value
+
+    return {
+        "file": str(history.path),
+        "format": history.format.value,
+        "model": model.name,
+        "failed_cas_is_read": options.failed_cas_is_read,
+        "verdict": verdict,
+        "events": len(history.events),
+        "events_of_others": history.skipped,
+        "keys": [
+            {
+                "key": json_value(judgement.key),
+                "verdict": judgement.verdict.value,
+                "kernel": judgement.kernel,
+                "operations": judgement.operations,
+                "decided": judgement.decided,
+                "configurations": judgement.configurations,
+                "reason": judgement.reason,
+                "counterexample": _counterexample_as_json(judgement.counterexample, model),
+            }
+            for judgement in judgements
+        ],
+    }
+
+
+def _counterexample_as_json(found: Counterexample | None, model: Model) -> dict[str, object] | None:
+    if found is None:
+        return None
+    return {
+        "reason": found.reason,
+        "last": _operation_as_json(found.last),
+        "operations": [_operation_as_json(operation) for operation in found.operations],
+        "states": [model.describe_state(state) for state in found.states],
+    }
+
+
+def _operation_as_json(operation: Operation) -> dict[str, object]:
+    from nemesis.formats.json_writer import json_value
+
+    return {
+        "line": operation.line,
+        "process": json_value(operation.process),
+        "f": operation.f,
+        "argument": json_value(operation.argument),
+        "result": json_value(operation.result),
+        "outcome": operation.outcome.value,
+    }
+
+
+def _write_json(target: Path, result: dict[str, object]) -> None:
+    try:
+        target.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise click.BadParameter(str(error), param_hint="--output") from error

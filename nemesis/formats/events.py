@@ -1,0 +1,129 @@
+"""One event of a history that was recorded by whatever harness: an operation begins or ends.
+
+Owns the value that every reader hands out and every writer takes, and what its fields may hold. Knows no format.
+Source: ``jepsen.history``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from nemesis.formats.edn_text import edn_text
+from nemesis.formats.errors import excerpt, refuse
+from nemesis.formats.limits import EVENTS_MAX, NAME_CHARS_MAX, TIME_MAX
+from nemesis.formats.values import Keyword
+from nemesis.history.events import HARNESS_PROCESS, NEMESIS_PROCESS, EventType
+from nemesis.linearizability.operations import Value
+
+NOT_CLIENTS: frozenset[Value] = frozenset({"nemesis", NEMESIS_PROCESS, HARNESS_PROCESS})
+"""Processes whose events are no operations of a client: Jepsen's nemesis, and this harness's own."""
+CAS = "cas"
+"""Compare-and-set; its value is ``[old new]``."""
+_TYPES = {word.value: word for word in EventType}
+_OWN_FIELDS = frozenset({"index", "process", "type", "f", "key", "value", "time", "error"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event.
+
+    ``line`` is where it stands in its file, counted from 1. ``index`` and ``time`` (nanoseconds) are what the file says
+    of them, None where it is silent; the order of events is that of the file. ``key`` names the object, None where
+    there is but one. ``value`` is what was asked, or what came back. ``extra`` has whatever else the file tells, by
+    name, such as ``stale`` of a read that may lag.
+    """
+
+    line: int
+    process: Hashable
+    type: EventType
+    f: str
+    key: Value = None
+    value: Value = None
+    time: int | None = None
+    index: int | None = None
+    error: Value = None
+    extra: Mapping[str, Value] = field(default_factory=dict)
+
+
+def event_of(fields: Mapping[str, Value], path: Path, line: int) -> Event | None:
+    """The event that a file's ``fields`` describe; None if its process is no client. Raises HistoryError."""
+    for name in ("process", "type", "f"):
+        if fields.get(name) is None:
+            refuse(path, line, f"the event has no {name}", "give each event its process, type, f and value")
+    process = _process(fields["process"], path, line)
+    if process in NOT_CLIENTS:
+        return None
+    return Event(
+        line=line,
+        process=process,
+        type=_type(fields["type"], path, line),
+        f=_name("f", fields["f"], path, line),
+        key=fields.get("key"),
+        value=fields.get("value"),
+        time=_count("time", fields.get("time"), path, line),
+        index=_count("index", fields.get("index"), path, line),
+        error=fields.get("error"),
+        extra={name: value for name, value in fields.items() if name not in _OWN_FIELDS},
+    )
+
+
+def checked(events: Iterable[Event | None], path: Path) -> tuple[tuple[Event, ...], int]:
+    """The events of clients, and how many others there were.
+
+    Raises HistoryError where there are none or too many, and where their indexes say that the file is not in the order
+    in which things happened.
+    """
+    kept: list[Event] = []
+    skipped = 0
+    last = -1
+    for event in islice(events, EVENTS_MAX + 1):
+        if event is None:
+            skipped += 1
+            continue
+        if event.index is not None and event.index <= last:
+            problem = f"index {event.index} follows index {last}"
+            refuse(path, event.line, problem, "sort the events by their index, and give each its own")
+        last = last if event.index is None else event.index
+        kept.append(event)
+    if len(kept) + skipped > EVENTS_MAX:
+        refuse(path, None, f"the file has more than EVENTS_MAX, {EVENTS_MAX} events", "cut the history into several")
+    if not kept:
+        refuse(path, None, "the file holds no operation of a client", "give a file with at least one invocation")
+    return tuple(kept), skipped
+
+
+def _process(value: Value, path: Path, line: int) -> Hashable:
+    if isinstance(value, int):
+        if value in NOT_CLIENTS or 0 <= value <= TIME_MAX:
+            return value
+        refuse(path, line, f"process {value} is no process", "number the processes from 0")
+    return _name("process", value, path, line)
+
+
+def _type(value: Value, path: Path, line: int) -> EventType:
+    word = _name("type", value, path, line)
+    if word not in _TYPES:
+        refuse(path, line, f"an event of type {excerpt(word)}", f"use one of {', '.join(_TYPES)}")
+    return _TYPES[word]
+
+
+def _name(what: str, value: Value, path: Path, line: int) -> str:
+    text = value.name if isinstance(value, Keyword) else value
+    if not isinstance(text, str) or not text:
+        refuse(path, line, f"the {what} is {excerpt(edn_text(value))}, which is no name", f"give the {what} as a word")
+    if len(text) > NAME_CHARS_MAX:
+        refuse(path, line, f"the {what} is longer than NAME_CHARS_MAX, {NAME_CHARS_MAX}", "give it a shorter one")
+    return text
+
+
+def _count(what: str, value: Value, path: Path, line: int) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int):
+        refuse(path, line, f"the {what} is {excerpt(edn_text(value))}", f"give the {what} as a whole number")
+    if not 0 <= value <= TIME_MAX:
+        refuse(path, line, f"the {what} is {excerpt(str(value))}", f"give a {what} from 0 to {TIME_MAX} (TIME_MAX)")
+    return value

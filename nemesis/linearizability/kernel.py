@@ -1,0 +1,277 @@
+"""The judgement of a history: each object by the kernel that decides it fastest.
+
+Owns the choice. Histories of registers with unique writes, of logs and of lists are decided without a search; other
+registers by the search that knows registers; everything else by the search that knows the model's ``step`` only. A
+kernel that crashes makes its key *unknown*, with the reason, and stops no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from nemesis.checks.verdict import Verdict
+from nemesis.linearizability import lists, logs, register_events, register_search, search, zones
+from nemesis.linearizability.beam import Answer, C, Finding
+from nemesis.linearizability.counterexample import STATES_MAX, Contradiction, decided, shortest, told, until
+from nemesis.linearizability.forms import AppendForm, FetchForm, Form, RegisterForm, RegisterKind, WholeForm
+from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
+from nemesis.linearizability.model import Model, relevant
+from nemesis.linearizability.operations import Operation, Outcome, Value
+from nemesis.linearizability.register_states import values_before
+from nemesis.linearizability.slots import ordered_events
+from nemesis.linearizability.violation import InapplicableError, Violation
+from nemesis.linearizability.witness import objection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One object's history: what says something, in the order of invocations, and what it means to the fast kernels."""
+
+    key: Hashable
+    model: Model
+    operations: list[Operation]
+    forms: list[Form | None]
+    budget: Budget
+
+    def judgement(
+        self,
+        kernel: str,
+        *,
+        end: int | None = None,
+        configurations: int = 0,
+        counterexample: Counterexample | None = None,
+        reason: str | None = None,
+    ) -> KeyJudgement:
+        """*Valid* with neither ``counterexample`` nor ``reason``; else ``end`` is the first return in doubt."""
+        verdict = Verdict.VALID
+        if reason is not None:
+            verdict = Verdict.UNKNOWN
+        elif counterexample is not None:
+            verdict = Verdict.INVALID
+        return KeyJudgement(
+            key=self.key,
+            verdict=verdict,
+            kernel=kernel,
+            operations=len(self.operations),
+            decided=len(self.operations) if end is None else decided(self.operations, end),
+            configurations=configurations,
+            counterexample=counterexample,
+            reason=reason,
+        )
+
+
+Kernel = Callable[[_Case], KeyJudgement]
+
+
+def judge(
+    operations: Iterable[Operation],
+    model: Model,
+    budget: Budget | None = None,
+    *,
+    witness: Mapping[int, int] | None = None,
+) -> list[KeyJudgement]:
+    """One judgement for each object, in the order of their first operations.
+
+    ``witness`` maps the lines of operations to their places in a log that the servers kept, for objects that have one;
+    see ``witness.objection``. Where it proves nothing, the object is judged without.
+    """
+    parts = model.partition(operations)
+    return [_judge_key(key, part, model, budget or Budget(), witness) for key, part in parts.items()]
+
+
+def judge_by(
+    kernel: str, key: Hashable, operations: Iterable[Operation], model: Model, budget: Budget | None = None
+) -> KeyJudgement:
+    """The judgement of one object by the kernel of this name, one of ``KERNELS``.
+
+    Raises InapplicableError if it cannot decide this history.
+    """
+    return KERNELS[kernel](_case(key, operations, model, budget or Budget()))
+
+
+def _judge_key(
+    key: Hashable, operations: Sequence[Operation], model: Model, budget: Budget, witness: Mapping[int, int] | None
+) -> KeyJudgement:
+    name = "model"
+    try:
+        case = _case(key, operations, model, budget)
+        if witness is not None and objection(case.operations, model, witness) is None:
+            return case.judgement("witness")
+        for name, kernel in KERNELS.items():  # noqa: B007 (for the reason of a crash)
+            with suppress(InapplicableError):
+                return kernel(case)
+    except Exception as error:  # whatever goes wrong in one key is said of that key
+        return KeyJudgement(
+            key=key,
+            verdict=Verdict.UNKNOWN,
+            kernel=name,
+            operations=len(operations),
+            decided=0,
+            configurations=0,
+            reason=f"{type(error).__name__} in {name}: {error}",
+        )
+    raise AssertionError("the general search decides whatever the others do not")
+
+
+def _case(key: Hashable, operations: Iterable[Operation], model: Model, budget: Budget) -> _Case:
+    kept = relevant(operations, model)
+    forms = [model.form(operation) for operation in kept]
+    if all(isinstance(form, RegisterForm) for form in forms):
+        # An unknown compare-and-set of a value with itself changes nothing, unless somebody asks for versions.
+        said = [k for k, form in enumerate(forms) if kept[k].outcome is Outcome.OK or not _only_reads(form)]
+        kept, forms = [kept[k] for k in said], [forms[k] for k in said]
+    return _Case(key=key, model=model, operations=kept, forms=forms, budget=budget)
+
+
+def _only_reads(form: Form | None) -> bool:
+    return isinstance(form, RegisterForm) and form.kind in {RegisterKind.READ, RegisterKind.MISS}
+
+
+def _zones(case: _Case) -> Violation | None:
+    forms = [form for form in case.forms if isinstance(form, RegisterForm)]
+    _check_all(case, forms)
+    return zones.violation_of(case.operations, forms, case.model.register_initial())
+
+
+def _logs(case: _Case) -> Violation | None:
+    forms = [form for form in case.forms if isinstance(form, AppendForm | FetchForm)]
+    _check_all(case, forms)
+    return logs.violation_of(case.operations, forms)
+
+
+def _lists(case: _Case) -> Violation | None:
+    forms = [
+        form
+        for form in case.forms
+        if isinstance(form, WholeForm)
+        or (isinstance(form, AppendForm) and form.base is None and len(form.records) == 1)
+    ]
+    _check_all(case, forms)
+    return lists.violation_of(case.operations, forms)
+
+
+def _check_all(case: _Case, forms: Sequence[Form]) -> None:
+    if len(forms) < len(case.forms):
+        raise InapplicableError("an operation has no meaning to this kernel")
+
+
+def _by_rules(name: str, decide: Callable[[_Case], Violation | None]) -> Kernel:
+    """The kernel that judges by ``decide``, and cuts the history where that first finds something."""
+
+    def kernel(case: _Case) -> KeyJudgement:
+        def rule(end: int) -> Contradiction | None:
+            cut = _case(case.key, until(case.operations, end), case.model, case.budget)
+            try:
+                return _contradiction(case, cut, decide(cut))
+            except InapplicableError:
+                return None
+
+        found = _contradiction(case, case, decide(case))
+        if found is None:
+            return case.judgement(name)
+        end, found = shortest(case.operations, found, rule)
+        return case.judgement(
+            name, end=end, counterexample=told(case.operations, end, (), found.reason, found.operations)
+        )
+
+    return kernel
+
+
+def _contradiction(case: _Case, cut: _Case, found: Violation | None) -> Contradiction | None:
+    """``found`` in ``cut``, said of the operations of ``case``."""
+    if found is None:
+        return None
+    whole = {operation.invoked: operation for operation in case.operations}
+    members = tuple(whole[cut.operations[k].invoked] for k in found.operations)
+    return Contradiction(operations=members, reason=found.reason)
+
+
+def _register_search(case: _Case) -> KeyJudgement:
+    forms = [form for form in case.forms if isinstance(form, RegisterForm)]
+    _check_all(case, forms)
+    history = register_events.encode(case.operations, forms, case.model.register_initial())
+    found = register_search.search(history, case.budget)
+    if found.answer is Answer.YES:
+        return case.judgement("register-search", configurations=found.visited)
+    states: list[Value] = []
+    if found.answer is Answer.NO:
+        end = _position(case, history.events[found.died])
+        begun = sum(operation.invoked < end for operation in case.operations)
+        states = values_before(history, begun, found.died, found.frontier, STATES_MAX)
+    return _by_finding("register-search", case, found, history.events, states)
+
+
+def _search(case: _Case) -> KeyJudgement:
+    found = search.Search(case.operations, case.model, case.budget).run()
+    if found.answer is Answer.YES:
+        return case.judgement("search", configurations=found.visited)
+    events = ordered_events(case.operations)
+    if found.answer is Answer.NO:
+        found.died = found.reached = _first_refuted(case, events, found.died)
+        last = case.operations[~events[found.died]]
+        before = [op for op in _until(case, _position(case, events[found.died]) - 1) if op.line != last.line]
+        states = search.Search(before, case.model, case.budget).states_at_end(STATES_MAX)
+        return _by_finding("search", case, found, events, states)
+    return _by_finding("search", case, found, events, [])
+
+
+def _until(case: _Case, end: int) -> list[Operation]:
+    """What says something in the history up to the event at position ``end``, inclusive."""
+    return relevant(until(case.operations, end), case.model)
+
+
+def _first_refuted(case: _Case, events: Sequence[int], died: int) -> int:
+    """The index of the first return that refutes the history up to there.
+
+    The search died at index ``died`` or before, knowing how the pending operations would end; so it may take longer.
+    """
+    ends = [index for index, event in enumerate(events) if event < 0 and index >= died]
+    low, high, step = 0, len(ends) - 1, 1
+    while low < high:
+        middle = min(low + step - 1, high - 1) if step else (low + high) // 2
+        cut = _until(case, _position(case, events[ends[middle]]))
+        if search.Search(cut, case.model, case.budget).run().answer is Answer.NO:
+            high, step = middle, 0
+        else:
+            low, step = middle + 1, step * 2
+    return ends[high]
+
+
+def _by_finding(
+    name: str, case: _Case, found: Finding[C], events: Sequence[int], states: Sequence[Value]
+) -> KeyJudgement:
+    """The judgement of a history that a search refuted, or could not finish."""
+    if found.answer is Answer.UNDECIDED:
+        end = next((_position(case, event) for event in events[found.reached :] if event < 0), None)
+        reason = f"the budget of {case.budget.configurations} configurations, {case.budget.frontier} at once, ran out"
+        return case.judgement(name, end=end, configurations=found.visited, reason=reason)
+    end = _position(case, events[found.died])
+    last = case.operations[~events[found.died]]
+    possible = ", ".join(map(case.model.describe_state, states)) or "unknown"
+    reason = f"{case.model.describe_operation(last)} cannot be explained: the state before was one of {possible}"
+    example = told(case.operations, end, states, reason)
+    judgement = case.judgement(name, end=end, configurations=found.visited, counterexample=example)
+    reached = next(_position(case, event) for event in events[found.reached :] if event < 0)
+    return replace(judgement, decided=decided(case.operations, reached))
+
+
+def _position(case: _Case, event: int) -> int:
+    """The position in the history of the return that is ``event``."""
+    returned = case.operations[~event].returned
+    assert returned is not None, f"operation {~event} never returned"
+    return returned
+
+
+KERNELS: Mapping[str, Kernel] = MappingProxyType(
+    {
+        "zones": _by_rules("zones", _zones),
+        "logs": _by_rules("logs", _logs),
+        "lists": _by_rules("lists", _lists),
+        "register-search": _register_search,
+        "search": _search,
+    }
+)
+"""The kernels, the fastest first; a history is judged by the first that can decide it."""

@@ -1,0 +1,52 @@
+"""A set that only grows: ``add`` of an element, ``read`` of all of them.
+
+Source: the model ``set`` of Knossos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from nemesis.linearizability.model import REFUSED, Model, ModelError, Refusal, unknown_operation
+from nemesis.linearizability.operations import Operation, Outcome, Value
+
+
+class GrowSet(Model):
+    """A set: the state is the frozen set of its elements."""
+
+    name: ClassVar[str] = "set"
+    process_matters: ClassVar[bool] = False
+
+    def initial(self) -> Value:
+        """Empty."""
+        return frozenset()
+
+    def reads_only(self, operation: Operation) -> bool:
+        """True for reads."""
+        return operation.f == "read"
+
+    def step(self, state: Value, operation: Operation) -> Value | Refusal:
+        """A read returns all that was added before, in any order, each element once."""
+        assert isinstance(state, frozenset), f"the state of a set is a set, not {state!r}"
+        match operation.f:
+            case "add":
+                return state | {operation.argument}
+            case "read":
+                return state if operation.outcome is not Outcome.OK or _elements(operation) == state else REFUSED
+            case _:
+                raise unknown_operation(self, operation)
+
+    def describe_state(self, state: Value) -> str:
+        """The elements, in order."""
+        return "{" + ", ".join(sorted(map(repr, state if isinstance(state, frozenset) else ()))) + "}"
+
+
+def _elements(operation: Operation) -> frozenset[object] | None:
+    """What a read returned; None if an element came twice, which no set does."""
+    if operation.result is None:
+        return frozenset()
+    if not isinstance(operation.result, Iterable):
+        raise ModelError(f"line {operation.line}: a set was read as {operation.result!r}")
+    elements = list(operation.result)
+    return frozenset(elements) if len(set(elements)) == len(elements) else None

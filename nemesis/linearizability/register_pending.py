@@ -1,0 +1,221 @@
+"""What is pending on a register at one moment, and all that may happen to it before one of the pending returns.
+
+Owns one step of the register search. A configuration is ``(value, done, optional, used)``: the register's value id, and
+sets of bits. ``done`` are the pending operations that took effect. ``optional`` are pending writes that may have taken
+effect unseen, right before another write, or may take effect yet. ``used`` are the unknown operations that took effect,
+REUSED if one of them did so twice, which only the relaxed run allows.
+
+Four facts keep configurations few. (1) A read takes effect as soon as it can: it disturbs nothing. (2) As soon as any
+write takes effect, all other pending writes become optional: each may hide right before it. A compare-and-set hides
+only writes of the value that it expects; but a write of the present value hides all others before it, so it is no
+waste of time. (3) Of the pending writes of one value, the one that returns first is as good as any other, and any of
+them is as good as an unknown one. (4) A write that is not about to return is worth a step only if it sets a value that
+something pending asks for.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+
+from nemesis.linearizability.forms import EVER, RegisterKind
+from nemesis.linearizability.register_events import RegisterEvents
+
+Config = tuple[int, int, int, int]
+
+READ, WRITE, CAS, MISS = (int(kind) for kind in RegisterKind)
+REUSED = -1
+FORGOTTEN = -1
+"""The value id of a register whose value nobody asks for any more."""
+
+
+class Pending:
+    """The pending operations, by what they do; events enter and leave them, in either direction of time.
+
+    ``reads`` and ``misses`` are sets of bits by value id, with no empty ones. ``writes`` are (end, bit), and ``cas``
+    (end, bit, new), by the id that is written or expected, the earliest end first. Unknown writes are sets of bits by
+    value; unknown compare-and-sets are so by what they expect and then set, and by what they set and then expect.
+    """
+
+    __slots__ = (
+        "cas",
+        "cas_mask",
+        "history",
+        "misses",
+        "reads",
+        "unknown_from",
+        "unknown_into",
+        "unknown_writes",
+        "write_mask",
+        "writes",
+    )
+
+    def __init__(self, history: RegisterEvents) -> None:
+        self.history = history
+        self.reads: dict[int, int] = {}
+        self.misses: dict[int, int] = {}
+        self.writes: dict[int, list[tuple[int, int]]] = {}
+        self.write_mask = 0
+        self.cas: dict[int, list[tuple[int, int, int]]] = {}
+        self.cas_mask = 0
+        self.unknown_writes: dict[int, int] = {}
+        self.unknown_from: dict[int, dict[int, int]] = {}
+        self.unknown_into: dict[int, dict[int, int]] = {}
+
+    def enter(self, k: int) -> None:
+        """Operation ``k`` is pending from now on."""
+        history = self.history
+        kind, value, bit, end = history.kinds[k], history.values[k], history.bits[k], history.ends[k]
+        if kind == READ:
+            self.reads[value] = self.reads.get(value, 0) | bit
+        elif kind == MISS:
+            self.misses[value] = self.misses.get(value, 0) | bit
+        elif end == EVER:
+            self._toggle_unknown(k)
+        elif kind == WRITE:
+            insort(self.writes.setdefault(value, []), (end, bit))
+            self.write_mask |= bit
+        else:
+            insort(self.cas.setdefault(value, []), (end, bit, history.news[k]))
+            self.cas_mask |= bit
+
+    def leave(self, k: int) -> None:
+        """Operation ``k`` is no longer pending."""
+        history = self.history
+        kind, value, bit, end = history.kinds[k], history.values[k], history.bits[k], history.ends[k]
+        if kind in {READ, MISS}:
+            masks = self.reads if kind == READ else self.misses
+            masks[value] ^= bit
+            if not masks[value]:
+                del masks[value]
+        elif end == EVER:
+            self._toggle_unknown(k)
+        elif kind == WRITE:
+            writes = self.writes[value]
+            writes.remove((end, bit))
+            self.write_mask ^= bit
+            if not writes:
+                del self.writes[value]
+        else:
+            cas = self.cas[value]
+            cas.remove((end, bit, history.news[k]))
+            self.cas_mask ^= bit
+            if not cas:
+                del self.cas[value]
+
+    def _toggle_unknown(self, k: int) -> None:
+        history = self.history
+        value, new, bit = history.values[k], history.news[k], history.bits[k]
+        if history.kinds[k] == WRITE:
+            self.unknown_writes[value] = self.unknown_writes.get(value, 0) ^ bit
+        else:
+            into = self.unknown_from.setdefault(value, {})
+            into[new] = into.get(new, 0) ^ bit
+            self.unknown_into.setdefault(new, {})[value] = into[new]
+
+    def seen(self, value: int) -> int:
+        """The bits of all pending reads that a register with ``value`` satisfies."""
+        bits = self.reads.get(value, 0)
+        if self.misses:
+            bits |= sum(mask for missed, mask in self.misses.items() if missed != value)
+        return bits
+
+    def eager(self, k: int, frontier: list[Config]) -> list[Config]:
+        """``frontier`` after read or miss ``k`` began: it takes effect at once where it can."""
+        value, bit = self.history.values[k], self.history.bits[k]
+        hit = self.history.kinds[k] == READ
+        return [(c[0], c[1] | bit, c[2], c[3]) if (c[0] == value) is hit else c for c in frontier]
+
+
+class Explorer:
+    """Finds all that may have happened when a pending operation returns."""
+
+    __slots__ = ("pending", "relaxed", "room", "visited")
+
+    def __init__(self, pending: Pending, *, relaxed: bool, room: int) -> None:
+        self.pending = pending
+        self.relaxed = relaxed
+        self.room = room
+        self.visited = 0
+
+    def reach(self, start: Config, k: int, out: list[Config]) -> None:
+        """Add to ``out`` all that ``start`` leads to by steps of which the last makes ``k`` take effect.
+
+        ``k`` is gone from their sets. Stops early when the visited configurations are more than there is room for.
+        """
+        history, pending = self.pending.history, self.pending
+        bit, kind = history.bits[k], history.kinds[k]
+        goal = history.values[k] if kind == WRITE else FORGOTTEN
+        if goal != FORGOTTEN and not (pending.cas or pending.reads or pending.misses):
+            self.visited += 1
+            out.append((goal, start[1], pending.write_mask & ~start[1] & ~bit, start[3]))
+            return
+        todo = [start]
+        seen = {start[:3]: [start[3]]}
+        for config in todo:
+            for step in self._steps(config, goal):
+                if step[1] & bit:
+                    out.append((step[0], step[1] ^ bit, step[2] & ~bit, step[3]))
+                elif self._is_new(step, seen):
+                    todo.append(step)
+            if len(todo) + self.visited > self.room:
+                break
+        self.visited += len(todo)
+
+    def _is_new(self, step: Config, seen: dict[tuple[int, int, int], list[int]]) -> bool:
+        """Whether no step came to the same by fewer unknown operations, in the relaxed run by any; it is seen now."""
+        used = step[3]
+        others = seen.setdefault(step[:3], [])
+        if any(not other & ~used or (self.relaxed and other != REUSED) for other in others):
+            return False
+        others.append(used)
+        return True
+
+    def _steps(self, config: Config, goal: int) -> list[Config]:
+        value, done, optional, used = config
+        pending = self.pending
+        steps: list[Config] = []
+        if value in pending.cas or value in pending.unknown_from:
+            hidden = optional | sum(bit for _, bit in pending.writes.get(value, ())) & ~done
+            for _, bit, new in pending.cas.get(value, ()):
+                if not done & bit:
+                    steps.append((new, done | bit | pending.seen(new), hidden, used))
+        else:
+            hidden = optional
+        wanted = self._wanted(config, goal)
+        for new, mask in pending.unknown_from.get(value, {}).items():
+            if new in wanted and (spent := self._spend(used, mask)) is not None:
+                steps.append((new, done | pending.seen(new), hidden, spent))
+        writes = pending.write_mask & ~done
+        for new in wanted:
+            known = next((bit for _, bit in pending.writes.get(new, ()) if not done & bit), 0)
+            if new == value and goal != value and not writes & ~optional & ~known:
+                continue  # it would change nothing and hide nothing
+            if known:
+                steps.append((new, done | known | pending.seen(new), writes & ~known, used))
+            elif (spent := self._spend(used, pending.unknown_writes.get(new, 0))) is not None:
+                steps.append((new, done | pending.seen(new), writes, spent))
+        return steps
+
+    def _wanted(self, config: Config, goal: int) -> list[int]:
+        """The values that something pending asks for, and the one that is to be written now."""
+        done, used, pending = config[1], config[3], self.pending
+        if any(mask & ~done for mask in pending.misses.values()):
+            return list({*pending.writes, *pending.unknown_writes, *pending.unknown_into, *pending.reads, *pending.cas})
+        wanted = [value for value, mask in pending.reads.items() if mask & ~done]
+        for value, cas in pending.cas.items():
+            if value not in wanted and any(not done & bit for _, bit, _ in cas):
+                wanted.append(value)
+        if pending.unknown_into:
+            for new in wanted:
+                for value, mask in pending.unknown_into.get(new, {}).items():
+                    if value not in wanted and self._spend(used, mask) is not None:
+                        wanted.append(value)
+        if goal != FORGOTTEN and goal not in wanted:
+            wanted.append(goal)
+        return wanted
+
+    def _spend(self, used: int, mask: int) -> int | None:
+        """``used`` with one more of ``mask``, of unknown operations that do the same; None if there is none left."""
+        if left := mask & ~used:
+            return used | left & -left
+        return REUSED if mask and self.relaxed else None

@@ -1,0 +1,214 @@
+"""The search for any model: is there an order that explains every return?
+
+Owns the steps of a walk (see ``beam``) for objects of which nothing is known but ``Model.step``. A configuration is
+``(state, done, used)``: the state, the pending operations that took effect, and the unknown ones that did. Linearizing
+just in time: only a return forces operations to take effect, and only in sequences that end with the one that returns.
+Source: Lowe, "Testing for linearizability" (2017).
+
+What keeps configurations few: reads take effect as soon as they can; of pending operations that ask and are answered
+the same, the one that returns first is as good as any; a configuration is dropped if another one, with the same state,
+has done the same, read more, and used fewer unknown operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from nemesis.linearizability.beam import Answer, Beam, Finding, Walker
+from nemesis.linearizability.forms import EVER
+from nemesis.linearizability.judgement import Budget
+from nemesis.linearizability.model import REFUSED, Model
+from nemesis.linearizability.operations import Operation, Outcome, Value
+from nemesis.linearizability.slots import ends_of, ordered_events, slot_bits
+
+Config = tuple[Value, int, int]
+
+WIDTHS = (4, 64, 1024)
+TRIES_PER_EVENT = 4
+"""How many configurations all but the widest beam may visit, for each event and each configuration of their width."""
+
+
+class Search:
+    """The search for one object; ``operations`` are those that say something."""
+
+    def __init__(self, operations: Sequence[Operation], model: Model, budget: Budget) -> None:
+        self._operations, self._model, self._budget = operations, model, budget
+        self.events = ordered_events(operations)
+
+    def run(self) -> Finding[Config]:
+        """The answer, by wider and wider beams."""
+        found: Finding[Config] = Finding()
+        reached = visited = 0
+        for width in WIDTHS:
+            room = self._budget.configurations - visited
+            if width != WIDTHS[-1]:
+                room = min(room, TRIES_PER_EVENT * width * len(self.events))
+            beam = Beam(
+                walker=ModelWalker(self._operations, self._model, self.events, room),
+                events=self.events,
+                stop=len(self.events),
+                width=width,
+                room=room,
+                waiting_max=self._budget.frontier,
+            )
+            found = beam.walk((self._model.initial(), 0, 0))
+            visited += found.visited
+            reached = max(reached, found.reached)
+            if found.answer is not Answer.UNDECIDED or visited >= self._budget.configurations:
+                break
+        found.reached, found.visited = reached, visited
+        return found
+
+    def states_at_end(self, most: int) -> list[Value]:
+        """States that the object could be in after the last event, at most ``most``; none if there is none."""
+        found = self.run()
+        walker = ModelWalker(self._operations, self._model, self.events, self._budget.configurations)
+        for event in self.events:
+            walker.do(event)
+        return walker.states_of(found.frontier, most) if found.answer is Answer.YES else []
+
+
+class ModelWalker(Walker[Config]):
+    """Steps of a walk by ``Model.step``."""
+
+    def __init__(self, operations: Sequence[Operation], model: Model, events: list[int], room: int) -> None:
+        self.visited = 0
+        self._operations, self._model, self._room = operations, model, room
+        self._ends = ends_of(events, len(operations))
+        self._bits, _, _ = slot_bits(events, self._ends)
+        self._reads_only = [model.reads_only(operation) for operation in operations]
+        self._alike = [self._likeness(operation) for operation in operations]
+        self._reads: list[int] = []
+        self._known: dict[Hashable, list[int]] = {}
+        self._unknown: dict[Hashable, list[int]] = {}
+
+    def begin(self, k: int, frontier: list[Config]) -> list[Config]:
+        """Reads that can take effect do."""
+        self._enter(k)
+        if not self._reads_only[k]:
+            return frontier
+        bit = self._bits[k]
+        return [(c[0], c[1] | bit, c[2]) if self._fits(c[0], k) else c for c in frontier]
+
+    def end(self, k: int, index: int, frontier: list[Config]) -> list[Config]:  # noqa: ARG002 (for other walkers)
+        """All to which sequences that end with ``k`` may have led."""
+        bit = self._bits[k]
+        after: list[Config] = []
+        for config in frontier:
+            if config[1] & bit:
+                after.append((config[0], config[1] ^ bit, config[2]))
+            else:
+                self._reach(config, bit, after)
+        self._leave(k)
+        return self._without_dominated(after) if len(after) > 1 else after
+
+    def undo(self, event: int) -> None:
+        """Pending is what was before ``event``."""
+        self.do(~event)
+
+    def promise(self, config: Config) -> tuple[int, ...]:
+        """Few unknown operations used, few known ones done that could be done later."""
+        return config[2].bit_count(), config[1].bit_count()
+
+    def do(self, event: int) -> None:
+        """Pending is what is after ``event``."""
+        if event >= 0:
+            self._enter(event)
+        else:
+            self._leave(~event)
+
+    def states_of(self, frontier: Sequence[Config], most: int) -> list[Value]:
+        """States that what is pending can make of ``frontier``, at most ``most``."""
+        states = list(dict.fromkeys(config[0] for config in frontier))
+        todo = list(frontier)
+        for config in todo:
+            if len(states) >= most or len(todo) > 100 * most:
+                break
+            for step in self._steps(config):
+                if step[0] not in states:
+                    states.append(step[0])
+                    todo.append(step)
+        return states[:most]
+
+    def _likeness(self, operation: Operation) -> Hashable:
+        """What tells operations apart, as far as the model can see."""
+        process = operation.process if self._model.process_matters else None
+        result = (operation.result,) if operation.outcome is Outcome.OK else ()
+        return operation.f, operation.argument, result, process
+
+    def _enter(self, k: int) -> None:
+        if self._reads_only[k]:
+            self._reads.append(k)
+            return
+        groups = self._unknown if self._ends[k] == EVER else self._known
+        group = groups.setdefault(self._alike[k], [])
+        group.append(k)
+        group.sort(key=lambda other: (self._ends[other], other))
+
+    def _leave(self, k: int) -> None:
+        if self._reads_only[k]:
+            self._reads.remove(k)
+            return
+        groups = self._unknown if self._ends[k] == EVER else self._known
+        groups[self._alike[k]].remove(k)
+        if not groups[self._alike[k]]:
+            del groups[self._alike[k]]
+
+    def _fits(self, state: Value, k: int) -> bool:
+        return self._model.step(state, self._operations[k]) is not REFUSED
+
+    def _seen(self, state: Value, done: int) -> int:
+        """``done`` and the reads that can take effect in ``state``."""
+        for k in self._reads:
+            if not done & self._bits[k] and self._fits(state, k):
+                done |= self._bits[k]
+        return done
+
+    def _reach(self, start: Config, bit: int, after: list[Config]) -> None:
+        todo = [start]
+        seen = {start[:2]: [start[2]]}
+        for config in todo:
+            for step in self._steps(config):
+                if step[1] & bit:
+                    after.append((step[0], step[1] ^ bit, step[2]))
+                    continue
+                others = seen.setdefault(step[:2], [])
+                if all(other & ~step[2] for other in others):
+                    others.append(step[2])
+                    todo.append(step)
+            if len(todo) + self.visited > self._room:
+                break
+        self.visited += len(todo)
+
+    def _steps(self, config: Config) -> list[Config]:
+        """All that may take effect next, the reads that it allows included."""
+        state, done, used = config
+        steps: list[Config] = []
+        for group in self._known.values():
+            k = next((k for k in group if not done & self._bits[k]), None)
+            if k is not None and (after := self._model.step(state, self._operations[k])) is not REFUSED:
+                steps.append((after, self._seen(after, done | self._bits[k]), used))
+        for group in self._unknown.values():
+            k = next((k for k in group if not used & self._bits[k]), None)
+            if k is None:
+                continue
+            after = self._model.step(state, self._operations[k])
+            if after is not REFUSED and after != state:
+                steps.append((after, self._seen(after, done), used | self._bits[k]))
+        return steps
+
+    def _without_dominated(self, configs: list[Config]) -> list[Config]:
+        reads = sum(self._bits[k] for k in self._reads)
+        alike: dict[tuple[Value, int], list[Config]] = {}
+        for config in sorted(
+            dict.fromkeys(configs), key=lambda config: (config[2].bit_count(), -config[1].bit_count())
+        ):
+            group = alike.setdefault((config[0], config[1] & ~reads), [])
+            if not any(_can_all(other, config) for other in group):
+                group.append(config)
+        return [config for group in alike.values() for config in group]
+
+
+def _can_all(strong: Config, weak: Config) -> bool:
+    """Whether all that ``weak`` may still do, ``strong`` may: their states are the same, and their changes."""
+    return not weak[1] & ~strong[1] and not strong[2] & ~weak[2]

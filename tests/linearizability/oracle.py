@@ -1,0 +1,191 @@
+"""A judge that tries every order: what the kernels are compared with.
+
+Owns its own small specification of each object, written apart from the models, and the plainest search there is: take
+any operation that nothing else precedes, see whether the object would have answered so, go on. It shares nothing but
+``Operation`` with what it checks. For histories of up to about 8 operations. Source: Wing and Gong, "Testing and
+verifying concurrent objects" (1993).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from nemesis.linearizability.operations import Operation, Outcome
+
+Spec = Callable[[Any, str, Any, Any], tuple[Any, Any]]
+"""(state, f, argument, process) -> (state afterwards, what is returned); what cannot be raises ``CannotBeError``."""
+
+
+class CannotBeError(Exception):
+    """The object would not do this now."""
+
+
+def register(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
+    """Register and cas-register; a failed compare-and-set returns what it saw."""
+    if f == "read":
+        return state, state
+    if f == "write":
+        return argument, None
+    assert f == "cas", f
+    if state != argument[0]:
+        raise CannotBeError
+    return argument[1], None
+
+
+def multi_register(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
+    """Transactions over registers a, b, ...; the state is a dict as sorted items."""
+    values = dict(state)
+    result = []
+    for action, name, value in argument:
+        if action == "w":
+            values[name] = value
+        result.append((action, name, values.get(name)))
+    return tuple(sorted(values.items())), tuple(result)
+
+
+def key_value(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
+    """One entry; the state is (value, version)."""
+    value, version = state
+    if f == "get":
+        return state, value
+    if f == "get-versioned":
+        return state, state
+    if f == "put":
+        return (argument, version + 1), None
+    if f == "delete":
+        return (None, 0), None
+    if f == "increment":
+        return ((value or 0) + argument, version + 1), (value or 0) + argument
+    if argument[0] != (value if f == "cas" else version):
+        raise CannotBeError
+    return (argument[1], version + 1), None
+
+
+def mutex(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
+    """Anyone may release."""
+    if (f == "acquire") == state:
+        raise CannotBeError
+    return not state, None
+
+
+def lock(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
+    """Only the owner may release."""
+    if state != (None if f == "acquire" else process):
+        raise CannotBeError
+    return (process if f == "acquire" else None), None
+
+
+def queue(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
+    """First in, first out; an empty one gives None."""
+    if f == "enqueue":
+        return [*state, argument], None
+    return state[1:], state[0] if state else None
+
+
+def grow_set(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
+    """The state is a sorted list."""
+    if f == "add":
+        return sorted({*state, argument}), None
+    return state, frozenset(state)
+
+
+def counter(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
+    """Adds return nothing, increments the new number."""
+    if f == "read":
+        return state, state
+    return state + argument, state + argument if f == "increment" else None
+
+
+def log(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
+    """The state is a list; what a stale fetch may return is for ``explains``."""
+    if f == "append":
+        return [*state, *(argument if isinstance(argument, tuple) else (argument,))], len(state)
+    return state, tuple(state[argument[0] :][: argument[1]])
+
+
+def append_list(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
+    """Read whole."""
+    if f == "append":
+        return [*state, argument], None
+    return state, tuple(state)
+
+
+SPECS: dict[str, tuple[Spec, Any]] = {
+    "register": (register, None),
+    "cas-register": (register, None),
+    "multi-register": (multi_register, ()),
+    "kv": (key_value, (None, 0)),
+    "mutex": (mutex, False),
+    "lock": (lock, None),
+    "queue": (queue, []),
+    "set": (grow_set, []),
+    "counter": (counter, 0),
+    "log": (log, []),
+    "list": (append_list, []),
+}
+"""Each object's specification, and its first state."""
+
+
+def linearizable(operations: Iterable[Operation], model: str, *, strict_cas: bool = False) -> bool:
+    """Whether some order explains every answer; ``strict_cas``: a failed compare-and-set saw another value."""
+    spec, state = SPECS[model]
+    asked = [op for op in operations if op.outcome is not Outcome.FAIL or _says_something(op, strict_cas)]
+    return _search(spec, state, asked)
+
+
+def _says_something(op: Operation, strict_cas: bool) -> bool:
+    if op.f == "dequeue":
+        return op.result == "empty"
+    return op.f.startswith("cas") and (strict_cas or op.result is not None)
+
+
+def _search(spec: Spec, state: Any, left: Sequence[Operation]) -> bool:
+    if all(op.outcome is Outcome.INFO for op in left):
+        return True
+    first_return = min(op.returned for op in left if op.returned is not None)
+    for place, op in enumerate(left):
+        if op.invoked < first_return:
+            after = _after(spec, state, op)
+            if after is not None and _search(spec, after[0], [*left[:place], *left[place + 1 :]]):
+                return True
+    return False
+
+
+def _after(spec: Spec, state: Any, op: Operation) -> tuple[Any] | None:
+    """The state after ``op``, in a tuple of one; None if it cannot have ended as it did."""
+    if op.outcome is Outcome.FAIL:
+        return (state,) if _failure_explained(state, op) else None
+    try:
+        after, result = spec(state, op.f, op.argument, op.process)
+    except CannotBeError:
+        return None
+    if op.outcome is Outcome.INFO or _explained(op, result):
+        return (after,)
+    return None
+
+
+def _explained(op: Operation, result: Any) -> bool:
+    argument: Any = op.argument
+    told: Any = op.result
+    match op.f:
+        case "append" if op.result is None:
+            return True
+        case "fetch" if len(argument) == 3 and argument[2]:
+            return bool(result[: len(told)] == told)
+        case "increment" if op.result is None:
+            return True
+        case "read" if isinstance(result, frozenset):
+            return set(told) == result and len(told) == len(result)
+        case _:
+            return bool(result == op.result)
+
+
+def _failure_explained(state: Any, op: Operation) -> bool:
+    asked: Any = op.argument
+    if op.f == "dequeue":
+        return not state
+    if op.f == "cas-version":
+        return bool(state == op.result) if op.result is not None else bool(state[1] != asked[0])
+    value = state[0] if isinstance(state, tuple) else state
+    return bool(value == op.result) if op.result is not None else bool(value != asked[0])

@@ -1,0 +1,28 @@
+"""A sample of what ``python -m tests.linearizability.fuzz`` does: random histories, judged by everybody."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.linearizability.fuzz import fuzz
+from tests.linearizability.histories import ASK
+
+HISTORIES = 150
+LARGE_HISTORIES = 5
+
+
+@pytest.mark.parametrize("workload", ASK)
+def test_all_kernels_agree_with_the_oracle(workload: str) -> None:
+    """No kernel, no single run and no counterexample contradicts a judge that tries every order."""
+    decided, wrong = fuzz(workload, range(HISTORIES), seed=2)
+    assert wrong == []
+    assert decided["judge"] == HISTORIES
+    assert min(decided["valid"], decided["invalid"]) > 0, "a sample of one kind tests little"
+
+
+@pytest.mark.parametrize("workload", ["register", "cas-register", "log", "list"])
+def test_all_kernels_agree_on_longer_histories(workload: str) -> None:
+    """What is too long for the oracle is judged alike by every kernel that can."""
+    decided, wrong = fuzz(workload, range(LARGE_HISTORIES), seed=2, large=True)
+    assert wrong == []
+    assert decided["judge"] == LARGE_HISTORIES, decided
