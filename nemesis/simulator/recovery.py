@@ -100,18 +100,25 @@ def _partition(core: Replica, log: TopicPartition) -> Partition | None:
     return None if core.broker is None else core.broker.partitions.get(log)
 
 
-def lost_partition(world: World) -> TopicPartition | None:
-    """A partition that nobody can lead any more, because damage has taken all who may; none if there is no such.
+def lost_to_damage(world: World) -> str | None:
+    """Why a partition can never be served again in this world, of which damage is the cause; none if all can be.
 
-    The cluster is right to wait for them for ever then: any other leader might lack what was acknowledged.
+    The cluster is right to wait for ever then: for those who may lead a partition, since any other leader might lack
+    what was acknowledged, or for as many brokers as the replicas of a topic that is not there yet.
     """
     image = _latest_image(world)
     retired = {node.replica_id for node in world.nodes.values() if node.is_retired}
-    for log in world.used_logs:
+    for log in world.used_logs if retired else ():
         registration = image.partition(log)
-        if registration is not None and retired and _is_lost(registration, retired):
-            return log
+        if registration is None and len(world.nodes) - len(retired) < _replication_factor(world):
+            return f"{log}: damage has taken brokers that it needed to be created"
+        if registration is not None and _is_lost(registration, retired):
+            return f"{log}: damage has taken all who may lead it"
     return None
+
+
+def _replication_factor(world: World) -> int:
+    return 0 if world.climate.cluster is None else world.climate.cluster.replication_factor
 
 
 def _is_lost(registration: PartitionRegistration, retired: set[ReplicaId]) -> bool:

@@ -35,7 +35,7 @@ from nemesis.simulator.node import Node
 from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.record import Record
-from nemesis.simulator.recovery import hosted_logs, lost_partition, why_not_converged
+from nemesis.simulator.recovery import hosted_logs, lost_to_damage, why_not_converged
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
 from nemesis.simulator.violations import BrokenInvariantError, Violation
 from nemesis.simulator.world import Observer, World
@@ -127,7 +127,7 @@ def simulate(options: SimOptions, observers: Sequence[Observer] = ()) -> Run:
 
 
 class _LostPartitionError(Exception):
-    """Damage has taken all who may lead a partition: nothing more can be asked of the cluster."""
+    """Damage has taken whom a partition needs: nothing more can be asked of the cluster."""
 
 
 class _Simulation:
@@ -174,7 +174,7 @@ class _Simulation:
         except BrokenInvariantError as error:
             return self._convicted(Violation(name=error.name, detail=error.detail, at_ms=self.world.now_ms))
         except _LostPartitionError as error:
-            return self._undecided(f"{error}: damage has taken all who may lead it")
+            return self._undecided(str(error))
         return self._judged()
 
     # --- phases -----------------------------------------------------------------------------------------------------
@@ -266,9 +266,9 @@ class _Simulation:
         end_us = self.world.now_us + int(RECOVERY_S_MAX * US_PER_S)
         while (what := missing()) is not None:
             if self.world.now_us >= end_us:
-                lost = lost_partition(self.world)
+                lost = lost_to_damage(self.world)
                 if lost is not None:
-                    raise _LostPartitionError(f"{lost}")
+                    raise _LostPartitionError(lost)
                 detail = f"{otherwise} within {RECOVERY_S_MAX} s of a healed world: {what}"
                 raise BrokenInvariantError("liveness", detail)
             self._pass_time(LOOK_MS / 1000)

@@ -56,6 +56,22 @@ def test_a_run_is_a_function_of_its_options() -> None:
     assert first.history != other.history
 
 
+class LostDisk(Observer):
+    """Nothing of a machine's disk is to be believed, from the beginning."""
+
+    def on_begin(self, world: World, record: Record) -> None:
+        """Take one of three brokers away, as damage does that its first start finds."""
+        world.nodes[ReplicaId(3)].is_retired = True
+
+
+def test_a_topic_that_damage_keeps_from_being_created_proves_nothing() -> None:
+    """Where fewer brokers are left than a topic has replicas, and there is no such topic yet, nobody is to blame."""
+    run = calm_run(LostDisk())
+
+    assert run.outcome.verdict is Verdict.UNKNOWN
+    assert run.outcome.reasons == ("topic1-0: damage has taken brokers that it needed to be created",)
+
+
 def test_a_seed_draws_what_a_cluster_can_bear() -> None:
     """No drawn climate and schedule take away what a healed cluster needs in order to recover."""
     for seed in range(300):
