@@ -27,7 +27,7 @@ OPTIONS = (
         "--unclean-leader-election/--no-unclean-leader-election",
         default=False,
         show_default=True,
-        help="Of each topic: where nobody else is alive, let a replica lead that is not in sync. Records are lost.",
+        help="Of each topic: where nobody else is alive, let a replica lead that is not in sync. Records may be lost.",
     ),
     click.option(
         "--acks",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replica.cli_client import bootstrap_option, output_option, run, show, timeout_option, view_config
+from replica.ids import OFFSET_MAX
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -181,6 +182,8 @@ def _start_of(text: str) -> Start:
     if text in ("beginning", "end"):
         return text
     if text.isdecimal():
+        if int(text) > OFFSET_MAX:
+            raise click.UsageError(f"--from {text} is above {OFFSET_MAX}, the largest offset that there can be")
         return int(text)
     try:
         time = datetime.fromisoformat(text)

@@ -20,6 +20,7 @@ from replica.cli_client import (
     timeout_option,
     view_config,
 )
+from replica.ids import OFFSET_MAX
 
 if TYPE_CHECKING:
     from replica.client.admin import Admin
@@ -138,7 +139,7 @@ def topic_delete(name: str, bootstrap: tuple[str, ...], timeout_ms: int) -> None
 @click.option("--partition", "number", type=click.IntRange(min=0), required=True, help="Of which partition.")
 @click.option(
     "--before-offset",
-    type=click.IntRange(min=-1),
+    type=click.IntRange(min=-1, max=OFFSET_MAX),
     required=True,
     help="Where the partition is to begin: at most its high watermark, which is also meant by -1.",
 )
@@ -146,7 +147,11 @@ def topic_delete(name: str, bootstrap: tuple[str, ...], timeout_ms: int) -> None
 def topic_delete_records(
     name: str, bootstrap: tuple[str, ...], number: int, before_offset: int, timeout_ms: int
 ) -> None:
-    """Delete the oldest records of a partition of the topic NAME, for good."""
+    """Delete the oldest records of a partition of the topic NAME.
+
+    The leader answers when it has done so, and the other replicas follow. If the leader is lost at once, the next one
+    may still show the records: then delete them again.
+    """
 
     async def delete(admin: Admin) -> int:
         from replica.ids import TopicPartition

@@ -18,6 +18,9 @@ EPOCH_MAX = Epoch((1 << 31) - 2)
 Offset = NewType("Offset", int)
 """A position in a log: 0 for the first record."""
 
+OFFSET_MAX = Offset((1 << 63) - 1)
+"""The largest that batches and messages can hold: an int64."""
+
 ReplicaId = NewType("ReplicaId", int)
 """The number of a replica process, unique in its cluster: 0 or more."""
 

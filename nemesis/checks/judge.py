@@ -1,7 +1,8 @@
 """Run every check over every topic-partition of a call: the kernel that each engine calls.
 
-Owns the list of checks, and the rule that a check that raises says *unknown* of its topic-partition and stops nothing
-else. Columns in, rows out: no engine, no files, no state.
+Owns the list of checks, the rule that a check that raises says *unknown* of its topic-partition and stops nothing
+else, and the rule that what only explains an anomaly never takes its place. Columns in, rows out: no engine, no files,
+no state.
 """
 
 from __future__ import annotations
@@ -116,16 +117,32 @@ def _partition_rows(
     run_id, topic_partition = key
     try:
         partition = partition_of(key, tables, options)
-        cuts = Cuts(partition)
     except Exception as error:
         yield anomaly_row(run_id, topic_partition, _crashed("reading the columns", error))
         return
+    explained = _explainer(partition)
     for check in checks:
         try:
-            found = list(bounded(map(cuts.with_cut, check(partition))))
+            found = list(bounded(map(explained, check(partition))))
         except Exception as error:
             found = [_crashed(check.__name__, error)]
         yield from (anomaly_row(run_id, topic_partition, anomaly) for anomaly in found)
+
+
+def _explainer(partition: Partition) -> Callable[[Anomaly], Anomaly]:
+    """Adds to an anomaly why it is there, where that is known; what goes wrong in finding out leaves it as it is."""
+    try:
+        cuts = Cuts(partition)
+    except Exception:
+        return lambda anomaly: anomaly
+
+    def explained(anomaly: Anomaly) -> Anomaly:
+        try:
+            return cuts.explained(anomaly)
+        except Exception:
+            return anomaly
+
+    return explained
 
 
 def partition_of(key: tuple[str, str], tables: Sequence[pa.Table | None], options: CheckOptions) -> Partition:

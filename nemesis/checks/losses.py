@@ -23,13 +23,12 @@ from nemesis.checks.anomalies import LISTED_MAX, Anomaly
 from nemesis.checks.observations import contains
 from nemesis.checks.partition import NEVER, NONE, Bools, Ints, Operations, Partition, ReplicaLog, ints
 from nemesis.checks.schemas import AnomalyName, Severity
-from nemesis.checks.unclean_elections import Cuts
 
 
 def check_lost_write(partition: Partition) -> Iterator[Anomaly]:
     """Acknowledged appends that are lost, in order of invocation; one row each, by the first rule that convicts it.
 
-    A rule that cannot decide leaves it to those after it. Where an unclean election is the cause, the row names it.
+    A rule that cannot decide leaves it to those after it. What caused a loss is not said here.
     """
     operations = partition.operations
     convicted: dict[int, Anomaly] = {}
@@ -42,9 +41,8 @@ def check_lost_write(partition: Partition) -> Iterator[Anomaly]:
         before = convicted.setdefault(anomaly.op_indexes[0], anomaly)
         if before.severity is Severity.UNKNOWN and anomaly.severity is Severity.VIOLATION:
             convicted[anomaly.op_indexes[0]] = anomaly
-    cuts = Cuts(partition)
     for op_index in sorted(convicted):
-        yield cuts.with_cause(convicted[op_index])
+        yield convicted[op_index]
 
 
 def check_unseen(partition: Partition) -> Iterator[Anomaly]:

@@ -1,7 +1,9 @@
 """What replicas reported, and were seen to say, of one topic-partition: rows as values, each in order of time.
 
-Owns the reading of the events' table. A row's ``time_ns`` is when it happened; of what the harness saw (high watermarks
-and ISRs), when it had the answer, so that what it tells was true before. Knows no rule.
+Owns the reading of the events' table. What only explains a verdict (who began to lead, and by which election) is passed
+over where it is not of its shape: it must not take the verdict away. A row's ``time_ns`` is when it happened; of what
+the harness saw (high watermarks and ISRs), when it had the answer, so that what it tells was true before. Knows no
+rule.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ class ReplicaEvents:
 
     ``leaders`` has (epoch, replica id) of each became-leader, each once, ascending; ``stops`` (replica id, event,
     detail) of each time that a replica ended by itself. ``isr_claim`` is absent for a log without an ISR.
-    ``leader_starts`` and ``unclean_elections`` ascend by epoch; a leader that did not say where its log ended has none.
+    ``leader_starts`` and ``unclean_elections`` ascend by epoch; a leader that did not say where its log ended has none,
+    and an election that two controllers have told of is there once.
     """
 
     leaders: tuple[tuple[int, int], ...] = ()
@@ -137,22 +140,44 @@ def _high_watermarks(rows: list[dict[str, Any]]) -> Iterator[HighWatermark]:
 def _leader_starts(rows: list[dict[str, Any]]) -> Iterator[LeaderStart]:
     for row in rows:
         if row["event"] == BECAME_LEADER and row["epoch"] is not None:
-            end = json.loads(row["detail"] or "{}").get("log_end_offset")
-            if end is not None:
+            end = _told(row).get("log_end_offset")
+            if isinstance(end, int):
                 yield LeaderStart(epoch=row["epoch"], replica_id=row["replica_id"], log_end_offset=end)
 
 
 def _unclean_elections(rows: list[dict[str, Any]]) -> Iterator[UncleanElection]:
+    seen: set[int] = set()
     for row in rows:
-        if row["event"] in (UNCLEAN_ELECTION, LAST_KNOWN_LEADER_ELECTED):
-            told = json.loads(row["detail"])
-            yield UncleanElection(
-                epoch=row["epoch"],
-                leader_id=told["leader_id"],
-                isr=tuple(told["isr"]),
-                elr=tuple(told["elr"]),
-                led_last=row["event"] == LAST_KNOWN_LEADER_ELECTED,
-            )
+        if row["event"] not in (UNCLEAN_ELECTION, LAST_KNOWN_LEADER_ELECTED) or row["epoch"] in (None, *seen):
+            continue
+        told = _told(row)
+        leader_id, isr, elr = told.get("leader_id"), replica_ids(told.get("isr")), replica_ids(told.get("elr"))
+        if not isinstance(leader_id, int) or isr is None or elr is None:
+            continue
+        seen.add(row["epoch"])
+        yield UncleanElection(
+            epoch=row["epoch"],
+            leader_id=leader_id,
+            isr=isr,
+            elr=elr,
+            led_last=row["event"] == LAST_KNOWN_LEADER_ELECTED,
+        )
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    """The detail as an object; an empty one where it is none."""
+    try:
+        told = json.loads(row["detail"] or "{}")
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def replica_ids(told: object) -> tuple[int, ...] | None:
+    """Replicas as a detail lists them; None if it is no such list."""
+    if not isinstance(told, list) or not all(isinstance(replica_id, int) for replica_id in told):
+        return None
+    return tuple(told)
 
 
 def _isr_claim(row: dict[str, Any]) -> IsrClaim:

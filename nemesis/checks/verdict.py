@@ -35,11 +35,13 @@ COUNTED_EVENTS: Mapping[str, str] = MappingProxyType(
         "truncations": "truncated",
         "isr_shrinks": "isr-shrunk",
         "isr_expands": "isr-expanded",
-        "unclean_elections": UNCLEAN_ELECTION,
-        "offline_partitions": OFFLINE,
     }
 )
 """Those of the counts that are numbers of replica events, each with its event."""
+COUNTED_EPOCHS: Mapping[str, str] = MappingProxyType(
+    {"unclean_elections": UNCLEAN_ELECTION, "offline_partitions": OFFLINE}
+)
+"""Those that are numbers of epochs of logs: a controller that has just taken over may tell of one again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from nemesis.checks.judge import CheckOptions, judge_partitions
 from nemesis.checks.schemas import ANOMALY_SCHEMA, LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
-from nemesis.checks.verdict import COUNTED_EVENTS
+from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS
 from nemesis.history.events import (
     APPEND,
     FINAL_READ,
@@ -162,6 +162,7 @@ def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, event
         F.size(F.collect_set("led_log")).alias("logs_led"),
         F.size(F.collect_set("controller_election")).alias("controller_elections"),
         *(F.count_if(F.col("event") == event).alias(name) for name, event in COUNTED_EVENTS.items()),
+        *(F.size(F.collect_set(f"{name}_epoch")).alias(name) for name in COUNTED_EPOCHS),
         F.size(F.collect_set("log_epoch")).alias("epochs"),
         F.size(F.collect_set("written_log")).alias("topic_partitions"),
         F.greatest(F.max("log_epoch.leader_epoch"), F.max("told_epoch")).alias("epoch_max"),
@@ -238,4 +239,8 @@ def _event_marks(events: DataFrame) -> DataFrame:
         F.when(elected & of_clients, F.struct("topic_partition")).alias("led_log"),
         F.when(elected & ~of_clients, F.struct("epoch")).alias("controller_election"),
         F.when(of_clients, F.col("epoch")).alias("told_epoch"),
+        *(
+            F.when(of_clients & (F.col("event") == event), F.struct("topic_partition", "epoch")).alias(f"{name}_epoch")
+            for name, event in COUNTED_EPOCHS.items()
+        ),
     )

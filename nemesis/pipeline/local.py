@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from nemesis.checks.judge import CheckOptions, judge_partitions
 from nemesis.checks.partition import NONE, Bools, ints
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
-from nemesis.checks.verdict import COUNTED_EVENTS, RunCounts
+from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS, RunCounts
 from nemesis.history.events import (
     APPEND,
     FINAL_READ,
@@ -148,7 +148,8 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
         controller_elections=_distinct(
             elected.filter(pc.equal(elected.column("topic_partition"), METADATA_LOG)), "epoch"
         ),
-        **{name: _true(pc.equal(_of_clients(events).column("event"), event)) for name, event in COUNTED_EVENTS.items()},
+        **{name: _told(events, event).num_rows for name, event in COUNTED_EVENTS.items()},
+        **{name: _distinct(_told(events, event), "topic_partition", "epoch") for name, event in COUNTED_EPOCHS.items()},
         epochs=_distinct(written, "topic_partition", "leader_epoch"),
         topic_partitions=_distinct(written, "topic_partition"),
         epoch_max=max(_largest(written, "leader_epoch"), _largest(_of_clients(events), "epoch")),
@@ -158,6 +159,12 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
 def _of_clients(rows: pa.Table) -> pa.Table:
     """The rows about logs that clients write to, and those about no log."""
     return rows.filter(pc.not_equal(rows.column("topic_partition").fill_null(""), METADATA_LOG))
+
+
+def _told(events: pa.Table, event: str) -> pa.Table:
+    """The events of one kind that are about logs that clients write to."""
+    rows = _of_clients(events)
+    return rows.filter(pc.equal(rows.column("event"), event))
 
 
 def _largest(rows: pa.Table, column: str) -> int:

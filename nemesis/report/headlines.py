@@ -61,7 +61,8 @@ def _unclean(election: UncleanElection, judgement: Judgement) -> str:
     if judgement.verdict is Verdict.UNKNOWN:
         cost = "Whether acknowledged writes were lost by it is not known."
     if by:
-        cost = f"By it {counted(len(by), 'acknowledged write')} from offset {min(by)} to {max(by)} were lost."
+        at_least = "at least " if judgement.lost_unlisted else ""
+        cost = f"By it {at_least}{counted(len(by), 'acknowledged write')} from offset {min(by)} to {max(by)} were lost."
     end = "" if election.log_end_offset is None else f" with a log that ended at offset {election.log_end_offset}"
     return (
         f"{election.kind.capitalize()}: replica {election.leader_id} became the leader of {election.log} in epoch"

@@ -17,7 +17,7 @@ from nemesis.checks.verdict import Verdict
 from nemesis.report.evidence import operation_rows, shortened, worded
 from nemesis.report.final_logs import held_at
 from nemesis.report.folder import RunFiles
-from nemesis.report.lost_records import lost_records
+from nemesis.report.lost_records import lost_records, unlisted
 from nemesis.report.operations import Operations
 from nemesis.report.timeline import parsed
 from nemesis.report.values import AnomalyView, Judgement, Kept, OperationRow, Promise, ReplicaLog
@@ -75,6 +75,7 @@ def read_judgement(files: RunFiles, operations: Operations, logs: Sequence[Repli
         anomalies=tuple(_anomaly(number, row, found, files.logs, logs) for number, row in enumerate(shown, 1)),
         anomaly_count=sum(_found(row) for row in rows),
         lost=lost_records(rows),
+        lost_unlisted=unlisted(rows),
         stats=_stats(results.get("stats")),
         engine=_engine(results.get("engine")),
     )

@@ -21,6 +21,21 @@ def lost_records(rows: Sequence[Mapping[str, Any]]) -> tuple[LostRecord, ...]:
     return tuple(sorted(found, key=lambda record: (record.topic_partition, record.offset, record.value)))
 
 
+def unlisted(rows: Sequence[Mapping[str, Any]]) -> int:
+    """How many lost records are only counted: those beyond the bound of what a row lists, or without an offset."""
+    return sum(
+        max(_more(row) - len(tuple(_records(row))), 0)
+        for row in rows
+        if row.get("anomaly") == AnomalyName.LOST_WRITE and row.get("severity") == Severity.VIOLATION
+    )
+
+
+def _more(row: Mapping[str, Any]) -> int:
+    evidence = parsed(row.get("evidence"))
+    more = evidence.get("more") if isinstance(evidence, dict) else None
+    return more if isinstance(more, int) else 0
+
+
 def _records(row: Mapping[str, Any]) -> Iterator[LostRecord]:
     evidence = parsed(row.get("evidence"))
     if not isinstance(evidence, dict):

@@ -271,7 +271,8 @@ class Promise:
 class Judgement:
     """Verdict and evidence. ``anomaly_count`` may be above ``len(anomalies)``: the page shows a bounded number.
 
-    ``lost`` are the acknowledged records that are lost and whose offset is known, by log and offset.
+    ``lost`` are the acknowledged records that are lost and whose offset is known, by log and offset; ``lost_unlisted``
+    is how many more there are that no row lists.
     """
 
     verdict: Verdict
@@ -282,6 +283,7 @@ class Judgement:
     anomalies: tuple[AnomalyView, ...] = ()
     anomaly_count: int = 0
     lost: tuple[LostRecord, ...] = ()
+    lost_unlisted: int = 0
     stats: tuple[tuple[str, str], ...] = ()
     engine: str = ""
 

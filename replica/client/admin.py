@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
-from replica.client.admin_records import RecordDeletion
+from replica.client.admin_records import RecordDeletion, check_offset
 from replica.client.clock import Clock
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Connections
@@ -119,9 +119,15 @@ class Admin:
         """Delete the records of each partition below its offset; return where each leader's log begins now.
 
         An offset of -1 (HIGH_WATERMARK) is the high watermark; one above that is refused, OFFSET_OUT_OF_RANGE. The
-        partitions take their turns, and the first that fails is the last: those before it are done. Followers hear of
-        it with their next fetch. The files of a segment go when all of its records do.
+        partitions take their turns, and the first that fails is the last: those before it are done. The leader alone
+        has done it when it answers, and followers hear of it with their next fetch: if the leader is lost before, the
+        next one may show the records again. The files of a segment go when all of its records do.
+
+        Raises AdminError; UnknownTopicError and ClusterUnreachableError, of a partition where certainly nothing was
+        done; ValueError for what is no offset, before anybody is asked.
         """
+        for topic_partition, offset in offsets.items():
+            check_offset(topic_partition, offset)
         deadline = self._view.deadline(timeout_ms)
         return {
             topic_partition: await self._records.delete(topic_partition, offset, deadline)

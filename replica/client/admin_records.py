@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from replica.client.clock import Deadline
 from replica.client.cluster_view import ClusterView
-from replica.client.failures import AdminError, ReadFailedError
+from replica.client.failures import AdminError, ReadFailedError, UnknownTopicError
 from replica.client.leader_calls import Failed, LeaderCalls
-from replica.core.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from replica.core.messages import HIGH_WATERMARK, DeleteRecordsRequest, DeleteRecordsResponse
 from replica.errors import ErrorCode
-from replica.ids import Offset, TopicPartition
+from replica.ids import OFFSET_MAX, Offset, TopicPartition
 
-MAY_BE_DONE = frozenset({None, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT})
-"""How an attempt ends after which the records may be gone; most often without any answer."""
+MAY_BE_DONE = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT})
+"""Answers after which the records may be gone."""
 
 
 class RecordDeletion:
@@ -26,7 +26,10 @@ class RecordDeletion:
         self._leaders = LeaderCalls(view)
 
     async def delete(self, topic_partition: TopicPartition, offset: int, deadline: Deadline) -> Offset:
-        """Have everything below ``offset`` forgotten; return where the leader's log begins then. Raises AdminError."""
+        """Have everything below ``offset`` forgotten; return where the leader's log begins then.
+
+        Raises AdminError; ClusterUnreachableError and UnknownTopicError only if certainly nothing was done.
+        """
         request = DeleteRecordsRequest(
             topic_partition=topic_partition, offset=offset, cluster_id=self._view.config.cluster_id
         )
@@ -38,14 +41,25 @@ class RecordDeletion:
                     topic_partition, lambda _: request, DeleteRecordsResponse, deadline
                 )
             except ReadFailedError as refused:
-                raise AdminError(str(refused), error=refused.error, may_be_done=may_be_done) from refused
+                doubt = "; an earlier attempt, whose answer was lost, may have done it" if may_be_done else ""
+                raise AdminError(f"{refused}{doubt}", error=refused.error, may_be_done=may_be_done) from refused
             if not isinstance(answer, Failed):
                 assert answer.log_start_offset is not None, answer
                 return answer.log_start_offset
-            may_be_done |= answer.error in MAY_BE_DONE
+            may_be_done |= answer.may_be_done or answer.error in MAY_BE_DONE
+            if answer.unreachable is not None and not may_be_done:
+                raise answer.unreachable
             await deadline.pause(backoff.next_ms())
             if deadline.is_over():
+                if answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not may_be_done:
+                    raise UnknownTopicError(str(topic_partition))
                 raise _unanswered(topic_partition, answer, deadline, may_be_done=may_be_done)
+
+
+def check_offset(topic_partition: TopicPartition, offset: int) -> None:
+    """Raise ValueError for what cannot be an offset to delete below."""
+    if not HIGH_WATERMARK <= offset <= OFFSET_MAX:
+        raise ValueError(f"{topic_partition}: {offset} is no offset; it must be {HIGH_WATERMARK} to {OFFSET_MAX}")
 
 
 def _unanswered(topic_partition: TopicPartition, last: Failed, deadline: Deadline, *, may_be_done: bool) -> AdminError:

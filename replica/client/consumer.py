@@ -20,7 +20,7 @@ from replica.client.leader_calls import LeaderCalls
 from replica.client.reading import OffsetReset, Reading
 from replica.client.values import ConsumerRecord, OffsetAndEpoch
 from replica.core.messages import CurrentLeader, ListOffsetsRequest, ListOffsetsResponse
-from replica.ids import Epoch, Offset, TopicPartition
+from replica.ids import OFFSET_MAX, Epoch, Offset, TopicPartition
 
 ValueT = TypeVar("ValueT")
 
@@ -81,8 +81,8 @@ class Consumer:
 
     def seek(self, topic_partition: TopicPartition, offset: int, *, leader_epoch: Epoch | int | None = None) -> None:
         """Go on at ``offset``. With the epoch of the record just below it, a truncation of that record is found out."""
-        if offset < 0:
-            raise ValueError(f"offset {offset} is below 0")
+        if not 0 <= offset <= OFFSET_MAX:
+            raise ValueError(f"{offset} is no offset; it must be 0 to {OFFSET_MAX}")
         self._readings[topic_partition].seek(Offset(offset), None if leader_epoch is None else Epoch(leader_epoch))
 
     def seek_to_beginning(self, *topic_partitions: TopicPartition) -> None:

@@ -24,7 +24,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.server.transport import TransportError
+from replica.server.transport import NotAppliedError, TransportError
 
 LeaderRequest = ListOffsetsRequest | OffsetForLeaderEpochRequest | DeleteRecordsRequest
 LeaderResponse = ListOffsetsResponse | OffsetForLeaderEpochResponse | DeleteRecordsResponse
@@ -52,10 +52,16 @@ RETRIABLE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """An attempt that may succeed another time: why, and with which code, if one was answered."""
+    """An attempt that may succeed another time: why, and with which code, if one was answered.
+
+    ``may_be_done`` tells that the request was sent and not answered, so that it may have been carried out.
+    ``unreachable`` is there if not even who leads could be learned.
+    """
 
     reason: str
     error: ErrorCode | None = None
+    may_be_done: bool = False
+    unreachable: ClusterUnreachableError | None = None
 
 
 class LeaderCalls:
@@ -104,7 +110,7 @@ class LeaderCalls:
             answer = await self._view.call(leader.leader_id, request_for(leader), timeout_ms)
         except TransportError as error:
             self._stale.add(topic_partition)
-            return Failed(reason=str(error))
+            return Failed(reason=str(error), may_be_done=not isinstance(error, NotAppliedError))
         assert isinstance(answer, response_type), answer
         if answer.error is ErrorCode.NONE:
             return answer
@@ -118,7 +124,7 @@ class LeaderCalls:
             try:
                 await self._view.refresh(deadline)
             except ClusterUnreachableError as error:
-                return Failed(reason=str(error))
+                return Failed(reason=str(error), error=error.error, unreachable=error)
             self._stale.discard(topic_partition)
             leader = self._view.leader(topic_partition)
         if leader is None:

@@ -42,10 +42,15 @@ class ElectionLines:
                 self._logger.warning("partition_offline", **what, replicas=list(now.replicas), **_claims(now))
             return
         if _is_unclean(before, now):
-            # Several changes may be read at once, so that it need not have been leaderless in between.
-            led_last = now.leader_id in (before.last_known_leader, before.leader_id)
-            event = "last_known_leader_elected" if led_last else "unclean_election"
+            event = "last_known_leader_elected" if _led_last(before, now) else "unclean_election"
             self._logger.warning(event, **what, leader_id=now.leader_id, **_claims(before))
+
+
+def _led_last(before: PartitionRegistration, now: PartitionRegistration) -> bool:
+    """Tell whether nobody is known to have more than this leader; while another is eligible, somebody is."""
+    if before.leader_id == now.leader_id:
+        return True  # Several changes were read at once: it was leaderless in between.
+    return now.leader_id == before.last_known_leader and not before.isr and not before.elr
 
 
 def _is_unclean(before: PartitionRegistration, now: PartitionRegistration) -> bool:

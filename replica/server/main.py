@@ -76,7 +76,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _serve(options: ServerOptions, rules: Rules) -> int:
     with ExitStack() as cleanup:
-        storage = _open_storage(options)
+        storage = _open_storage(options, rules)
         cleanup.callback(storage.abandon)
         directory = storage.directory
         structlog.contextvars.bind_contextvars(replica_id=directory.replica_id)
@@ -92,11 +92,11 @@ async def _serve(options: ServerOptions, rules: Rules) -> int:
         return await process.run()
 
 
-def _open_storage(options: ServerOptions) -> LogTable:
+def _open_storage(options: ServerOptions, rules: Rules) -> LogTable:
     """Lock the data directory, check whose it is, and recover its logs. Raises StorageError with one sentence."""
     directory = open_directory(options.data_dir, cluster_id=options.cluster_id, replica_id=options.replica_id)
     config = LogConfig(segment_bytes=options.log_segment_bytes)
-    return LogTable.open(directory, (METADATA_LOG,), config=config)
+    return LogTable.open(directory, (METADATA_LOG,), config=config, rules=rules)
 
 
 def _check_roles(options: ServerOptions, storage: LogTable) -> None:

@@ -34,8 +34,10 @@ from replica.core.recovered import RecoveredLog
 from replica.core.rules.log import LogRules
 from replica.ids import BrokerEpoch, TopicPartition
 from replica.storage.config import LogConfig
-from replica.storage.directory import DataDirectory
+from replica.storage.directory import RECOVERY_POINT_FILE, DataDirectory
+from replica.storage.errors import StorageError
 from replica.storage.log import LogStore
+from replica.storage.log_directories import holds_partition
 
 StorageEffect = (
     StoreQuorumState
@@ -88,14 +90,18 @@ class LogTable:
         """Recover the quorum logs, created where the directory has never had them, and every partition that there is.
 
         If one is refused, nothing has changed, the directory is closed, and a marker of a clean stop is where it was.
+        A quorum log that is not among them is refused as well: it would vote, and stand in the way of a topic.
         """
         config = LogConfig() if config is None else config
         rules = LogRules() if rules is None else rules
+        quorum_logs = tuple(dict.fromkeys(quorum_logs))
         with ExitStack() as undo:
             undo.callback(directory.close, clean=directory.was_clean, broker_epoch=directory.clean_broker_epoch)
+            held = directory.topic_partitions()
+            _check_owned(directory, [name for name in held if name not in quorum_logs])
             stores: dict[TopicPartition, LogStore] = {}
             recovered: dict[TopicPartition, RecoveredLog] = {}
-            for name in dict.fromkeys((*quorum_logs, *directory.topic_partitions())):
+            for name in dict.fromkeys((*quorum_logs, *held)):
                 stores[name], recovered[name] = LogStore.open(directory, name, config=config, rules=rules)
                 # A log that was clean and was only opened is clean: otherwise the marker could not come back.
                 undo.callback(stores[name].close, clean=directory.was_clean)
@@ -191,3 +197,19 @@ class LogTable:
             for store in self._stores.values():
                 store.close(clean=False)
             self.directory.close(clean=False)
+
+
+def _check_owned(directory: DataDirectory, names: Iterable[TopicPartition]) -> None:
+    """Refuse a log that is there and is no partition's. A log whose directory is gone is refused by its recovery."""
+    for name in names:
+        path = directory.log_path(name)
+        try:
+            is_owned = holds_partition(directory.files, path) or not directory.files.exists(path)
+        except OSError as error:
+            raise StorageError(f"cannot look at log {path}: {error}") from error
+        if not is_owned:
+            raise StorageError(
+                f"{path} is a log of no partition (it has no partition.metadata), and of no quorum that this replica "
+                f"is of: move that folder away, and take its line out of {directory.path / RECOVERY_POINT_FILE}, whose "
+                "second line counts the lines below it"
+            )

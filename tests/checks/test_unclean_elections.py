@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nemesis.checks.verdict import RunCounts, Verdict, decide
-from nemesis.history import LAST_KNOWN_LEADER_ELECTED, UNCLEAN_ELECTION
+from nemesis.history import BECAME_LEADER, LAST_KNOWN_LEADER_ELECTED, UNCLEAN_ELECTION
 from tests.checks.histories import PARTITION, Row, append, judge, names, poll, told
 
 CAUSE = "unclean election in epoch 2 of replica 3"
@@ -20,9 +20,10 @@ def led(replica_id: int, epoch: int, log_end_offset: int | None) -> Row:
     return told(replica_id, "became-leader", epoch, epoch=epoch, detail=detail)
 
 
-def elected(leader_id: int, epoch: int, event: str = UNCLEAN_ELECTION) -> Row:
+def elected(leader_id: int, epoch: int, event: str = UNCLEAN_ELECTION, *, detail: str | None = None) -> Row:
     """The controller, replica 2, elected a leader that was not eligible; in sync was replica 1 alone."""
-    return told(2, event, epoch, epoch=epoch, detail=json.dumps({"leader_id": leader_id, "isr": [1], "elr": []}))
+    said = json.dumps({"leader_id": leader_id, "isr": [1], "elr": []})
+    return told(2, event, epoch, epoch=epoch, detail=said if detail is None else detail)
 
 
 def lost(rows: list[Row]) -> list[Row]:
@@ -38,6 +39,7 @@ def acknowledged(*epochs: int) -> list[Row]:
 
 
 THREE = acknowledged(1, 1, 1)
+CUT = [elected(3, 2), led(3, 2, 1)]
 ONE_IS_LEFT = poll((10, 11), 0, (0, 10), f="final-read")
 
 
@@ -72,6 +74,7 @@ def test_a_lost_write_names_the_unclean_election() -> None:
         pytest.param([elected(3, 1), led(3, 1, 0)], id="it was acknowledged in that epoch"),
         pytest.param([led(1, 2, 1), elected(3, 3), led(3, 3, 1)], id="a clean leader lacked it before"),
         pytest.param([elected(3, 2), led(2, 2, 1)], id="another one led"),
+        pytest.param([led(2, 2, None), elected(3, 3), led(3, 3, 1)], id="one before did not say where its log ended"),
     ],
 )
 def test_a_loss_of_another_cause_is_not_excused(events: list[Row]) -> None:
@@ -108,6 +111,7 @@ def test_an_unclean_election_without_a_loss_is_no_anomaly() -> None:
     [
         ([elected(3, 2), led(3, 2, 1)], CAUSE),
         ([elected(3, 2), led(3, 2, 2)], None),
+        ([elected(3, 2, detail="[]"), led(3, 2, 1)], None),
         ([led(3, 2, 1)], None),
         ([], None),
     ],
@@ -125,6 +129,39 @@ def test_beyond_what_was_committed_nothing_is_cut() -> None:
     rows = judge(operations, events=[elected(3, 2), led(3, 2, 1)])
     assert [row["offsets"] for row in rows if row["anomaly"] == "inconsistent-offsets"] == [[4]]
     assert all("cut_by" not in json.loads(row["evidence"]) for row in rows)
+
+
+def test_the_first_offset_that_was_not_committed_is_not_cut() -> None:
+    """What was committed ends before it."""
+    operations = [*acknowledged(1, 1, 2), append((8, 9), 20, 2, process=9, leader_epoch=2)]
+    (row,) = [row for row in judge(operations, events=CUT) if row["anomaly"] == "inconsistent-offsets"]
+    assert (row["offsets"], json.loads(row["evidence"]).get("cut_by")) == ([2], None)
+
+
+def test_an_acknowledgement_of_an_unknown_epoch_widens_no_cut() -> None:
+    """It may have come after the election, and says nothing of what was committed before."""
+    operations = [*acknowledged(1, 1), append((20, 21), 30, 5, process=8), append((22, 23), 20, 5, process=9)]
+    rows = judge(operations, events=CUT)
+    (row,) = [row for row in rows if row["anomaly"] == "inconsistent-offsets"]
+    assert (row["offsets"], json.loads(row["evidence"]).get("cut_by")) == ([5], None)
+
+
+UNREADABLE = ["elected", "[]", "7", "null", "{", '"{}"', '{"log_end_offset": "1", "leader_id": [], "isr": [null]}']
+
+
+@pytest.mark.parametrize("detail", [*UNREADABLE, '{"leader_id": 3}', '{"leader_id": 3, "isr": 1, "elr": []}'])
+@pytest.mark.parametrize("event", [UNCLEAN_ELECTION, LAST_KNOWN_LEADER_ELECTED, BECAME_LEADER])
+def test_what_cannot_be_read_hides_no_loss(event: str, detail: str) -> None:
+    """An event that only explains, and does not say what such events say, is passed over; the losses stay."""
+    rows = judge([*THREE, ONE_IS_LEFT], events=[led(1, 1, 0), told(3, event, 2, epoch=2, detail=detail)])
+    assert [(row["offsets"], row["severity"]) for row in lost(rows)] == [([1], "violation"), ([2], "violation")]
+    assert "check-crashed" not in names(rows)
+
+
+def test_an_election_without_an_epoch_hides_no_loss() -> None:
+    """As little as one with an unreadable detail."""
+    rows = judge([*THREE, ONE_IS_LEFT], events=[elected(3, 2) | {"epoch": None}, elected(3, 2), led(3, 2, 1)])
+    assert [row["evidence"]["cause"] for row in lost(rows)] == [CAUSE, CAUSE]
 
 
 def judged(rows: list[Row]) -> tuple[Verdict, tuple[str, ...]]:

@@ -20,6 +20,7 @@ from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, T
 from replica.server.codec import DESCRIBE_CLUSTER, PRODUCE
 
 ONE = ReplicaId(1)
+TOO_LARGE = "10000000000000000000"
 NOBODY = "127.0.0.1:1"
 """Nobody listens on the port of tcpmux."""
 
@@ -37,6 +38,8 @@ def replica(*arguments: object, stdin: str | None = None) -> Result:
         (["topic", "create", "t", "--assignment", "1,x"], "--assignment '1,x' is not a list of broker ids"),
         (["topic", "alter", "t"], "nothing to change"),
         (["consume", "t", "--from", "yesterday"], "--from 'yesterday' is neither beginning, end, an offset nor a time"),
+        (["consume", "t", "--from", TOO_LARGE], f"--from {TOO_LARGE} is above 9223372036854775807"),
+        (["topic", "delete-records", "t", "--partition", "0", "--before-offset", TOO_LARGE], f"{TOO_LARGE} is not in"),
         (["produce", "t", "--acks", "1", "--idempotence"], "idempotence needs acks ALL"),
         (["partition", "elect-leader", "t", "0", "--type", "any"], "'any' is not one of"),
     ],
@@ -51,7 +54,10 @@ def test_a_wrong_usage_is_named(arguments: list[str], complaint: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["topic", "list"], ["topic", "create", "t"], ["cluster", "describe"], ["offsets", "t"], ["produce", "t"]],
+    [
+        *(["topic", "list"], ["topic", "create", "t"], ["cluster", "describe"], ["offsets", "t"], ["produce", "t"]),
+        ["topic", "delete-records", "t", "--partition", "0", "--before-offset", "1"],
+    ],
 )
 def test_nobody_there_is_one_sentence(command: list[str]) -> None:
     """With no broker there a command exits with 1 and says what to check."""
@@ -59,6 +65,14 @@ def test_nobody_there_is_one_sentence(command: list[str]) -> None:
     assert result.exit_code == 1
     assert len(result.output.splitlines()) == 1
     assert f"{NOBODY} refuses connections" in result.output
+
+
+def test_a_deletion_that_reaches_nobody_says_what_to_check() -> None:
+    """As every other command does, and without any doubt."""
+    arguments = ("topic", "delete-records", "t", "--partition", 0, "--before-offset", 1)
+    result = replica(*arguments, "--bootstrap", NOBODY, "--timeout-ms", 300)
+    assert result.output.endswith("; check --bootstrap, and that the brokers run\n")
+    assert "may be done" not in result.output
 
 
 def test_a_table_is_aligned() -> None:

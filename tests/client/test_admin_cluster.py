@@ -123,12 +123,23 @@ async def test_uncommitted_records_are_not_deleted() -> None:
 
 
 async def test_records_of_no_partition_cannot_be_deleted() -> None:
-    """A partition that stays unknown is refused when the time is up, and certainly nothing was done."""
+    """A partition that stays unknown is named as unknown when the time is up; certainly nothing was done."""
     cluster = Cluster(3)
     admin, _ = admin_of(cluster)
-    with pytest.raises(AdminError, match="nothing-0 does not exist") as refused:
+    with pytest.raises(UnknownTopicError, match=r"^nothing-0 does not exist$") as refused:
         await admin.delete_records({TopicPartition("nothing", 0): 1}, timeout_ms=500)
-    assert (refused.value.error, refused.value.may_be_done) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False)
+    assert refused.value.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("offset", [-2, 2**63, 10**19])
+async def test_what_is_no_offset_is_said_before_anybody_is_asked(offset: int) -> None:
+    """No partition's records are deleted if one of the offsets cannot be meant."""
+    cluster = Cluster(3)
+    admin, connections = admin_of(cluster)
+    topic = cluster.create("orders", (1, 2))
+    with pytest.raises(ValueError, match=f"orders-1: {offset} is no offset"):
+        await admin.delete_records({topic: 0, TopicPartition("orders", 1): offset})
+    assert connections.calls == []
 
 
 async def test_records_are_deleted_by_the_next_leader() -> None:

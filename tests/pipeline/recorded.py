@@ -10,6 +10,8 @@ from nemesis.history import (
     HARNESS_PROCESS,
     METADATA_LOG,
     NEMESIS_PROCESS,
+    OFFLINE,
+    UNCLEAN_ELECTION,
     EventType,
     HistoryEvent,
     HistoryWriter,
@@ -57,6 +59,21 @@ def cluster_run() -> Run:
         told(1, "started", 0, topic_partition=None),
     ]
     return Run(operations=operations, logs=logs, events=events, gapless=True)
+
+
+def told_twice() -> Run:
+    """A run whose elections were told by one controller, and then again by the next."""
+    detail = json.dumps({"leader_id": 2, "isr": [1], "elr": []})
+    events = [
+        told(controller, event, time_ns, epoch=epoch, detail=detail) | log
+        for time_ns, controller in ((1, 1), (2, 2))
+        for event, epoch, log in (
+            (OFFLINE, 1, FIRST),
+            (UNCLEAN_ELECTION, 2, FIRST),
+            (UNCLEAN_ELECTION, 2, SECOND),
+        )
+    ]
+    return Run(operations=[append((0, 1), 10, 0) | FIRST], logs=[], events=events, gapless=True)
 
 
 def history_events(operations: Sequence[Row], faults: int = 0, harness_failures: int = 0) -> list[HistoryEvent]:

@@ -13,7 +13,7 @@ from nemesis.history import EventType, HistoryEvent, HistoryWriter
 from nemesis.pipeline import Judgement, judge_run, judge_runs
 from tests.checks.histories import append, poll, replica_log
 from tests.checks.simulation import Run, simulate
-from tests.pipeline.recorded import cluster_run, record_run
+from tests.pipeline.recorded import cluster_run, record_run, told_twice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +44,7 @@ def test_many_runs_in_one_job(spark: SparkSession, tmp_path: Path) -> None:
                 complete=seed % 5 != 4,
             )
         )
+    folders.append(record_run(tmp_path / "told twice", told_twice()))
     later = Run(
         operations=[append((0, 1), 10, 0)], logs=replica_log(1, [(1, [10]), (1, [99])]), events=[], gapless=True
     )

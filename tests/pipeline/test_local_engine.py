@@ -17,7 +17,7 @@ from nemesis.pipeline.runs import open_runs
 from nemesis.pipeline.session import is_local, settings
 from tests.checks.histories import Row, append, became_leader, poll, replica_log
 from tests.checks.simulation import Run, simulate
-from tests.pipeline.recorded import cluster_run, record_run
+from tests.pipeline.recorded import cluster_run, record_run, told_twice
 
 OPERATIONS = [
     append((0, 1), 10, 0, leader_epoch=1, node=1),
@@ -59,6 +59,12 @@ def test_a_run_over_many_logs_is_counted(tmp_path: Path) -> None:
     assert (stats.truncations, stats.isr_shrinks, stats.isr_expands) == (1, 1, 1)
     assert (stats.epochs, stats.topic_partitions, stats.epoch_max) == (3, 2, 2)
     assert judgement.faults_bit
+
+
+def test_what_two_controllers_tell_is_counted_once(tmp_path: Path) -> None:
+    """An unclean election or an offline partition is one epoch of a log, however many have told of it."""
+    judgement = judge_run(record_run(tmp_path / "run", told_twice()), engine="local")
+    assert (judgement.stats.unclean_elections, judgement.stats.offline_partitions) == (2, 1)
 
 
 def test_the_first_leaders_of_many_logs_are_no_change(tmp_path: Path) -> None:

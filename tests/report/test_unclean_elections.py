@@ -106,6 +106,38 @@ def test_a_partition_without_a_leader_is_shown_as_offline(run_folder: RunFolder)
     assert "Partitions that had no leader" in render_page(run)
 
 
+def test_what_two_controllers_tell_has_happened_once(run_folder: RunFolder) -> None:
+    """A controller that has just taken over tells again what it finds: the same epoch of the same log."""
+    lead(run_folder, 0.0, 1, epoch=0)
+    for time_s in (6.9, 7.4):
+        tell(run_folder, time_s, 3, OFFLINE, 1, WAITING)
+        tell(run_folder, time_s + 3, 3, UNCLEAN_ELECTION, 2, ELECTED)
+    run_folder.replica_event(9.0, 3, OFFLINE, epoch=1, topic_partition="log-1", detail=json.dumps(WAITING))
+    timeline = read_run(run_folder.write(verdict="valid", anomalies=[])).timeline
+    assert [(told.log, round(told.time_s, 3)) for told in timeline.unclean_elections] == [("log-0", 9.9)]
+    assert [(told.log, round(told.start_s, 3)) for told in timeline.offline] == [("log-0", 6.9), ("log-1", 9.0)]
+
+
+@pytest.mark.parametrize("detail", [{}, {"leader_id": 2}, {"leader_id": "2", "isr": [], "elr": []}])
+def test_an_election_that_cannot_be_read_is_passed_over(run_folder: RunFolder, detail: dict[str, Any]) -> None:
+    """The page comes all the same."""
+    tell(run_folder, 6.9, 3, UNCLEAN_ELECTION, 1, detail)
+    tell(run_folder, 7.9, 3, OFFLINE, 2, {"isr": 7})
+    run = read_run(run_folder.write(verdict="valid", anomalies=[]))
+    assert run.timeline.unclean_elections == ()
+    assert [offline.eligible for offline in run.timeline.offline] == [()]
+
+
+def test_the_page_says_when_it_does_not_list_all(lossy_run: RunFolder) -> None:
+    """Of the lost records beyond a bound there is only a number, and of the election that lost them a lower one."""
+    rest = {"more": 7, "causes": {CAUSE: 7}, "records": [{"offset": 5, "value": 15, "cause": CAUSE}]}
+    rows = [lost_write(4, 14, cause=CAUSE), lost_write(0, 0) | {"offsets": [], "evidence": rest}]
+    run = read_run(lossy_run.write(verdict="invalid", anomalies=rows))
+    assert (len(run.judgement.lost), run.judgement.lost_unlisted) == (2, 6)
+    assert "By it at least 2 acknowledged writes from offset 4 to 5 were lost." in " ".join(run.judgement.headlines)
+    assert "6 more lost records are not listed here" in render_page(run)
+
+
 def test_a_partition_may_be_offline_to_the_end(run_folder: RunFolder) -> None:
     """Without a later leader it has no end; another log's leader, and one of an earlier epoch, end nothing."""
     tell(run_folder, 1.0, 3, OFFLINE, 1, WAITING)

@@ -52,6 +52,7 @@ def lines_of(*images: MetadataImage, is_active: bool = True) -> list[dict[str, A
         (LOST, UNCLEAN, ["unclean_election"]),
         (LOST, replace(BACK, leader_recovery_state=RECOVERING), ["last_known_leader_elected"]),
         (ALONE, replace(BACK, leader_recovery_state=RECOVERING), ["last_known_leader_elected"]),
+        (replace(WAITING, elr=(TWO,)), replace(BACK, leader_recovery_state=RECOVERING), ["unclean_election"]),
         (ALONE, WAITING, ["partition_offline"]),
         (WAITING, replace(LOST, leader_epoch=Epoch(4)), []),
         (WAITING, LOST, []),
