@@ -4,7 +4,7 @@ ARG BASE=debian:bookworm-slim
 
 FROM ${BASE} AS build
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends python3 python3-venv \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev python3 python3-venv \
     && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv /opt/highwater
 WORKDIR /src

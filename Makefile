@@ -72,7 +72,7 @@ clean:
 $(GENERATED): $(INSTALLED) hatch_build.py $(wildcard proto/replica/v1/*.proto)
 	$(BIN)/python hatch_build.py
 
-$(INSTALLED): pyproject.toml hatch_build.py | python
+$(INSTALLED): pyproject.toml hatch_build.py $(wildcard nemesis/linearizability/native/*.[ch]) | python
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,spark,report]'
 	touch $@

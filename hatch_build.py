@@ -1,17 +1,30 @@
-"""Generates ``replica/v1`` from the ``.proto`` files whenever a wheel or an editable install is built.
+"""Generates ``replica/v1`` and compiles the accelerator whenever a wheel or an editable install is built.
 
 Owns how protoc is called; ``make proto`` runs the same function. The compiler is pinned in ``pyproject.toml`` to an old
 release on purpose: code that it generates runs on every later grpcio and protobuf, not the other way round.
+
+Owns how the C compiler is called as well. The accelerator is optional: where there is no compiler, or it fails, or
+``HIGHWATER_PURE=1`` forbids it, the wheel is one for every platform, and all works without.
 """
 
 from __future__ import annotations
 
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 GENERATED_PACKAGE = Path("replica/v1")
+ACCELERATOR = Path("nemesis/linearizability/native/register_search.so")
+PURE = "HIGHWATER_PURE"
+COMPILE_TIMEOUT_S = 120
 _INIT = '"""Generated from the .proto files of replica.v1: import it through ``replica.server.codec`` only."""\n'
 
 
@@ -36,14 +49,73 @@ def generate(root: Path) -> None:
     (target / "__init__.py").write_text(_INIT, encoding="utf-8")
 
 
-class ProtobufBuildHook(BuildHookInterface[Any]):
+def compile_accelerator(root: Path, target: Path) -> str | None:
+    """Compile the accelerator of the source tree ``root`` to the file ``target``; why not, if that does not work.
+
+    ``target`` is replaced at once, so that a process that has loaded the old one keeps it. The compiler is ``cc``, or
+    what the environment variable ``CC`` names.
+    """
+    if os.environ.get(PURE, "0") not in {"", "0"}:
+        return f"{PURE} forbids it"
+    source = root / ACCELERATOR.with_suffix(".c")
+    fresh = target.with_suffix(".new.so")
+    options = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o", str(fresh), str(source)]
+    try:
+        compiler = shlex.split(os.environ.get("CC") or "cc")
+        subprocess.run([*compiler, *options], check=True, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S)
+        fresh.replace(target)
+    except subprocess.CalledProcessError as error:
+        return f"{error.cmd[0]} ended with status {error.returncode}: {error.stderr.strip()}"
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        fresh.unlink(missing_ok=True)
+    return None
+
+
+def platform_tag() -> str:
+    """The wheel tag of what ``cc`` compiles here: for every Python 3 of this platform, as it uses no Python."""
+    name = sysconfig.get_platform()
+    if sys.platform == "darwin":  # a Python for several processors, and a library for this one
+        name = f"{name.rsplit('-', 1)[0]}-{platform.machine()}"
+    return f"py3-none-{name.replace('-', '_').replace('.', '_')}"
+
+
+class SourceBuildHook(BuildHookInterface[Any]):
     """Called by hatchling before it collects the files of a wheel, standard or editable."""
 
     PLUGIN_NAME = "custom"
+    _scratch: tempfile.TemporaryDirectory[str] | None = None
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's signature
-        """Generate into the source tree; ``artifacts`` in pyproject.toml carries the result into the wheel."""
-        generate(Path(self.root))
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Generate into the source tree; ``artifacts`` in pyproject.toml carries the result into the wheel.
+
+        The accelerator of an editable install stands in the source tree, where one is not left that is forbidden or
+        does not compile. That of a wheel is compiled for that wheel, and the one in the source tree stays out of it.
+        """
+        root = Path(self.root)
+        generate(root)
+        if version == "editable":
+            self._report(compile_accelerator(root, root / ACCELERATOR), stale=root / ACCELERATOR)
+            return
+        self._scratch = tempfile.TemporaryDirectory(prefix="highwater-")
+        library = Path(self._scratch.name) / ACCELERATOR.name
+        refusal = compile_accelerator(root, library)
+        self._report(refusal, stale=library)
+        if refusal is None:
+            build_data["force_include"][str(library)] = str(ACCELERATOR)
+            build_data["pure_python"] = False
+            build_data["tag"] = platform_tag()
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        """Remove what was compiled for a wheel that has it now; hatchling's signature."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    def _report(self, refusal: str | None, *, stale: Path) -> None:
+        if refusal is not None:
+            stale.unlink(missing_ok=True)
+            self.app.display_warning(f"The register search is not compiled, Python does its work: {refusal}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from nemesis.checks.verdict import Verdict
-from nemesis.linearizability import lists, logs, register_events, register_search, search, zones
+from nemesis.linearizability import accelerator, lists, logs, register_events, register_search, search, zones
 from nemesis.linearizability.beam import Answer, C, Finding
 from nemesis.linearizability.counterexample import STATES_MAX, Contradiction, decided, shortest, told, until
 from nemesis.linearizability.forms import AppendForm, FetchForm, Form, RegisterForm, RegisterKind, WholeForm
@@ -35,6 +35,7 @@ class _Case:
     operations: list[Operation]
     forms: list[Form | None]
     budget: Budget
+    accelerated: bool
 
     def judgement(
         self,
@@ -72,32 +73,45 @@ def judge(
     budget: Budget | None = None,
     *,
     witness: Mapping[int, int] | None = None,
+    accelerated: bool = True,
 ) -> list[KeyJudgement]:
     """One judgement for each object, in the order of their first operations.
 
     ``witness`` maps the lines of operations to their places in a log that the servers kept, for objects that have one;
-    see ``witness.objection``. Where it proves nothing, the object is judged without.
+    see ``witness.objection``. Where it proves nothing, the object is judged without. Unless ``accelerated`` is false,
+    registers are searched in C where that is installed; the judgements are the same.
     """
     parts = model.partition(operations)
-    return [_judge_key(key, part, model, budget or Budget(), witness) for key, part in parts.items()]
+    return [_judge_key(key, part, model, budget or Budget(), witness, accelerated) for key, part in parts.items()]
 
 
 def judge_by(
-    kernel: str, key: Hashable, operations: Iterable[Operation], model: Model, budget: Budget | None = None
+    kernel: str,
+    key: Hashable,
+    operations: Iterable[Operation],
+    model: Model,
+    budget: Budget | None = None,
+    *,
+    accelerated: bool = True,
 ) -> KeyJudgement:
     """The judgement of one object by the kernel of this name, one of ``KERNELS``.
 
     Raises InapplicableError if it cannot decide this history.
     """
-    return KERNELS[kernel](_case(key, operations, model, budget or Budget()))
+    return KERNELS[kernel](_case(key, operations, model, budget or Budget(), accelerated))
 
 
 def _judge_key(
-    key: Hashable, operations: Sequence[Operation], model: Model, budget: Budget, witness: Mapping[int, int] | None
+    key: Hashable,
+    operations: Sequence[Operation],
+    model: Model,
+    budget: Budget,
+    witness: Mapping[int, int] | None,
+    accelerated: bool,
 ) -> KeyJudgement:
     name = "model"
     try:
-        case = _case(key, operations, model, budget)
+        case = _case(key, operations, model, budget, accelerated)
         if witness is not None and objection(case.operations, model, witness) is None:
             return case.judgement("witness")
         for name, kernel in KERNELS.items():  # noqa: B007 (for the reason of a crash)
@@ -116,14 +130,16 @@ def _judge_key(
     raise AssertionError("the general search decides whatever the others do not")
 
 
-def _case(key: Hashable, operations: Iterable[Operation], model: Model, budget: Budget) -> _Case:
+def _case(
+    key: Hashable, operations: Iterable[Operation], model: Model, budget: Budget, accelerated: bool = True
+) -> _Case:
     kept = relevant(operations, model)
     forms = [model.form(operation) for operation in kept]
     if all(isinstance(form, RegisterForm) for form in forms):
         # An unknown compare-and-set of a value with itself changes nothing, unless somebody asks for versions.
         said = [k for k, form in enumerate(forms) if kept[k].outcome is Outcome.OK or not _only_reads(form)]
         kept, forms = [kept[k] for k in said], [forms[k] for k in said]
-    return _Case(key=key, model=model, operations=kept, forms=forms, budget=budget)
+    return _Case(key=key, model=model, operations=kept, forms=forms, budget=budget, accelerated=accelerated)
 
 
 def _only_reads(form: Form | None) -> bool:
@@ -193,7 +209,8 @@ def _register_search(case: _Case) -> KeyJudgement:
     forms = [form for form in case.forms if isinstance(form, RegisterForm)]
     _check_all(case, forms)
     history = register_events.encode(case.operations, forms, case.model.register_initial())
-    found = register_search.search(history, case.budget)
+    runs = accelerator.runs_over(history, accelerated=case.accelerated)
+    found = register_search.search(len(history.events), case.budget, runs)
     if found.answer is Answer.YES:
         return case.judgement("register-search", configurations=found.visited)
     states: list[Value] = []

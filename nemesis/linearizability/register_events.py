@@ -2,8 +2,8 @@
 
 Owns the encoding: values as ids, events in their order, a bit for each operation that is pending. Operations that
 return share the bits of slots, so that a set of pending ones stays as small as the history is concurrent; unknown
-operations have bits of their own in another set. Everything is an array of integers, so that the same search can be
-written in C over the same arrays.
+operations have bits of their own in another set. Everything is an array of integers, which the search in C takes as
+they are.
 """
 
 from __future__ import annotations

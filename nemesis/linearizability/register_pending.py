@@ -200,7 +200,9 @@ class Explorer:
         """The values that something pending asks for, and the one that is to be written now."""
         done, used, pending = config[1], config[3], self.pending
         if any(mask & ~done for mask in pending.misses.values()):
-            return list({*pending.writes, *pending.unknown_writes, *pending.unknown_into, *pending.reads, *pending.cas})
+            return sorted(
+                {*pending.writes, *pending.unknown_writes, *pending.unknown_into, *pending.reads, *pending.cas}
+            )
         wanted = [value for value, mask in pending.reads.items() if mask & ~done]
         for value, cas in pending.cas.items():
             if value not in wanted and any(not done & bit for _, bit, _ in cas):

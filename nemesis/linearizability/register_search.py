@@ -9,11 +9,15 @@ pending operations only, so memory does not grow with the history.
    without reuse it is. Where no operation is unknown it decides all but what is too wide for it.
 2. Beams, of 1, 2, 16 and 128 configurations, reuse nothing. What does not fit waits, and is taken up when the beam
    dies, with a memo of what was tried. A beam that dies with nothing waiting has tried all there is.
+
+The same runs are written in C as well, in ``native``, and find the same to the last field: the order in which
+configurations are made, here and in ``register_frontier`` and ``register_pending``, is part of what they do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from nemesis.linearizability.beam import Answer, Beam, Finding, Walker
 from nemesis.linearizability.judgement import Budget
@@ -67,36 +71,63 @@ class RegisterWalker(Walker[Config]):
         return promise(config)
 
 
-def search(history: RegisterEvents, budget: Budget) -> Finding[Config]:
-    """The answer for one register. ``died`` equals ``reached`` but for a budget that ran out after a refutation."""
-    count = len(history.events)
-    found = _then_relaxed(history, budget, Finding(), FIRST_TRIES + count // 2)
+class Runs(Protocol):
+    """The runs over the events of one history, in whatever language: all find the same, to the last field."""
+
+    def relaxed(self, room: int) -> Finding[Config]:
+        """See ``relaxed_run``."""
+
+    def beam(self, *, stop: int, width: int, room: int, waiting_max: int) -> Finding[Config]:
+        """See ``beam.Beam``, of a ``RegisterWalker``."""
+
+
+class PythonRuns:
+    """The runs of this module."""
+
+    def __init__(self, history: RegisterEvents) -> None:
+        self._history = history
+
+    def relaxed(self, room: int) -> Finding[Config]:
+        """See ``relaxed_run``."""
+        return relaxed_run(self._history, room)
+
+    def beam(self, *, stop: int, width: int, room: int, waiting_max: int) -> Finding[Config]:
+        """See ``beam.Beam``."""
+        walker, events = RegisterWalker(self._history, room), self._history.events
+        beam = Beam(walker=walker, events=events, stop=stop, width=width, room=room, waiting_max=waiting_max)
+        return beam.walk(START)
+
+
+def search(count: int, budget: Budget, runs: Runs) -> Finding[Config]:
+    """The answer for the register whose ``count`` events ``runs`` go over.
+
+    ``died`` equals ``reached`` but for a budget that ran out after a refutation.
+    """
+    found = _then_relaxed(runs, budget, Finding(), FIRST_TRIES + count // 2)
     if found.answer is Answer.UNDECIDED:
-        found = beams(history, budget, found, count, BEAMS[:1])
+        found = beams(runs, budget, found, count, BEAMS[:1])
     if found.answer is Answer.UNDECIDED:
-        found = _then_relaxed(history, budget, found, RELAXED_TRIES * (FIRST_TRIES + count))
+        found = _then_relaxed(runs, budget, found, RELAXED_TRIES * (FIRST_TRIES + count))
     if found.answer is Answer.NO and found.reached < found.died:
         # The relaxed run refutes, perhaps too late: an earlier return may be the first that cannot be explained.
-        exact = beams(history, budget, found, found.died, BEAMS)
+        exact = beams(runs, budget, found, found.died, BEAMS)
         if exact.answer is Answer.NO:
             return exact
         found.reached, found.visited = exact.reached, exact.visited
     elif found.answer is Answer.UNDECIDED:
-        found = beams(history, budget, found, count, BEAMS)
+        found = beams(runs, budget, found, count, BEAMS)
     return found
 
 
-def _then_relaxed(history: RegisterEvents, budget: Budget, before: Finding[Config], tries: int) -> Finding[Config]:
+def _then_relaxed(runs: Runs, budget: Budget, before: Finding[Config], tries: int) -> Finding[Config]:
     """What a relaxed run of so many tries finds, after ``before``."""
-    found = relaxed_run(history, min(tries, budget.configurations - before.visited))
+    found = runs.relaxed(min(tries, budget.configurations - before.visited))
     found.visited += before.visited
     found.reached = max(found.reached, before.reached)
     return found
 
 
-def beams(
-    history: RegisterEvents, budget: Budget, before: Finding[Config], stop: int, widths: Sequence[int]
-) -> Finding[Config]:
+def beams(runs: Runs, budget: Budget, before: Finding[Config], stop: int, widths: Sequence[int]) -> Finding[Config]:
     """The answer for the events before ``stop``, by wider and wider beams; ``before`` is what was found so far."""
     reached, visited = before.reached, before.visited
     found = before
@@ -104,15 +135,7 @@ def beams(
         room = budget.configurations - visited
         if width != BEAMS[-1]:
             room = min(room, TRIES_PER_EVENT * width * stop)
-        beam = Beam(
-            walker=RegisterWalker(history, room),
-            events=history.events,
-            stop=stop,
-            width=width,
-            room=room,
-            waiting_max=budget.frontier,
-        )
-        found = beam.walk(START)
+        found = runs.beam(stop=stop, width=width, room=room, waiting_max=budget.frontier)
         visited += found.visited
         reached = max(reached, found.reached)
         if found.answer is not Answer.UNDECIDED or visited >= budget.configurations:

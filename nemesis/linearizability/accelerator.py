@@ -1,0 +1,157 @@
+"""The runs of the register search in C, where the installation has compiled them.
+
+Owns finding the library, what may be trusted to it, and the way of the arrays there and back. The walks are those of
+``register_search.PythonRuns``, so that a finding is the same to the last field; where there is no library, or a history
+does not fit it, the runs in Python find it more slowly. A call into the library ends when the budget does, and is not
+interrupted before.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from array import array
+from collections.abc import Sequence
+from ctypes import CDLL, POINTER, Structure, byref, c_int64, c_uint64, c_void_p
+from functools import cache
+from pathlib import Path
+
+from nemesis.linearizability.beam import Answer, Finding
+from nemesis.linearizability.forms import EVER
+from nemesis.linearizability.register_events import RegisterEvents
+from nemesis.linearizability.register_frontier import DOMINANCE_MAX, WITNESSES
+from nemesis.linearizability.register_pending import REUSED, Config
+from nemesis.linearizability.register_search import RELAXED_WIDTH, PythonRuns, Runs
+
+LIBRARY = Path(__file__).parent / "native" / "register_search.so"
+ABI_VERSION = 1
+"""What the library must answer to be the one that this module knows."""
+SWITCH = "NEMESIS_ACCELERATOR"
+"""The environment variable that forbids the library by the value ``off``, or names the file of another one."""
+
+SLOTS_MAX = 64
+"""How many operations that return may be pending at once: the bits of one word."""
+UNKNOWN_MAX = 1023
+"""How many unknown operations there may be: each configuration has a bit for each of them."""
+
+_ANSWERS = (Answer.UNDECIDED, Answer.YES, Answer.NO)
+_ARRAYS = ("events", "kinds", "values", "news", "places", "ends", "needed")
+_COUNTS = ("events_count", "operations_count", "values_count", "unknown", "has_misses")
+
+
+class _History(Structure):
+    _fields_ = (*((name, c_void_p) for name in _ARRAYS), *((name, c_int64) for name in _COUNTS))
+
+
+class _Walk(Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("width", "stop", "room", "waiting_max")),
+        *((name, c_int64) for name in ("relaxed_width", "dominance_max", "witnesses")),
+        *((name, c_int64) for name in ("answer", "reached", "died", "visited", "frontier_count", "row_words")),
+        ("frontier", POINTER(c_uint64)),
+    )
+
+
+class UnusableError(Exception):
+    """There is a library, and it is not the one that this module knows."""
+
+
+def load(path: Path) -> CDLL:
+    """The library at ``path``. Raises UnusableError if it is damaged, or of another version."""
+    try:
+        library = CDLL(str(path))
+        version, walk, free = library.register_search_abi, library.register_search_walk, library.register_search_free
+    except (OSError, AttributeError) as error:
+        raise UnusableError(str(error)) from error
+    version.argtypes, version.restype = (), c_int64
+    walk.argtypes, walk.restype = (POINTER(_History), POINTER(_Walk)), c_int64
+    free.argtypes, free.restype = (POINTER(_Walk),), None
+    if version() != ABI_VERSION:
+        raise UnusableError(f"its interface has version {version()}, not {ABI_VERSION}")
+    return library
+
+
+@cache
+def _library_at(path: Path) -> CDLL | None:
+    try:
+        return load(path)
+    except UnusableError as error:
+        warnings.warn(f"{path} is of no use, Python searches instead: {error}", RuntimeWarning, stacklevel=3)
+        return None
+
+
+def library() -> CDLL | None:
+    """The installed library, or the one that the environment names.
+
+    None where there is none, or the environment forbids it; and where it is of no use, with one warning that says why.
+    """
+    named = os.environ.get(SWITCH, "")
+    if named == "off" or not (named or LIBRARY.exists()):
+        return None
+    return _library_at(Path(named) if named else LIBRARY)
+
+
+def fits(history: RegisterEvents) -> bool:
+    """Whether the sets of ``history`` are small enough for the library."""
+    return history.slots <= SLOTS_MAX and history.unknown <= UNKNOWN_MAX
+
+
+def runs_over(history: RegisterEvents, *, accelerated: bool) -> Runs:
+    """The runs in C where they may be, are there, and fit; else those in Python."""
+    if accelerated and fits(history) and (native := library()) is not None:
+        return NativeRuns(history, native)
+    return PythonRuns(history)
+
+
+class NativeRuns:
+    """Runs over one history, which ``fits``."""
+
+    def __init__(self, history: RegisterEvents, native: CDLL) -> None:
+        self._native = native
+        places = [bit.bit_length() - 1 for bit in history.bits]
+        columns = (history.events, history.kinds, history.values, history.news, places, history.ends, history.needed)
+        self._arrays = [array("q", column) for column in columns]  # what the addresses below point to
+        self._history = _History(
+            *(column.buffer_info()[0] for column in self._arrays),
+            len(history.events),
+            len(history.kinds),
+            len(history.needed),
+            history.unknown,
+            history.has_misses,
+        )
+        self._events_count = len(history.events)
+
+    def relaxed(self, room: int) -> Finding[Config]:
+        """See ``register_search.relaxed_run``."""
+        return self._found(0, self._events_count, room, 0)
+
+    def beam(self, *, stop: int, width: int, room: int, waiting_max: int) -> Finding[Config]:
+        """See ``beam.Beam``."""
+        assert width > 0, "a beam of width 0 is the relaxed run"
+        return self._found(width, stop, room, waiting_max)
+
+    def _found(self, width: int, stop: int, room: int, waiting_max: int) -> Finding[Config]:
+        walk = _Walk(width, stop, min(room, EVER), min(waiting_max, EVER), RELAXED_WIDTH, DOMINANCE_MAX, WITNESSES)
+        if self._native.register_search_walk(byref(self._history), byref(walk)) != 0:
+            raise MemoryError("the register search lacks memory")
+        try:
+            words = walk.frontier[: walk.frontier_count * walk.row_words]
+        finally:
+            self._native.register_search_free(byref(walk))
+        return Finding(
+            answer=_ANSWERS[walk.answer],
+            reached=walk.reached,
+            died=walk.died,
+            visited=walk.visited,
+            frontier=[
+                _config(words[start : start + walk.row_words]) for start in range(0, len(words), walk.row_words or 1)
+            ],
+        )
+
+
+def _config(row: Sequence[int]) -> Config:
+    """A row of the library: the value and the sets, the last of them in as many words as there are."""
+    value, done, optional, *words = row
+    used = sum(word << 64 * place for place, word in enumerate(words))
+    is_reused = words[-1] == (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value, done, optional, REUSED if is_reused else used
