@@ -7,9 +7,10 @@ arguments: no verdict is given, for one on a part of a history would be worth no
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,8 @@ def check_file(path: Path, options: FileOptions) -> int:
 
     if not path.is_file():
         raise click.BadParameter(f"{path} is neither a folder nor a file with an end", param_hint="FILE")
+    if options.output is not None:
+        _check_output(options.output)
     try:
         history, model, judgements = _judged(path, options)
     except HistoryError as error:
@@ -129,7 +132,7 @@ def _model(options: FileOptions, *, is_porcupine: bool) -> Model:
         raise click.BadParameter(str(error), param_hint="--model") from error
     except TypeError as error:
         if not asked:
-            raise
+            raise click.BadParameter(f"{options.model} cannot be made: {error}", param_hint="--model") from error
         names = " or ".join(f"--{name.replace('_', '-')}" for name in asked)
         raise click.UsageError(f"the model {options.model} does not take {names}: {error}") from error
 
@@ -150,12 +153,16 @@ def _check_fits(operations: Sequence[Operation], model: Model) -> None:
 
     To the kernels that is a key of which nothing is known; to whoever named the model it is a mistake.
     """
+    from nemesis.linearizability.operations import Outcome
+
     first = model.initial()
     for operation in operations:
-        if operation.outcome.value == "fail":
-            model.evidence(operation)
-        else:
-            model.step(first, operation)
+        shown: Operation | None = operation
+        if operation.outcome is Outcome.FAIL:
+            model.step(first, replace(operation, outcome=Outcome.INFO, result=None))
+            shown = model.evidence(operation)
+        if shown is not None:
+            model.step(first, shown)
 
 
 def verdict_of(judgements: Sequence[KeyJudgement]) -> str:
@@ -184,6 +191,8 @@ def _tell_summary(history: ReadHistory, model: Model, judgements: Sequence[KeyJu
     others = f", {_counted(history.skipped, 'event')} of others" if history.skipped else ""
     click.echo(f"history: {history.path.name} ({history.format}), {_counted(len(history.events), 'event')}{others}")
     operations = len([event for event in history.events if event.type.value == "invoke"])
+    if history.has_keys_from_values:
+        click.echo("values were taken for [key value] pairs; --key-pairs no denies it")
     click.echo(f"judged as {model.name}: {_counted(operations, 'operation')} of {_counted(processes, 'process')}")
     counts = Counter(judgement.verdict.value for judgement in judgements)
     click.echo(f"keys: {counts['valid']} valid, {counts['invalid']} invalid, {counts['unknown']} unknown")
@@ -227,6 +236,7 @@ def _as_json(
         "file": str(history.path),
         "format": history.format.value,
         "model": model.name,
+        "keys_from_values": history.has_keys_from_values,
         "failed_cas_is_read": options.failed_cas_is_read,
         "verdict": verdict,
         "events": len(history.events),
@@ -269,6 +279,14 @@ def _operation_as_json(operation: Operation) -> dict[str, object]:
         "result": json_value(operation.result),
         "outcome": operation.outcome.value,
     }
+
+
+def _check_output(target: Path) -> None:
+    """Refuse a path that cannot be written, before the work is done."""
+    if not target.parent.is_dir():
+        raise click.BadParameter(f"{target}: No such file or directory", param_hint="--output")
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise click.BadParameter(f"{target}: Permission denied", param_hint="--output")
 
 
 def _write_json(target: Path, result: dict[str, object]) -> None:

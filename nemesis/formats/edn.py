@@ -17,7 +17,7 @@ from typing import assert_never
 
 from nemesis.formats.edn_tokens import Kind, Token, tokens_of
 from nemesis.formats.errors import HistoryError, excerpt, refuse
-from nemesis.formats.limits import DIGITS_MAX, NESTING_MAX
+from nemesis.formats.limits import DIGITS_MAX, NESTING_MAX, VALUES_MAX
 from nemesis.formats.values import BadValueError, Keyword, MapValue, Symbol, Tagged, Truth, checked_float, checked_text
 from nemesis.linearizability.operations import Value
 
@@ -65,6 +65,7 @@ class _Reader:
         self._may_unwrap = is_history
         self._outer: Token | None = None
         self._is_over = False
+        self._values = 0
 
     def read(self, tokens: Iterable[Token]) -> Iterator[Form]:
         for token in tokens:
@@ -106,11 +107,16 @@ class _Reader:
             top = self._stack[-1]
             if top.token.kind is Kind.OPEN:
                 top.items.append(value)
+                self._values += 1
+                if self._values > VALUES_MAX:
+                    problem = f"more than VALUES_MAX, {VALUES_MAX}, values lie in one another"
+                    refuse(self._path, line, problem, "no history needs that: look at what wrote it")
                 return None
             self._stack.pop()
             if top.token.kind is Kind.DISCARD:
                 return None
             value, line = Tagged(top.token.text[1:], value), top.token.line
+        self._values = 0
         return Form(value, line)
 
     def _built(self, opened: _Open) -> Value:

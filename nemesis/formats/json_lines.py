@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 from nemesis.formats.errors import HistoryError, excerpt, refuse
 from nemesis.formats.events import Event, event_of
-from nemesis.formats.limits import DIGITS_MAX, DOCUMENT_BYTES_MAX
+from nemesis.formats.limits import DIGITS_MAX, DOCUMENT_BYTES_MAX, LINE_BYTES_MAX
 from nemesis.formats.source import chunks_of, head_of, lines_of
 from nemesis.formats.values import BadValueError, ValueTooDeepError, freeze
 from nemesis.linearizability.operations import Value
@@ -48,7 +49,7 @@ def _read_array(path: Path) -> Iterator[Event | None]:
         _check_end(text, at, path, line)
         return
     while True:
-        value, end = _decoded(text, at, path, line, is_cut=True)
+        value, end = _element(text, at, path, line)
         yield _event(value, path, line)
         separator = _next(text, end)
         line += text.count("\n", at, separator)
@@ -63,6 +64,25 @@ def _read_array(path: Path) -> Iterator[Event | None]:
                 refuse(path, line, "the array has no end: the file was cut off", "copy or record it again, or close it")
             case found:
                 refuse(path, line, f"{excerpt(found)} stands between two objects", "separate them by commas")
+
+
+def _element(text: str, at: int, path: Path, line: int) -> tuple[object, int]:
+    """The value that begins at ``at``: as little is looked at as holds it, and no more than a line may have."""
+    length = _PIECE_CHARS
+    while length < LINE_BYTES_MAX and at + length < len(text):
+        with suppress(json.JSONDecodeError, BadValueError):
+            value, end = _DECODER.raw_decode(text[at : at + length])
+            if isinstance(value, dict):
+                return value, at + end
+        length *= 4
+    if len(text) - at <= LINE_BYTES_MAX:
+        return _decoded(text, at, path, line, is_cut=True)
+    try:
+        value, end = _decoded(text[at : at + LINE_BYTES_MAX], 0, path, line, is_cut=False)
+    except HistoryError as error:
+        problem = f"{error.problem}; or the event is longer than LINE_BYTES_MAX, {LINE_BYTES_MAX}"
+        raise HistoryError(path, error.line, problem, error.remedy) from error
+    return value, at + end
 
 
 def _document(path: Path) -> str:
@@ -141,6 +161,8 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return fields
 
 
+_PIECE_CHARS = 4096
+"""How much of an array is tried first for one event: more than most take."""
 _FROZEN = frozenset({int, type(None)})
 """Types of values that are what they are: numbers were counted as they were read."""
 _DECODER = json.JSONDecoder(parse_int=_int, parse_constant=_no_number, object_pairs_hook=_object)

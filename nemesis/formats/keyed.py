@@ -19,6 +19,9 @@ from nemesis.formats.values import Tagged
 from nemesis.history.events import EventType
 from nemesis.linearizability.operations import Value
 
+ASKING_NOTHING = frozenset({"read", "get", "get-versioned", "delete", "dequeue", "acquire", "release"})
+"""Operations whose invocations have no value but for a key."""
+
 
 class KeyPairs(StrEnum):
     """Whether values are pairs of a key and a value."""
@@ -28,34 +31,56 @@ class KeyPairs(StrEnum):
     NO = "no"
 
 
-def split_keys(events: Sequence[Event], path: Path, asked: KeyPairs) -> tuple[Event, ...]:
-    """The events with their keys taken out of their values, where they are there. Raises HistoryError."""
-    if asked is KeyPairs.NO or (asked is KeyPairs.AUTO and not are_key_pairs(events)):
-        return tuple(events)
-    return tuple(_split(event, path) for event in events)
+def split_keys(events: Sequence[Event], path: Path, asked: KeyPairs) -> tuple[tuple[Event, ...], bool]:
+    """The events with their keys taken out of their values, where they are there, and whether they are.
+
+    Raises HistoryError, also where nobody said whether they are and the values do not tell.
+    """
+    if asked is KeyPairs.NO or (asked is KeyPairs.AUTO and not are_key_pairs(events, path)):
+        return tuple(events), False
+    return tuple(_split(event, path) for event in events), True
 
 
-def are_key_pairs(events: Sequence[Event]) -> bool:
-    """Whether the values of a history look like pairs of a key and a value.
+def are_key_pairs(events: Sequence[Event], path: Path) -> bool:
+    """Whether the values of a history are pairs of a key and a value. Raises HistoryError where both may be.
 
-    All invocations and successes must have a pair, those of a compare-and-set one with a pair inside; and one of them
-    must be what a plain value never is: ``[key nil]`` of a read, or ``[key [old new]]``. A history of compare-and-sets
-    alone, all of them ``[old new]``, has only pairs too, and a fetch asks for ``[offset limit]``.
+    What asks nothing tells: a read of ``[key nil]`` has a key, and one of nil has none. Where there is neither,
+    compare-and-sets of ``[[1 2] [3 4]]`` may be about pairs or about a key. All other pairs are values.
     """
     if any(event.key is not None or event.f == FETCH for event in events):
         return False
     sure = [event for event in events if event.type in (EventType.INVOKE, EventType.OK)]
-    return all(_may_be_key_pair(event) for event in sure) and any(_is_key_pair(event) for event in sure)
+    proof = next((event for event in sure if _is_key_pair(event)), None)
+    against = next((event for event in sure if not _may_be_key_pair(event)), None)
+    unclear = proof if against is not None else next((event for event in sure if _is_either(event)), None)
+    if against is not None and unclear is None and any(_pair(event.value) for event in sure):
+        # A read that is asked something, which is no pair: a key of which the value was left out, perhaps.
+        unclear = next((event for event in sure if _asks_nothing(event) and isinstance(event.value, tuple)), None)
+    if unclear is not None and (proof is None or against is not None):
+        problem = f"the value {excerpt(edn_text(unclear.value))} may have a key in it, or not"
+        place = "" if against is None or against is unclear else f", and that of line {against.line} has none"
+        refuse(path, unclear.line, problem + place, "say so with --key-pairs yes or --key-pairs no")
+    return proof is not None
 
 
 def _may_be_key_pair(event: Event) -> bool:
     pair = _pair(event.value)
-    return pair is not None and (event.f != CAS or _pair(pair[1]) is not None)
+    if pair is None:
+        return event.type is EventType.OK and event.value is None and event.f not in ASKING_NOTHING
+    return event.f != CAS or _pair(pair[1]) is not None
 
 
 def _is_key_pair(event: Event) -> bool:
     pair = _pair(event.value)
-    return pair is not None and event.type is EventType.INVOKE and (event.f == CAS or pair[1] is None)
+    return pair is not None and _asks_nothing(event) and pair[1] is None
+
+
+def _is_either(event: Event) -> bool:
+    return event.f == CAS and event.type is EventType.INVOKE and _pair(event.value) is not None
+
+
+def _asks_nothing(event: Event) -> bool:
+    return event.type is EventType.INVOKE and event.f in ASKING_NOTHING
 
 
 def _split(event: Event, path: Path) -> Event:
@@ -64,7 +89,7 @@ def _split(event: Event, path: Path) -> Event:
         refuse(path, event.line, "the event has a key and a pair in its value", "leave one of them out")
     if pair is not None:
         return replace(event, key=pair[0], value=pair[1])
-    if event.type in (EventType.FAIL, EventType.INFO):
+    if event.type in (EventType.FAIL, EventType.INFO) or _may_be_key_pair(event):
         return replace(event, value=None)
     problem = f"the value is {excerpt(edn_text(event.value))}, which is no pair of a key and a value"
     return refuse(path, event.line, problem, "give [key value] throughout, or --key-pairs no")

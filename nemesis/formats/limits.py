@@ -22,5 +22,7 @@ TIME_MAX = 2**63 - 1
 """The greatest time and index: what 64 bits hold."""
 NESTING_MAX = 64
 """How deep lists may lie in lists."""
+VALUES_MAX = 1_000_000
+"""How many values one event may have in it, those within others counted: elements of lists and sets, keys of maps."""
 EVENTS_MAX = 20_000_000
 """How many events one file may have."""

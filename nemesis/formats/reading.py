@@ -39,12 +39,16 @@ READERS: dict[Format, Callable[[Path], Iterator[Event | None]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadHistory:
-    """What a file holds: the events of its clients in order, and how many events were others'."""
+    """What a file holds: the events of its clients in order, and how many events were others'.
+
+    ``has_keys_from_values`` says that keys were taken out of values because these look like it, and nobody said so.
+    """
 
     path: Path
     format: Format
     events: tuple[Event, ...]
     skipped: int
+    has_keys_from_values: bool
 
     def operations(self) -> tuple[Operation, ...]:
         """The events paired, in the order of their invocations. Raises HistoryError."""
@@ -56,5 +60,6 @@ def read_history_file(path: Path, *, format: Format | None = None, key_pairs: Ke
     known = recognised(path) if format is None else format
     events, skipped = checked(READERS[known](path), path)
     is_always_keyed = known is Format.MAELSTROM and key_pairs is KeyPairs.AUTO
-    keyed = split_keys(events, path, KeyPairs.YES if is_always_keyed else key_pairs)
-    return ReadHistory(path=path, format=known, events=keyed, skipped=skipped)
+    keyed, is_keyed = split_keys(events, path, KeyPairs.YES if is_always_keyed else key_pairs)
+    is_guess = is_keyed and key_pairs is KeyPairs.AUTO and not is_always_keyed
+    return ReadHistory(path=path, format=known, events=keyed, skipped=skipped, has_keys_from_values=is_guess)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from nemesis.formats.errors import excerpt, refuse
-from nemesis.formats.jepsen_log import LOG_LINE
+from nemesis.formats.jepsen_log import operation_in
 from nemesis.formats.source import head_of
 
 HEAD_BYTES = 64 * 1024
@@ -43,7 +43,7 @@ def recognised(path: Path) -> Format:
     found = _format_of(begin)
     if found is not None:
         return found
-    if any(LOG_LINE.fullmatch(line) for line in text.splitlines()):
+    if any(operation_in(line) for line in text.splitlines()):
         return Format.JEPSEN_LOG
     remedy = f"name its format with --format: {', '.join(Format)}"
     return refuse(path, 1, f"the file begins with {excerpt(begin, 30)}, as no format that is known here", remedy)

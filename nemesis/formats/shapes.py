@@ -22,8 +22,8 @@ TRANSACTION = "txn"
 DEQUEUE = "dequeue"
 EMPTY = "empty"
 COMPARISONS = (CAS, "cas-version")
-REPEATED = frozenset({*COMPARISONS, APPEND, "write", "put", "add", "increment", "enqueue", "acquire", "release"})
-"""Operations whose completion repeats what was asked, which tells nothing of what came back."""
+REPEATED = frozenset({*COMPARISONS, APPEND, "write", "put", "add", "enqueue", "acquire", "release"})
+"""Operations whose completion repeats what was asked, which tells nothing of what came back; but see ``_repeats``."""
 _MICRO_NAMES: dict[Value, Value] = {"read": "r", "write": "w"}
 """Knossos spells out what Elle abbreviates."""
 REFUSALS: frozenset[Value] = frozenset({"precondition-failed", "key-does-not-exist", "did-not-succeed", 20, 22})
@@ -39,8 +39,10 @@ def argument_of(invocation: Event, path: Path) -> Value:
         case "fetch" if isinstance(value, tuple):
             for offset in value:
                 _check_offset(offset, invocation, path)
-            is_stale = invocation.extra.get("stale") is Truth.TRUE
-            return (*value[:2], *([None] if len(value) == 1 else []), is_stale) if is_stale else value
+            if invocation.extra.get("stale") is Truth.TRUE:
+                return (*value[:2], *([None] if len(value) == 1 else []), True)
+            is_told = len(value) == 3 and isinstance(value[2], Truth)
+            return (*value[:2], value[2] is Truth.TRUE) if is_told else value
         case _:
             return value
 
@@ -52,9 +54,12 @@ def result_of(invocation: Event, completion: Event | None, path: Path) -> Value:
     if completion.type is EventType.FAIL:
         return _seen_by_failure(invocation, completion)
     value = completion.value
-    if completion.f in REPEATED and value == invocation.value:
+    if _repeats(invocation, value):
         return None
     match completion.f:
+        case "cas" | "cas-version" if value is Truth.FALSE:
+            problem = "a compare-and-set succeeded with false: an ok one found what it expected"
+            refuse(path, completion.line, problem, "complete one that met another value as fail")
         case "txn":
             return _micro_operations(value)
         case "fetch":
@@ -66,6 +71,13 @@ def result_of(invocation: Event, completion: Event | None, path: Path) -> Value:
             return value
         case _:
             return value
+
+
+def _repeats(invocation: Event, value: Value) -> bool:
+    """Whether a completion repeats what was asked. A number that comes back from an append is its offset."""
+    if invocation.f not in REPEATED or value != invocation.value:
+        return False
+    return not (invocation.f == APPEND and isinstance(value, int) and 0 <= value <= TIME_MAX)
 
 
 def is_cas_without_evidence(completion: Event | None) -> bool:

@@ -17,8 +17,9 @@ from nemesis.linearizability.operations import Operation, Value
 class Budget:
     """How much may be tried for one key before the verdict is *unknown*.
 
-    ``configurations`` bounds the states that a search visits in all, ``frontier`` how many it holds at once, which
-    bounds its memory.
+    ``configurations`` bounds the states that a search visits in all, ``frontier`` how many of them wait to be taken up
+    again. What one return leads to is held as a whole until that is known: memory is bounded by ``configurations``, and
+    by ``frontier`` only where no single return leads to more.
     """
 
     configurations: int = 2_000_000

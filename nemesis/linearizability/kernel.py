@@ -229,7 +229,7 @@ def _search(case: _Case) -> KeyJudgement:
     if found.answer is Answer.NO:
         found.died = found.reached = _first_refuted(case, events, found.died)
         last = case.operations[~events[found.died]]
-        before = [op for op in _until(case, _position(case, events[found.died]) - 1) if op.line != last.line]
+        before = [op for op in _until(case, _position(case, events[found.died]) - 1) if op.invoked != last.invoked]
         states = search.Search(before, case.model, case.budget).states_at_end(STATES_MAX)
         return _by_finding("search", case, found, events, states)
     return _by_finding("search", case, found, events, [])

@@ -35,7 +35,7 @@ def violation_of(operations: Sequence[Operation], forms: Sequence[AppendForm | W
         if record in places:
             facts.placed.append((places[record], places[record] + 1, k))
         elif operations[k].outcome is Outcome.OK:
-            facts.unseen.append(k)
+            facts.unseen.append((1, k))
     if (wrong := _wrong_read(reads, longest, reader, appended)) is not None:
         return wrong
     facts.lengths = [(len(records), len(records), k) for records, k in reads]

@@ -6,9 +6,11 @@ nobody appended; (2) no two appends overlap, and no read sees a part of one; (3)
 known from what returned before t, nothing that began at t needs a smaller one; (4) each hole below the greatest known
 length can be filled by an unknown append of its own, begun while M was not above the hole. Only lower bounds travel
 forward in time, so to read at the least possible length is always best; thresholds of holes are nested, so Hall's
-condition is a count. O(n log n).
+condition is a count. Acknowledged appends of unknown offset, where there is no hole, stand behind all that is known, in
+the order in which they returned: that is as late as they can, so the log is never longer than it must be. O(n log n).
 
-Exact for single records. Batches that nobody knows of beside holes are a packing problem: not for this kernel.
+Exact for single records. What may stand in a hole and was acknowledged, and batches that nobody knows of beside holes,
+are packing problems: not for this kernel.
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ class LogFacts:
     """What is known of one log. Operations are indexes.
 
     ``placed`` are (base, end, operation) of appends. ``lengths`` are (low, high, operation): the log was at least so
-    long, and at most, when the operation read it. ``unseen`` are acknowledged appends without a place. ``unknown`` are
-    (records, operation) of unknown appends without one.
+    long, and at most, when the operation read it. ``unseen`` are (records, operation) of acknowledged appends without
+    a place, ``unknown`` those of unknown appends without one.
     """
 
     placed: list[tuple[int, int, int]] = field(default_factory=list)
     lengths: list[tuple[int, int, int]] = field(default_factory=list)
-    unseen: list[int] = field(default_factory=list)
+    unseen: list[tuple[int, int]] = field(default_factory=list)
     unknown: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -123,10 +125,8 @@ def _placed(
             first = next(shown, None)
             base = None if first is None else first[1] - first[0]
         if base is None:
-            if operations[k].outcome is Outcome.OK:
-                facts.unseen.append(k)
-            else:
-                facts.unknown.append((len(form.records), k))
+            group = facts.unseen if operations[k].outcome is Outcome.OK else facts.unknown
+            group.append((len(form.records), k))
             continue
         for offset, record in enumerate(form.records, base):
             if (clash := places.put(offset, record, k)) is not None:
@@ -147,7 +147,7 @@ def contradiction(operations: Sequence[Operation], facts: LogFacts) -> Violation
         return torn
     bounds = _Bounds(operations, facts)
     if (early := bounds.too_short(operations, facts)) is not None:
-        if early.operations[0] in facts.unseen and _holes_max(facts) > 0:
+        if facts.unseen and _gaps(facts):
             raise InapplicableError("an acknowledged append of unknown offset may be in a hole")
         return early
     return _unfilled(operations, facts, bounds)
@@ -172,12 +172,12 @@ def _batch_around(facts: LogFacts, bases: Sequence[int], length: int) -> tuple[i
 
 
 class _Bounds:
-    """M(t): the greatest length that is known from what returned before t."""
+    """M(t): the greatest length that is known from what returned before t, if no hole is for an unseen append."""
 
     def __init__(self, operations: Sequence[Operation], facts: LogFacts) -> None:
         known = [(end, k) for _, end, k in facts.placed]
         known += [(low, k) for low, _, k in facts.lengths if low]
-        known += [(EVER, k) for k in facts.unseen]
+        known += _behind_all(operations, facts)
         returned = ((operations[k].returned, length, k) for length, k in known)
         self._times: list[int] = []
         self._lengths: list[tuple[int, int]] = []
@@ -198,9 +198,19 @@ class _Bounds:
         for high, k in highest:
             length, by = self.at(operations[k].invoked)
             if length > high:
-                longer = "longer than can be" if length == EVER else f"at least {length} long"
-                return Violation(operations=(by, k), reason=f"the log was {longer} before, and at most {high} then")
+                reason = f"the log was at least {length} long before, and at most {high} then"
+                return Violation(operations=(by, k), reason=reason)
         return None
+
+
+def _behind_all(operations: Sequence[Operation], facts: LogFacts) -> list[tuple[int, int]]:
+    """The lengths that unseen appends make, behind all that has a place or was read: (length, operation)."""
+    length = max([0, *(end for _, end, _ in facts.placed), *(low for low, _, _ in facts.lengths)])
+    lengths: list[tuple[int, int]] = []
+    for records, k in sorted(facts.unseen, key=lambda unseen: operations[unseen[1]].returned or 0):
+        length += records
+        lengths.append((length, k))
+    return lengths
 
 
 def _gaps(facts: LogFacts) -> list[tuple[int, int]]:
@@ -213,10 +223,6 @@ def _gaps(facts: LogFacts) -> list[tuple[int, int]]:
             gaps.append((end, base))
         end = max(end, after)
     return gaps
-
-
-def _holes_max(facts: LogFacts) -> int:
-    return sum(after - first for first, after in _gaps(facts))
 
 
 def _unfilled(operations: Sequence[Operation], facts: LogFacts, bounds: _Bounds) -> Violation | None:

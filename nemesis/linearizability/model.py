@@ -126,6 +126,13 @@ def pair(value: Value, operation: Operation) -> tuple[Value, Value]:
     raise ModelError(f"line {operation.line}: {operation.f} takes two values, not {value!r}")
 
 
+def check_swapped(operation: Operation) -> None:
+    """Raise ``ModelError`` for a compare-and-set that is told to have succeeded and not to have."""
+    if operation.outcome is Outcome.OK and operation.result is False:
+        problem = f"{operation.f} succeeded and returned false; one that met another value fails"
+        raise ModelError(f"line {operation.line}: {problem}")
+
+
 def unknown_operation(model: Model, operation: Operation) -> ModelError:
     """The error for an operation that ``model`` does not have."""
     return ModelError(f"line {operation.line}: the model {model.name} has no operation {operation.f!r}")

@@ -7,7 +7,9 @@ Source: Lowe, "Testing for linearizability" (2017).
 
 What keeps configurations few: reads take effect as soon as they can; of pending operations that ask and are answered
 the same, the one that returns first is as good as any; a configuration is dropped if another one, with the same state,
-has done the same, read more, and used fewer unknown operations.
+has done the same, read more, and used fewer unknown operations. The first runs are thrifty: at each return they use as
+few unknown operations as explain it, or a few more. What such a run explains is explained; what it does not proves
+nothing, and the beams that leave nothing out come after it.
 """
 
 from __future__ import annotations
@@ -23,6 +25,11 @@ from nemesis.linearizability.slots import ends_of, ordered_events, slot_bits
 
 Config = tuple[Value, int, int]
 
+SPARE = (0, 1)
+"""How many unknown operations more than it must each thrifty run may use at a return."""
+THRIFTY_WIDTH = 64
+THRIFTY_TRIES = 64
+"""How many configurations a thrifty run may visit for each event."""
 WIDTHS = (4, 64, 1024)
 TRIES_PER_EVENT = 4
 """How many configurations all but the widest beam may visit, for each event and each configuration of their width."""
@@ -36,27 +43,36 @@ class Search:
         self.events = ordered_events(operations)
 
     def run(self) -> Finding[Config]:
-        """The answer, by wider and wider beams."""
+        """The answer, by thrifty runs and then by wider and wider beams."""
         found: Finding[Config] = Finding()
         reached = visited = 0
-        for width in WIDTHS:
+        unknown = any(operation.outcome is Outcome.INFO for operation in self._operations)
+        for spare, width in [*((spare, THRIFTY_WIDTH) for spare in SPARE if unknown), *((None, w) for w in WIDTHS)]:
             room = self._budget.configurations - visited
             if width != WIDTHS[-1]:
-                room = min(room, TRIES_PER_EVENT * width * len(self.events))
-            beam = Beam(
-                walker=ModelWalker(self._operations, self._model, self.events, room),
-                events=self.events,
-                stop=len(self.events),
-                width=width,
-                room=room,
-                waiting_max=self._budget.frontier,
-            )
-            found = beam.walk((self._model.initial(), 0, 0))
+                tries = TRIES_PER_EVENT * width if spare is None else THRIFTY_TRIES
+                room = min(room, tries * len(self.events))
+            found = self._walk(spare, width, room)
             visited += found.visited
             reached = max(reached, found.reached)
             if found.answer is not Answer.UNDECIDED or visited >= self._budget.configurations:
                 break
         found.reached, found.visited = reached, visited
+        return found
+
+    def _walk(self, spare: int | None, width: int, room: int) -> Finding[Config]:
+        beam = Beam(
+            walker=ModelWalker(self._operations, self._model, self.events, room, spare),
+            events=self.events,
+            stop=len(self.events),
+            width=width,
+            room=room,
+            waiting_max=self._budget.frontier,
+        )
+        found = beam.walk((self._model.initial(), 0, 0))
+        if spare is not None and found.answer is Answer.NO:
+            # All before the latest return that it could not explain was explained; the rest another run may explain.
+            found.answer, found.died, found.frontier = Answer.UNDECIDED, -1, []
         return found
 
     def states_at_end(self, most: int) -> list[Value]:
@@ -69,10 +85,17 @@ class Search:
 
 
 class ModelWalker(Walker[Config]):
-    """Steps of a walk by ``Model.step``."""
+    """Steps of a walk by ``Model.step``.
 
-    def __init__(self, operations: Sequence[Operation], model: Model, events: list[int], room: int) -> None:
+    With ``spare`` not all that a return may have led to is found, but what needs as few unknown operations as can be,
+    or so many more.
+    """
+
+    def __init__(
+        self, operations: Sequence[Operation], model: Model, events: list[int], room: int, spare: int | None = None
+    ) -> None:
         self.visited = 0
+        self._spare = spare
         self._operations, self._model, self._room = operations, model, room
         self._ends = ends_of(events, len(operations))
         self._bits, _, _ = slot_bits(events, self._ends)
@@ -93,12 +116,13 @@ class ModelWalker(Walker[Config]):
     def end(self, k: int, index: int, frontier: list[Config]) -> list[Config]:  # noqa: ARG002 (for other walkers)
         """All to which sequences that end with ``k`` may have led."""
         bit = self._bits[k]
-        after: list[Config] = []
-        for config in frontier:
-            if config[1] & bit:
-                after.append((config[0], config[1] ^ bit, config[2]))
-            else:
+        after = [(config[0], config[1] ^ bit, config[2]) for config in frontier if config[1] & bit]
+        others = [config for config in frontier if not config[1] & bit]
+        if self._spare is None:
+            for config in others:
                 self._reach(config, bit, after)
+        else:
+            self._reach_thriftily(others, bit, after, self._spare)
         self._leave(k)
         return self._without_dominated(after) if len(after) > 1 else after
 
@@ -179,6 +203,25 @@ class ModelWalker(Walker[Config]):
             if len(todo) + self.visited > self._room:
                 break
         self.visited += len(todo)
+
+    def _reach_thriftily(self, starts: list[Config], bit: int, after: list[Config], spare: int) -> None:
+        """What ends with ``bit``, by layers of one unknown operation more each; ``spare`` after the first that does."""
+        layer, seen = starts, set(starts)
+        while layer and spare >= 0:
+            following: list[Config] = []
+            for config in layer:
+                self.visited += 1
+                if self.visited + len(following) > self._room:
+                    self.visited = max(self.visited, self._room)
+                    return
+                for step in self._steps(config):
+                    if step[1] & bit:
+                        after.append((step[0], step[1] ^ bit, step[2]))
+                    elif step not in seen and (step[2] == config[2] or spare > 0 or not after):
+                        seen.add(step)
+                        (layer if step[2] == config[2] else following).append(step)
+            layer = following
+            spare -= bool(after)
 
     def _steps(self, config: Config) -> list[Config]:
         """All that may take effect next, the reads that it allows included."""

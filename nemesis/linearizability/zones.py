@@ -5,7 +5,7 @@ sets directly behind that of what it expected. Such a chain is in one fixed orde
 Unknown writes count only if somebody saw their value. Between chains: a chain that must be over before something of
 another one, and the reverse, cannot be. With ``first`` the earliest return in a chain and ``last`` the latest
 invocation, one chain must precede another exactly if its first is before the other's last; this relation has a circle
-only if it has one of two chains, so pairs suffice, and sorting finds them. O(n log n).
+only if it has one of two chains, so pairs suffice, and sorting finds them. All but the sorting is linear: O(n log n).
 
 Source: Gibbons and Korach, "Testing shared memories" (1997), which has the zones; chains are ours.
 """
@@ -143,15 +143,20 @@ def _chain(
 
 
 def _circle(clusters: _Clusters, forms: Sequence[RegisterForm]) -> Violation:
-    """Compare-and-sets each of which needs another one's value, and nothing was there to begin with."""
+    """Compare-and-sets each of which needs another one's value, and nothing was there to begin with.
+
+    Each is walked over once: whatever leads to where an earlier walk was leads to no circle, or it had been found.
+    """
+    walked: set[int] = set()
     for value, start in clusters.writer.items():
         writer = start
-        circle: list[int] = []
-        while writer >= 0 and writer not in circle and forms[writer].kind is RegisterKind.CAS:
-            circle.append(writer)
+        place: dict[int, int] = {}
+        while writer >= 0 and writer not in walked and forms[writer].kind is RegisterKind.CAS:
+            walked.add(writer)
+            place[writer] = len(place)
             writer = clusters.writer.get(forms[writer].value, -1)
-        if writer in circle:
-            members = tuple(sorted(circle[circle.index(writer) :]))
+        if writer in place:
+            members = tuple(sorted(list(place)[place[writer] :]))
             return Violation(
                 operations=members, reason=f"compare-and-sets need each other's values, {value!r} among them"
             )

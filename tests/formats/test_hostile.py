@@ -43,7 +43,7 @@ CASES: tuple[Case, ...] = (
     ("edn without a form", "; nothing\n", Format.EDN, None, "no operation of a client"),
     ("an empty array", "[]", Format.JSON, None, "no operation of a client"),
     ("only the nemesis", edn_event(process=":nemesis"), Format.EDN, None, "no operation of a client"),
-    ("a log of other things", "hello\n", Format.JEPSEN_LOG, None, "no operation of a client"),
+    ("a log of other things", "hello\n", Format.JEPSEN_LOG, 1, "is none"),
     # Cut off.
     ("json cut off", READ + READ[:20], Format.JSON, 2, "cut off"),
     ("an array cut off", "[" + READ, Format.JSON, 2, "cut off"),

@@ -171,7 +171,6 @@ def test_compression_windows_and_byte_order_marks_do_not_matter(sample: Sample, 
 PAIRED = [
     # Keys are there: a read asks with [key nil].
     ('{"process":0,"type":"invoke","f":"read","value":[1,null]}', True),
-    ('{"process":0,"type":"invoke","f":"cas","value":[1,[2,3]]}', True),
     # Pairs for other reasons.
     ('{"process":0,"type":"invoke","f":"cas","value":[1,2]}', False),
     ('{"process":0,"type":"invoke","f":"fetch","value":[1,null]}', False),

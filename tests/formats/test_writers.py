@@ -110,7 +110,7 @@ def test_every_event_survives_edn(tmp_path_factory: pytest.TempPathFactory, give
     found = read_back(out.getvalue(), Format.EDN, tmp_path_factory.mktemp("written"))
 
     renumbered = [(event.index, event.process, event.key, event.value, event.error, event.extra) for event in keyed]
-    again = split_keys(found, Path("history"), KeyPairs.YES)
+    again, _ = split_keys(found, Path("history"), KeyPairs.YES)
     assert [(event.index, event.process, event.key, event.value, event.error, event.extra) for event in again] == (
         renumbered
     )

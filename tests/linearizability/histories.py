@@ -161,10 +161,13 @@ ASK: dict[str, tuple[str, Callable[[Random, _Values], Asked]]] = {
     "set": ("set", _ask_set),
     "counter": ("counter", _ask_counter),
     "log": ("log", _ask_log),
+    "log-unseen": ("log", _ask_log),
     "log-batches": ("log", _ask_batched_log),
     "list": ("list", _ask_list),
 }
 """By the name of a workload: its model, and what a client asks next."""
+UNSEEN = frozenset({"log-unseen", "log-batches"})
+"""Workloads in which some acknowledged appends do not tell their offset."""
 
 
 def random_history(workload: str, random: Random, shape: Shape) -> list[Operation]:
@@ -220,6 +223,7 @@ class _Simulation:
         self._spec, self._state = SPECS[self._model]
         self._random, self._shape = random, shape
         self._values = _Values(random, shape.values)
+        self._untold = {"increment", "append"} if workload in UNSEEN else {"increment"}
         self._now = 0
         self._free = list(range(shape.processes))
         self._next_process = shape.processes
@@ -316,7 +320,7 @@ class _Simulation:
         result: Value = tuple(sorted(op["r"])) if isinstance(op["r"], frozenset) else op["r"]
         if op["f"] == "fetch" and len(op["argument"]) == 3 and isinstance(result, tuple):
             return result[: self._random.randint(0, len(result))]
-        if op["f"] == "increment" and self._random.random() < 0.3:
+        if op["f"] in self._untold and self._random.random() < 0.3:
             return None
         return result
 

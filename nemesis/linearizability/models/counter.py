@@ -31,11 +31,19 @@ class Counter(Model):
         known = operation.outcome is Outcome.OK
         match operation.f:
             case "read":
+                _check_number(operation)
                 return state if not known or operation.result == state else REFUSED
             case "add" | "increment":
                 amount = 1 if operation.argument is None else operation.argument
                 if not isinstance(amount, int):
                     raise ModelError(f"line {operation.line}: {operation.f} of {amount!r}, which is no number")
+                _check_number(operation)
                 return REFUSED if known and operation.result not in {None, state + amount} else state + amount
             case _:
                 raise unknown_operation(self, operation)
+
+
+def _check_number(operation: Operation) -> None:
+    result = operation.result
+    if operation.outcome is Outcome.OK and not (result is None or isinstance(result, int | float)):
+        raise ModelError(f"line {operation.line}: {operation.f} returned {result!r}, which is no number")

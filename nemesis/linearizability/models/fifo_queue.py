@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nemesis.linearizability.model import REFUSED, Model, Refusal, as_ok, unknown_operation
+from nemesis.linearizability.model import REFUSED, Model, ModelError, Refusal, as_ok, unknown_operation
 from nemesis.linearizability.operations import Operation, Outcome, Value
 
 
@@ -37,6 +37,8 @@ class FifoQueue(Model):
         assert isinstance(state, tuple), f"the state of a queue is a tuple, not {state!r}"
         match operation.f:
             case "enqueue":
+                if operation.argument is None:
+                    raise ModelError(f"line {operation.line}: nil was enqueued, which says that a queue is empty")
                 return (*state, operation.argument)
             case "dequeue":
                 if operation.outcome is Outcome.INFO:

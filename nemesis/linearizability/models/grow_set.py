@@ -5,7 +5,6 @@ Source: the model ``set`` of Knossos.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 from nemesis.linearizability.model import REFUSED, Model, ModelError, Refusal, unknown_operation
@@ -46,7 +45,7 @@ def _elements(operation: Operation) -> frozenset[object] | None:
     """What a read returned; None if an element came twice, which no set does."""
     if operation.result is None:
         return frozenset()
-    if not isinstance(operation.result, Iterable):
+    if not isinstance(operation.result, tuple | frozenset):
         raise ModelError(f"line {operation.line}: a set was read as {operation.result!r}")
     elements = list(operation.result)
     return frozenset(elements) if len(set(elements)) == len(elements) else None

@@ -2,8 +2,9 @@
 
 The operation's ``key`` names the entry, so that every entry is judged alone. The state is (value, version). The version
 is 0 while there is no value, 1 after the put that creates it, and grows by one with each change, as etcd counts.
-``get`` returns the value, nil for none; ``get-versioned`` returns (value, version). ``increment`` takes an amount and
-returns the new number, or nothing; what is not there counts as 0.
+``get`` returns the value, nil for none; ``get-versioned`` returns (value, version), nil for none as well, and so does a
+``cas-version`` that failed and tells what it met. ``increment`` takes an amount and returns the new number, or nothing;
+what is not there counts as 0, and what is there and no number is not incremented.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 from nemesis.linearizability.forms import Form, RegisterForm, RegisterKind
-from nemesis.linearizability.model import REFUSED, Model, ModelError, Refusal, as_ok, pair, unknown_operation
+from nemesis.linearizability.model import (
+    REFUSED,
+    Model,
+    ModelError,
+    Refusal,
+    as_ok,
+    check_swapped,
+    pair,
+    unknown_operation,
+)
 from nemesis.linearizability.operations import Operation, Outcome, Value
 
 _MISSES = {"cas": "cas-miss", "cas-version": "cas-version-miss"}
@@ -60,6 +70,7 @@ class KeyValue(Model):
                 return RegisterForm(RegisterKind.WRITE, None)
             case "cas":
                 expected, new = pair(operation.argument, operation)
+                check_swapped(operation)
                 kind = RegisterKind.READ if expected == new else RegisterKind.CAS
                 return RegisterForm(kind, expected, new)
             case "cas-miss":
@@ -75,7 +86,7 @@ class KeyValue(Model):
             case "get":
                 return state if operation.result == value or not known else REFUSED
             case "get-versioned":
-                return state if operation.result == state or not known else REFUSED
+                return state if not known or _versioned(operation) == state else REFUSED
             case "put":
                 return self._changed(operation.argument, version)
             case "delete":
@@ -90,6 +101,7 @@ class KeyValue(Model):
         if operation.f not in {*_MISSES, *_MISSES.values()}:
             raise unknown_operation(self, operation)
         expected, new = pair(operation.argument, operation)
+        check_swapped(operation)
         met = expected == (version if operation.f.startswith("cas-version") else value)
         if operation.f in _MISSES:
             return self._changed(new, version) if met else REFUSED
@@ -97,13 +109,24 @@ class KeyValue(Model):
 
     def _incremented(self, value: Value, version: Value, operation: Operation) -> Value | Refusal:
         amount = 1 if operation.argument is None else operation.argument
+        told = operation.result if operation.outcome is Outcome.OK else None
+        if not isinstance(amount, int) or not (told is None or isinstance(told, int | float)):
+            raise ModelError(f"line {operation.line}: increment by {amount!r} returned {told!r}")
         present = 0 if value is None else value
-        if not isinstance(amount, int) or not isinstance(present, int):
-            raise ModelError(f"line {operation.line}: increment of {value!r} by {amount!r}")
-        if operation.outcome is Outcome.OK and operation.result not in {None, present + amount}:
+        if not isinstance(present, int) or told not in {None, present + amount}:
             return REFUSED
         return self._changed(present + amount, version)
 
     def _changed(self, value: Value, version: Value) -> Value:
         assert isinstance(version, int), f"a version is a number, not {version!r}"
         return (None, 0) if value is None else (value, version + 1)
+
+
+def _versioned(operation: Operation) -> Value:
+    """What ``get-versioned`` returned, as a state."""
+    if operation.result is None:
+        return (None, 0)
+    value, version = pair(operation.result, operation)
+    if not isinstance(version, int):
+        raise ModelError(f"line {operation.line}: the version {version!r} is no number")
+    return (value, version)

@@ -1,9 +1,10 @@
 """A log with offsets: ``append`` of a record at the end, ``fetch`` of (offset, limit) from the offset on.
 
-An append takes a record, or a tuple of records that are put as one; its result is the offset of the first, or (offset,
-record) as clients of Jepsen write it; nil if the offset is unknown. A fetch takes (offset, limit), the limit nil for as
-many as there are, and returns the tuple of records. A third element that is true ("stale is allowed") says that it read
-what is committed, at a follower perhaps, and promised nothing about the end of the log.
+An append takes a record, or a batch: a tuple of records that are put as one; so a record itself is no tuple. Its result
+is the offset of the first, or (offset, record) as clients of Jepsen write it; nil if the offset is unknown. A fetch
+takes (offset, limit), the limit nil for as many as there are, and returns the tuple of records. A third element that is
+true ("stale is allowed") says that it read what is committed, at a follower perhaps, and promised nothing about the end
+of the log.
 """
 
 from __future__ import annotations
@@ -58,17 +59,22 @@ def _append_form(operation: Operation) -> AppendForm:
     records = argument if isinstance(argument, tuple) else (argument,)
     if isinstance(base, tuple) and base:
         base = base[0]
-    if not records or not (base is None or isinstance(base, int)):
+    if not records or not _are_records(records) or not (base is None or isinstance(base, int)):
         raise ModelError(f"line {operation.line}: append of {argument!r} returned {operation.result!r}")
     return AppendForm(records, base)
 
 
+def _are_records(records: tuple[Value, ...]) -> bool:
+    """Whether none is a tuple, which would be a batch where it is appended, and one record where it is read."""
+    return not any(isinstance(record, tuple) for record in records)
+
+
 def _fetch_form(operation: Operation) -> FetchForm:
     match operation.argument, operation.result if operation.outcome is Outcome.OK else ():
-        case (int(start), int() | None as limit), tuple(records):
+        case (int(start), int() | None as limit), tuple(records) if _are_records(records):
             return FetchForm(start, limit, records, False)
-        case (int(start), int() | None as limit, stale), tuple(records):
-            return FetchForm(start, limit, records, bool(stale))
+        case (int(start), int() | None as limit, bool(stale)), tuple(records) if _are_records(records):
+            return FetchForm(start, limit, records, stale)
         case _:
             raise ModelError(
                 f"line {operation.line}: fetch takes (offset, limit) and returns a tuple of records, not "

@@ -58,14 +58,29 @@ class MultiRegister(Model):
     def _micros(self, operation: Operation) -> tuple[Micro, ...]:
         if operation.f != "txn":
             raise unknown_operation(self, operation)
-        micros = operation.result if operation.outcome is Outcome.OK else operation.argument
-        if not isinstance(micros, tuple) or any(not _is_micro(micro) for micro in micros):
-            raise ModelError(f"line {operation.line}: txn takes a tuple of ('r' or 'w', register, value): {micros!r}")
-        return micros
+        asked = _micros_of(operation.argument, operation)
+        if operation.outcome is not Outcome.OK:
+            return asked
+        told = _micros_of(operation.result, operation)
+        if list(map(_asked, asked)) != list(map(_asked, told)):
+            raise ModelError(f"line {operation.line}: txn of {asked!r} returned {told!r}, an answer to something else")
+        return told
+
+
+def _micros_of(value: Value, operation: Operation) -> tuple[Micro, ...]:
+    if not isinstance(value, tuple) or any(not _is_micro(micro) for micro in value):
+        raise ModelError(f"line {operation.line}: txn takes a tuple of ('r' or 'w', register, value): {value!r}")
+    return value
 
 
 def _is_micro(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 3 and value[0] in {"r", "w"}
+
+
+def _asked(micro: Micro) -> Micro:
+    """What a completion repeats: all but what was read."""
+    action, register, value = micro
+    return action, register, value if action == "w" else None
 
 
 def _root(parents: dict[Hashable, Hashable], register: Hashable) -> Hashable:

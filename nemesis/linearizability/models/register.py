@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from nemesis.linearizability.forms import Form, RegisterForm, RegisterKind
-from nemesis.linearizability.model import REFUSED, Model, Refusal, as_ok, pair, unknown_operation
+from nemesis.linearizability.model import REFUSED, Model, Refusal, as_ok, check_swapped, pair, unknown_operation
 from nemesis.linearizability.operations import Operation, Outcome, Value
 
 CAS_MISS = "cas-miss"
@@ -76,6 +76,7 @@ class CasRegister(Register):
         match operation.f:
             case "cas":
                 expected, new = pair(operation.argument, operation)
+                check_swapped(operation)
                 if expected == new:
                     return RegisterForm(RegisterKind.READ, expected)
                 return RegisterForm(RegisterKind.CAS, expected, new)

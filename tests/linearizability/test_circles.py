@@ -1,0 +1,28 @@
+"""Zones: circles of compare-and-sets, in histories that are large."""
+
+from __future__ import annotations
+
+from time import process_time
+
+from nemesis.checks.verdict import Verdict
+from nemesis.linearizability.kernel import judge
+from nemesis.linearizability.models.registry import load_model
+from tests.linearizability.written import sequence
+
+LENGTH = 3000
+CPU_SECONDS_MAX = 5.0
+
+
+def test_a_circle_beside_a_long_chain_is_found_at_once() -> None:
+    """A chain that ends in no circle is walked along once, not once from each of its members."""
+    chain = "".join(f"; 0 cas ({k}, {k + 1}); 0 ok" for k in range(1, LENGTH))
+    circle = "1 cas (-1, -2); 0 cas (-2, -1); 0 ok; 1 ok; "
+    history = sequence(circle + "0 write 1; 0 ok" + chain)
+    began = process_time()
+
+    (judgement,) = judge(history, load_model("cas-register"))
+
+    assert (judgement.verdict, judgement.kernel) == (Verdict.INVALID, "zones")
+    assert judgement.counterexample is not None
+    assert len(judgement.counterexample.operations) == 2
+    assert process_time() - began < CPU_SECONDS_MAX
