@@ -7,7 +7,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from nemesis.linearizability.kernel import judge
 
 from nemesis.checks.verdict import Verdict
 from nemesis.formats.errors import HistoryError
@@ -15,6 +14,7 @@ from nemesis.formats.reading import read_history_file
 from nemesis.formats.recognise import Format
 from nemesis.formats.text_store import TextStore
 from nemesis.linearizability.judgement import Budget
+from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model, ModelError
 from nemesis.linearizability.models.registry import load_model
 from tests.formats.histories import ALL_SAMPLES, Sample, parquet, written
