@@ -20,6 +20,7 @@ from tests.core.controller.decisions import CONTROLLER_TABLES
 from tests.core.decisions import Row, decide
 from tests.core.partition import mutations as partition
 from tests.core.partition.decisions import PARTITION_TABLES
+from tests.storage.recovering import every_epoch_of_the_batches_is_recovered
 
 Scenario = Callable[[Rules], None]
 
@@ -30,6 +31,7 @@ BUILT_CONVICTED: Mapping[str, Scenario] = {
     "unfenced-truncation": partition.nothing_is_cut_by_the_word_of_an_earlier_leader,
     "expand-below-epoch-start": partition.who_lacks_earlier_epochs_does_not_join,
     "epoch-assigned-at-first-append": partition.an_epoch_is_known_before_anything_is_written_in_it,
+    "epoch-zero-not-recovered": every_epoch_of_the_batches_is_recovered,
     "same-leader-needs-no-truncation": partition.the_same_leader_in_a_new_epoch_is_asked_again,
     "truncation-keeps-empty-epochs": partition.an_empty_epoch_is_not_named_for_ever,
     "high-watermark-below-new-log-start": partition.an_emptied_log_has_nothing_below_its_start,

@@ -12,6 +12,7 @@ import pytest
 from nemesis.simulator.climate import WorldKind
 from nemesis.variants.catalogue import BUILT
 from nemesis.variants.mutant import overridden
+from nemesis.variants.reconciling import EpochZeroNotRecovered
 from replica.core import messages as m
 from replica.core.rules import Rules
 from replica.core.rules.log import LogRules
@@ -36,6 +37,7 @@ from tests.core.scenarios import (
     vote,
     voted,
 )
+from tests.storage.recovering import every_epoch_of_the_batches_is_recovered
 
 
 class VoteForShorterLogs(Rules):
@@ -263,6 +265,7 @@ CONVICTED: list[tuple[type[Rules], Scenario]] = [
     (CommitWithHalf, half_of_four_voters_commit_nothing),
     (LetHighWatermarkFall, a_voter_that_goes_back_takes_nothing_back),
     (AcknowledgeEarly, a_write_on_one_disk_is_not_acknowledged),
+    (EpochZeroNotRecovered, every_epoch_of_the_batches_is_recovered),
 ]
 
 
