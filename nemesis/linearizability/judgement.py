@@ -32,7 +32,8 @@ class Counterexample:
 
     ``operations`` are those of the shortest prefix that fails which conflict, in the order of their invocations;
     ``last`` is the one whose return cannot be explained. ``states`` are the states that the object could be in just
-    before, at most 10 of them. ``reason`` is one sentence for people.
+    before, at most 10 of them. ``reason`` is one sentence for people. Of logs with
+    appends of unknown offset that nobody read, the prefix may not be the shortest.
     """
 
     last: Operation

@@ -47,7 +47,7 @@ class RegisterWalker(Walker[Config]):
         self._explorer = Explorer(self._pending, relaxed=False, room=room)
 
     @property
-    def visited(self) -> int:  # type: ignore[override] # a count of the explorer's
+    def visited(self) -> int:  # type: ignore[override]  # a walker's field; here the explorer counts
         return self._explorer.visited
 
     def begin(self, k: int, frontier: list[Config]) -> list[Config]:
