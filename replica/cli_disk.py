@@ -50,11 +50,14 @@ def format_data_directory(data_dir: Path, cluster_id: str, replica_id: int) -> N
 def dump_log(file: Path, records: bool | None) -> None:
     """Print the batches of a segment FILE: offsets, epochs, producers and whether the CRC is right.
 
-    Exits with 1 if the file holds anything but whole, undamaged batches.
+    Of a producer snapshot (*.snapshot), the producers and their newest batches. Exits with 1 if the file is damaged.
     """
     from replica.storage import StorageError
     from replica.storage.dump import dump_segment
 
+    if file.suffix == ".snapshot":
+        _print_snapshot(file)
+        return
     shows_records = file.absolute().parent.name == METADATA_FOLDER if records is None else records
     is_sound = True
     try:
@@ -66,6 +69,24 @@ def dump_log(file: Path, records: bool | None) -> None:
     except StorageError as error:
         raise click.ClickException(str(error)) from error
     sys.exit(0 if is_sound else 1)
+
+
+def _print_snapshot(file: Path) -> None:
+    from replica.storage import StorageError
+    from replica.storage.producer_snapshots import read_snapshot
+
+    try:
+        entries = read_snapshot(file)
+    except StorageError as error:
+        click.echo(f"error: {error}")
+        sys.exit(1)
+    for entry in entries:
+        for batch in entry.batches:
+            click.echo(
+                f"producer: {entry.producer_id} producer-epoch: {entry.producer_epoch} "
+                f"sequences: {batch.base_sequence}..{batch.last_sequence} "
+                f"offsets: {batch.base_offset}..{batch.end_offset - 1} timestamp: {batch.max_timestamp_ms}"
+            )
 
 
 def _line_of(row: DumpedBatch) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
+from replica.core.recovered import PRODUCER_IDS_MAX
 from replica.ids import BrokerEpoch, ReplicaId
 
 
@@ -110,7 +111,7 @@ class BrokerConfig:
     parked_fetches_max: int = 10_000
     metadata_read_max_bytes: int = 1 << 20
     producer_id_expiration_ms: int = 86_400_000
-    producer_ids_max: int = 100_000
+    producer_ids_max: int = PRODUCER_IDS_MAX
     truncate_on_fetch: bool = True
 
     def __post_init__(self) -> None:

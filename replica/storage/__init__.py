@@ -7,6 +7,7 @@ The way of the data, file by file:
    it was left. ``log_directories`` knows which logs it holds, ``trash`` what was deleted and still takes space.
 3. ``checkpoints``, ``quorum_state_file`` and ``partition_metadata`` are the small state files, in Kafka's formats.
 4. ``recovery`` opens a log: a clean stop is believed, an unclean one searched; flushed data is never cut.
+   ``producer_snapshots`` tell what was known of producers, also of batches that are deleted since.
 5. ``log`` is the open log that a driver appends to, flushes, truncates and reads, under the limits of ``config``;
    ``retention`` says where it may begin, ``timestamps`` finds a record by its time.
 6. ``segments``, ``segment`` and ``offset_index`` are its files, ``batch_reader`` walks them, ``tail`` spares the disk.

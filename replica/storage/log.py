@@ -15,11 +15,11 @@ Source: Kafka's ``UnifiedLog``, ``LocalLog``; KAFKA-5413 and its kin for the lim
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from replica.core.effects import QuorumState
-from replica.core.partition.producer_state import scan
+from replica.core.partition.producer_state import ProducerScan
 from replica.core.recovered import ProducerEntry, RecoveredLog
 from replica.core.rules.log import LogRules
 from replica.ids import Epoch, EpochEntry, Offset, TopicPartition
@@ -28,6 +28,7 @@ from replica.storage.checkpoints import write_epochs
 from replica.storage.config import LogConfig
 from replica.storage.directory import DataDirectory
 from replica.storage.errors import OffsetOutOfRangeError, StorageError
+from replica.storage.producer_snapshots import read_on
 from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
 from replica.storage.recovery import EPOCH_FILE, QUORUM_STATE_FILE, LoadedLog, load_log
 from replica.storage.retention import Retention, retention_start
@@ -63,6 +64,11 @@ class LogStore:
         self._flushed_end_offset = loaded.log_end_offset
         self._unflushed: list[Segment] = []
         self._names_unflushed = False
+        self._snapshots = loaded.snapshots
+        self._unstored: dict[Offset, tuple[ProducerEntry, ...]] = {}
+        """Producer snapshots that the next flush stores."""
+        self._producers = None if loaded.snapshots is None else ProducerScan(loaded.producers)
+        """Absent in a quorum log, and from a truncation until the producers are scanned."""
         self._tail = Tail(config.tail_bytes_max)
         self._failure: str | None = None
         self._closed = False
@@ -157,12 +163,16 @@ class LogStore:
         for batch in batches:
             self._tail.append(batch)
             self._segments.note_appended(batch)
+            if self._producers is not None:
+                self._producers.note(batch)
         self._log_end_offset = batches[-1].end_offset
 
     def _roll(self, base_offset: Offset) -> None:
         # The finished segment stays in _unflushed if it is dirty, so the next flush covers it and the new name.
         self._segments.roll(base_offset)
         self._names_unflushed = True
+        if self._producers is not None:
+            self._unstored[base_offset] = self._producers.entries
 
     def flush(self) -> Offset:
         """Bring everything appended so far to stable storage; return the end of that, taken as this began.
@@ -181,8 +191,10 @@ class LogStore:
             end_offset, last = self._log_end_offset, self._segments.last
             unflushed, self._unflushed = self._unflushed, []
             names_unflushed, self._names_unflushed = self._names_unflushed, False
+            unstored, self._unstored = self._unstored, {}
         for segment in unflushed:
             segment.fsync()
+        self._store_snapshots(unstored)
         if names_unflushed:
             self._files.fsync_directory(self._path)
         with self._state_lock:
@@ -190,6 +202,11 @@ class LogStore:
         if names_unflushed:
             self._finish_segments(end_offset, [segment for segment in unflushed if segment is not last])
         return end_offset
+
+    def _store_snapshots(self, unstored: Mapping[Offset, tuple[ProducerEntry, ...]]) -> None:
+        for offset, entries in unstored.items():
+            assert self._snapshots is not None, f"{self._path} is a quorum log: it has no producers"
+            self._snapshots.store(offset, entries)
 
     def _finish_segments(self, end_offset: Offset, finished: list[Segment]) -> None:
         # The recovery point moves at every roll as well as every minute: no crash tears a finished, flushed segment,
@@ -220,6 +237,7 @@ class LogStore:
             # ``end_offset`` is not committed because something else was.
             self._directory.recovery_points.lower(self._topic_partition, end_offset)
             self._directory.high_watermarks.lower(self._topic_partition, end_offset)
+            self._forget_producers(end_offset)
             self._segments.drop_after(segment)
             segment.truncate(size)
             for kept in self._segments:
@@ -230,6 +248,13 @@ class LogStore:
             self._tail.truncate(end_offset)
             self._segments.note_truncated(end_offset)
             self._log_end_offset = self._flushed_end_offset = end_offset
+
+    def _forget_producers(self, end_offset: Offset) -> None:
+        """Remove what tells of batches at and above ``end_offset``; what stands below is to be read again."""
+        self._producers = None
+        self._unstored = {offset: entries for offset, entries in self._unstored.items() if offset <= end_offset}
+        if self._snapshots is not None:
+            self._snapshots.remove_above(end_offset)
 
     def start_at(self, offset: Offset) -> None:
         """Drop everything and let the log begin, empty, at ``offset``, durable on return.
@@ -243,6 +268,7 @@ class LogStore:
         # First the recovery point, below everything: from here on the next start may find any part of the log.
         self._directory.recovery_points.lower(self._topic_partition, min(self._segments.first.base_offset, offset))
         self._directory.high_watermarks.lower(self._topic_partition, offset)
+        self._forget_producers(Offset(-1))
         self._segments.begin_anew(offset)
         self._tail = Tail(self._config.tail_bytes_max)
         self._unflushed, self._names_unflushed = [], False
@@ -267,12 +293,30 @@ class LogStore:
             dropped = self._segments.wholly_below(offset)
             if not dropped:
                 return
+            self._keep_producers_of(dropped)
             if self._names_unflushed:
                 # The names of the segments that stay may not be durable yet: a crash must not leave a log without any.
                 self._files.fsync_directory(self._path)
             self._segments.throw_away(dropped, self._directory.trash)
+            if self._snapshots is not None:
+                self._snapshots.throw_away_below(self._segments.first.base_offset, self._directory.trash)
             self._files.fsync_directory(self._path)
             self._unflushed = [segment for segment in self._unflushed if segment not in dropped]
+
+    def _keep_producers_of(self, dropped: Sequence[Segment]) -> None:
+        """See to it that what the oldest segments say of producers stands in a snapshot where the next one begins."""
+        if self._snapshots is None:
+            return
+        self._store_snapshots(self._unstored)
+        self._unstored = {}
+        first_offset = next(segment.base_offset for segment in self._segments if segment not in dropped)
+        if self._snapshots.newest(first_offset, first_offset) is None:
+            self._snapshots.store(first_offset, self._read_producers(first_offset).entries)
+
+    def _read_producers(self, end_offset: Offset) -> ProducerScan:
+        assert self._snapshots is not None, f"{self._path} is a quorum log: it has no producers"
+        first_offset, batches_from = self._segments.first.base_offset, self._segments.batches_from
+        return read_on(self._snapshots, batches_from, first_offset=first_offset, end_offset=end_offset)
 
     def store_epochs(self, entries: Sequence[EpochEntry]) -> None:
         """Replace ``leader-epoch-checkpoint``, durable on return."""
@@ -318,9 +362,14 @@ class LogStore:
             return retention_start(self._segments, high_watermark, retention)
 
     def scan_producers(self) -> tuple[ProducerEntry, ...]:
-        """The idempotent producers of the whole log, the one that has been idle longest first. Reads every batch."""
+        """The idempotent producers of a partition's log, the one that has been idle longest first.
+
+        After a truncation the log is read for it, from the newest snapshot that is left.
+        """
         with self._state_lock, self._guard("scan"):
-            return scan(self._segments.batches_from(self.log_start_offset))
+            if self._producers is None:
+                self._producers = self._read_producers(self._log_end_offset)
+            return self._producers.entries
 
     # --- checkpoints and end ----------------------------------------------------------------------------------------
 
@@ -371,6 +420,8 @@ class LogStore:
 
     def _close_cleanly(self) -> None:
         end_offset = self._flush()
+        if self._snapshots is not None and self._snapshots.newest(end_offset, end_offset) is None:
+            self._snapshots.store(end_offset, self.scan_producers())
         self._directory.recovery_points.put(self._topic_partition, end_offset)
         self._checkpoint_log_start()
         for segment in self._segments:

@@ -6,7 +6,7 @@ there. Damage or absence below it means that flushed data, perhaps acknowledged 
 then nothing is modified and the replica does not start. Whatever remains is fsynced before it is reported, because a
 batch found in the page cache is not yet on the platter. The epoch cache is rebuilt from the batch headers, since a
 checkpoint can be ahead of the log that survived, and indexes are rebuilt beside it. The producers of a partition are
-found on the same way through the batches.
+in its newest snapshot and the batches behind that.
 
 A partition's log may begin above 0. It begins where its checkpoint says, or at its first segment if that is higher.
 Segments wholly below are what an interrupted deletion has left, and are not looked at. A log that ends below its
@@ -16,11 +16,11 @@ Source: Kafka's ``LogLoader``, ``UnifiedLog.rebuildLeaderEpochCache``; stricter 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replica.core.partition.producer_state import scan as scan_producers
 from replica.core.recovered import ProducerEntry
 from replica.core.rules.log import LogRules
 from replica.ids import Epoch, EpochEntry, Offset, TopicId, TopicPartition
@@ -33,6 +33,7 @@ from replica.storage.errors import CorruptCheckpointError, CorruptLogError
 from replica.storage.files import TEMPORARY_SUFFIX, Files
 from replica.storage.partition_metadata import FILE_NAME as METADATA_FILE
 from replica.storage.partition_metadata import read_partition_metadata
+from replica.storage.producer_snapshots import SNAPSHOT_SUFFIX, ProducerSnapshots, read_on
 from replica.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, base_offset_of
 from replica.storage.segments import begin_anew
 from replica.storage.trash import is_deleted_file
@@ -45,7 +46,7 @@ QUORUM_STATE_FILE = "quorum-state"
 class LoadedLog:
     """A log ready for use: at least one segment, the last one takes appends; all of it on stable storage.
 
-    ``topic_id`` is absent, and ``producers`` are not looked for, in a quorum log.
+    ``topic_id`` and ``snapshots`` are absent, and ``producers`` are not looked for, in a quorum log.
     """
 
     segments: tuple[Segment, ...]
@@ -54,6 +55,7 @@ class LoadedLog:
     epochs: tuple[EpochEntry, ...]
     topic_id: TopicId | None
     producers: tuple[ProducerEntry, ...]
+    snapshots: ProducerSnapshots | None
 
 
 def load_log(
@@ -101,7 +103,6 @@ class _Scan:
     kept: int = 0
     kept_bytes: int = 0
     epochs: list[EpochEntry] = field(default_factory=list)
-    producers: tuple[ProducerEntry, ...] = ()
     damage: tuple[Path, DamagedBatchError] | None = None
 
     def take(self, position: int, batch: RecordBatch) -> None:
@@ -127,6 +128,7 @@ class _Log:
     recovery_point: Offset | None
     segments: list[Segment] = field(default_factory=list)
     stored_epochs: tuple[EpochEntry, ...] = ()
+    snapshots: ProducerSnapshots | None = None
 
     def maybe_create(self) -> None:
         """Make what a new log consists of; harmless on one whose creation was cut short.
@@ -152,6 +154,8 @@ class _Log:
         if not self.files.exists(self.path):
             raise self._lost(self.path, position=0, offset=self.log_start_offset, reason="is missing")
         self.stored_epochs = read_epochs(self.files, self.path / EPOCH_FILE)
+        if self.topic_id is not None:
+            self.snapshots = ProducerSnapshots(self.files, self.path)
         base_offsets = self._base_offsets()
         # A deletion that was cut short may have left any of the segments below the log start: none of them counts.
         below = [base_offset for base_offset in base_offsets if base_offset <= self.log_start_offset]
@@ -173,40 +177,40 @@ class _Log:
     def load_clean(self) -> LoadedLog | None:
         """Believe the files; None if they do not bear out that they were closed cleanly, and must be searched.
 
-        Of a quorum log only the end is read; of a partition's all, for its producers.
+        Only the end is read, and of a partition what comes after the newest snapshot of its producers.
         """
         try:
             for segment in self.segments:
                 if not segment.load_index():
                     self._rebuild_index(segment)
-            scan = self._scan_end() if self.topic_id is None else self._scan_all()
+            scan = self._scan_end()
+            producers = self._producers(scan.end_offset)
         except DamagedBatchError:
             return None
         epochs = _cut(self.stored_epochs, self.log_start_offset, scan.end_offset)
         last_epochs = [_last_epoch(_cut(scan.epochs, self.log_start_offset, scan.end_offset)), _last_epoch(epochs)]
         is_whole = scan.end_offset == self.recovery_point and scan.end_offset >= self.log_start_offset
-        if scan.damage is not None or not is_whole or last_epochs[0] != last_epochs[1]:
+        if not is_whole or last_epochs[0] != last_epochs[1]:
             return None
-        if self._remove_leftovers():
+        if self._remove_leftovers(scan.end_offset):
             self.files.fsync_directory(self.path)
-        return self._finish(scan, epochs)
+        return self._finish(scan, epochs, producers)
 
     def _rebuild_index(self, segment: Segment) -> None:
         for position, batch in read_batches(segment.window(), 0, batch_bytes_max=self.config.batch_bytes_max):
             segment.index.maybe_add(batch.base_offset, position)
 
     def _scan_end(self) -> _Scan:
-        scan = _Scan(end_offset=self.segments[-1].base_offset)
-        last = next((segment for segment in reversed(self.segments) if segment.size), None)
-        if last is None:
-            return scan
-        _, start = last.index.last_before(Offset(last.base_offset + (1 << 32)))
-        for position, batch in read_batches(last.window(), start, batch_bytes_max=self.config.batch_bytes_max):
-            if position == start:
-                scan.end_offset = batch.base_offset
-            scan.take(position, batch)
-        if scan.end_offset != self.segments[-1].base_offset and last is not self.segments[-1]:
-            raise DamagedBatchError(last.size, "does not reach the next segment")
+        """Read the end of each segment, or raise DamagedBatchError if one does not reach the next."""
+        scan = _Scan(end_offset=self.segments[0].base_offset)
+        for segment in self.segments:
+            if segment.base_offset != scan.end_offset:
+                raise DamagedBatchError(0, f"begins at offset {segment.base_offset} instead")
+            _, start = segment.index.last_before(Offset(segment.base_offset + (1 << 32)))
+            for position, batch in read_batches(segment.window(), start, batch_bytes_max=self.config.batch_bytes_max):
+                if position == start:
+                    scan.end_offset = batch.base_offset
+                scan.take(position, batch)
         return scan
 
     def recover(self) -> LoadedLog:
@@ -218,17 +222,20 @@ class _Log:
             if self.recovery_point is not None and self.recovery_point > self.log_start_offset:
                 self._refuse(scan)
             # Nothing that was promised lies at or above the log start, and nothing below is wanted.
+            if self.snapshots is not None:
+                self.snapshots.remove_all()
             self.segments = [begin_anew(self.files, self.path, self.config, self.segments, self.log_start_offset)]
             scan = _Scan(end_offset=self.log_start_offset, kept=1)
         self._cut_to(scan)
-        self._remove_leftovers()
+        producers = self._producers(scan.end_offset)
+        self._remove_leftovers(scan.end_offset)
         for segment in self.segments:
             segment.fsync()
         self.files.fsync_directory(self.path)
         for segment in self.segments[:-1]:
             segment.store_index()
         found = [entry for entry in scan.epochs if self.rules.epoch_is_recovered(epoch=entry.epoch)]
-        return self._finish(scan, _cut(found, self.log_start_offset, scan.end_offset))
+        return self._finish(scan, _cut(found, self.log_start_offset, scan.end_offset), producers)
 
     def _cut_to(self, scan: _Scan) -> None:
         while len(self.segments) > scan.kept:
@@ -237,28 +244,33 @@ class _Log:
         if self.segments[-1].size != scan.kept_bytes:
             self.segments[-1].truncate(scan.kept_bytes)
 
+    def _producers(self, end_offset: Offset) -> tuple[ProducerEntry, ...]:
+        if self.snapshots is None:
+            return ()
+        first_offset = self.segments[0].base_offset
+        return read_on(self.snapshots, self._batches_from, first_offset=first_offset, end_offset=end_offset).entries
+
+    def _batches_from(self, offset: Offset) -> Iterator[RecordBatch]:
+        reaching = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
+        for segment in self.segments[reaching:]:
+            yield from (batch for _, batch in segment.batches_from(offset))
+
     def _scan_all(self) -> _Scan:
         scan = _Scan(end_offset=self.segments[0].base_offset)
-        batches = self._sound_batches(scan)
-        scan.producers = scan_producers(batch for batch in batches if batch.end_offset > self.log_start_offset)
-        return scan
-
-    def _sound_batches(self, scan: _Scan) -> Iterator[RecordBatch]:
-        """Yield each batch that continues the log, noted in ``scan``; the end, or the damage, is noted there too."""
         for segment in self.segments:
             if segment.base_offset != scan.end_offset:
                 reason = f"begins at offset {segment.base_offset} instead"
                 scan.damage = (segment.path, DamagedBatchError(0, reason))
-                return
+                break
             scan.kept, scan.kept_bytes = scan.kept + 1, 0
             try:
                 for position, batch in read_batches(segment.window(), 0, batch_bytes_max=self.config.batch_bytes_max):
                     scan.take(position, batch)
                     segment.index.maybe_add(batch.base_offset, position)
-                    yield batch
             except DamagedBatchError as error:
                 scan.damage = (segment.path, error)
-                return
+                break
+        return scan
 
     def _refuse(self, scan: _Scan) -> None:
         if scan.damage is None:
@@ -271,8 +283,10 @@ class _Log:
         floor = Offset(max(self.recovery_point or 0, self.log_start_offset))
         return CorruptLogError(path, position=position, offset=offset, recovery_point=floor, reason=reason)
 
-    def _remove_leftovers(self) -> bool:
+    def _remove_leftovers(self, end_offset: Offset) -> bool:
         """Remove what crashes and deletions have left beside the segments; tell whether there was anything."""
+        if self.snapshots is not None:
+            self.snapshots.keep_needed({segment.base_offset for segment in self.segments}, end_offset)
         leftovers = [name for name in self.files.names(self.path) if self._is_leftover(name)]
         for name in leftovers:
             self.files.unlink(self.path / name)
@@ -283,9 +297,12 @@ class _Log:
             return True
         base_offsets = [base_offset_of(name, suffix) for suffix in (LOG_SUFFIX, INDEX_SUFFIX)]
         kept = {segment.base_offset for segment in self.segments}
+        snapshot = base_offset_of(name, SNAPSHOT_SUFFIX)
+        if self.snapshots is not None and snapshot is not None:
+            return snapshot not in self.snapshots.offsets
         return any(base_offset is not None and base_offset not in kept for base_offset in base_offsets)
 
-    def _finish(self, scan: _Scan, epochs: tuple[EpochEntry, ...]) -> LoadedLog:
+    def _finish(self, scan: _Scan, epochs: tuple[EpochEntry, ...], producers: tuple[ProducerEntry, ...]) -> LoadedLog:
         if epochs != self.stored_epochs:
             write_epochs(self.files, self.path / EPOCH_FILE, epochs)
         return LoadedLog(
@@ -294,7 +311,8 @@ class _Log:
             log_end_offset=scan.end_offset,
             epochs=epochs,
             topic_id=self.topic_id,
-            producers=() if self.topic_id is None else scan.producers,
+            producers=producers,
+            snapshots=self.snapshots,
         )
 
     def close(self) -> None:

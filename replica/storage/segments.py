@@ -139,8 +139,10 @@ class Segments:
     def _check_epoch(self, position: int, batch: RecordBatch) -> None:
         """The epoch lies outside the CRC, but it is known from when the batch was appended or the log was opened.
 
-        The log may begin inside a batch, and the epochs begin with the log.
+        The log may begin inside a batch, and the epochs begin with the log: of what lies below they say nothing.
         """
+        if batch.end_offset <= self.log_start_offset:
+            return
         written = self._epochs.epoch_for_offset(max(batch.base_offset, self.log_start_offset))
         if batch.leader_epoch != written:
             reason = f"holds a batch of epoch {batch.leader_epoch} that was written in epoch {written}"

@@ -20,9 +20,11 @@ from replica.cli_start import server_options_from, start_command
 from replica.core.config import BrokerConfig, ControllerConfig, LogFlush, QuorumConfig
 from replica.core.metadata.encoding import metadata_batch
 from replica.core.metadata.records import TopicRecord
+from replica.core.partition.producer_state import scan
 from replica.ids import Epoch, Offset, ReplicaId, TopicId
 from replica.records import Compression, Record, encode_batch, leader_change_batch
 from replica.server.options import ProcessRole, ServerOptions
+from replica.storage.producer_snapshots import encode_snapshot
 
 HEAVY = ("grpc", "google.protobuf", "structlog", "prometheus_client", "pyarrow", "numpy", "asyncio")
 
@@ -205,6 +207,23 @@ def test_damage_is_printed_and_fails(tmp_path: Path) -> None:
     assert "crc: WRONG error: " in lines[0]
     assert lines[1].endswith("crc: ok")
     assert "error: " in lines[2]
+
+
+def test_a_dump_of_a_snapshot_tells_who_has_produced(tmp_path: Path) -> None:
+    """dump-log prints each batch by which a producer is recognised, and refuses a damaged snapshot with 1."""
+    file = tmp_path / "00000000000000000007.snapshot"
+    batch = encode_batch([b"a", b"b"], base_offset=5, producer_id=9, producer_epoch=1, base_sequence=3, timestamp_ms=7)
+    content = encode_snapshot(scan([batch]))
+    file.write_bytes(content)
+    result = replica("dump-log", file)
+    assert (result.exit_code, result.output.splitlines()) == (
+        0,
+        ["producer: 9 producer-epoch: 1 sequences: 3..4 offsets: 5..6 timestamp: 7"],
+    )
+    file.write_bytes(content[:-1])
+    result = replica("dump-log", file)
+    assert result.exit_code == 1
+    assert "error: " in result.output
 
 
 def test_status_without_an_answer_fails(free_address: str) -> None:

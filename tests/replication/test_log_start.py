@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import pytest
+
 from replica.core import messages as m
-from replica.ids import ReplicaId
+from replica.errors import ErrorCode
+from replica.ids import ReplicaId, TopicPartition
 from replica.records import encode_batch
 from tests.replication.bench import Cluster
 
+TOPIC = TopicPartition("topic", 0)
 
-def test_records_below_the_leaders_start_are_never_served_by_one_that_had_others() -> None:
-    """A former leader comes back after the records in which it differs were deleted: it shows nothing of its own.
 
-    1. Broker 1 is cut off and appends a record at offset 1. 2. Broker 2 leads, and offset 1 is another record.
-    3. That is deleted, so that no comparison can tell. 4. Broker 1 catches up, is killed, comes back, and leads.
+def strayed(cluster: Cluster, stray: m.ProduceRequest) -> TopicPartition:
+    """A topic of which broker 1 has another history than the leader, below where the leader's log begins.
+
+    1. Broker 1 is cut off and appends ``stray`` at offset 1. 2. Broker 2 leads, and offset 1 is another record.
+    3. That is deleted, so that no comparison can tell. 4. Broker 1 is back in the ISR.
     """
-    cluster = Cluster(5)
     topic = cluster.create("topic", (1, 2, 3))
+    assert topic == stray.topic_partition
     cluster.produce(topic, b"a")
     others = [ReplicaId(broker) for broker in (2, 3, 4, 5)]
     cut = {(ReplicaId(1), other) for other in others} | {(other, ReplicaId(1)) for other in others}
     cluster.world.network.cut(1, frozenset(cut))
-    stray = m.ProduceRequest(topic_partition=topic, acks=1, timeout_ms=1000, records=encode_batch([b"stray"]).data)
     answers = cluster.begin(1, stray)
     cluster.wait(lambda: bool(answers), "1 takes a record of its own")
     cluster.wait(lambda: cluster.registration(topic).leader_id == 2, "2 leads")
@@ -28,7 +32,14 @@ def test_records_below_the_leaders_start_are_never_served_by_one_that_had_others
     cluster.delete_records(topic, 2)
     cluster.world.network.heal(1)
     cluster.wait_for_isr(topic, 1, 2, 3)
+    return topic
 
+
+def test_records_below_the_leaders_start_are_never_served_by_one_that_had_others() -> None:
+    """A former leader that comes back, is killed, comes back again and leads, shows nothing of its own."""
+    cluster = Cluster(5)
+    stray = m.ProduceRequest(topic_partition=TOPIC, acks=1, timeout_ms=1000, records=encode_batch([b"stray"]).data)
+    topic = strayed(cluster, stray)
     cluster.stop(2)
     cluster.stop(3)
     cluster.kill(1)
@@ -39,3 +50,24 @@ def test_records_below_the_leaders_start_are_never_served_by_one_that_had_others
     cluster.start(2)
     cluster.start(3)
     cluster.wait_for_same_logs(topic, 1, 2, 3)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_batch_that_was_only_in_another_history_is_no_duplicate(killed: bool) -> None:
+    """A producer whose batch was lost with an old leader sends it again to that very broker: it is written, now.
+
+    To answer that it is in the log, at an offset below the log's start, would acknowledge what no replica has.
+    """
+    cluster = Cluster(5)
+    batch = encode_batch([b"stray"], producer_id=77, producer_epoch=0, base_sequence=0)
+    stray = m.ProduceRequest(topic_partition=TOPIC, acks=1, timeout_ms=1000, records=batch.data)
+    topic = strayed(cluster, stray)
+    cluster.stop(2)
+    cluster.stop(3)
+    if killed:
+        cluster.kill(1)
+        cluster.start(1)
+    assert cluster.leader(topic) == 1
+    answer = cluster.ask(1, stray, m.ProduceResponse)
+    assert (answer.error, answer.base_offset) == (ErrorCode.NONE, 3)
+    assert cluster.replica(1, topic).log.log_end_offset == 4

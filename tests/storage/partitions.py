@@ -5,7 +5,7 @@ from __future__ import annotations
 from nemesis.simulator.files import SimulatedFiles
 from replica.core.recovered import RecoveredLog
 from replica.ids import Offset, TopicId, TopicPartition
-from replica.records import Record, RecordBatch, encode_batch
+from replica.records import Record, RecordBatch, encode_batch, parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, open_directory
 from tests.storage.disks import DATA, SMALL, append, close, entries, formatted
 
@@ -61,6 +61,12 @@ def crashed(files: SimulatedFiles) -> tuple[LogStore, RecoveredLog]:
 def segment_bases(files: SimulatedFiles) -> list[int]:
     """Where the partition's segments begin."""
     return [int(name[:-4]) for name in files.names(PARTITION_PATH) if name.endswith(".log")]
+
+
+def stored(files: SimulatedFiles) -> list[RecordBatch]:
+    """All batches in the partition's segments, also those of the first one that lie below the log start."""
+    names = [name for name in files.names(PARTITION_PATH) if name.endswith(".log")]
+    return [found for name in names for found in parse_batches(files.content(PARTITION_PATH / name))]
 
 
 def timed(base_offset: int, *timestamps_ms: int, epoch: int = 1) -> RecordBatch:

@@ -7,12 +7,13 @@ import pytest
 from replica.core.recovered import ProducerBatch, ProducerEntry
 from replica.ids import Offset
 from replica.storage import StorageError
-from tests.storage.disks import append, batch, flip, formatted, open_log
+from tests.storage.disks import append, batch, close, flip, formatted, open_log
 from tests.storage.partitions import (
     PARTITION_PATH,
     crashed,
     create_partition,
     filled_partition,
+    open_partition,
     produced,
     reopened,
 )
@@ -65,17 +66,6 @@ def test_a_truncation_brings_older_batches_back() -> None:
     assert log.scan_producers() == (eight, entry(7, kept(0, 0, count=2), kept(4, 2), kept(5, 3)))
 
 
-def test_producers_are_sought_above_the_log_start() -> None:
-    """Batches that the log does not hold any more are not found, the one that it begins in is."""
-    files = formatted()
-    directory, log = create_partition(files)
-    log.append([produced(0, producer_id=1, sequence=0), produced(1, producer_id=2, sequence=0, count=2)])
-    log.raise_log_start(Offset(2))
-    found = (entry(2, kept(1, 0, count=2)),)
-    assert log.scan_producers() == found
-    assert reopened(files, directory, log)[1].producers == found
-
-
 def test_a_torn_tail_has_no_producers() -> None:
     """What recovery cuts is not remembered."""
     files = formatted()
@@ -98,19 +88,31 @@ def test_a_log_begun_anew_has_no_producers() -> None:
 
 def test_a_damaged_batch_is_not_counted_on() -> None:
     """A scan verifies what it reads: a wrong memory would append a batch twice."""
-    files, _, log = filled_partition(3)
+    files, _, log = filled_partition(5)
+    log.truncate(Offset(3))
     flip(files, PARTITION_PATH / f"{0:020d}.log", 50)
     with pytest.raises(StorageError, match="at byte 0"):
         log.scan_producers()
 
 
-def test_damage_in_a_cleanly_closed_partition_is_refused() -> None:
+def test_damage_behind_the_last_snapshot_is_refused() -> None:
     """A clean stop is believed of the log's length, not of batches that its producers are read from."""
     files, directory, log = filled_partition(3)
     path = PARTITION_PATH / f"{0:020d}.log"
+    close(directory, log)
     flip(files, path, 50)
+    files.remove(PARTITION_PATH / f"{3:020d}.snapshot")
     with pytest.raises(StorageError, match=rf"{path} at byte 0 \(offset 0\)"):
-        reopened(files, directory, log)
+        open_partition(files)
+
+
+def test_a_segment_that_is_missing_in_a_cleanly_closed_log_is_refused() -> None:
+    """Where one segment does not reach the next, flushed data is gone, whoever closed the log and how."""
+    files, directory, log = filled_partition(12)
+    close(directory, log)
+    files.remove(PARTITION_PATH / f"{5:020d}.log")
+    with pytest.raises(StorageError, match=rf"{10:020d}.log at byte 0 \(offset 5\)"):
+        open_partition(files)
 
 
 def test_quorum_logs_are_not_sought_through() -> None:

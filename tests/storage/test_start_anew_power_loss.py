@@ -23,7 +23,7 @@ from replica.records import RecordBatch
 from replica.storage import LogStore, open_directory
 from replica.storage.log_table import LogTable, StorageEffect
 from tests.storage.disks import DATA, SMALL, close, entries, formatted, held
-from tests.storage.partitions import PARTITION, TOPIC_ID, create_partition, open_partition, produced
+from tests.storage.partitions import PARTITION, TOPIC_ID, create_partition, open_partition, produced, stored
 from tests.storage.test_partition_power_loss import interrupted
 
 OLD_START, OLD_END, OLD_HIGH_WATERMARK = 4, 12, 9
@@ -92,7 +92,7 @@ def epochs_of(batches: list[RecordBatch], start: int) -> tuple[EpochEntry, ...]:
     return tuple(EpochEntry(epoch, offset) for epoch, offset in found.items())
 
 
-def check_consistent(log: LogStore, recovered: RecoveredLog) -> None:
+def check_consistent(files: SimulatedFiles, log: LogStore, recovered: RecoveredLog) -> None:
     """The ends are in order, and epochs and producers are those of the batches that are there."""
     batches = held(log)
     start, end = recovered.log_start_offset, recovered.log_end_offset
@@ -100,7 +100,7 @@ def check_consistent(log: LogStore, recovered: RecoveredLog) -> None:
     assert start <= recovered.high_watermark <= end
     assert [batch.base_offset for batch in batches] == list(range(start, end))
     assert recovered.epochs == epochs_of(batches, start)
-    assert recovered.producers == scan(batches)
+    assert recovered.producers == scan(stored(files))
 
 
 def is_old(log: LogStore, recovered: RecoveredLog) -> bool:
@@ -113,7 +113,7 @@ def is_new(log: LogStore, recovered: RecoveredLog, offset: int) -> bool:
     return recovered.log_start_offset == offset and all(batch.leader_epoch == NEW_EPOCH for batch in held(log))
 
 
-@pytest.mark.parametrize("offset", [0, 2, 4, 9, 40])
+@pytest.mark.parametrize("offset", [0, 2, 4, 5, 9, 12, 40])
 def test_a_log_begun_anew_is_the_old_one_or_the_new_one(offset: int) -> None:
     """After any prefix of the effects, and of the operations of each, recovery finds a log whose parts agree.
 
@@ -128,7 +128,7 @@ def test_a_log_begun_anew_is_the_old_one_or_the_new_one(offset: int) -> None:
 
     for outcome in interrupted(prepare):
         _, log, recovered = open_partition(outcome.files)
-        check_consistent(log, recovered)
+        check_consistent(outcome.files, log, recovered)
         assert is_new(log, recovered, offset) or (is_old(log, recovered) and not outcome.done)
         if not is_old(log, recovered):
             assert recovered.high_watermark == offset
@@ -148,7 +148,7 @@ def test_a_process_that_ends_between_two_effects(count: int) -> None:
     performed(table, effects[:count])
     table.abandon()
     _, log, recovered = open_partition(files)
-    check_consistent(log, recovered)
+    check_consistent(files, log, recovered)
     assert recovered.log_start_offset == (OLD_START if count == 0 else 40)
     files.crash(Random(count))
     assert open_partition(files)[2] == recovered

@@ -232,15 +232,25 @@ def _on_records(p: PartitionState, role: Follower, answer: m.FetchedPartition, n
     if restart_at is not None:
         p.start_log_at(restart_at)
     elif answer.log_start_offset == p.log.log_end_offset:
-        # 1. A former leader has records of its own below the end at which it fetches. 2. The leader's log begins just
-        # there: what it held below is gone, so that it cannot tell. 3. Hence nothing below may be read here either.
-        _maybe_follow_high_watermark(p, answer)
-        p.maybe_raise_log_start(p.log.log_end_offset)
+        _begin_where_the_leader_does(p)
     if batches:
         p.append(*batches)
     _maybe_follow_high_watermark(p, answer)
     if answer.log_start_offset is not None:
         p.maybe_raise_log_start(answer.log_start_offset)
+
+
+def _begin_where_the_leader_does(p: PartitionState) -> None:
+    """Let a log that ends where the leader's begins forget what it holds: the leader cannot tell if it agrees with it.
+
+    1. A former leader has records of its own below the end at which it fetches. 2. The leader's log begins just there.
+    3. Hence nothing below may be read here either; and what the former leader knew of producers, from batches that
+    nobody else has, may not be taken for written. Of what is below its high watermark it need not doubt the latter.
+    """
+    if p.high_watermark < p.log.log_end_offset:
+        p.start_log_at(p.log.log_end_offset)
+    else:
+        p.maybe_raise_log_start(p.log.log_end_offset)
 
 
 def _check_continuity(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from replica.core.recovered import PRODUCER_BATCHES_KEPT, ProducerBatch, ProducerEntry
+from replica.core.recovered import PRODUCER_BATCHES_KEPT, PRODUCER_IDS_MAX, ProducerBatch, ProducerEntry
 from replica.core.rules.partition import PartitionRules
 from replica.errors import ErrorCode
 from replica.ids import Offset
@@ -159,16 +159,38 @@ class ProducerStates:
         self._scan_end_offset = end_offset
 
 
+class ProducerScan:
+    """The idempotent producers of a log as its batches go by, the one that has been idle longest first.
+
+    It may begin with what an earlier scan has found. At most ``PRODUCER_IDS_MAX`` are remembered.
+    """
+
+    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+        self._entries = {entry.producer_id: entry for entry in entries}
+
+    @property
+    def entries(self) -> tuple[ProducerEntry, ...]:
+        """What was found so far."""
+        return tuple(self._entries.values())
+
+    def note(self, batch: RecordBatch) -> None:
+        """Take the next batch of the log."""
+        if not _has_sequence(batch):
+            return
+        entry = self._entries.pop(batch.producer_id, None)
+        self._entries[batch.producer_id] = _with_batch(
+            entry, batch.producer_id, batch.producer_epoch, _as_producer_batch(batch)
+        )
+        if len(self._entries) > PRODUCER_IDS_MAX:
+            del self._entries[next(iter(self._entries))]
+
+
 def scan(batches: Iterable[RecordBatch]) -> tuple[ProducerEntry, ...]:
     """Find the idempotent producers of a log from its batch headers, the one that has been idle longest first."""
-    entries: dict[int, ProducerEntry] = {}
+    producers = ProducerScan()
     for batch in batches:
-        if _has_sequence(batch):
-            entry = entries.pop(batch.producer_id, None)
-            entries[batch.producer_id] = _with_batch(
-                entry, batch.producer_id, batch.producer_epoch, _as_producer_batch(batch)
-            )
-    return tuple(entries.values())
+        producers.note(batch)
+    return producers.entries
 
 
 def _has_sequence(batch: RecordBatch) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from replica.core import messages as m
 from replica.core.config import BrokerConfig, LogFlush
-from replica.core.effects import Append, Flush, RaiseLogStart, StartLogAt, StoreEpochs, Truncate
+from replica.core.effects import Append, Effect, Flush, RaiseLogStart, StartLogAt, StoreEpochs, Truncate
 from replica.core.partition import following
 from replica.core.partition.roles import Unassigned
 from replica.core.rules import Rules
@@ -136,13 +136,24 @@ def test_log_start_follows_the_leaders() -> None:
     assert bench.effects == []
 
 
-def test_log_that_ends_where_the_leaders_begins_forgets_what_lies_below() -> None:
-    """The leader cannot tell any more whether it agrees about that, so nobody may read it, from then on."""
-    bench = FollowerBench(log=[(0, 2)], leader_epoch=6)
+@pytest.mark.parametrize(
+    ("high_watermark", "effect", "known"), [(0, StartLogAt, []), (1, StartLogAt, []), (2, RaiseLogStart, [8])]
+)
+def test_log_that_ends_where_the_leaders_begins_forgets_what_lies_below(
+    high_watermark: int, effect: type[Effect], known: list[int]
+) -> None:
+    """The leader cannot tell any more whether it agrees about that, so nobody may read it, from then on.
+
+    What was not known to be committed may be in this log alone: its producers have not written it.
+    """
+    bench = FollowerBench(leader_epoch=6)
+    batch = encode_batch([b"a", b"b"], leader_epoch=0, producer_id=8, producer_epoch=0, base_sequence=0)
+    bench.take(bench.fetches(), fetched([batch], high_watermark=high_watermark))
     bench.take(bench.fetches(), fetched(batches_of((1, 1), start=2), high_watermark=3, log_start=2))
     assert (bench.ends, bench.epochs) == ((2, 3, 3), {1: 2})
     kinds = [type(each) for each in bench.effects]
-    assert kinds.index(RaiseLogStart) < kinds.index(Append)
+    assert kinds.index(effect) < kinds.index(Append)
+    assert [entry.producer_id for entry in bench.state.producers.entries] == known
 
 
 def test_log_start_stays_below_the_high_watermark() -> None:
@@ -152,7 +163,7 @@ def test_log_start_stays_below_the_high_watermark() -> None:
     assert bench.ends == (2, 2, 5)
 
 
-def test_leaders_start_inside_a_batch() -> None:
+def test_append_records_as_follower_below_log_start_offset() -> None:
     """An empty log takes the batch that holds its end, and so begins before it; then it forgets as the leader has."""
     bench = FollowerBench(log_start=5, epochs={4: 5}, high_watermark=5)
     batch = encode_batch([b"a", b"b", b"c"], base_offset=3, leader_epoch=4)
@@ -185,24 +196,39 @@ def test_corrupt_message() -> None:
     assert bench.end == 2
 
 
-@pytest.mark.parametrize(
-    "records",
-    [
-        pytest.param(batches_of((4, 1), start=3), id="append_with_a_gap"),
-        pytest.param(batches_of((4, 2), start=1), id="append_below_expected_offset"),
-        pytest.param([*batches_of((4, 1), start=2), *batches_of((4, 1), start=4)], id="append_with_a_gap_inside"),
-        pytest.param(batches_of((2, 1), start=2), id="epoch_below_the_last"),
-        pytest.param(batches_of((6, 1), start=2), id="epoch_above_the_leaders"),
-        pytest.param(batches_of((-1, 1), start=2), id="no_epoch"),
-        pytest.param([encode_batch([b"a", b"b"], base_offset=1, leader_epoch=4)], id="overlaps_a_log_with_records"),
-    ],
-)
-def test_append_with_out_of_order_offsets_is_refused(records: list[RecordBatch]) -> None:
-    """Batches that do not continue the log are not appended, nor is anything believed that came with them."""
+def assert_refused(records: list[RecordBatch]) -> None:
+    """A log of two records of epoch 3 stays as it is, and asks again after a pause."""
     bench = FollowerBench(log=[(3, 2)])
     bench.take(bench.fetches(), fetched(records, high_watermark=2, log_start=1))
     assert (bench.ends, bench.effects) == ((0, 0, 2), [])
     assert deadline_of(bench) == bench.now_ms + BACKOFF_MS
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param(batches_of((4, 1), start=3), id="append_with_a_gap"),
+        pytest.param([*batches_of((4, 1), start=2), *batches_of((4, 1), start=4)], id="append_with_a_gap_inside"),
+        pytest.param(batches_of((2, 1), start=2), id="epoch_below_the_last"),
+        pytest.param(batches_of((6, 1), start=2), id="epoch_above_the_leaders"),
+        pytest.param(batches_of((-1, 1), start=2), id="no_epoch"),
+    ],
+)
+def test_append_with_out_of_order_offsets_throws_exception(records: list[RecordBatch]) -> None:
+    """Batches that leave a gap or go back in epochs are not appended, nor is anything believed that came with them."""
+    assert_refused(records)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param(batches_of((4, 2), start=1), id="begins_before_the_end"),
+        pytest.param([encode_batch([b"a", b"b"], base_offset=1, leader_epoch=4)], id="overlaps_a_log_with_records"),
+    ],
+)
+def test_append_below_expected_offset_throws_exception(records: list[RecordBatch]) -> None:
+    """Batches that begin before the log's end are not appended, nor is anything believed that came with them."""
+    assert_refused(records)
 
 
 def test_batch_of_an_epoch_before_the_one_that_was_named_is_refused() -> None:
@@ -212,8 +238,8 @@ def test_batch_of_an_epoch_before_the_one_that_was_named_is_refused() -> None:
     assert (bench.end, bench.epochs) == (2, {1: 0, 4: 2})
 
 
-def test_append_to_an_empty_log_below_its_start_is_refused() -> None:
-    """An empty log does not take a batch that ends before it (testAppendEmptyLogBelowLogStartOffset)."""
+def test_append_empty_log_below_log_start_offset_throws_exception() -> None:
+    """An empty log does not take a batch that ends before it."""
     bench = FollowerBench(log_start=7, high_watermark=7)
     bench.take(bench.fetches(), fetched(batches_of((4, 1), start=3)))
     assert (bench.ends, bench.effects) == ((7, 7, 7), [])
@@ -267,7 +293,7 @@ def test_unknown_leader_epoch_while_fetching() -> None:
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ],
 )
-def test_should_poll_indefinitely_if_leader_returns_any_error(error: ErrorCode) -> None:
+def test_should_poll_indefinitely_if_leader_returns_any_exception(error: ErrorCode) -> None:
     """Any other refusal is answered with a pause, after which the same is asked again."""
     bench = FollowerBench(log=[(1, 3)])
     asked = bench.fetches()
