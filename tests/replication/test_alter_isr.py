@@ -175,7 +175,7 @@ def test_single_in_flight_alter_isr() -> None:
     assert following.partition_epoch == proposal.partition_epoch + 1
 
 
-def test_isr_can_expanded_if_broker_epochs_match() -> None:
+def test_isr_can_expanded_if_broker_epochs_match_with_kraft_metadata_cache() -> None:
     """An incarnation that the leader's metadata do not know yet is served, and proposed once they know it (KIP-903)."""
     cluster = DecidedCluster()
     cluster.assign(BROKER, OTHER, isr=(BROKER,))

@@ -39,21 +39,19 @@ def test_should_truncate_to_offset_specified_in_epoch_offset_response_if_followe
     assert stage.say(fetched(stage.topic)).fetch_offset == end
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pytest.param(
-            m.OffsetForLeaderEpochResponse(error=ErrorCode.FENCED_LEADER_EPOCH),
-            id="test_leader_epoch_change_during_fenced_fetch_epochs_from_leader",
-        ),
-        pytest.param(
-            m.OffsetForLeaderEpochResponse(error=ErrorCode.NONE, answer=EpochEndOffset(Epoch(5), Offset(1))),
-            id="test_leader_epoch_change_during_successful_fetch_epochs_from_leader",
-        ),
-    ],
-)
-def test_leader_epoch_change_during_fetch_epochs_from_leader(answer: m.OffsetForLeaderEpochResponse) -> None:
-    """What is answered about an epoch that is over neither cuts nor stops a follower: it asks the next leader."""
+def test_leader_epoch_change_during_fenced_fetch_epochs_from_leader() -> None:
+    """That an epoch which is over was refused does not stop a follower: it asks the next leader."""
+    assert_late_answer_is_not_taken(m.OffsetForLeaderEpochResponse(error=ErrorCode.FENCED_LEADER_EPOCH))
+
+
+def test_leader_epoch_change_during_successful_fetch_epochs_from_leader() -> None:
+    """What is answered in an epoch that is over does not cut a follower's log: it asks the next leader."""
+    answer = EpochEndOffset(Epoch(5), Offset(1))
+    assert_late_answer_is_not_taken(m.OffsetForLeaderEpochResponse(error=ErrorCode.NONE, answer=answer))
+
+
+def assert_late_answer_is_not_taken(answer: m.OffsetForLeaderEpochResponse) -> None:
+    """A follower that asked in an epoch before neither stops nor cuts."""
     stage = Stage(replace(ASK_FIRST, replica_socket_timeout_ms=30_000)).with_log((5, 3))
     request, late = asked(stage)
     assert request.current_leader_epoch == EPOCH

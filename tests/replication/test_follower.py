@@ -165,17 +165,24 @@ def both(one: m.FetchResponse, another: m.FetchResponse) -> m.FetchResponse:
     return m.FetchResponse(partitions=one.partitions + another.partitions)
 
 
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        pytest.param({"error": ErrorCode.UNKNOWN_TOPIC_ID}, id="test_partitions_in_error"),
-        pytest.param({"error": ErrorCode.INCONSISTENT_TOPIC_ID}, id="test_partitions_in_error_2"),
-        pytest.param({"records": batch(0, 7)}, id="test_fetcher_thread_handling_partition_failure_during_appending"),
-        pytest.param({"diverging": (0, 1)}, id="test_fetcher_thread_handling_partition_failure_during_truncation"),
-    ],
-)
-def test_one_partition_in_trouble_does_not_stop_others(trouble: dict[str, Any]) -> None:
-    """A partition that is refused, sent nonsense, or told to cut in vain, pauses; the one beside it goes on."""
+@pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID])
+def test_partitions_in_error(error: ErrorCode) -> None:
+    """A partition that is refused pauses; the one beside it goes on."""
+    assert_pauses_alone(error=error)
+
+
+def test_fetcher_thread_handling_partition_failure_during_appending() -> None:
+    """A partition that is sent what it cannot append pauses; the one beside it goes on."""
+    assert_pauses_alone(records=batch(0, 7))
+
+
+def test_fetcher_thread_handling_partition_failure_during_truncation() -> None:
+    """A partition that is told to cut in vain pauses; the one beside it goes on."""
+    assert_pauses_alone(diverging=(0, 1))
+
+
+def assert_pauses_alone(**trouble: Any) -> None:
+    """Of two partitions the one in trouble is asked for again after a pause, the other at once."""
     stage, other = two_partitions()
     request, heard = stage.leader.hear(m.FetchRequest)
     assert len(request.partitions) == 2

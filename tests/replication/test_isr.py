@@ -86,14 +86,28 @@ def test_isr_expansion() -> None:
     assert cluster.registration(topic).leader_epoch == 0
 
 
-@pytest.mark.parametrize("leaves", [Puppet.fall_silent, Puppet.shut_down], ids=["fenced", "in_controlled_shutdown"])
-def test_isr_not_expanded_if_replica_is_fenced_or_shutdown(leaves: Callable[[Puppet], None]) -> None:
-    """A broker that the controller holds dead or leaving does not join, whatever it fetches (KIP-841)."""
+def gone(leaves: Callable[[Puppet], None]) -> tuple[Cluster, TopicPartition, Puppet]:
+    """A leader that is alone in sync, and its puppet, which is dead or leaving and fetches all there is."""
     cluster, topic, puppet = in_sync(records=5)
     leaves(puppet)
     cluster.wait_for_isr(topic, 1)
     puppet.fetch(topic, 5)
     cluster.pass_ms(500)
+    return cluster, topic, puppet
+
+
+def test_isr_not_expanded_if_replica_is_fenced_or_shutdown() -> None:
+    """A broker that the controller holds dead does not join, whatever it fetches, until it is back (KIP-841)."""
+    cluster, topic, puppet = gone(Puppet.fall_silent)
+    assert isrs(cluster, topic) == ({1}, {1})
+    puppet.come_back("second")
+    puppet.fetch(topic, 5)
+    cluster.wait_for_isr(topic, 1, PUPPET)
+
+
+def test_isr_not_expanded_if_replica_is_in_controlled_shutdown() -> None:
+    """A broker that is leaving does not join, whatever it fetches (KIP-841)."""
+    cluster, topic, _ = gone(Puppet.shut_down)
     assert isrs(cluster, topic) == ({1}, {1})
 
 

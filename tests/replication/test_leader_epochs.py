@@ -104,29 +104,35 @@ def _led_by_2() -> tuple[Cluster, TopicPartition]:
 
 
 def test_current_epoch_validation() -> None:
-    """An epoch that is not the present one is refused before it is asked who leads.
-
-    (Also Kafka's testOffsetForLeaderEpochValidationForLeader and testOffsetForLeaderEpochValidationForFollower.)
-    """
+    """An epoch that is not the present one is refused before it is asked who leads."""
     cluster, topic = _led_by_2()
 
     assert {each: cluster.epoch_end(2, topic, 0, current).error for each, current in CURRENT.items()} == ON_LEADER
     assert {each: cluster.epoch_end(1, topic, 0, current).error for each, current in CURRENT.items()} == ON_FOLLOWER
 
 
-@pytest.mark.parametrize(
-    "timestamp_ms",
-    [
-        pytest.param(None, id="test_fetch_offset_snapshot_epoch_validation"),
-        pytest.param(0, id="test_fetch_offset_for_timestamp_epoch_validation"),
-    ],
-)
-def test_fetch_offset_epoch_validation(timestamp_ms: int | None) -> None:
-    """Asking for offsets is fenced as asking for epochs is, on the leader and on a follower."""
+def _asked_for_epoch_ends(broker_id: int) -> dict[str, ErrorCode]:
+    """What a broker says to each belief, asked where an epoch ends."""
+    cluster, topic = _led_by_2()
+    return {each: cluster.epoch_end(broker_id, topic, 0, current).error for each, current in CURRENT.items()}
+
+
+def test_offset_for_leader_epoch_validation_for_leader() -> None:
+    """A leader tells where epochs end in its own epoch only, or to who names none."""
+    assert _asked_for_epoch_ends(2) == ON_LEADER
+
+
+def test_offset_for_leader_epoch_validation_for_follower() -> None:
+    """A follower never tells where epochs end; of another epoch it says first that it is another."""
+    assert _asked_for_epoch_ends(1) == ON_FOLLOWER
+
+
+def _asked_for_offsets(broker_id: int, *, timestamp_ms: int | None) -> dict[str, ErrorCode]:
+    """What a broker says to each belief, asked for the latest offset or for that of a time."""
     cluster, topic = _led_by_2()
     cluster.produce(topic, b"b")
 
-    def ask(broker_id: int, current: int | None) -> ErrorCode:
+    def ask(current: int | None) -> ErrorCode:
         request = m.ListOffsetsRequest(
             topic_partition=topic,
             latest=timestamp_ms is None,
@@ -135,19 +141,43 @@ def test_fetch_offset_epoch_validation(timestamp_ms: int | None) -> None:
         )
         return cluster.ask(broker_id, request, m.ListOffsetsResponse).error
 
-    assert {each: ask(2, current) for each, current in CURRENT.items()} == ON_LEADER
-    assert {each: ask(1, current) for each, current in CURRENT.items()} == ON_FOLLOWER
+    return {each: ask(current) for each, current in CURRENT.items()}
 
 
-def test_leader_epoch_validation_on_leader_and_follower() -> None:
-    """A consumer's fetch is fenced by its epoch; a follower serves it as the leader does (KIP-392).
+def test_fetch_offset_snapshot_epoch_validation_for_leader() -> None:
+    """Asking a leader for its latest offset is fenced as asking for epochs is."""
+    assert _asked_for_offsets(2, timestamp_ms=None) == ON_LEADER
 
-    (Kafka's testLeaderEpochValidationOnLeader and testLeaderEpochValidationOnFollower.)
-    """
+
+def test_fetch_offset_snapshot_epoch_validation_for_follower() -> None:
+    """A follower does not tell how far the log goes; of another epoch it says first that it is another."""
+    assert _asked_for_offsets(1, timestamp_ms=None) == ON_FOLLOWER
+
+
+def test_fetch_offset_for_timestamp_epoch_validation_for_leader() -> None:
+    """Asking a leader for the offset of a time is fenced as asking for epochs is."""
+    assert _asked_for_offsets(2, timestamp_ms=0) == ON_LEADER
+
+
+def test_fetch_offset_for_timestamp_epoch_validation_for_follower() -> None:
+    """A follower does not look up times; of another epoch it says first that it is another."""
+    assert _asked_for_offsets(1, timestamp_ms=0) == ON_FOLLOWER
+
+
+def _fetched(broker_id: int) -> dict[str, ErrorCode]:
+    """What a broker says to each belief of a consumer that fetches."""
     cluster, topic = _led_by_2()
+    return {each: cluster.fetch(topic, at=broker_id, epoch=current).error for each, current in CURRENT.items()}
 
-    assert {each: cluster.fetch(topic, at=2, epoch=current).error for each, current in CURRENT.items()} == ON_LEADER
-    assert {each: cluster.fetch(topic, at=1, epoch=current).error for each, current in CURRENT.items()} == ON_LEADER
+
+def test_leader_epoch_validation_on_leader() -> None:
+    """A consumer's fetch is fenced by its epoch."""
+    assert _fetched(2) == ON_LEADER
+
+
+def test_leader_epoch_validation_on_follower() -> None:
+    """A follower fences a consumer and serves it as the leader does (KIP-392)."""
+    assert _fetched(1) == ON_LEADER
 
 
 def test_make_leader_updates_epoch_cache() -> None:

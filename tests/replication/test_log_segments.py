@@ -43,6 +43,26 @@ def test_cannot_delete_segments_at_or_above_high_watermark() -> None:
         assert (log.log_start_offset, starts(cluster, 1, topic)[0]) == (first, first)
 
 
+def test_should_truncate_leader_epochs_when_deleting_segments() -> None:
+    """Epochs whose records are all in deleted segments are forgotten; the one at the new start begins there."""
+    cluster = Cluster(1, broker=replace(FAST_BROKER, log_retention_check_interval_ms=CHECK_MS))
+    topic = cluster.create("topic", (1,), retention_bytes="4000")
+    begun = [cluster.cache(1, topic)[-1]]
+    for _ in range(2):
+        for _ in range(10):
+            cluster.produce(topic, LARGE)
+        cluster.bounce(1)
+        begun.append(cluster.cache(1, topic)[-1])
+    for _ in range(10):
+        cluster.produce(topic, LARGE)
+    assert [start for _, start in begun] == [0, 10, 20]
+    cluster.pass_ms(3 * CHECK_MS)
+
+    first = starts(cluster, 1, topic)[0]
+    assert 10 < first < 20
+    assert cluster.cache(1, topic) == [(begun[1][0], first), begun[2]]
+
+
 def two_replicas() -> tuple[Cluster, TopicPartition]:
     """A partition of 1 and 2 with 30 records, in several segments on both."""
     cluster = Cluster(3)

@@ -131,14 +131,30 @@ def test_illegal_required_acks(acks: int) -> None:
     assert cluster.replica(1, topic).log.log_end_offset == 0
 
 
-def test_at_min_isr_and_is_under_min_isr() -> None:
-    """At the minimum writes are taken; below it they are definitely refused, and weaker ones stay uncommitted."""
+def at_minimum() -> tuple[Cluster, TopicPartition]:
+    """Brokers 1 and 2, which both must be in sync, with one record."""
     cluster = Cluster(3)
     topic = cluster.create("topic", (1, 2), min_insync_replicas="2")
     cluster.produce(topic, b"at the minimum")
     cluster.wait_for_same_logs(topic, 1, 2)
+    return cluster, topic
+
+
+def test_at_min_isr() -> None:
+    """With just enough in-sync replicas writes are committed, and the leader says that it has none to spare."""
+    cluster, topic = at_minimum()
+    leader = cluster.replica(1, topic)
+    assert (leader.is_at_min_isr, leader.is_under_min_isr) == (True, False)
+    assert cluster.values(topic) == [b"at the minimum"]
+
+
+def test_is_under_min_isr() -> None:
+    """Below the minimum writes are definitely refused, and weaker ones stay uncommitted until somebody is back."""
+    cluster, topic = at_minimum()
     cluster.stop(2)
     cluster.wait_for_isr(topic, 1)
+    leader = cluster.replica(1, topic)
+    assert (leader.is_at_min_isr, leader.is_under_min_isr) == (False, True)
 
     refused = cluster.send(topic, b"below")
     assert (refused.error, refused.not_appended) == (ErrorCode.NOT_ENOUGH_REPLICAS, True)
@@ -212,6 +228,19 @@ def test_read_out_of_range() -> None:
         6: ErrorCode.OFFSET_OUT_OF_RANGE,
     }
     assert (count(cluster.fetch(topic, 2)), count(cluster.fetch(topic, 5))) == (3, 0)
+
+
+@pytest.mark.parametrize("is_from_follower", [True, False], ids=["follower", "consumer"])
+def test_offset_out_of_range_exception_when_fetch_messages(is_from_follower: bool) -> None:
+    """Below the log's start a replica as well as a consumer is given the error and nothing else."""
+    cluster, topic, puppet = a_leader(records=5)
+    puppet.fetch(topic, 5)
+    cluster.delete_records(topic, 2)
+
+    answer = puppet.fetch(topic, 1) if is_from_follower else cluster.fetch(topic, 1)
+
+    assert (answer.error, answer.records) == (ErrorCode.OFFSET_OUT_OF_RANGE, b"")
+    assert answer.diverging_epoch is None
 
 
 def test_cannot_increment_log_start_offset_past_high_watermark() -> None:

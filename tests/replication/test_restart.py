@@ -34,7 +34,7 @@ CHECKPOINT_MS = 5500
 """Long enough for high watermarks to be stored."""
 
 
-def test_hw_checkpoint_no_failures() -> None:
+def test_hw_checkpoint_no_failures_single_log_segment() -> None:
     """After a clean stop each replica has stored what was committed."""
     cluster = Cluster(3)
     topic = cluster.create("topic", (1, 2))
@@ -61,7 +61,7 @@ def test_checkpoint_hw_on_shutdown() -> None:
     assert checkpoint(cluster, 1, HIGH_WATERMARKS)[topic] == 1
 
 
-def test_hw_checkpoint_with_failures() -> None:
+def test_hw_checkpoint_with_failures_single_log_segment() -> None:
     """High watermarks survive the death of leaders, and are stored again by whoever leads next."""
     cluster = Cluster(3)
     topic = cluster.create("topic", (1, 2))

@@ -198,7 +198,7 @@ def test_leader_that_a_flushing_partition_leaves_is_asked_on(moves: Callable[[Br
     assert bench.asked(2) == ["topic-1"]
 
 
-def test_fetchers_are_not_restarted_if_leader_epoch_is_not_bumped() -> None:
+def test_fetcher_are_not_restarted_if_leader_epoch_is_not_bumped_with_kraft_path() -> None:
     """A change of the ISR alone disturbs no fetch: the answer that is on its way is taken."""
     bench = a_follower()
     bench.decide(changed(7, 0, registration(2, 1, leader=2, isr=(2,), partition_epoch=1)))

@@ -104,6 +104,16 @@ def test_expired_fetch_is_answered_with_what_there_is() -> None:
     assert answered(bench) == {2: []}
 
 
+def test_fetch_that_does_not_want_to_wait_is_answered_at_once() -> None:
+    """Without a time to wait there is nothing to wait for, however much is wanted."""
+    bench = a_leader()
+    append(bench, A)
+    bench.fetch(1, wants(A, min_bytes=10_000, max_wait_ms=0))
+    assert answered(bench) == {1: ["topic-0"]}
+    bench.fetch(2, wants(B, max_wait_ms=0))
+    assert answered(bench) == {2: []}
+
+
 def test_wait_is_bounded() -> None:
     """Nobody waits longer than the broker allows, whatever it asks for."""
     bench = a_leader()

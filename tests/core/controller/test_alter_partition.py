@@ -1,4 +1,4 @@
-"""AlterPartition: each rule in turn with its error, in their order (scenarios 109 to 111)."""
+"""AlterPartition: each rule in turn with its error, in their order. Names as in Kafka."""
 
 from __future__ import annotations
 
@@ -90,6 +90,20 @@ def test_invalid_alter_partition_requests(config: ControllerConfig, sender: int,
     altered = bench.propose(fault(bench.proposal(1, 2)), sender=sender)
     assert (altered.error, altered.isr, altered.leader_id) == (ErrorCode(error), (), None)
     assert bench.records == ()
+
+
+@pytest.mark.parametrize(
+    ("isr", "state"),
+    [((1, 2, 2, 3), "RECOVERED"), ((2, 3), "RECOVERED"), ((1, 3), "RECOVERING")],
+    ids=["not_a_set", "without_the_leader", "recovering_and_not_alone"],
+)
+def test_what_can_be_no_isr_is_refused_before_its_members_are_looked_at(isr: tuple[int, ...], state: str) -> None:
+    """A leader that asks for nonsense is told so, and not that one of the members is not eligible just now."""
+    bench = led_by_one()
+    bench.heartbeat(3, want_shut_down=True)
+    proposal = replace(members(bench.proposal(1, 2), *isr), leader_recovery_state=LeaderRecoveryState(state))
+    assert bench.propose(proposal).error is ErrorCode.INVALID_REQUEST
+    assert bench.propose(bench.proposal(1, 2, 3)).error is ErrorCode.INELIGIBLE_REPLICA
 
 
 @pytest.mark.parametrize(("broker_id", "epoch_shift"), [(1, -1), (1, 1), (9, 0)])

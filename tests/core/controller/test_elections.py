@@ -1,4 +1,4 @@
-"""Elections that somebody asks for or that come by time: preferred, unclean, leaderless (scenario 113)."""
+"""Elections that somebody asks for or that come by time: preferred, unclean, leaderless. Names as in Kafka."""
 
 from __future__ import annotations
 
@@ -26,15 +26,24 @@ def leaderless(config: ControllerConfig, **configs: str) -> Bench:
     return bench
 
 
-@BOTH_WAYS
-def test_elect_unclean_leaders(config: ControllerConfig) -> None:
-    """An operator may give up records where nobody in sync is left; the new leader is alone and has to recover."""
+def assert_elects_unclean_leaders(config: ControllerConfig) -> None:
+    """An operator's word makes the first active replica lead, once."""
     bench = leaderless(config)
     assert bench.partition().leader_id is None
     assert bench.elect(UNCLEAN) is ErrorCode.NONE
     assert bench.shape() == (2, (2,), ())
     assert bench.partition().leader_recovery_state == "RECOVERING"
     assert bench.elect(UNCLEAN) is ErrorCode.ELECTION_NOT_NEEDED
+
+
+def test_elect_unclean_leaders_without_elr() -> None:
+    """An operator may give up records where nobody in sync is left; the new leader is alone and has to recover."""
+    assert_elects_unclean_leaders(WITHOUT_ELR)
+
+
+def test_elect_unclean_leaders_with_elr() -> None:
+    """An operator may do so as well where who holds everything is known, and away."""
+    assert_elects_unclean_leaders(CONFIG)
 
 
 @BOTH_WAYS

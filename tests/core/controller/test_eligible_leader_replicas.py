@@ -1,4 +1,4 @@
-"""Eligible leader replicas in the life of a partition (KIP-966): Kafka's names, scenario 114.
+"""Eligible leader replicas in the life of a partition (KIP-966): Kafka's names.
 
 Four replicas, a minimum ISR of 3 unless a test says something else.
 """

@@ -1,4 +1,4 @@
-"""Heartbeats and what their absence means: brokers let in, let go, and fenced (scenario 112)."""
+"""Heartbeats and what their absence means: brokers let in, let go, and fenced. Names as in Kafka."""
 
 from __future__ import annotations
 

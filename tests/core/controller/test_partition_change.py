@@ -1,4 +1,4 @@
-"""One change of one partition as tables: Kafka's PartitionChangeBuilderTest, name by name (scenario 115).
+"""One change of one partition as tables: Kafka's PartitionChangeBuilderTest, name by name.
 
 Replicas 1, 2 and 3, leader 1, leader epoch 5, partition epoch 9, minimum ISR 2, unless a row says something else.
 """
@@ -79,14 +79,31 @@ def test_nothing_to_change(election: Election) -> None:
 @pytest.mark.parametrize(
     ("before", "isr", "epochs"),
     [
-        pytest.param(registration(), (1, 2), (5, 10), id="test_no_leader_epoch_bump_on_isr_shrink"),
-        pytest.param(registration(isr=(1, 2)), (1, 2, 3), (5, 10), id="test_no_leader_epoch_bump_on_isr_expansion"),
         pytest.param(registration(), (2, 3), (6, 10), id="leader_leaves_the_isr"),
         pytest.param(registration(), (3, 2, 1), (5, 9), id="another_order_is_no_change"),
     ],
 )
 def test_isr_changes(before: PartitionRegistration, isr: tuple[int, ...], epochs: tuple[int, int], elr: bool) -> None:
     """Every change bumps the partition epoch; the leader epoch only with the leader."""
+    assert_isr_changes(before, isr, epochs, elr=elr)
+
+
+@pytest.mark.parametrize("elr", [True, False])
+def test_no_leader_epoch_bump_on_isr_shrink(elr: bool) -> None:
+    """A member that leaves the ISR ends no leader epoch (KAFKA-15021)."""
+    assert_isr_changes(registration(), (1, 2), (5, 10), elr=elr)
+
+
+@pytest.mark.parametrize("elr", [True, False])
+def test_no_leader_epoch_bump_on_isr_expansion(elr: bool) -> None:
+    """A member that joins the ISR ends no leader epoch."""
+    assert_isr_changes(registration(isr=(1, 2)), (1, 2, 3), (5, 10), elr=elr)
+
+
+def assert_isr_changes(
+    before: PartitionRegistration, isr: tuple[int, ...], epochs: tuple[int, int], *, elr: bool
+) -> None:
+    """After the change the partition has this ISR and is in these epochs."""
     after = change(before, Wanted(isr=ids(*isr)), elr=elr)
     assert after.isr == tuple(sorted(isr))
     assert (after.leader_epoch, after.partition_epoch) == epochs
@@ -95,7 +112,7 @@ def test_isr_changes(before: PartitionRegistration, isr: tuple[int, ...], epochs
 @pytest.mark.parametrize(
     ("replicas", "leader_epoch"),
     [
-        pytest.param((2, 1, 4), 6, id="test_leader_epoch_bump_on_new_replica_set_disjoint"),
+        pytest.param((2, 1, 4), 6, id="one_is_replaced"),
         pytest.param((1, 2), 6, id="one_is_removed"),
         pytest.param((1, 2, 3, 4), 5, id="one_is_added"),
         pytest.param((3, 2, 1), 5, id="another_order"),
@@ -107,6 +124,13 @@ def test_assignment_changes(replicas: tuple[int, ...], leader_epoch: int) -> Non
     assert after.replicas == ids(*replicas)
     assert set(after.isr) <= set(replicas)
     assert (after.leader_id, after.leader_epoch, after.partition_epoch) == (1, leader_epoch, 10)
+
+
+def test_leader_epoch_bump_on_new_replica_set_disjoint() -> None:
+    """An assignment without some of the replicas begins a leader epoch, whoever of the others leads."""
+    for replicas in ((2, 1, 4), (1, 4, 5)):
+        after = change(registration(), Wanted(replicas=ids(*replicas)), active=(1, 2, 3, 4, 5))
+        assert (after.leader_id, after.leader_epoch, after.partition_epoch) == (1, 6, 10)
 
 
 def test_touch_counts_as_a_change() -> None:
@@ -187,8 +211,6 @@ def test_eligible_leader_replicas(
         pytest.param(((), (2, 3), None), (1, 3), (3, (3,), (2,)), id="eligible_and_alive"),
         pytest.param(((), (2, 3), None), (1,), (None, (), (2, 3)), id="none_of_them_alive"),
         pytest.param(((), (2, 3), 1), (1,), (None, (), (2, 3)), id="last_known_leader_waits_for_the_eligible"),
-        pytest.param(((), (), 2), (1, 2, 3), (2, (2,), ()), id="last_known_leader"),
-        pytest.param(((), (), 2), (1, 3), (None, (), ()), id="last_known_leader_is_dead"),
     ],
 )
 def test_election_with_an_empty_isr(
@@ -196,14 +218,28 @@ def test_election_with_an_empty_isr(
     active: tuple[int, ...],
     expected: tuple[int | None, tuple[int, ...], tuple[int, ...]],
 ) -> None:
-    """An eligible replica leads at no loss; who led last leads when nobody is eligible, and has to recover."""
+    """An eligible replica leads, at no loss and with nothing to recover; while none is alive nobody does."""
     isr, elr, last_known = before
     start = registration(isr=isr, elr=elr, leader=None, last_known_leader=last_known)
     after = change(start, Wanted(), active=active)
     assert (after.leader_id, after.isr, after.elr) == expected
     assert after.last_known_leader == (None if after.isr else last_known)
-    recovers = bool(after.isr) and not elr
-    assert (after.leader_recovery_state is LeaderRecoveryState.RECOVERING) == recovers
+    assert after.leader_recovery_state is RECOVERED
+
+
+def test_eligible_leader_replicas_elect_last_known_leader() -> None:
+    """Where nobody is eligible any more who led last leads again, alone, and has to recover."""
+    start = registration(isr=(), leader=None, last_known_leader=2)
+    after = change(start, Wanted(), active=(1, 2, 3))
+    assert (after.leader_id, after.isr, after.elr, after.last_known_leader) == (2, (2,), (), None)
+    assert after.leader_recovery_state is LeaderRecoveryState.RECOVERING
+    assert (after.leader_epoch, after.partition_epoch) == (6, 10)
+
+
+def test_eligible_leader_replicas_elect_last_known_leader_should_fail() -> None:
+    """While who led last is dead nobody leads, whoever else is alive, and it stays known who that is."""
+    start = registration(isr=(), leader=None, last_known_leader=2)
+    assert change(start, Wanted(), active=(1, 3)) == start
 
 
 def test_unclean_election_before_the_last_known_leader_is_back() -> None:

@@ -117,8 +117,11 @@ def test_empty_log_has_nothing_to_ask_about() -> None:
     assert bench.fetches().fetch_offset == 1
 
 
-def test_should_not_truncate_if_leader_returns_undefined_offset() -> None:
-    """No answer is no reason to cut: not to the high watermark, not anywhere. The follower asks again after a pause."""
+def test_should_truncate_to_initial_fetch_offset_if_leader_returns_undefined_offset() -> None:
+    """No answer is no reason to cut: not to the high watermark, not anywhere. The follower asks again after a pause.
+
+    (Kafka's follower cuts where it would have begun to fetch, its high watermark: committed records are lost so.)
+    """
     bench = bench_of((3, 120), high_watermark=90)
     asked = asks_epoch(bench)
     bench.take(asked, epoch_end(None))

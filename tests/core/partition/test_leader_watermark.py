@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from replica.core.config import BrokerConfig, LogFlush
 from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import BrokerRegistration
+from replica.core.partition import Partition
 from replica.core.partition.roles import Leader, RemoteReplica
 from replica.ids import Offset, ReplicaId
 from tests.core.partition.bench import PartitionBench, broker, registration
@@ -103,16 +105,25 @@ def test_min_isr_is_at_most_the_replication_factor() -> None:
     assert bench.high_watermark == 4
 
 
-def test_at_min_isr_and_is_under_min_isr() -> None:
-    """Both are a leader's own view of its committed ISR."""
+def seen_as_the_isr_shrinks(status: Callable[[Partition], bool]) -> list[bool]:
+    """What a leader of which two must be in sync says of three, two and one; then what it says as a follower."""
     bench = PartitionBench()
     seen = []
     for number, isr in enumerate([(1, 2, 3), (1, 2), (1,)]):
         bench.metadata(registration(1, 5, partition_epoch=500 + number, isr=isr), topic=TWO_NEEDED)
-        seen.append((bench.partition.is_at_min_isr, bench.partition.is_under_min_isr))
-    bench.metadata(registration(2, 6, isr=(2,)))
-    seen.append((bench.partition.is_at_min_isr, bench.partition.is_under_min_isr))
-    assert seen == [(False, False), (True, False), (False, True), (False, False)]
+        seen.append(status(bench.partition))
+    bench.metadata(registration(2, 6, isr=(2,)), topic=TWO_NEEDED)
+    return [*seen, status(bench.partition)]
+
+
+def test_at_min_isr() -> None:
+    """A leader says so when its committed ISR has no member to spare; a follower never does."""
+    assert seen_as_the_isr_shrinks(lambda partition: partition.is_at_min_isr) == [False, True, False, False]
+
+
+def test_is_under_min_isr() -> None:
+    """A leader says so when its committed ISR is too small for a commit; a follower never does."""
+    assert seen_as_the_isr_shrinks(lambda partition: partition.is_under_min_isr) == [False, False, True, False]
 
 
 @pytest.mark.parametrize(
