@@ -150,10 +150,14 @@ class DeleteLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartLogAt:
-    """Drop everything in the log and let it begin, empty, at ``start_offset``, durably."""
+    """Drop everything in the log and let it begin, empty, at ``start_offset``, durably.
+
+    With ``keeps_producers`` what stood below is committed, and the producers that wrote it are remembered.
+    """
 
     topic_partition: TopicPartition
     start_offset: Offset
+    keeps_producers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

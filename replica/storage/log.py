@@ -229,7 +229,7 @@ class LogStore:
                 # Nothing of the log stays, and its start may lie inside a batch, where no file can be cut. First the
                 # log start, so that a crash on the way does not leave a log that ends below it.
                 self._directory.log_starts.put(self._topic_partition, end_offset)
-                self._start_at(end_offset)
+                self._start_at(end_offset, self._read_producers(end_offset))
                 return
             segment, size = self._segments.position_of(end_offset)
             # First the recovery point: with the log cut and the old recovery point still on the platter, the next
@@ -256,20 +256,27 @@ class LogStore:
         if self._snapshots is not None:
             self._snapshots.remove_above(end_offset)
 
-    def start_at(self, offset: Offset) -> None:
+    def start_at(self, offset: Offset, *, keeps_producers: bool = False) -> None:
         """Drop everything and let the log begin, empty, at ``offset``, durable on return.
 
-        A crash on the way leaves a log that begins where it did and is shorter, perhaps empty, or the new one.
+        A crash on the way leaves a log that begins where it did and is shorter, perhaps empty, or the new one. With
+        ``keeps_producers`` the producers of the batches below are remembered, unless such a crash intervenes.
         """
         with self._sync_lock, self._state_lock, self._guard("start anew"):
-            self._start_at(offset)
+            self._start_at(offset, self._read_producers(offset) if keeps_producers else ())
 
-    def _start_at(self, offset: Offset) -> None:
+    def _start_at(self, offset: Offset, producers: tuple[ProducerEntry, ...]) -> None:
+        def forget() -> None:
+            self._producers, self._unstored = None, {}
+            if self._snapshots is not None:
+                self._snapshots.remove_all()
+                if producers:
+                    self._snapshots.store(offset, producers)
+
         # First the recovery point, below everything: from here on the next start may find any part of the log.
         self._directory.recovery_points.lower(self._topic_partition, min(self._segments.first.base_offset, offset))
         self._directory.high_watermarks.lower(self._topic_partition, offset)
-        self._forget_producers(Offset(-1))
-        self._segments.begin_anew(offset)
+        self._segments.begin_anew(offset, forget)
         self._tail = Tail(self._config.tail_bytes_max)
         self._unflushed, self._names_unflushed = [], False
         self._log_end_offset = self._flushed_end_offset = offset
@@ -288,12 +295,12 @@ class LogStore:
                 return
             if offset > self._log_end_offset:
                 raise self._out_of_range("raise the start of", offset)
+            dropped = self._segments.wholly_below(offset)
+            self._keep_producers(offset, dropped)
             self._segments.note_log_start(offset)
             self._directory.log_starts.put(self._topic_partition, offset)
-            dropped = self._segments.wholly_below(offset)
             if not dropped:
                 return
-            self._keep_producers_of(dropped)
             if self._names_unflushed:
                 # The names of the segments that stay may not be durable yet: a crash must not leave a log without any.
                 self._files.fsync_directory(self._path)
@@ -303,20 +310,26 @@ class LogStore:
             self._files.fsync_directory(self._path)
             self._unflushed = [segment for segment in self._unflushed if segment not in dropped]
 
-    def _keep_producers_of(self, dropped: Sequence[Segment]) -> None:
-        """See to it that what the oldest segments say of producers stands in a snapshot where the next one begins."""
+    def _keep_producers(self, log_start_offset: Offset, dropped: Sequence[Segment]) -> None:
+        """See to it that what the oldest segments say of producers stands in a snapshot where the next one begins.
+
+        The next one may also begin where the log now begins and ends, before anything else is stored.
+        """
         if self._snapshots is None:
             return
         self._store_snapshots(self._unstored)
         self._unstored = {}
-        first_offset = next(segment.base_offset for segment in self._segments if segment not in dropped)
-        if self._snapshots.newest(first_offset, first_offset) is None:
-            self._snapshots.store(first_offset, self._read_producers(first_offset).entries)
+        if dropped:
+            first_offset = next(segment.base_offset for segment in self._segments if segment not in dropped)
+            self._snapshots.store_missing(first_offset, lambda: self._read_producers(first_offset))
+        if log_start_offset == self._log_end_offset:
+            self._snapshots.store_missing(log_start_offset, self.scan_producers)
 
-    def _read_producers(self, end_offset: Offset) -> ProducerScan:
-        assert self._snapshots is not None, f"{self._path} is a quorum log: it has no producers"
+    def _read_producers(self, end_offset: Offset) -> tuple[ProducerEntry, ...]:
+        if self._snapshots is None:
+            return ()
         first_offset, batches_from = self._segments.first.base_offset, self._segments.batches_from
-        return read_on(self._snapshots, batches_from, first_offset=first_offset, end_offset=end_offset)
+        return read_on(self._snapshots, batches_from, first_offset=first_offset, end_offset=end_offset).entries
 
     def store_epochs(self, entries: Sequence[EpochEntry]) -> None:
         """Replace ``leader-epoch-checkpoint``, durable on return."""
@@ -368,7 +381,7 @@ class LogStore:
         """
         with self._state_lock, self._guard("scan"):
             if self._producers is None:
-                self._producers = self._read_producers(self._log_end_offset)
+                self._producers = ProducerScan(self._read_producers(self._log_end_offset))
             return self._producers.entries
 
     # --- checkpoints and end ----------------------------------------------------------------------------------------
@@ -420,8 +433,8 @@ class LogStore:
 
     def _close_cleanly(self) -> None:
         end_offset = self._flush()
-        if self._snapshots is not None and self._snapshots.newest(end_offset, end_offset) is None:
-            self._snapshots.store(end_offset, self.scan_producers())
+        if self._snapshots is not None:
+            self._snapshots.store_missing(end_offset, self.scan_producers)
         self._directory.recovery_points.put(self._topic_partition, end_offset)
         self._checkpoint_log_start()
         for segment in self._segments:

@@ -129,8 +129,8 @@ class LogTable:
             case DeleteLog(topic_partition=name):
                 self._stores.pop(name).close(clean=False)
                 self.directory.delete_log(name)
-            case StartLogAt(topic_partition=name, start_offset=start_offset):
-                self._stores[name].start_at(start_offset)
+            case StartLogAt(topic_partition=name, start_offset=start_offset, keeps_producers=keeps_producers):
+                self._stores[name].start_at(start_offset, keeps_producers=keeps_producers)
             case RaiseLogStart(topic_partition=name, log_start_offset=log_start_offset):
                 self._stores[name].raise_log_start(log_start_offset)
             case Append(topic_partition=name, batches=batches):

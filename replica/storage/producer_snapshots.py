@@ -47,24 +47,31 @@ class ProducerSnapshots:
         self._path = path
         found = (base_offset_of(name, SNAPSHOT_SUFFIX) for name in files.names(path))
         self._offsets = sorted(offset for offset in found if offset is not None)
+        self._damaged: set[Offset] = set()
 
     @property
     def offsets(self) -> tuple[Offset, ...]:
         """Where there are snapshots that count, in order."""
-        return tuple(self._offsets)
+        return tuple(offset for offset in self._offsets if offset not in self._damaged)
 
     def store(self, offset: Offset, entries: Sequence[ProducerEntry]) -> None:
         """Keep what all batches below ``offset`` have left, durable on return."""
         atomic_write(self._files, self._file(offset), encode_snapshot(entries))
         self._offsets = sorted({*self._offsets, offset})
+        self._damaged.discard(offset)
+
+    def store_missing(self, offset: Offset, entries: Callable[[], Sequence[ProducerEntry]]) -> None:
+        """Keep what all batches below ``offset`` have left, unless there is a sound snapshot that says so."""
+        if self.newest(offset, offset) is None:
+            self.store(offset, entries())
 
     def newest(self, first: Offset, last: Offset) -> tuple[Offset, tuple[ProducerEntry, ...]] | None:
         """The last sound snapshot from ``first`` to ``last``, both included; damaged ones after it count no more."""
-        for offset in [found for found in reversed(self._offsets) if first <= found <= last]:
+        for offset in [found for found in reversed(self.offsets) if first <= found <= last]:
             entries = decode_snapshot(read_file(self._files, self._file(offset)))
             if entries is not None:
                 return offset, entries
-            self._offsets.remove(offset)
+            self._damaged.add(offset)
         return None
 
     def remove_above(self, offset: Offset) -> None:
@@ -73,8 +80,9 @@ class ProducerSnapshots:
             self._files.unlink(self._file(self._offsets.pop()))
 
     def remove_all(self) -> None:
-        """Remove every one; sync the directory before anything is appended."""
+        """Remove every one, durably."""
         self.remove_above(Offset(-1))
+        self._files.fsync_directory(self._path)
 
     def throw_away_below(self, offset: Offset, trash: Trash) -> None:
         """Mark those below ``offset`` for removal, as the segments that they go with."""
@@ -86,7 +94,7 @@ class ProducerSnapshots:
 
         The files of the others are leftovers: those above ``end_offset`` must be gone before anything is appended.
         """
-        within = [offset for offset in self._offsets if min(base_offsets) <= offset <= end_offset]
+        within = [offset for offset in self.offsets if min(base_offsets) <= offset <= end_offset]
         self._offsets = [offset for offset in within if offset in base_offsets or offset == within[-1]]
 
     def _file(self, offset: Offset) -> Path:
@@ -104,7 +112,7 @@ def read_on(
     offset, entries = snapshots.newest(first_offset, end_offset) or (first_offset, ())
     producers = ProducerScan(entries)
     if offset < end_offset:
-        for batch in takewhile(lambda batch: batch.base_offset < end_offset, batches_from(offset)):
+        for batch in takewhile(lambda batch: batch.end_offset <= end_offset, batches_from(offset)):
             producers.note(batch)
     return producers
 

@@ -222,9 +222,8 @@ class _Log:
             if self.recovery_point is not None and self.recovery_point > self.log_start_offset:
                 self._refuse(scan)
             # Nothing that was promised lies at or above the log start, and nothing below is wanted.
-            if self.snapshots is not None:
-                self.snapshots.remove_all()
-            self.segments = [begin_anew(self.files, self.path, self.config, self.segments, self.log_start_offset)]
+            start, forget = self.log_start_offset, self._remove_snapshots
+            self.segments = [begin_anew(self.files, self.path, self.config, self.segments, start, forget)]
             scan = _Scan(end_offset=self.log_start_offset, kept=1)
         self._cut_to(scan)
         producers = self._producers(scan.end_offset)
@@ -236,6 +235,10 @@ class _Log:
             segment.store_index()
         found = [entry for entry in scan.epochs if self.rules.epoch_is_recovered(epoch=entry.epoch)]
         return self._finish(scan, _cut(found, self.log_start_offset, scan.end_offset), producers)
+
+    def _remove_snapshots(self) -> None:
+        if self.snapshots is not None:
+            self.snapshots.remove_all()
 
     def _cut_to(self, scan: _Scan) -> None:
         while len(self.segments) > scan.kept:
@@ -303,6 +306,9 @@ class _Log:
         return any(base_offset is not None and base_offset not in kept for base_offset in base_offsets)
 
     def _finish(self, scan: _Scan, epochs: tuple[EpochEntry, ...], producers: tuple[ProducerEntry, ...]) -> LoadedLog:
+        if self.snapshots is not None and producers and scan.end_offset == self.log_start_offset:
+            # The next segment may begin just here, and would be taken for the first one: with it, this is kept.
+            self.snapshots.store_missing(scan.end_offset, lambda: producers)
         if epochs != self.stored_epochs:
             write_epochs(self.files, self.path / EPOCH_FILE, epochs)
         return LoadedLog(

@@ -7,7 +7,7 @@ Source: Kafka's ``LogSegments``.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -108,9 +108,9 @@ class Segments:
         del self._segments[: len(segments)]
         del self._base_offsets[: len(segments)]
 
-    def begin_anew(self, offset: Offset) -> None:
-        """Drop everything for one empty segment at ``offset``, durably."""
-        self._segments[:] = [begin_anew(self._files, self._path, self._config, self._segments, offset)]
+    def begin_anew(self, offset: Offset, forget: Callable[[], None]) -> None:
+        """Drop everything for one empty segment at ``offset``, durably; ``forget`` is called in between."""
+        self._segments[:] = [begin_anew(self._files, self._path, self._config, self._segments, offset, forget)]
         self._base_offsets[:] = [offset]
         self._epochs = LeaderEpochCache()
         self.log_start_offset = offset
@@ -149,17 +149,26 @@ class Segments:
             raise DamagedBatchError(position, reason)
 
 
-def begin_anew(files: Files, path: Path, config: LogConfig, segments: Sequence[Segment], offset: Offset) -> Segment:
+def begin_anew(
+    files: Files,
+    path: Path,
+    config: LogConfig,
+    segments: Sequence[Segment],
+    offset: Offset,
+    forget: Callable[[], None],
+) -> Segment:
     """Delete the segments of a log and return its only one, empty, at ``offset``; all durable.
 
     A crash on the way leaves what begins as the old log does, or what begins anew: there is a first segment at every
-    moment, and it is emptied before the new one appears.
+    moment, and it is emptied before the new one appears. ``forget`` removes what else tells of the old log: not before
+    that is empty, and durably before there is another one.
     """
     oldest, *others = segments
     for segment in reversed(others):
         segment.delete()
     oldest.truncate(0)
     oldest.fsync()
+    forget()
     if oldest.base_offset == offset:
         files.fsync_directory(path)
         return oldest

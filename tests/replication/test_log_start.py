@@ -13,6 +13,16 @@ from tests.replication.bench import Cluster
 TOPIC = TopicPartition("topic", 0)
 
 
+def append_alone(cluster: Cluster, stray: m.ProduceRequest) -> None:
+    """Cut broker 1 off, let it append something that nobody else will have, and wait until 2 leads."""
+    others = [ReplicaId(broker) for broker in (2, 3, 4, 5)]
+    cut = {(ReplicaId(1), other) for other in others} | {(other, ReplicaId(1)) for other in others}
+    cluster.world.network.cut(1, frozenset(cut))
+    answers = cluster.begin(1, stray)
+    cluster.wait(lambda: bool(answers), "1 takes a record of its own")
+    cluster.wait(lambda: cluster.registration(TOPIC).leader_id == 2, "2 leads")
+
+
 def strayed(cluster: Cluster, stray: m.ProduceRequest) -> TopicPartition:
     """A topic of which broker 1 has another history than the leader, below where the leader's log begins.
 
@@ -20,14 +30,8 @@ def strayed(cluster: Cluster, stray: m.ProduceRequest) -> TopicPartition:
     3. That is deleted, so that no comparison can tell. 4. Broker 1 is back in the ISR.
     """
     topic = cluster.create("topic", (1, 2, 3))
-    assert topic == stray.topic_partition
     cluster.produce(topic, b"a")
-    others = [ReplicaId(broker) for broker in (2, 3, 4, 5)]
-    cut = {(ReplicaId(1), other) for other in others} | {(other, ReplicaId(1)) for other in others}
-    cluster.world.network.cut(1, frozenset(cut))
-    answers = cluster.begin(1, stray)
-    cluster.wait(lambda: bool(answers), "1 takes a record of its own")
-    cluster.wait(lambda: cluster.registration(topic).leader_id == 2, "2 leads")
+    append_alone(cluster, stray)
     assert (cluster.produce(topic, b"good"), cluster.produce(topic, b"last")) == (1, 2)
     cluster.delete_records(topic, 2)
     cluster.world.network.heal(1)
@@ -50,6 +54,50 @@ def test_records_below_the_leaders_start_are_never_served_by_one_that_had_others
     cluster.start(2)
     cluster.start(3)
     cluster.wait_for_same_logs(topic, 1, 2, 3)
+
+
+def test_a_follower_that_lags_by_one_answer_remembers_producers() -> None:
+    """The records below its end are deleted before it hears that they are committed: a repetition is recognised.
+
+    The last fetch of broker 2 arrives, so that the record is committed; its answer is lost, so that 2 does not know.
+    """
+    cluster = Cluster(3)
+    topic = cluster.create("topic", (1, 2))
+    cluster.send_numbered(topic, 0)
+    cluster.pass_ms(3000)
+    batch = encode_batch([b"v"], producer_id=7, producer_epoch=0, base_sequence=1)
+    answers = cluster.begin(1, m.ProduceRequest(topic_partition=topic, acks=-1, timeout_ms=5000, records=batch.data))
+    follower = cluster.replica(2, topic)
+    while follower.log.log_end_offset < 2:
+        cluster.world.queue.run_until(cluster.world.now_us + 20)
+    cluster.world.network.cut(1, frozenset({(ReplicaId(1), ReplicaId(2))}))
+    cluster.wait(lambda: bool(answers), "1 has acknowledged")
+    assert follower.high_watermark == 1
+    cluster.delete_records(topic, 2)
+    cluster.world.network.heal(1)
+    cluster.pass_ms(2000)
+    cluster.kill(1)
+    cluster.wait(lambda: cluster.registration(topic).leader_id == 2, "2 leads")
+    assert cluster.send_numbered(topic, 1).base_offset == 1
+
+
+def test_a_log_cut_to_where_the_leaders_begins_remembers_committed_producers() -> None:
+    """A former leader drops a record of its own, and with it the whole log, but not who wrote what was committed."""
+    cluster = Cluster(5)
+    topic = cluster.create("topic", (1, 2, 3))
+    for sequence in (0, 1):
+        cluster.send_numbered(topic, sequence)
+    cluster.pass_ms(2000)
+    stray = m.ProduceRequest(topic_partition=TOPIC, acks=1, timeout_ms=1000, records=encode_batch([b"stray"]).data)
+    append_alone(cluster, stray)
+    cluster.delete_records(topic, 2)
+    cluster.world.network.heal(1)
+    cluster.wait_for_isr(topic, 1, 2, 3)
+    assert cluster.replica(1, topic).log.log_start_offset == cluster.replica(1, topic).log.log_end_offset == 2
+    cluster.stop(2)
+    cluster.stop(3)
+    assert cluster.leader(topic) == 1
+    assert cluster.send_numbered(topic, 1).base_offset == 1
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -137,6 +137,18 @@ def test_a_snapshot_goes_with_its_segment() -> None:
     assert snapshots_of(files) == [10]
 
 
+@pytest.mark.parametrize("keeps_producers", [True, False])
+def test_a_log_that_is_begun_anew(keeps_producers: bool) -> None:
+    """What is known of producers goes with the records, unless all of them are committed below the new start."""
+    files, log, _ = filled()
+    log.start_at(Offset(7), keeps_producers=keeps_producers)
+    expected = known(7) if keeps_producers else ()
+    assert log.scan_producers() == expected
+    log.append([produced(7, producer_id=9, sequence=0)])
+    log.flush()
+    assert crashed(files)[1].producers == (*expected, *scan([produced(7, producer_id=9, sequence=0)]))
+
+
 def test_a_snapshot_that_was_not_stored_in_time_is_dropped() -> None:
     """A segment begins, the log is cut below it and filled otherwise before anything is flushed."""
     files = formatted()
@@ -151,15 +163,23 @@ def test_a_snapshot_that_was_not_stored_in_time_is_dropped() -> None:
 
 
 def test_a_log_that_recovery_begins_anew_has_no_snapshots() -> None:
-    """Its records below its start are lost, and may have been of another history than the leader's."""
-    files, log, stop = filled()
-    log.raise_log_start(Offset(COUNT))
-    log.store_epochs(())
-    stop()
-    flip(files, PARTITION_PATH / f"{10:020d}.log", 50)
-    _, recovered = crashed(files)
-    assert (recovered.log_start_offset, recovered.log_end_offset) == (COUNT, COUNT)
-    assert (recovered.producers, snapshots_of(files)) == ((), [])
+    """Its records below its start are lost, and may have been of another history than the leader's.
+
+    That holds wherever the power is lost on the way, once the segment is empty: nothing of the old log comes back.
+    """
+
+    def prepare() -> tuple[SimulatedFiles, Callable[[], object]]:
+        files, log, stop = filled()
+        log.raise_log_start(Offset(COUNT))
+        log.store_epochs(())
+        stop()
+        flip(files, PARTITION_PATH / f"{10:020d}.log", 50)
+        return files, lambda: open_partition(files)
+
+    for outcome in interrupted(prepare):
+        _, _, recovered = open_partition(outcome.files)
+        assert (recovered.log_start_offset, recovered.log_end_offset) == (COUNT, COUNT)
+        assert (recovered.producers, snapshots_of(outcome.files)) == ((), [])
 
 
 # --- what is remembered -----------------------------------------------------------------------------------------------
@@ -242,6 +262,52 @@ def test_a_damaged_snapshot_is_rebuilt_before_its_segments_go() -> None:
     log.raise_log_start(Offset(11))
     assert decode_snapshot(files.content(path)) == known(10)
     assert crashed(files)[1].producers == known(COUNT)
+
+
+def test_a_segment_that_begins_with_the_log_forgets_nobody() -> None:
+    """Everything is deleted, and what is appended next is in a new segment: a kill before its flush forgets nobody."""
+    files = formatted()
+    directory, log = create_partition(files)
+    log.append(sent(10))
+    log.raise_log_start(Offset(10))
+    log.append([produced(10, producer_id=9, sequence=0)])
+    log.close(clean=False)
+    directory.close(clean=False)
+    _, _, recovered = open_partition(files)
+    assert (segment_bases(files), recovered.log_start_offset) == ([10], 10)
+    assert recovered.producers == (*known(10), *scan([produced(10, producer_id=9, sequence=0)]))
+
+
+def test_no_stop_makes_a_deletion_forget() -> None:
+    """The snapshot that replaces the deleted segments is there before anything says that they are."""
+
+    def prepare() -> tuple[SimulatedFiles, Callable[[], object]]:
+        files, log, _ = filled(10)
+        log.append(sent(12, since=10))
+        log.flush()
+        for offset in (5, 10):
+            path = PARTITION_PATH / snapshot_at(offset)
+            files.overwrite(path, cut(files.content(path)))
+        return files, lambda: log.raise_log_start(Offset(10))
+
+    for outcome in interrupted(prepare):
+        assert open_partition(outcome.files)[2].producers == known(12)
+
+
+def test_a_snapshot_that_was_misread_once_is_removed_with_the_others() -> None:
+    """A truncation removes what it must, whatever was found in it: the disk may read better the next time."""
+    files, log, _ = filled()
+    path = PARTITION_PATH / snapshot_at(10)
+    sound = files.content(path)
+    files.overwrite(path, turned(sound))
+    log.truncate(Offset(11))
+    assert log.scan_producers() == known(11)
+    files.overwrite(path, sound)
+    log.truncate(Offset(7))
+    anew = [produced(at, producer_id=9, sequence=at - 7) for at in range(7, COUNT)]
+    log.append(anew)
+    log.flush()
+    assert crashed(files)[1].producers == scan([*sent(7), *anew])
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------

@@ -230,9 +230,10 @@ def _on_records(p: PartitionState, role: Follower, answer: m.FetchedPartition, n
         _back_off(p, role, now_ms)
         return
     if restart_at is not None:
-        p.start_log_at(restart_at)
-    elif answer.log_start_offset == p.log.log_end_offset:
+        p.start_log_at(restart_at, keeps_producers=p.log.log_start_offset == p.log.log_end_offset)
+    elif answer.log_start_offset == p.log.log_end_offset and not role.agrees:
         _begin_where_the_leader_does(p)
+    p.role = replace(role, agrees=True)
     if batches:
         p.append(*batches)
     _maybe_follow_high_watermark(p, answer)
@@ -244,8 +245,8 @@ def _begin_where_the_leader_does(p: PartitionState) -> None:
     """Let a log that ends where the leader's begins forget what it holds: the leader cannot tell if it agrees with it.
 
     1. A former leader has records of its own below the end at which it fetches. 2. The leader's log begins just there.
-    3. Hence nothing below may be read here either; and what the former leader knew of producers, from batches that
-    nobody else has, may not be taken for written. Of what is below its high watermark it need not doubt the latter.
+    3. Hence nothing below may be read here either; and what the former leader knows of producers, from batches that
+    nobody else has, may not be taken for written, unless all of it lies below its high watermark.
     """
     if p.high_watermark < p.log.log_end_offset:
         p.start_log_at(p.log.log_end_offset)
@@ -303,7 +304,8 @@ def _reconcile(
     truncation = p.rules.truncation(epochs=p.log.epochs, log_end_offset=p.log.log_end_offset, leader=leader_end)
     before = (p.log.log_end_offset, p.log.epochs.entries)
     if leader_log_start is not None and truncation.end_offset <= leader_log_start and truncation.end_offset < before[0]:
-        p.start_log_at(leader_log_start)
+        is_committed = truncation.end_offset == leader_log_start <= p.high_watermark
+        p.start_log_at(leader_log_start, keeps_producers=is_committed)
     else:
         _truncate(p, truncation.end_offset)
     if (p.log.log_end_offset, p.log.epochs.entries) == before and (role.reconciled or not truncation.done):
@@ -319,6 +321,6 @@ def _truncate(p: PartitionState, end_offset: Offset) -> None:
     a batch, so that the log could not be cut exactly there.)
     """
     if end_offset < p.log.log_start_offset or end_offset == p.log.log_start_offset < p.log.log_end_offset:
-        p.start_log_at(end_offset)
+        p.start_log_at(end_offset, keeps_producers=end_offset == p.log.log_start_offset)
     else:
         p.truncate(end_offset)

@@ -130,6 +130,8 @@ class Follower:
     """Where the log is to be cut before anything is fetched; absent where all of it is kept, which is right."""
     is_failed: bool = False
     out_of_range: bool = False
+    agrees: bool = False
+    """Whether the leader has answered a fetch in this epoch with what comes next: from then on the logs are one."""
     leader_end_known: bool = False
     """Whether the leader's end was asked for already: then its start is next."""
     retry_at_ms: int | None = None

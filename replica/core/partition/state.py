@@ -188,16 +188,25 @@ class PartitionState:
         elif self.rules.truncation_drops_empty_epochs() and self.log.epochs.truncate_from_end(end_offset):
             self.store_epochs()
 
-    def start_log_at(self, offset: Offset) -> None:
-        """Drop everything and begin anew at ``offset``."""
+    def start_log_at(self, offset: Offset, *, keeps_producers: bool = False) -> None:
+        """Drop everything and begin anew at ``offset``; what this log holds below may be committed, to the last record.
+
+        Otherwise nobody is remembered: a batch that only this log has had would be taken for written, and with batches
+        missing in between the next one of its producer would be refused.
+        """
         before = self.high_watermark
         self.log.start_at(offset)
         self.log.set_high_watermark(
             self.rules.high_watermark_of_emptied_log(high_watermark=before, log_start_offset=offset)
         )
-        self.emit(StartLogAt(topic_partition=self.topic_partition, start_offset=offset))
+        self.emit(
+            StartLogAt(topic_partition=self.topic_partition, start_offset=offset, keeps_producers=keeps_producers)
+        )
         self.store_epochs()
-        self.producers.start_at(offset)
+        if keeps_producers:
+            self.producers.truncate_to(offset)
+        else:
+            self.producers.start_at(offset)
         self.emit(ScanProducers(topic_partition=self.topic_partition))
 
     def maybe_raise_log_start(self, offset: Offset) -> bool:

@@ -29,6 +29,8 @@ from tests.core.partition.followers import (
     refused,
 )
 
+SENT_BY_8 = encode_batch([b"a", b"b"], leader_epoch=5, producer_id=8, producer_epoch=0, base_sequence=0)
+
 
 def deadline_of(bench: FollowerBench) -> int | None:
     return following.fetch_deadline_ms(bench.state)
@@ -146,14 +148,24 @@ def test_log_that_ends_where_the_leaders_begins_forgets_what_lies_below(
 
     What was not known to be committed may be in this log alone: its producers have not written it.
     """
-    bench = FollowerBench(leader_epoch=6)
-    batch = encode_batch([b"a", b"b"], leader_epoch=0, producer_id=8, producer_epoch=0, base_sequence=0)
-    bench.take(bench.fetches(), fetched([batch], high_watermark=high_watermark))
-    bench.take(bench.fetches(), fetched(batches_of((1, 1), start=2), high_watermark=3, log_start=2))
-    assert (bench.ends, bench.epochs) == ((2, 3, 3), {1: 2})
+    bench = FollowerBench(leader_epoch=5)
+    bench.take(bench.fetches(), fetched([SENT_BY_8], high_watermark=high_watermark))
+    bench.follow(3, 6)
+    bench.take(bench.fetches(), fetched(batches_of((5, 1), start=2), high_watermark=3, log_start=2))
+    assert (bench.ends, bench.epochs) == ((2, 3, 3), {5: 2})
     kinds = [type(each) for each in bench.effects]
     assert kinds.index(effect) < kinds.index(Append)
     assert [entry.producer_id for entry in bench.state.producers.entries] == known
+
+
+def test_log_that_has_agreed_with_the_leaders_does_not_doubt_what_lies_below() -> None:
+    """A follower is one answer behind: that its records are committed, and deleted already, comes in the same one."""
+    bench = FollowerBench(leader_epoch=5)
+    bench.take(bench.fetches(), fetched([SENT_BY_8], high_watermark=0))
+    bench.take(bench.fetches(), fetched(high_watermark=2, log_start=2))
+    assert bench.ends == (2, 2, 2)
+    assert StartLogAt not in [type(each) for each in bench.effects]
+    assert [entry.producer_id for entry in bench.state.producers.entries] == [8]
 
 
 def test_log_start_stays_below_the_high_watermark() -> None:
