@@ -109,8 +109,8 @@ RULES = (
         forbids=lambda found: within(found.name, "replica", "grpc"),
     ),
     Rule(
-        name="pyspark is imported by the pipeline only, inside functions",
-        binds=lambda module: is_outside(module, "nemesis.pipeline"),
+        name="pyspark is imported by the pipeline and by topics as tables only",
+        binds=lambda module: is_outside(module, "nemesis.pipeline", "replica.spark"),
         forbids=lambda found: within(found.name, "pyspark", "py4j"),
     ),
     Rule(
@@ -124,6 +124,11 @@ RULES = (
         forbids=lambda found: is_outside(
             found.name, *sys.stdlib_module_names, "numpy", "pyarrow", "nemesis.checks", "nemesis.history"
         ),
+    ),
+    Rule(
+        name="topics as tables are imported by nobody",
+        binds=lambda module: is_outside(module, "replica.spark"),
+        forbids=lambda found: within(found.name, "replica.spark"),
     ),
 )
 
@@ -257,6 +262,7 @@ OFFENDERS = [
     ("nemesis.pipeline.session", "from pyspark.sql import SparkSession", RULES[10]),
     ("nemesis.checks.append", "import pandas", RULES[11]),
     ("nemesis.checks.append", "from nemesis.pipeline import session", RULES[11]),
+    ("replica.client.consumer", "def f():\n    from replica.spark import register", RULES[12]),
 ]
 
 
@@ -281,6 +287,7 @@ def test_every_rule_has_an_offender() -> None:
         ("replica.storage.files", "import os\nos.fsync(3)"),
         ("replica.client.channels", "import grpc.aio"),
         ("nemesis.cluster.local", "from replica.client import LogClient"),
+        ("replica.spark.source", "from pyspark.sql.datasource import DataSource"),
         (
             "nemesis.checks.append",
             "import numpy as np\nimport pyarrow.compute as pc\nfrom nemesis.history import schemas",

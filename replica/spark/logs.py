@@ -1,0 +1,173 @@
+"""What is in the partitions' logs, asked of their leaders: bounds, epochs, and whether a log still is what was read.
+
+A broker that leads no more without knowing it may lack what was read from its successor. So a question about a position
+says which epoch is known of already: who is older than that refuses to answer, and the next leader is looked for. The
+clients' own view and calls do the asking. Source: KIP-320; Kafka's ``OffsetsForLeaderEpochClient``, ``OffsetFetcher``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+from replica.client.clock import Clock
+from replica.client.cluster_view import ClusterView, ViewConfig
+from replica.client.connections import Connections
+from replica.client.failures import ClusterUnreachableError, ReadFailedError, UnknownTopicError
+from replica.client.leader_calls import LeaderCalls
+from replica.core.messages import (
+    CurrentLeader,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from replica.ids import Epoch, Offset, TopicPartition
+from replica.spark.errors import PartitionUnreadableError, TopicTruncatedError, UnreachableError
+from replica.spark.options import ConnectionOptions
+from replica.spark.values import LogBounds, Position, TopicLayout
+
+_EpochQuestion = Callable[[CurrentLeader], OffsetForLeaderEpochRequest]
+
+TOPIC_WAIT_MS = 5000
+"""How long a topic may be unknown to the brokers before it is taken not to exist: they hear of a new one late."""
+
+
+def view_config(connection: ConnectionOptions) -> ViewConfig:
+    """How clients find their way."""
+    return ViewConfig(
+        cluster_id=connection.cluster_id,
+        api_timeout_ms=connection.api_timeout_ms,
+        request_timeout_ms=min(connection.api_timeout_ms, 30_000),
+    )
+
+
+class TopicLogs:
+    """Questions about logs, within one event loop. Close it."""
+
+    def __init__(
+        self, connection: ConnectionOptions, *, connections: Connections | None = None, clock: Clock | None = None
+    ) -> None:
+        self._servers = connection.servers
+        self._view = ClusterView(connection.servers, view_config(connection), connections=connections, clock=clock)
+        self._leaders = LeaderCalls(self._view)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._view.close()
+
+    @property
+    def clock(self) -> Clock:
+        """The time by which the cluster is asked."""
+        return self._view.clock
+
+    async def layout(self, topic: str) -> TopicLayout:
+        """What a topic is now. Raises UnreachableError, and PartitionUnreadableError if there is none."""
+        try:
+            self._view.want([topic])
+            await self._view.refresh(self._view.deadline())
+            image = await self._view.wait_topic(topic, self._view.deadline(TOPIC_WAIT_MS))
+        except ClusterUnreachableError as error:
+            raise UnreachableError(f"no broker of {self._servers} answers: {error}") from error
+        except UnknownTopicError as error:
+            raise PartitionUnreadableError(f"topic {topic} does not exist on {self._servers}") from error
+        names = tuple(TopicPartition(topic, number) for number in sorted(image.partitions))
+        return TopicLayout(topic_id=image.topic_id, partitions=names)
+
+    async def bounds(self, name: TopicPartition, known_epoch: Epoch | None = None) -> LogBounds:
+        """Where a log begins, and up to where it is committed. Raises PartitionUnreadableError."""
+        start = await self._list(name, known_epoch, latest=False)
+        end = await self._list(name, known_epoch, latest=True)
+        return LogBounds(start=start, end=max(start, end))
+
+    async def position_at(self, name: TopicPartition, offset: Offset) -> Position:
+        """Find the epoch of the record just below a committed offset; none where the log has no record there.
+
+        Goes back from the leader's own epoch, one question each, over as many epochs as lie behind the offset.
+        """
+        answer = await self._newest_epoch(name)
+        end = answer.answer
+        if end is None or answer.log_start_offset is None or offset <= answer.log_start_offset:
+            return Position(offset=offset)
+        while end.epoch > 0:
+            earlier = (await self._epoch_end(name, Epoch(end.epoch - 1), None)).answer
+            if earlier is None or earlier.end_offset < offset:
+                break
+            end = earlier
+        return Position(offset=offset, leader_epoch=end.epoch)
+
+    async def check(self, name: TopicPartition, position: Position) -> None:
+        """Raise TopicTruncatedError unless the log holds what was read up to a position, as far as that can be known.
+
+        It cannot without an epoch, nor where all that was read is deleted.
+        """
+        epoch = position.leader_epoch
+        if epoch is None:
+            return
+        answer = await self._epoch_end(name, epoch, epoch)
+        end = answer.answer
+        if answer.log_start_offset is not None and position.offset <= answer.log_start_offset:
+            return
+        if end is None:
+            raise TopicTruncatedError(name, position.offset, epoch, "the leader knows no epoch as new as that")
+        if end.epoch != epoch or end.end_offset < position.offset:
+            found = f"the leader's log leaves it at offset {end.end_offset}, where its epoch {end.epoch} ends"
+            raise TopicTruncatedError(name, position.offset, epoch, found)
+
+    async def _newest_epoch(self, name: TopicPartition) -> OffsetForLeaderEpochResponse:
+        """The leader's own epoch, and where its log ends."""
+
+        def request_for(leader: CurrentLeader) -> OffsetForLeaderEpochRequest:
+            return self._epoch_request(name, leader.leader_epoch, leader.leader_epoch)
+
+        return await self._ask_epoch(name, request_for)
+
+    async def _epoch_end(
+        self, name: TopicPartition, epoch: Epoch, known_epoch: Epoch | None
+    ) -> OffsetForLeaderEpochResponse:
+        def request_for(leader: CurrentLeader) -> OffsetForLeaderEpochRequest:
+            return self._epoch_request(name, epoch, _newest(leader.leader_epoch, known_epoch))
+
+        return await self._ask_epoch(name, request_for)
+
+    def _epoch_request(
+        self, name: TopicPartition, epoch: Epoch, current_leader_epoch: Epoch
+    ) -> OffsetForLeaderEpochRequest:
+        return OffsetForLeaderEpochRequest(
+            topic_partition=name,
+            leader_epoch=epoch,
+            cluster_id=self._view.config.cluster_id,
+            current_leader_epoch=current_leader_epoch,
+        )
+
+    async def _ask_epoch(self, name: TopicPartition, request_for: _EpochQuestion) -> OffsetForLeaderEpochResponse:
+        try:
+            return await self._leaders.ask(name, request_for, OffsetForLeaderEpochResponse, self._view.deadline())
+        except ReadFailedError as error:
+            raise PartitionUnreadableError(str(error)) from error
+
+    async def _list(self, name: TopicPartition, known_epoch: Epoch | None, *, latest: bool) -> Offset:
+        def request_for(leader: CurrentLeader) -> ListOffsetsRequest:
+            return ListOffsetsRequest(
+                topic_partition=name,
+                latest=latest,
+                cluster_id=self._view.config.cluster_id,
+                current_leader_epoch=_newest(leader.leader_epoch, known_epoch),
+            )
+
+        try:
+            answer = await self._leaders.ask(name, request_for, ListOffsetsResponse, self._view.deadline())
+        except ReadFailedError as error:
+            raise PartitionUnreadableError(str(error)) from error
+        assert answer.offset is not None, answer
+        return answer.offset
+
+
+def _newest(leader_epoch: Epoch, known_epoch: Epoch | None) -> Epoch:
+    return leader_epoch if known_epoch is None else max(leader_epoch, known_epoch)

@@ -1,0 +1,39 @@
+"""The Spark session of the test run, and live clusters: three replica processes each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nemesis.pipeline import java_available
+from nemesis.pipeline.session import spark_session
+from replica.spark import register
+from tests.spark.live import Live
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local session with two threads that knows the format; the run's own if there is one already."""
+    available, reason = java_available()
+    if not available:
+        pytest.skip(reason)
+    with spark_session("local[2]") as session:
+        register(session)
+        yield session
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Live]:
+    """Three replicas that are up."""
+    cluster = Live(tmp_path)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.close()
