@@ -149,6 +149,16 @@ def test_a_log_that_is_begun_anew(keeps_producers: bool) -> None:
     assert crashed(files)[1].producers == (*expected, *scan([produced(7, producer_id=9, sequence=0)]))
 
 
+def test_a_batch_across_a_new_start_is_not_remembered() -> None:
+    """Its end lies above, where nothing of the old log is kept: the leader sends the whole batch again."""
+    files = formatted()
+    _, log = create_partition(files)
+    log.append([*sent(4), produced(4, producer_id=9, sequence=0, count=2)])
+    log.flush()
+    log.start_at(Offset(5), keeps_producers=True)
+    assert log.scan_producers() == known(4)
+
+
 def test_a_snapshot_that_was_not_stored_in_time_is_dropped() -> None:
     """A segment begins, the log is cut below it and filled otherwise before anything is flushed."""
     files = formatted()
