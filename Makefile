@@ -20,7 +20,7 @@ help:
 	@echo "make soak-sim  simulate 10,000 seeds, and write store/sim.json (half an hour on two cores)"
 	@echo "make soak-sim-clusters  the same of whole clusters, with store/sim-clusters.json (an hour on two cores)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
-	@echo "make bench  measure the simulator, an idle cluster and the judging of histories, and write store/bench*.json"
+	@echo "make bench  measure the simulator, an idle cluster, judging and topics as tables, and write store/bench*.json"
 	@echo "make proto  generate replica/v1 from proto/"
 	@echo "make clean  remove everything that make has made; recorded runs in store/ stay"
 
@@ -47,6 +47,9 @@ bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python benchmarks/simulator.py --output store/bench.json
 	$(BIN)/python benchmarks/cluster.py --output store/bench-cluster.json
 	$(BIN)/python benchmarks/linearizability.py --output store/bench-linearizability.json
+	$(BIN)/python benchmarks/planted.py --output store/bench-planted.json
+	$(BIN)/python benchmarks/pipeline.py --output store/bench-pipeline.json
+	$(BIN)/python benchmarks/topics_as_tables.py --output store/bench-tables.json
 
 # With PYTEST_ARGS that choose tests, one of the two runs may find none of them: pytest's status 5.
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)

@@ -2,8 +2,10 @@
 
 Owns the shapes of the histories, which are those that break search-based checkers, and the figures in
 ``store/bench-linearizability.json``. The generated histories are the same every time; ``--recordings`` adds those that
-Jepsen has recorded of a cas-register. Each measurement has a process of its own, whose memory is its peak. Reading and
-generating are not measured.
+Jepsen has recorded of a cas-register, read as Porcupine's own model reads them: a failed compare-and-set proves that
+the value differed. Each measurement has a process of its own, whose memory is its peak. Reading and generating are not
+measured; nor is making columns, where they are judged: so that row is the search and its encoding, without Python's
+values and without evidence. ``--porcupine`` compares with Porcupine, of which it names a checkout; Go must be there.
 """
 
 from __future__ import annotations
@@ -12,22 +14,33 @@ import json
 import multiprocessing
 import resource
 import time
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from ctypes import CDLL
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import click
 
+from benchmarks import porcupine
 from nemesis.formats.reading import read_history_file
-from nemesis.linearizability.accelerator import library
+from nemesis.linearizability.accelerator import first_answers, library
+from nemesis.linearizability.beam import Answer
+from nemesis.linearizability.forms import RegisterForm
+from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.kernel import judge
+from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Outcome
+from nemesis.linearizability.register_columns import COLUMNS, RegisterColumns, columns_of
 from nemesis.runner import versions
 
 KIB = 1024
 TIMES = 3
+LONG_S = 2
+"""What takes longer is measured once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +59,14 @@ class Shape:
 SHAPES = (
     Shape(name="contended", operations=1_000, processes=30),
     Shape(name="long", operations=100_000, processes=10),
+    Shape(name="very long", operations=1_000_000, processes=10),
     Shape(name="time-outs", operations=10_000, processes=20, unknown=0.01),
     Shape(name="time-outs, stale reads", operations=10_000, processes=20, unknown=0.01, stale=0.001),
     Shape(name="many keys", operations=100_000, processes=5, keys=1_000),
     Shape(name="unique values", operations=100_000, processes=10, values=0),
+    Shape(name="small", operations=10_000, processes=5, keys=500),
+    Shape(name="wide", operations=5_000, processes=60),
+    Shape(name="wide, stale reads", operations=5_000, processes=60, values=20, stale=0.01),
 )
 
 
@@ -128,10 +145,10 @@ def _ending(operation: Operation, position: int) -> Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What it took to judge histories: CPU time, the best of three, and the peak of the process's memory."""
+    """What it took to judge histories: CPU time, the best of TIMES, and the peak of the process's memory."""
 
     name: str
-    accelerated: bool
+    checker: str
     operations: int
     verdicts: tuple[str, ...]
     cpu_ms: float
@@ -141,46 +158,120 @@ class Measured:
 
 def measure(name: str, histories: Sequence[Sequence[Operation]], *, accelerated: bool) -> Measured:
     """What it takes to judge ``histories`` one after the other."""
-    model = load_model("cas-register")
-    operations = sum(len(one) for one in histories)
-    verdicts: set[str] = set()
+    model = _model()
+
+    def verdicts() -> set[str]:
+        found = (judgement for one in histories for judgement in judge(one, model, accelerated=accelerated))
+        return {judgement.verdict.value for judgement in found}
+
+    return _timed(name, "C" if accelerated else "Python", sum(map(len, histories)), verdicts)
+
+
+def measure_columns(name: str, histories: Sequence[Sequence[Operation]], native: CDLL) -> Measured:
+    """What the first runs in C take for all objects in one call, whose operations are columns already."""
+    model = _model()
+    parts = [relevant(part, model) for one in histories for part in model.partition(one).values()]
+    columns = _joined([columns_of(part, _forms(part, model), model.register_initial()) for part in parts])
+
+    def verdicts() -> set[str]:
+        found = first_answers(columns, Budget(), native)
+        names = {Answer.YES: "valid", Answer.NO: "invalid", Answer.UNDECIDED: "unknown"}
+        return {names[answer.answer] for answer in found}
+
+    return _timed(name, "C, columns", sum(map(len, histories)), verdicts)
+
+
+def _forms(part: Sequence[Operation], model: Model) -> list[RegisterForm]:
+    return [form for operation in part if isinstance(form := model.form(operation), RegisterForm)]
+
+
+def _joined(parts: Sequence[RegisterColumns]) -> RegisterColumns:
+    joined: dict[str, array[int]] = {name: array("q") for name in COLUMNS}
+    joined["starts"].append(0)
+    for part in parts:
+        joined["starts"].append(joined["starts"][-1] + part.starts[1])
+        for name in COLUMNS[1:]:
+            joined[name].extend(getattr(part, name))
+    return RegisterColumns(**joined)
+
+
+def _timed(name: str, checker: str, operations: int, verdicts: Callable[[], set[str]]) -> Measured:
+    seen: set[str] = set()
     seconds: list[float] = []
-    for _ in range(TIMES):
+    while len(seconds) < TIMES and max(seconds, default=0) < LONG_S:
         begun_s = time.process_time()
-        found = [judgement for one in histories for judgement in judge(one, model, accelerated=accelerated)]
+        found = verdicts()
         seconds.append(time.process_time() - begun_s)
-        verdicts.update(judgement.verdict.value for judgement in found)
+        seen |= found
     return Measured(
         name=name,
-        accelerated=accelerated,
+        checker=checker,
         operations=operations,
-        verdicts=tuple(sorted(verdicts)),
+        verdicts=tuple(sorted(seen)),
         cpu_ms=round(1000 * min(seconds), 2),
         operations_per_s=round(operations / min(seconds)),
         peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // KIB,
     )
 
 
-def _shape_measured(shape: Shape, accelerated: bool) -> Measured:
-    return measure(shape.name, [history(shape)], accelerated=accelerated)
+def _model() -> Model:
+    return load_model("cas-register", failed_cas_is_read=True)
 
 
-def _recordings_measured(folder: Path, accelerated: bool) -> Measured:
-    recorded = [read_history_file(path).operations() for path in sorted(folder.glob("*.log"))]
-    return measure(f"{len(recorded)} recordings", recorded, accelerated=accelerated)
+Work = Shape | Path
+"""A shape, or the folder of the recordings."""
 
 
-def figures(recordings: Path | None) -> Iterator[Measured]:
-    """Every measurement: all shapes, then the recordings, each in Python and in C."""
-    ways = (False, True) if library() is not None else (False,)
+def _histories(work: Work) -> tuple[str, list[list[Operation]]]:
+    if isinstance(work, Shape):
+        return work.name, [history(work)]
+    recorded = [list(read_history_file(path).operations()) for path in sorted(work.glob("*.log"))]
+    return f"{len(recorded)} recordings", recorded
+
+
+def _measured(work: Work, way: str) -> Measured:
+    if way == "columns" and (native := library()) is not None:
+        return measure_columns(*_histories(work), native)
+    return measure(*_histories(work), accelerated=way == "C")
+
+
+def _measured_by_porcupine(work: Work, program: Path) -> Measured:
+    name, histories = _histories(work)
+    found = porcupine.measured(program, histories, _model())
+    operations = sum(len(one) for one in histories)
+    return Measured(
+        name=name,
+        checker="Porcupine",
+        operations=operations,
+        verdicts=found.verdicts,
+        cpu_ms=found.cpu_ms,
+        operations_per_s=round(1000 * operations / found.cpu_ms),
+        peak_mib=found.peak_mib,
+    )
+
+
+def figures(shapes: Sequence[Shape], recordings: Path | None, program: Path | None) -> Iterator[Measured]:
+    """Every measurement: the recordings, then each shape, in Python, in C where it is there, and by ``program``."""
+    ways = ("Python", "C", "columns") if library() is not None else ("Python",)
     context = multiprocessing.get_context("spawn")
-    for accelerated in ways:
-        for shape in SHAPES:
+    for work in (*((recordings,) if recordings is not None else ()), *shapes):
+        for way in ways:
             with context.Pool(1) as pool:
-                yield pool.apply(_shape_measured, (shape, accelerated))
-        if recordings is not None:
-            with context.Pool(1) as pool:
-                yield pool.apply(_recordings_measured, (recordings, accelerated))
+                yield pool.apply(_measured, (work, way))
+        if program is not None:
+            yield _measured_by_porcupine(work, program)
+
+
+def _line(row: Measured, rows: Sequence[Measured]) -> str:
+    ratios = [
+        f"{row.cpu_ms / ours.cpu_ms:.2f} times that of {ours.checker}"
+        for ours in rows
+        if (row.checker, ours.name) == ("Porcupine", row.name) and ours is not row
+    ]
+    return (
+        f"{row.name} ({row.checker}): {row.operations} operations, {', '.join([f'{row.cpu_ms} ms', *ratios])}, "
+        f"{row.operations_per_s} a second, {row.peak_mib} MiB, {' and '.join(row.verdicts)}"
+    )
 
 
 @click.command()
@@ -188,15 +279,21 @@ def figures(recordings: Path | None) -> Iterator[Measured]:
 @click.option(
     "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("store/bench-linearizability.json")
 )
-def main(recordings: Path | None, output: Path) -> None:
+@click.option("--porcupine", "checkout", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
+@click.option(
+    "--only", type=click.Choice([shape.name for shape in SHAPES]), multiple=True, help="A shape; again for more."
+)
+def main(recordings: Path | None, output: Path, checkout: Path | None, only: Sequence[str]) -> None:
     """Measure the kernels, print the figures and write them as JSON."""
     rows: list[Measured] = []
-    for row in figures(recordings):
-        rows.append(row)
-        click.echo(
-            f"{row.name} ({'C' if row.accelerated else 'Python'}): {row.operations} operations, {row.cpu_ms} ms, "
-            f"{row.operations_per_s} a second, {row.peak_mib} MiB, {' and '.join(row.verdicts)}"
-        )
+    with TemporaryDirectory(prefix="porcupine-") as folder:
+        program = None if checkout is None else porcupine.built(checkout, Path(folder), TIMES)
+        if program is None:
+            click.echo("not compared with Porcupine: --porcupine names no checkout of it")
+        shapes = [shape for shape in SHAPES if not only or shape.name in only]
+        for row in figures(shapes, recordings, program):
+            rows.append(row)
+            click.echo(_line(row, rows))
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(
         json.dumps({"versions": versions(), "rows": [asdict(row) for row in rows]}, indent=2) + "\n", encoding="utf-8"

@@ -20,6 +20,7 @@ from nemesis.cli_shrink import shrink
 from nemesis.cli_sim import sim
 from nemesis.cli_soak import soak
 from nemesis.cli_story import story
+from nemesis.cli_synth import synth
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -42,6 +43,7 @@ cli.add_command(soak)
 cli.add_command(check)
 cli.add_command(export)
 cli.add_command(list_variants)
+cli.add_command(synth)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

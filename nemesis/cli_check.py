@@ -1,11 +1,12 @@
 """``nemesis check``, ``export`` and ``list-variants``: what needs no cluster.
 
 Owns how a run is named on the command line: by its folder, or by a link to it such as ``store/append/latest``. What is
-no folder is a history of another system's, and ``cli_check_file`` judges it.
+no folder is a history of another system's: ``cli_check_file`` judges one, and ``cli_check_objects`` many.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -13,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from nemesis.cli_check_file import FileOptions, check_file, file_options
+from nemesis.cli_check_objects import check_objects, check_runs
 from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, master_option
 
 _run_folder = click.argument(
@@ -22,18 +24,24 @@ EXPORTED_EDN = "history.edn"
 
 
 @click.command()
-@click.argument("path", metavar="RUN|FILE", type=click.Path(exists=True, path_type=Path))
+@click.argument(
+    "paths", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path)
+)
 @engine_option
 @master_option
 @file_options
 @click.pass_context
-def check(context: click.Context, /, path: Path, engine: str | None, master: str, **asked: Any) -> int:
+def check(context: click.Context, /, paths: tuple[Path, ...], engine: str | None, master: str, **asked: Any) -> int:
     """Judge what was recorded.
 
     Of a stored RUN, rewrite its results.json and report.html. Of a FILE, the history of any system in one of the known
-    formats, tell which objects were not linearizable, and why.
+    formats, tell which objects were not linearizable, and why. Several RUNs, or several FILEs and FOLDERs of them, or a
+    FOLDER of operations, are one job.
     """
     options = FileOptions(**asked)
+    if len(paths) > 1 or (options.model is not None and paths[0].is_dir() and not _is_run(paths[0])):
+        return _check_many(paths, options, engine=engine, master=master)
+    path = paths[0]
     if path.is_dir():
         _check_is_run(path)
         if options.names:
@@ -43,6 +51,20 @@ def check(context: click.Context, /, path: Path, engine: str | None, master: str
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name}: for a run; {path} is a file, which this process judges")
     return check_file(path, options)
+
+
+def _check_many(paths: Sequence[Path], options: FileOptions, *, engine: str | None, master: str) -> int:
+    """Runs are judged as runs, and all else by a model; not both at once."""
+    runs = [path for path in paths if _is_run(path)]
+    if options.model is None or runs:
+        for path in paths:
+            if not path.is_dir():
+                raise click.UsageError(f"{path} is a file: give --model to judge histories, and no runs beside them")
+            _check_is_run(path)
+        if options.names:
+            raise click.UsageError(f"{', '.join(options.names)}: for histories; these are runs")
+        return check_runs(paths, engine=choose_engine(engine), master=master)
+    return check_objects(paths, options, engine=choose_engine(engine), master=master)
 
 
 @click.command()
@@ -98,8 +120,12 @@ def list_variants() -> None:
                 assert_never(mutant)
 
 
+def _is_run(path: Path) -> bool:
+    return (path / "history").is_dir()
+
+
 def _check_is_run(folder: Path) -> None:
-    if not (folder / "history").is_dir():
+    if not _is_run(folder):
         raise click.BadParameter(
             f"{folder} holds no run: give a folder with history/ in it, such as store/append/latest", param_hint="RUN"
         )

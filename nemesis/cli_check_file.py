@@ -10,12 +10,14 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from nemesis.cli_check_kafka import MODEL as KAFKA
+from nemesis.cli_check_kafka import judged_as_kafka, tell_kafka
 from nemesis.cli_exit import VERDICT_EXITS
 
 if TYPE_CHECKING:
@@ -51,8 +53,10 @@ class FileOptions:
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that judges files, in the order of its help."""
     options = (
-        click.option("--model", metavar="NAME", help="Of a FILE: the model that its objects should be like."),
-        click.option("--format", type=click.Choice(FORMATS), help="Of a FILE: its format. Without: as it begins."),
+        click.option("--model", metavar="NAME", help="Of histories: the model that their objects should be like."),
+        click.option(
+            "--format", type=click.Choice(FORMATS), help="Of histories: their format. Without: as each begins."
+        ),
         click.option("--initial", metavar="VALUE", help="What a register holds at first, as EDN.  [default: nil]"),
         click.option("--failed-cas-is-read", is_flag=True, help="A failed compare-and-set met another value."),
         click.option(
@@ -60,7 +64,9 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--budget", type=click.IntRange(1), metavar="N", help="Configurations to try for each key."),
         click.option(
-            "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to this file as JSON."
+            "--output",
+            type=click.Path(path_type=Path),
+            help="Write the result to this file as JSON; of many histories, to this folder as Parquet.",
         ),
     )
     for option in reversed(options):
@@ -78,6 +84,8 @@ def check_file(path: Path, options: FileOptions) -> int:
     if options.output is not None:
         _check_output(options.output)
     try:
+        if options.model == KAFKA:
+            return _check_as_kafka(path, options)
         history, model, judgements = _judged(path, options)
     except HistoryError as error:
         raise click.UsageError(str(error)) from error
@@ -93,10 +101,23 @@ def check_file(path: Path, options: FileOptions) -> int:
     return VERDICT_EXITS[verdict]
 
 
+def _check_as_kafka(path: Path, options: FileOptions) -> int:
+    """The history of a Kafka workload: what is judged are logs, and not objects by a model."""
+    others = [name for name in options.names if name not in ("--model", "--format", "--output")]
+    if others:
+        raise click.UsageError(f"{', '.join(others)}: not with --model {KAFKA}")
+    history, result = judged_as_kafka(path, options.format)
+    tell_kafka(history, result)
+    if options.output is not None:
+        _write_json(options.output, result)
+    return VERDICT_EXITS[str(result["verdict"])]
+
+
 def _judged(path: Path, options: FileOptions) -> tuple[ReadHistory, Model, Sequence[KeyJudgement]]:
     from nemesis.formats.keyed import KeyPairs
     from nemesis.formats.reading import read_history_file
     from nemesis.formats.recognise import Format
+    from nemesis.linearizability.fitting import check_fits
     from nemesis.linearizability.judgement import Budget
     from nemesis.linearizability.kernel import judge
 
@@ -106,18 +127,19 @@ def _judged(path: Path, options: FileOptions) -> tuple[ReadHistory, Model, Seque
         key_pairs=KeyPairs(options.key_pairs or KeyPairs.AUTO),
     )
     operations = history.operations()
-    model = _model(options, is_porcupine=history.format is Format.PORCUPINE_KV)
-    _check_fits(operations, model)
+    model = model_named(options, is_porcupine=history.format is Format.PORCUPINE_KV)
+    check_fits(operations, model)
     budget = Budget() if options.budget is None else Budget(configurations=options.budget)
     return history, model, judge(operations, model, budget)
 
 
-def _model(options: FileOptions, *, is_porcupine: bool) -> Model:
-    from nemesis.formats.text_store import TextStore
+def model_named(options: FileOptions, *, is_porcupine: bool = False) -> Model:
+    """The model that was asked for. Raises UsageError where there is none, or it does not take the options."""
     from nemesis.linearizability.models.registry import UnknownModelError, load_model, model_names
+    from nemesis.linearizability.models.text_store import TextStore
 
     if options.model is None:
-        names = ", ".join((*model_names(), TextStore.name))
+        names = ", ".join(model_names())
         raise click.UsageError(f"a file is judged by a model: give --model, one of {names}")
     if options.model == TextStore.name or (is_porcupine and options.model == "kv"):
         if options.initial is not None or options.failed_cas_is_read:
@@ -146,23 +168,6 @@ def _edn_value(text: str) -> Hashable:
     except (HistoryError, ValueError) as error:
         raise click.BadParameter(f"{text} is not one value in EDN", param_hint="--initial") from error
     return form.value
-
-
-def _check_fits(operations: Sequence[Operation], model: Model) -> None:
-    """Raise ModelError for the first operation that the model does not have, in whatever state.
-
-    To the kernels that is a key of which nothing is known; to whoever named the model it is a mistake.
-    """
-    from nemesis.linearizability.operations import Outcome
-
-    first = model.initial()
-    for operation in operations:
-        shown: Operation | None = operation
-        if operation.outcome is Outcome.FAIL:
-            model.step(first, replace(operation, outcome=Outcome.INFO, result=None))
-            shown = model.evidence(operation)
-        if shown is not None:
-            model.step(first, shown)
 
 
 def verdict_of(judgements: Sequence[KeyJudgement]) -> str:
@@ -283,6 +288,8 @@ def _operation_as_json(operation: Operation) -> dict[str, object]:
 
 def _check_output(target: Path) -> None:
     """Refuse a path that cannot be written, before the work is done."""
+    if target.is_dir():
+        raise click.BadParameter(f"{target} is a directory; the result of one file is a file", param_hint="--output")
     if not target.parent.is_dir():
         raise click.BadParameter(f"{target}: No such file or directory", param_hint="--output")
     if not os.access(target if target.exists() else target.parent, os.W_OK):

@@ -3,11 +3,12 @@
 The way of the data: ``schemas`` (the columns) -> ``partition`` (one topic-partition as numpy arrays),
 ``replica_events`` (what its replicas told) -> ``observations`` (which value was seen at which offset) -> the checks,
 one file for each idea: ``placement`` (one value for each offset), ``provenance`` (everything read was written),
-``losses`` (everything acknowledged is kept), ``sessions`` (a consumer goes forward), ``real_time`` (later stands
+``losses`` (everything acknowledged is kept), ``sessions`` (a consumer goes forward), ``sends`` (a producer's values
+stand in order), ``transactions`` (which ones happened, and what they may not see), ``real_time`` (later stands
 later), ``sequences`` (a producer's batches stand once and in order), ``replica_logs`` (replicas agree),
 ``high_watermarks`` (committed stays committed), ``in_sync`` (who is called in sync has it all) ->
 ``unclean_elections`` (why, or where, where that is known) -> ``anomalies`` (rows) -> ``judge`` (all checks over all
-topic-partitions of a call) -> ``verdict``.
+topic-partitions of a call; of transactions also ``cycles``, which crosses them) -> ``verdict``.
 
 Every check is a pure function of numpy arrays, so that Spark and a single process call the same ones. Nothing here
 imports the system that is judged: a checker that shares code with it inherits its faults.
@@ -16,11 +17,12 @@ imports the system that is judged: a checker that shares code with it inherits i
 from __future__ import annotations
 
 from nemesis.checks.anomalies import Anomaly
-from nemesis.checks.judge import CHECKS, CheckOptions, judge_partitions
+from nemesis.checks.judge import CHECKS, CheckOptions, judge_partitions, judge_transactions
 from nemesis.checks.schemas import (
     ANOMALY_SCHEMA,
     DEFINITIONS,
     LOG_BATCH_SCHEMA,
+    MICRO_OPERATION_SCHEMA,
     OPERATION_SCHEMA,
     RUN_EVENT_SCHEMA,
     AnomalyName,
@@ -33,6 +35,7 @@ __all__ = [
     "CHECKS",
     "DEFINITIONS",
     "LOG_BATCH_SCHEMA",
+    "MICRO_OPERATION_SCHEMA",
     "OPERATION_SCHEMA",
     "RUN_EVENT_SCHEMA",
     "Anomaly",
@@ -45,4 +48,5 @@ __all__ = [
     "decide",
     "faults_bit",
     "judge_partitions",
+    "judge_transactions",
 ]

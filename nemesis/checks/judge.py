@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from nemesis.checks.anomalies import Anomaly, anomaly_row, anomaly_table, bounded
+from nemesis.checks.cycles import cycles
 from nemesis.checks.high_watermarks import check_committed_truncated, check_high_watermark_regression
 from nemesis.checks.in_sync import check_incomplete_isr, check_isr_not_restored
 from nemesis.checks.losses import check_lost_write, check_unseen
@@ -47,8 +48,16 @@ from nemesis.checks.schemas import (
     AnomalyName,
     Severity,
 )
+from nemesis.checks.sends import check_int_nonmonotonic_send, check_int_send_skip, check_nonmonotonic_send
 from nemesis.checks.sequences import check_duplicate_sequence, check_out_of_order_sequence
-from nemesis.checks.sessions import check_nonmonotonic_poll, check_poll_skip, check_uncommitted_read
+from nemesis.checks.sessions import (
+    check_int_nonmonotonic_poll,
+    check_int_poll_skip,
+    check_nonmonotonic_poll,
+    check_poll_skip,
+    check_uncommitted_read,
+)
+from nemesis.checks.transactions import check_precommitted_read, with_committed
 from nemesis.checks.unclean_elections import Cuts
 
 Check = Callable[[Partition], Iterable[Anomaly]]
@@ -59,11 +68,17 @@ CHECKS: Sequence[Check] = (
     check_duplicate,
     check_phantom_read,
     check_aborted_read,
+    check_precommitted_read,
     check_lost_write,
     check_unseen,
     check_nonmonotonic_poll,
     check_poll_skip,
+    check_int_nonmonotonic_poll,
+    check_int_poll_skip,
     check_uncommitted_read,
+    check_nonmonotonic_send,
+    check_int_nonmonotonic_send,
+    check_int_send_skip,
     check_realtime_reorder,
     check_stale_read,
     check_hole,
@@ -109,6 +124,35 @@ def judge_partitions(
         for row in _partition_rows(key, [group.get(key) for group in groups], options, checks)
     )
     return anomaly_table(rows)
+
+
+def judge_transactions(operations: pa.Table, options: CheckOptions = CheckOptions()) -> pa.Table:
+    """Judge operations that may touch several topic-partitions; returns ``ANOMALY_SCHEMA`` in its one order.
+
+    ``operations`` is ``MICRO_OPERATION_SCHEMA``, rows in any order, and has all topic-partitions of each of its runs.
+    """
+    table = with_committed(operations)
+    nothing = (LOG_BATCH_SCHEMA.empty_table(), RUN_EVENT_SCHEMA.empty_table())
+    rows = judge_partitions(table, *nothing, options).to_pylist()
+    groups = row_groups(table)
+    for run_id in sorted({run_id for run_id, _ in groups}):
+        rows += _cycle_rows(run_id, {key: rows for key, rows in groups.items() if key[0] == run_id}, options)
+    return anomaly_table(rows)
+
+
+def _cycle_rows(
+    run_id: str, groups: dict[tuple[str, str], pa.Table], options: CheckOptions
+) -> Iterator[dict[str, Any]]:
+    """The circles of one run; the row that counts those left out is of no topic-partition."""
+    try:
+        partitions = [partition_of(key, [groups[key], None, None], options) for key in sorted(groups)]
+        found = list(cycles(partitions))
+    except Exception as error:
+        yield anomaly_row(run_id, "", _crashed("the search for cycles", error))
+        return
+    where = {id(anomaly): topic_partition for topic_partition, anomaly in found}
+    for anomaly in bounded([anomaly for _, anomaly in found]):
+        yield anomaly_row(run_id, where.get(id(anomaly), ""), anomaly)
 
 
 def _partition_rows(

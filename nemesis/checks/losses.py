@@ -3,6 +3,7 @@
 Owns **lost-write** and **unseen**. An acknowledged value is lost when
 
 1. an ok poll passed over its offset (asked at or below it, returned something at or above it), and no poll returned it;
+   a poll that does not say where it asked is taken to follow upon others, of which the first began with the log;
 2. a final read that began after the acknowledgement covers its offset and does not return it;
 3. a replica whose log was read whole vouches for its offset and holds something else there;
 4. a majority of the replicas, whose logs were read whole, do not hold it anywhere: then no majority has it, and without
@@ -31,18 +32,23 @@ def check_lost_write(partition: Partition) -> Iterator[Anomaly]:
     A rule that cannot decide leaves it to those after it. What caused a loss is not said here.
     """
     operations = partition.operations
-    convicted: dict[int, Anomaly] = {}
+    convicted: dict[tuple[int, int], Anomaly] = {}
     for anomaly in (
         *_overwritten(operations),
         *_missing_from_final_reads(operations),
         *_missing_from_logs(partition),
         *(_missing_from_majority(partition) if partition.events.isr_claim is None else _missing_from_isr(partition)),
     ):
-        before = convicted.setdefault(anomaly.op_indexes[0], anomaly)
+        before = convicted.setdefault(_lost_append(anomaly), anomaly)
         if before.severity is Severity.UNKNOWN and anomaly.severity is Severity.VIOLATION:
-            convicted[anomaly.op_indexes[0]] = anomaly
-    for op_index in sorted(convicted):
-        yield convicted[op_index]
+            convicted[_lost_append(anomaly)] = anomaly
+    for lost in sorted(convicted):
+        yield convicted[lost]
+
+
+def _lost_append(anomaly: Anomaly) -> tuple[int, int]:
+    """The operation and the value: a transaction may send several."""
+    return anomaly.op_indexes[0], anomaly.evidence["value"]
 
 
 def check_unseen(partition: Partition) -> Iterator[Anomaly]:
@@ -52,8 +58,9 @@ def check_unseen(partition: Partition) -> Iterator[Anomaly]:
     shown += [log.value[log.value_offset < log.committed_end_offset] for log in partition.logs]
     rows = np.flatnonzero(acknowledged(operations))
     unseen = rows[~contains(np.unique(np.concatenate(shown)), operations.value[rows])]
-    lost = {anomaly.op_indexes[0] for anomaly in check_lost_write(partition)}
-    unseen = np.asarray([row for row in unseen if int(operations.invoke_index[row]) not in lost], np.int64)
+    lost = {_lost_append(anomaly) for anomaly in check_lost_write(partition)}
+    appends = zip(operations.invoke_index[unseen].tolist(), operations.value[unseen].tolist(), strict=True)
+    unseen = unseen[np.asarray([append not in lost for append in appends], np.bool_)]
     if not len(unseen):
         return
     offsets = operations.offset[unseen]
@@ -78,7 +85,8 @@ def _overwritten(operations: Operations) -> Iterator[Anomaly]:
     if not len(reads[0]):
         return
     read_row, start, end = reads
-    rows = np.flatnonzero(acknowledged(operations) & (operations.offset != NONE))
+    happened = acknowledged(operations) | (operations.append & operations.committed & operations.has_value)
+    rows = np.flatnonzero(happened & (operations.offset != NONE))
     rows = rows[~contains(np.unique(operations.record_value), operations.value[rows])]
     order = np.lexsort((read_row, start))
     furthest = np.maximum.accumulate(end[order])
@@ -98,7 +106,7 @@ def read_ranges(operations: Operations) -> tuple[Ints, Ints, Ints]:
     lowest = np.minimum.reduceat(operations.record_offset, first)
     highest = np.maximum.reduceat(operations.record_offset, first)
     asked = operations.position[rows]
-    return rows, np.where(asked == NONE, lowest, np.minimum(asked, lowest)), highest + 1
+    return rows, np.where(asked == NONE, 0, np.minimum(asked, lowest)), highest + 1
 
 
 def _missing_from_final_reads(operations: Operations) -> Iterator[Anomaly]:
@@ -194,11 +202,12 @@ def _lost(
 ) -> Anomaly:
     offset, value = int(operations.offset[row]), int(operations.value[row])
     involved = [row] if read is None else [row, read]
+    promised = "acknowledged" if operations.ok[row] else "committed"
     where = f" at offset {offset}" if offset != NONE else ""
     return Anomaly(
         name=AnomalyName.LOST_WRITE,
         severity=severity,
-        detail=f"value {value} was acknowledged{where} to operation {operations.invoke_index[row]}, and {what}",
+        detail=f"value {value} was {promised}{where} to operation {operations.invoke_index[row]}, and {what}",
         offsets=() if offset == NONE else (offset,),
         op_indexes=[int(operations.invoke_index[one]) for one in involved],
         replicas=replicas,

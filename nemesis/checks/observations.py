@@ -1,8 +1,9 @@
 """Which value was seen at which offset, by whom: what the checks of placement have in common.
 
 Owns the collection and the choice among contradicting observations (the earliest operation wins, so that results do not
-depend on any order of rows). An observation comes from an ok poll, from an acknowledged append, or from what a replica
-holds below its own high watermark. Source: the version order of ``jepsen.tests.kafka``, on sparse offsets.
+depend on any order of rows). An observation comes from a poll, from an append that is known to have happened, or from
+what a replica holds below its own high watermark. Source: the version order of ``jepsen.tests.kafka``, on offsets
+instead of places, so that sparse ones cost nothing.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ class Observations:
 def observe(partition: Partition) -> Observations:
     """Everything that was seen of this topic-partition."""
     operations = partition.operations
-    acked = np.flatnonzero(operations.append & operations.ok & operations.has_value & (operations.offset != NONE))
+    happened = operations.ok | operations.committed
+    acked = np.flatnonzero(operations.append & happened & operations.has_value & (operations.offset != NONE))
     parts = [
         (operations.offset[acked], operations.value[acked], acked, NONE),
-        (operations.record_offset, operations.record_value, operations.record_row, NONE),
+        (operations.returned_offset, operations.returned_value, operations.returned_row, NONE),
     ]
     for log in partition.logs:
         committed = log.value_offset < log.committed_end_offset

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nemesis.checks.replica_events import ReplicaEvents
-from nemesis.checks.schemas import OPERATION_SCHEMA
+from nemesis.checks.schemas import MICRO_OPERATION_SCHEMA, OPERATION_SCHEMA
 from nemesis.history.events import APPEND, FINAL_READ, POLL, EventType
 
 Ints = npt.NDArray[np.int64]
@@ -51,8 +51,10 @@ class Operations:
     """The operations of one topic-partition in order of invocation: arrays of equal length, one entry each.
 
     An append that asked for less than all replicas and succeeded is not ``ok`` here and has no ``offset``: where it
-    stands, and whether it stays, was not promised. ``table`` has the same rows. The records of all ok polls are in
-    ``record_row`` (the row of their poll, ascending), ``record_offset`` and ``record_value``.
+    stands, and whether it stays, was not promised. ``committed`` are the others that are known to have happened. One
+    that sends several values, or sends and polls, has several rows, ``place`` in it ascending. ``table`` has the same
+    rows. The records of all ok polls are in ``record_row`` (the row of their poll, ascending), ``record_offset`` and
+    ``record_value``; ``returned_row`` and its like are of all polls, whatever became of their operations.
     """
 
     table: pa.Table
@@ -66,6 +68,10 @@ class Operations:
     limited: Bools
     strict: Bools
     seek: Bools
+    committed: Bools
+    subscribed: Bools
+    rebalanced: Bools
+    place: Ints
     process: Ints
     invoke_index: Ints
     return_index: Ints
@@ -77,6 +83,9 @@ class Operations:
     record_row: Ints
     record_offset: Ints
     record_value: Ints
+    returned_row: Ints
+    returned_offset: Ints
+    returned_value: Ints
 
     def described(self, row: int) -> dict[str, Any]:
         """One operation as evidence, without its records and without what is absent."""
@@ -148,17 +157,21 @@ def bools(table: pa.Table, name: str) -> Bools:
 
 
 def operations_of(table: pa.Table) -> Operations:
-    """The operations of one topic-partition. ``table`` is ``OPERATION_SCHEMA``, in any order."""
-    table = table.sort_by("invoke_index")
+    """The operations of one topic-partition. ``table`` is of either schema of operations, in any order."""
+    if MICRO_OPERATION_SCHEMA.names != table.column_names:
+        table = _single(table)
+    table = table.sort_by([("invoke_index", "ascending"), ("place", "ascending")])
     f = np.asarray(table.column("f").to_pylist(), dtype=object)
     kind = np.asarray(table.column("type").to_pylist(), dtype=object)
     append = f == APPEND
     ok = (kind == EventType.OK.value) & ~(append & (ints(table, "acks", ALL) != ALL))
     poll = (f == POLL) | (f == FINAL_READ)
-    has_records = ok & poll & ~np.asarray(table.column("records").is_null().to_numpy(), np.bool_)
-    record_row, record_offset, record_value = _records(table, has_records)
+    committed = bools(table, "committed")
+    returned = poll & ~np.asarray(table.column("records").is_null().to_numpy(), np.bool_)
+    returned_row, returned_offset, returned_value = _records(table, returned)
+    is_ok = ok[returned_row]
     numbers = {name: ints(table, name, absent) for name, absent in _INT_COLUMNS.items()}
-    numbers["offset"] = np.where(ok, numbers["offset"], NONE)
+    numbers["offset"] = np.where(ok | committed, numbers["offset"], NONE)
     return Operations(
         table=table,
         append=append,
@@ -167,15 +180,30 @@ def operations_of(table: pa.Table) -> Operations:
         ok=ok,
         fail=kind == EventType.FAIL.value,
         has_value=~np.asarray(table.column("value").is_null().to_numpy(), np.bool_),
-        has_records=has_records,
+        has_records=returned & ok,
         limited=bools(table, "limited"),
         strict=bools(table, "strict"),
         seek=bools(table, "seek"),
-        record_row=record_row,
-        record_offset=record_offset,
-        record_value=record_value,
+        committed=committed,
+        subscribed=bools(table, "subscribed"),
+        rebalanced=bools(table, "rebalanced"),
+        place=ints(table, "place"),
+        record_row=returned_row[is_ok],
+        record_offset=returned_offset[is_ok],
+        record_value=returned_value[is_ok],
+        returned_row=returned_row,
+        returned_offset=returned_offset,
+        returned_value=returned_value,
         **numbers,
     )
+
+
+def _single(table: pa.Table) -> pa.Table:
+    """Operations as transactions of one micro-operation each."""
+    no = pa.array(np.zeros(table.num_rows, np.bool_))
+    columns = {"place": pa.array(np.zeros(table.num_rows, np.int64)), "committed": no, "subscribed": no}
+    columns |= {"rebalanced": no}
+    return pa.table([*table.columns, *columns.values()], schema=MICRO_OPERATION_SCHEMA)
 
 
 def _records(table: pa.Table, has_records: Bools) -> tuple[Ints, Ints, Ints]:

@@ -41,7 +41,9 @@ def check_aborted_read(partition: Partition) -> Iterator[Anomaly]:
     failed_rows = failed_rows[np.argsort(operations.value[failed_rows], kind="stable")]
     failed = operations.value[failed_rows]
     seen = observe(partition)
+    # What an operation polled that itself did not succeed is no evidence: it may have been aborted for that.
     aborted = contains(failed, seen.value) & ~contains(possible, seen.value)
+    aborted[aborted] = (seen.row[aborted] == NONE) | operations.ok[seen.row[aborted]]
     for i in _first_by_value(seen, aborted):
         row = int(failed_rows[np.searchsorted(failed, seen.value[i])])
         write = int(operations.invoke_index[row])

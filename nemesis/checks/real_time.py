@@ -55,7 +55,7 @@ def _shown_lengths(operations: Operations) -> Ints:
     return length
 
 
-def _placed(operations: Operations, seen: Observations) -> tuple[Ints, Ints]:
+def placed(operations: Operations, seen: Observations) -> tuple[Ints, Ints]:
     """The rows of appends that have a place, and their offsets: acknowledged, or else shown by someone."""
     values, offsets = first_offsets(seen)
     appends = np.flatnonzero(operations.append & operations.has_value & ~operations.fail)
@@ -71,7 +71,7 @@ def check_realtime_reorder(partition: Partition) -> Iterator[Anomaly]:
     operations = partition.operations
     told = np.where(operations.ok, operations.high_watermark, 0)
     lengths = _running(operations, np.maximum(_shown_lengths(operations), told))
-    rows, place = _placed(operations, observe(partition))
+    rows, place = placed(operations, observe(partition))
     known, witness = lengths.before(operations.invoke_index[rows])
     for i in np.flatnonzero(known > place):
         row, shown_by = int(rows[i]), int(witness[i])

@@ -23,9 +23,17 @@ class AnomalyName(StrEnum):
     INCONSISTENT_OFFSETS = "inconsistent-offsets"
     PHANTOM_READ = "phantom-read"
     ABORTED_READ = "aborted-read"
+    PRECOMMITTED_READ = "precommitted-read"
     UNCOMMITTED_READ = "uncommitted-read"
     NONMONOTONIC_POLL = "nonmonotonic-poll"
     POLL_SKIP = "poll-skip"
+    INT_NONMONOTONIC_POLL = "int-nonmonotonic-poll"
+    INT_POLL_SKIP = "int-poll-skip"
+    NONMONOTONIC_SEND = "nonmonotonic-send"
+    INT_NONMONOTONIC_SEND = "int-nonmonotonic-send"
+    INT_SEND_SKIP = "int-send-skip"
+    WRITE_CYCLE = "G0"
+    CIRCULAR_INFORMATION_FLOW = "G1c"
     REALTIME_REORDER = "realtime-reorder"
     STALE_READ = "stale-read"
     HOLE = "hole"
@@ -46,10 +54,11 @@ class AnomalyName(StrEnum):
 
 
 class Severity(StrEnum):
-    """Whether an anomaly convicts, or only says that something could not be decided."""
+    """Whether an anomaly convicts, only says that something could not be decided, or is what the system may do."""
 
     VIOLATION = "violation"
     UNKNOWN = "unknown"
+    ALLOWED = "allowed"
 
 
 OPERATION_SCHEMA = pa.schema(
@@ -81,6 +90,23 @@ OPERATION_SCHEMA = pa.schema(
 
 ``offset`` is where an acknowledged append stands, ``position`` where a poll asked from. ``records`` and the columns
 after it are those of the completion.
+"""
+
+MICRO_OPERATION_SCHEMA = pa.schema(
+    [
+        *OPERATION_SCHEMA,
+        pa.field("place", pa.int64(), nullable=False),
+        pa.field("committed", pa.bool_(), nullable=False),
+        pa.field("subscribed", pa.bool_(), nullable=False),
+        pa.field("rebalanced", pa.bool_(), nullable=False),
+    ]
+)
+"""What transactions do: one row for each of their sends, one for all that their polls returned of a topic-partition.
+
+The rows of one transaction have its ``invoke_index``; ``place`` is their order in it. ``committed`` is set of
+transactions of unknown outcome of which something was read. A poll's topic-partition was ``subscribed`` where the group
+assigned it, which may take a consumer back; it was ``rebalanced`` where that happened while the poll went on. Wherever
+operations are taken, these may be taken: what has not these four columns has one micro-operation for each operation.
 """
 
 
@@ -116,9 +142,17 @@ DEFINITIONS: Mapping[AnomalyName, str] = MappingProxyType(
         AnomalyName.INCONSISTENT_OFFSETS: "several values were seen at one offset",
         AnomalyName.PHANTOM_READ: "a value was read that nobody wrote",
         AnomalyName.ABORTED_READ: "a value was read whose write definitely failed",
+        AnomalyName.PRECOMMITTED_READ: "a transaction read what it wrote itself and had not yet committed",
         AnomalyName.UNCOMMITTED_READ: "a poll returned records at or above the high watermark that came with them",
         AnomalyName.NONMONOTONIC_POLL: "a consumer's position went back",
         AnomalyName.POLL_SKIP: "a consumer passed over a value that stands in the log",
+        AnomalyName.INT_NONMONOTONIC_POLL: "what one operation polled does not ascend",
+        AnomalyName.INT_POLL_SKIP: "what one operation polled passes over a value that stands in the log",
+        AnomalyName.NONMONOTONIC_SEND: "a process's later send stands below its earlier one",
+        AnomalyName.INT_NONMONOTONIC_SEND: "of two sends of one transaction, the later one stands below the first",
+        AnomalyName.INT_SEND_SKIP: "between two sends of one transaction stands what another has sent",
+        AnomalyName.WRITE_CYCLE: "transactions stand before one another in a circle of logs",
+        AnomalyName.CIRCULAR_INFORMATION_FLOW: "transactions read from one another in a circle",
         AnomalyName.REALTIME_REORDER: "an append began after a longer log was known, and was placed before its end",
         AnomalyName.STALE_READ: "a read that promised recency missed what was known before it began",
         AnomalyName.HOLE: "an offset below the end of the log that no append can have filled",

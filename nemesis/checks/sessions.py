@@ -1,9 +1,12 @@
 """What one consumer sees goes forward, without gaps, and never past the high watermark.
 
-Owns **nonmonotonic-poll**, **poll-skip** and **uncommitted-read**. Positions are compared over the offsets that are
-known to hold values, because control records take offsets and are never returned. A process reads on from its last ok
-poll, unless it seeks: its first poll, a final read, or a poll marked as a seek begins at the position it asks for.
-Source: the analyses of the same names in ``jepsen.tests.kafka``, with the explicit seek that is missing there.
+Owns **nonmonotonic-poll** and **poll-skip** from one operation to the next, **int-nonmonotonic-poll** and
+**int-poll-skip** within one, and **uncommitted-read**. Positions are compared over the offsets that are known to hold
+values, because control records take offsets and are never returned. A process reads on from its last ok poll, unless it
+seeks: its first poll, a final read, or a poll marked as a seek begins at the position it asks for. Where a group
+assigned the topic-partition, it may take a consumer back or on, so that the first two are *allowed*; where it did so
+while an operation went on, nothing is said of the others. Source: the analyses of the same names in
+``jepsen.tests.kafka``, with the explicit seek that is missing there.
 """
 
 from __future__ import annotations
@@ -16,22 +19,21 @@ import numpy as np
 from nemesis.checks.anomalies import LISTED_MAX, Anomaly
 from nemesis.checks.observations import known_offsets, observe
 from nemesis.checks.partition import NONE, Ints, Operations, Partition
-from nemesis.checks.schemas import AnomalyName
+from nemesis.checks.schemas import AnomalyName, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reads:
-    """The ok polls that returned records: arrays of equal length.
+    """The polls that returned records: arrays of equal length.
 
-    ``expected`` is the lowest offset that may come next, ``before`` the row of the poll that it follows from (``NONE``
-    after a seek, then it is the position asked for). ``first`` is the first record's offset, ``lowest`` and ``highest``
-    are over all records, ``begin`` and ``end`` delimit them.
+    ``expected`` is the lowest offset that may come next (``NONE`` where that is not known), ``before`` the row of the
+    poll that it follows from (``NONE`` after a seek, then it is the position asked for). ``lowest`` and ``highest`` are
+    over all records, ``begin`` and ``end`` delimit them.
     """
 
     row: Ints
     expected: Ints
     before: Ints
-    first: Ints
     lowest: Ints
     highest: Ints
     begin: Ints
@@ -39,19 +41,17 @@ class _Reads:
 
 
 def _reads(operations: Operations) -> _Reads:
-    row, begin, size = np.unique(operations.record_row, return_index=True, return_counts=True)
+    row, begin, size = np.unique(operations.returned_row, return_index=True, return_counts=True)
     if len(row):
-        lowest = np.minimum.reduceat(operations.record_offset, begin)
-        highest = np.maximum.reduceat(operations.record_offset, begin)
+        lowest = np.minimum.reduceat(operations.returned_offset, begin)
+        highest = np.maximum.reduceat(operations.returned_offset, begin)
     else:
         lowest = highest = row
     expected, before = _expectations(operations, row, highest)
-    first = operations.record_offset[begin]
     return _Reads(
         row=row,
         expected=expected,
         before=before,
-        first=first,
         lowest=lowest,
         highest=highest,
         begin=begin.astype(np.int64),
@@ -62,16 +62,16 @@ def _reads(operations: Operations) -> _Reads:
 def _expectations(operations: Operations, read_row: Ints, highest: Ints) -> tuple[Ints, Ints]:
     """For each read, the lowest offset that may come next and the row that says so.
 
-    A poll sets the position of its process when it returned records; a seek sets it whatever came of it.
+    An ok poll sets the position of its process when it returned records; a seek sets it whatever came of it.
     """
-    polls = np.flatnonzero(operations.poll & (operations.ok | operations.seek))
+    next_offset = np.full(len(operations.process), NONE)
+    next_offset[read_row] = highest + 1
+    polls = np.flatnonzero(operations.poll & (operations.ok | operations.seek | (next_offset != NONE)))
     polls = polls[np.lexsort((operations.invoke_index[polls], operations.process[polls]))]
     process = operations.process[polls]
     begins = np.append(True, np.diff(process) != 0) if len(polls) else np.zeros(0, np.bool_)
     seeks = begins | operations.seek[polls] | operations.final_read[polls]
-    next_offset = np.full(len(operations.process), NONE)
-    next_offset[read_row] = highest + 1
-    returned = next_offset[polls] != NONE
+    returned = (next_offset[polls] != NONE) & operations.ok[polls]
     place = np.where(returned, next_offset[polls], operations.position[polls])
     source = np.maximum.accumulate(np.where(seeks | returned, np.arange(len(polls)), 0))
     earlier = np.append(0, source[:-1]) if len(polls) else source
@@ -83,45 +83,59 @@ def _expectations(operations: Operations, read_row: Ints, highest: Ints) -> tupl
 
 
 def check_nonmonotonic_poll(partition: Partition) -> Iterator[Anomaly]:
-    """Polls that return something before their position, or records that do not ascend; in order of invocation."""
+    """Polls that return something before their position, in order of invocation."""
     operations, reads = partition.operations, _reads(partition.operations)
-    falls = np.flatnonzero((np.diff(operations.record_offset) <= 0) & (np.diff(operations.record_row) == 0))
-    falling = np.isin(reads.row, operations.record_row[falls])
-    for i in np.flatnonzero(falling | (reads.lowest < reads.expected)):
-        if falling[i]:
-            where = int(falls[np.searchsorted(operations.record_row[falls], reads.row[i])])
-            offsets = [int(offset) for offset in operations.record_offset[where : where + 2]]
-            what = f"returned offset {offsets[1]} after offset {offsets[0]}"
-        else:
-            offsets = [int(reads.expected[i]), int(reads.lowest[i])]
-            what = f"returned offset {offsets[1]}, though its process had come to {offsets[0]}"
-        yield _anomaly(operations, AnomalyName.NONMONOTONIC_POLL, reads, int(i), what, offsets)
+    for i in np.flatnonzero(reads.lowest < reads.expected):
+        offsets = [int(reads.expected[i]), int(reads.lowest[i])]
+        what = f"returned offset {offsets[1]}, though its process had come to {offsets[0]}"
+        yield _between(operations, AnomalyName.NONMONOTONIC_POLL, reads, int(i), what, offsets)
 
 
 def check_poll_skip(partition: Partition) -> Iterator[Anomaly]:
-    """Polls that pass over offsets known to hold values, in order of invocation."""
+    """Polls whose records begin beyond an offset that is known to hold a value, in order of invocation."""
     operations, reads = partition.operations, _reads(partition.operations)
     known = known_offsets(observe(partition))
-    start = np.where(reads.expected == NONE, reads.lowest, reads.expected)
-    wanted = np.searchsorted(known, reads.highest, side="right") - np.searchsorted(known, start)
-    got = _distinct_from(operations, reads, start)
-    for i in np.flatnonzero(wanted > got):
-        returned = operations.record_offset[reads.begin[i] : reads.end[i]]
-        between = known[np.searchsorted(known, start[i]) : np.searchsorted(known, reads.highest[i], side="right")]
-        skipped = np.setdiff1d(between, returned)
-        what = f"reading from {start[i]}, passed over {len(skipped)} known offsets, the first is {skipped[0]}"
+    first, beyond = np.searchsorted(known, reads.expected), np.searchsorted(known, reads.lowest)
+    for i in np.flatnonzero((reads.expected != NONE) & (first < beyond)):
+        skipped = known[first[i] : beyond[i]]
+        what = f"reading from {reads.expected[i]}, passed over {len(skipped)} known offsets, the first is {skipped[0]}"
         offsets = [int(offset) for offset in skipped[:LISTED_MAX]]
-        yield _anomaly(operations, AnomalyName.POLL_SKIP, reads, int(i), what, offsets)
+        yield _between(operations, AnomalyName.POLL_SKIP, reads, int(i), what, offsets)
 
 
-def _distinct_from(operations: Operations, reads: _Reads, start: Ints) -> Ints:
-    """For each read, how many different offsets at or above ``start`` it returned."""
-    which = np.searchsorted(reads.row, operations.record_row)
-    order = np.lexsort((operations.record_offset, operations.record_row))
-    offset, which = operations.record_offset[order], which[order]
-    new = np.append(True, (np.diff(offset) != 0) | (np.diff(which) != 0)) if len(order) else np.zeros(0, np.bool_)
-    counted = new & (offset >= start[which])
-    return np.bincount(which[counted], minlength=len(reads.row)).astype(np.int64)
+def check_int_nonmonotonic_poll(partition: Partition) -> Iterator[Anomaly]:
+    """Operations whose polls return records that do not ascend, in order of invocation; the first fall of each."""
+    operations, reads = partition.operations, _reads(partition.operations)
+    falls = np.flatnonzero((np.diff(operations.returned_offset) <= 0) & (np.diff(operations.returned_row) == 0))
+    rows, first = np.unique(operations.returned_row[falls], return_index=True)
+    for row, at in zip(rows, falls[first], strict=True):
+        if not operations.rebalanced[row]:
+            offsets = [int(offset) for offset in operations.returned_offset[at : at + 2]]
+            what = f"returned offset {offsets[1]} after offset {offsets[0]}"
+            i = int(np.searchsorted(reads.row, row))
+            yield _anomaly(operations, AnomalyName.INT_NONMONOTONIC_POLL, reads, i, what, offsets)
+
+
+def check_int_poll_skip(partition: Partition) -> Iterator[Anomaly]:
+    """Operations that return what is below and what is above a known offset, and not it; in order of invocation."""
+    operations, reads = partition.operations, _reads(partition.operations)
+    known = known_offsets(observe(partition))
+    wanted = np.searchsorted(known, reads.highest, side="right") - np.searchsorted(known, reads.lowest)
+    for i in np.flatnonzero((wanted > _distinct(operations, reads)) & ~operations.rebalanced[reads.row]):
+        returned = operations.returned_offset[reads.begin[i] : reads.end[i]]
+        between = known[np.searchsorted(known, reads.lowest[i]) : np.searchsorted(known, reads.highest[i])]
+        skipped = np.setdiff1d(between, returned)
+        what = f"passed over {len(skipped)} known offsets between its own, the first is {skipped[0]}"
+        offsets = [int(offset) for offset in skipped[:LISTED_MAX]]
+        yield _anomaly(operations, AnomalyName.INT_POLL_SKIP, reads, int(i), what, offsets)
+
+
+def _distinct(operations: Operations, reads: _Reads) -> Ints:
+    """For each read, how many different offsets it returned."""
+    order = np.lexsort((operations.returned_offset, operations.returned_row))
+    offset, row = operations.returned_offset[order], operations.returned_row[order]
+    new = np.append(True, (np.diff(offset) != 0) | (np.diff(row) != 0)) if len(order) else np.zeros(0, np.bool_)
+    return np.bincount(np.searchsorted(reads.row, row[new]), minlength=len(reads.row)).astype(np.int64)
 
 
 def check_uncommitted_read(partition: Partition) -> Iterator[Anomaly]:
@@ -133,14 +147,30 @@ def check_uncommitted_read(partition: Partition) -> Iterator[Anomaly]:
         yield _anomaly(operations, AnomalyName.UNCOMMITTED_READ, reads, int(i), what, [int(reads.highest[i])])
 
 
-def _anomaly(
+def _between(
     operations: Operations, name: AnomalyName, reads: _Reads, i: int, what: str, offsets: list[int]
 ) -> Anomaly:
-    row, before = int(reads.row[i]), int(reads.before[i])
+    """What one poll shows against what its process had come to."""
+    severity = Severity.ALLOWED if operations.subscribed[reads.row[i]] else Severity.VIOLATION
+    return _anomaly(operations, name, reads, i, what, offsets, int(reads.before[i]), severity)
+
+
+def _anomaly(
+    operations: Operations,
+    name: AnomalyName,
+    reads: _Reads,
+    i: int,
+    what: str,
+    offsets: list[int],
+    before: int = NONE,
+    severity: Severity = Severity.VIOLATION,
+) -> Anomaly:
+    row = int(reads.row[i])
     rows = [row] if before == NONE else [before, row]
-    returned = operations.record_offset[reads.begin[i] : reads.end[i]][:LISTED_MAX]
+    returned = operations.returned_offset[reads.begin[i] : reads.end[i]][:LISTED_MAX]
     return Anomaly(
         name=name,
+        severity=severity,
         detail=f"operation {operations.invoke_index[row]} of process {operations.process[row]} {what}",
         offsets=offsets,
         op_indexes=[int(operations.invoke_index[one]) for one in rows],

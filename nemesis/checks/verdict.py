@@ -111,7 +111,7 @@ def decide(
     """
     violations = _counted(anomalies, Severity.VIOLATION)
     undecided = [*_gaps(counts, complete), *problems, *_counted(anomalies, Severity.UNKNOWN)]
-    warnings = tuple(_warnings(counts))
+    warnings = (*_warnings(counts), *_counted(anomalies, Severity.ALLOWED))
     if violations:
         return Decision(verdict=Verdict.INVALID, reasons=(*violations, *undecided), warnings=warnings)
     if undecided:
@@ -134,7 +134,7 @@ def _counted(anomalies: Sequence[Mapping[str, Any]], severity: Severity) -> tupl
             found[row["anomaly"]] += evidence.get("more", 1)
             for reason, number in _reasons(evidence):
                 causes[row["anomaly"]][f"{reason} ({row['topic_partition']})"] += number
-    suffix = "" if severity is Severity.VIOLATION else " (undecided)"
+    suffix = {Severity.UNKNOWN: " (undecided)", Severity.ALLOWED: " (allowed)"}.get(severity, "")
     return tuple(f"{name}: {found[name]}{suffix}{_caused(causes[name])}" for name in AnomalyName if name in found)
 
 

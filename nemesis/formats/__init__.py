@@ -3,8 +3,7 @@
 The way of the data: ``recognise`` (which format a file has) -> ``source`` (its bytes as text, within ``limits``) -> a
 reader (``jepsen_edn`` on ``edn_tokens`` and ``edn``, ``jepsen_log``, ``json_lines``, ``porcupine_kv``, ``maelstrom``,
 ``parquet``) -> ``events`` (one value for each event, its parts from ``values``) -> ``keyed`` (keys that stand in the
-values) -> ``pairing`` and ``shapes`` (operations as ``nemesis.linearizability`` judges them, with ``text_store`` as one
-more model); ``reading`` is all of it in one call. Back: ``edn_writer`` on ``edn_text``, ``json_writer``, and
-``kafka_edn`` for the runs of this harness. Whatever is wrong with a file is one of ``errors``, with the line. Nothing
-here imports the system that is judged.
+values) -> ``pairing`` and ``shapes`` (operations as ``nemesis.linearizability`` judges them); ``reading`` is all of it
+in one call. Back: ``edn_writer`` on ``edn_text``, ``json_writer``, and ``kafka_edn`` for the runs of this harness.
+Whatever is wrong with a file is one of ``errors``, with the line. Nothing here imports the system that is judged.
 """

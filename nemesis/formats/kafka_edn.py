@@ -2,8 +2,9 @@
 
 Owns the translation: an append is a ``send``, a poll or final read is a ``poll``, each with one micro-operation. Two
 things Jepsen takes otherwise than this harness. An ok of an append with acks of less than all promises nothing here, so
-that it is written as *info*. A process that seeks is expected to go on reading where it was, so that whoever seeks in a
-log that it has polled becomes a new process, as a client of Jepsen's that was closed and opened again.
+that it is written as *info*, without its offset. A process that seeks is expected to go on reading where it was, so
+that whoever seeks in a log that it has polled becomes a new process, as a client of Jepsen's that was closed and opened
+again. What Jepsen has no word for stands beside each operation (``kafka_marks``).
 Source: ``jepsen.tests.kafka``.
 """
 
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from nemesis.formats.edn_writer import write_edn
 from nemesis.formats.events import Event
+from nemesis.formats.kafka_marks import MARKS, marks_of
 from nemesis.formats.values import Keyword, MapValue
 from nemesis.history import APPEND, FINAL_READ, POLL, EventType, Kind, list_shards
 from nemesis.linearizability.operations import Value
@@ -72,12 +74,17 @@ class _Clients:
         self._polled: set[tuple[int, str]] = set()
         self._ended: set[int] = set()
         self._promises_nothing: set[int] = set()
+        self._pending: set[int] = set()
+        self._values: dict[int, Value] = {}
 
     def event_of(self, row: Mapping[str, Any]) -> Event:
         process, kind = row["process"], EventType(row["type"])
         if kind is EventType.INVOKE:
             self._begin(row)
-        elif kind is EventType.OK and process in self._promises_nothing:
+            self._pending.add(process)
+        else:
+            self._pending.discard(process)
+        if kind is EventType.OK and process in self._promises_nothing:
             kind = EventType.INFO
         if kind is EventType.INFO:
             self._ended.add(process)
@@ -88,8 +95,9 @@ class _Clients:
             process=self._names[process],
             type=kind,
             f="send" if row["f"] == APPEND else "poll",
-            value=(_micro_operation(row),),
+            value=(_micro_operation(row, kind, self._values.get(process)),),
             error=row["error"],
+            extra={MARKS: marks_of(row)},
         )
 
     def _begin(self, row: Mapping[str, Any]) -> None:
@@ -97,22 +105,24 @@ class _Clients:
         present = self._names.setdefault(process, process)
         is_poll = row["f"] in _POLLS
         seeks = is_poll and (row["f"] == FINAL_READ or row["seek"]) and (present, name) in self._polled
-        if seeks or process in self._ended:
+        if seeks or process in self._ended or process in self._pending:
             present = self._names[process] = self._next
             self._next += 1
             self._ended.discard(process)
         if is_poll:
             self._polled.add((present, name))
+        self._values[process] = row["value"]
         self._promises_nothing.discard(process)
         if row["acks"] is not None:
             self._promises_nothing.add(process)
 
 
-def _micro_operation(row: Mapping[str, Any]) -> Value:
+def _micro_operation(row: Mapping[str, Any], kind: EventType, sent: Value) -> Value:
+    """What an event tells; ``sent`` is what its operation was asked to send, which not every completion repeats."""
     name = row["topic_partition"]
     if row["f"] == APPEND:
-        is_placed = row["type"] == EventType.OK and row["offset"] is not None
-        return (Keyword("send"), name, (row["offset"], row["value"]) if is_placed else row["value"])
+        is_placed = kind is EventType.OK and row["offset"] is not None
+        return (Keyword("send"), name, (row["offset"], sent) if is_placed else sent)
     if row["type"] != EventType.OK:
         return (Keyword("poll"),)
     records = tuple((record["offset"], record["value"]) for record in row["records"] or ())

@@ -2,8 +2,8 @@
 
 Owns finding the library, what may be trusted to it, and the way of the arrays there and back. The walks are those of
 ``register_search.PythonRuns``, so that a finding is the same to the last field; where there is no library, or a history
-does not fit it, the runs in Python find it more slowly. A call into the library ends when the budget does, and is not
-interrupted before.
+does not fit it, the runs in Python find it more slowly. A walk comes back from the library again and again before it
+has finished, so that it can be interrupted.
 """
 
 from __future__ import annotations
@@ -12,19 +12,30 @@ import os
 import warnings
 from array import array
 from collections.abc import Sequence
-from ctypes import CDLL, POINTER, Structure, byref, c_int64, c_uint64, c_void_p
+from ctypes import CDLL, POINTER, Structure, addressof, byref, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from nemesis.linearizability.beam import Answer, Finding
+from nemesis.linearizability.beam import MEMO, Answer, Finding
 from nemesis.linearizability.forms import EVER
+from nemesis.linearizability.judgement import CONFIGURATIONS_PER_EVENT, Budget
+from nemesis.linearizability.register_columns import COLUMNS, Column, FirstAnswer, RegisterColumns
 from nemesis.linearizability.register_events import RegisterEvents
 from nemesis.linearizability.register_frontier import DOMINANCE_MAX, WITNESSES
 from nemesis.linearizability.register_pending import REUSED, Config
-from nemesis.linearizability.register_search import RELAXED_WIDTH, PythonRuns, Runs
+from nemesis.linearizability.register_search import (
+    FIRST_TRIES,
+    FIRST_TRIES_PER_EVENT,
+    FORGETS,
+    RELAXED_WIDTH,
+    THRIFTY,
+    THRIFTY_TRIES,
+    PythonRuns,
+    Runs,
+)
 
 LIBRARY = Path(__file__).parent / "native" / "register_search.so"
-ABI_VERSION = 1
+ABI_VERSION = 3
 """What the library must answer to be the one that this module knows."""
 SWITCH = "NEMESIS_ACCELERATOR"
 """The environment variable that forbids the library by the value ``off``, or names the file of another one."""
@@ -34,6 +45,10 @@ SLOTS_MAX = 64
 UNKNOWN_MAX = 1023
 """How many unknown operations there may be: each configuration has a bit for each of them."""
 
+SLICE = 100_000
+"""How many configurations, or events, a call into the library goes over before it comes back."""
+
+_FINISHED, _PAUSED = 0, 2
 _ANSWERS = (Answer.UNDECIDED, Answer.YES, Answer.NO)
 _ARRAYS = ("events", "kinds", "values", "news", "places", "ends", "needed")
 _COUNTS = ("events_count", "operations_count", "values_count", "unknown", "has_misses")
@@ -45,11 +60,28 @@ class _History(Structure):
 
 class _Walk(Structure):
     _fields_ = (
-        *((name, c_int64) for name in ("width", "stop", "room", "waiting_max")),
+        *((name, c_int64) for name in ("width", "stop", "room", "held_max", "enough", "forgets", "memo", "slice")),
         *((name, c_int64) for name in ("relaxed_width", "dominance_max", "witnesses")),
         *((name, c_int64) for name in ("answer", "reached", "died", "visited", "frontier_count", "row_words")),
         ("frontier", POINTER(c_uint64)),
+        ("state", c_void_p),
     )
+
+
+class _Columns(Structure):
+    _fields_ = (*((name, c_void_p) for name in COLUMNS), ("registers_count", c_int64))
+
+
+class _Plan(Structure):
+    _fields_ = (
+        ("relaxed", _Walk),
+        ("thrifty", _Walk),
+        *((name, c_int64) for name in ("configurations", "per_event", "relaxed_tries", "thrifty_tries", "unknown_max")),
+    )
+
+
+class _Answer(Structure):
+    _fields_ = tuple((name, c_int64) for name in ("answer", "last", "visited"))
 
 
 class UnusableError(Exception):
@@ -60,12 +92,15 @@ def load(path: Path) -> CDLL:
     """The library at ``path``. Raises UnusableError if it is damaged, or of another version."""
     try:
         library = CDLL(str(path))
-        version, walk, free = library.register_search_abi, library.register_search_walk, library.register_search_free
+        version, many = library.register_search_abi, library.register_search_many
+        walk, free = library.register_search_walk, library.register_search_free
     except (OSError, AttributeError) as error:
         raise UnusableError(str(error)) from error
     version.argtypes, version.restype = (), c_int64
     walk.argtypes, walk.restype = (POINTER(_History), POINTER(_Walk)), c_int64
     free.argtypes, free.restype = (POINTER(_Walk),), None
+    many.argtypes = (POINTER(_Columns), POINTER(_Plan), POINTER(_Answer), c_int64)
+    many.restype = c_int64
     if version() != ABI_VERSION:
         raise UnusableError(f"its interface has version {version()}, not {ABI_VERSION}")
     return library
@@ -121,20 +156,31 @@ class NativeRuns:
         )
         self._events_count = len(history.events)
 
-    def relaxed(self, room: int) -> Finding[Config]:
+    def relaxed(self, *, room: int, held_max: int) -> Finding[Config]:
         """See ``register_search.relaxed_run``."""
-        return self._found(0, self._events_count, room, 0)
+        return self._found(0, self._events_count, room, held_max, EVER)
 
-    def beam(self, *, stop: int, width: int, room: int, waiting_max: int) -> Finding[Config]:
+    def outline(self, *, room: int) -> Finding[Config]:
+        """See ``register_outline.outline_run``."""
+        return self._found(-1, self._events_count, room, EVER, EVER)
+
+    def thrifty(self, *, stop: int, width: int, enough: int, room: int, held_max: int) -> Finding[Config]:
+        """See ``register_search.Runs``."""
+        return self._found(width, stop, room, held_max, enough)
+
+    def beam(self, *, stop: int, width: int, room: int, held_max: int) -> Finding[Config]:
         """See ``beam.Beam``."""
         assert width > 0, "a beam of width 0 is the relaxed run"
-        return self._found(width, stop, room, waiting_max)
+        return self._found(width, stop, room, held_max, EVER)
 
-    def _found(self, width: int, stop: int, room: int, waiting_max: int) -> Finding[Config]:
-        walk = _Walk(width, stop, min(room, EVER), min(waiting_max, EVER), RELAXED_WIDTH, DOMINANCE_MAX, WITNESSES)
-        if self._native.register_search_walk(byref(self._history), byref(walk)) != 0:
-            raise MemoryError("the register search lacks memory")
+    def _found(self, width: int, stop: int, room: int, held_max: int, enough: int) -> Finding[Config]:
+        walk = _walk(width, stop, room, held_max, enough)
+        status = _PAUSED
         try:
+            while status == _PAUSED:
+                status = self._native.register_search_walk(byref(self._history), byref(walk))
+            if status != _FINISHED:
+                raise MemoryError("the register search lacks memory")
             words = walk.frontier[: walk.frontier_count * walk.row_words]
         finally:
             self._native.register_search_free(byref(walk))
@@ -149,9 +195,46 @@ class NativeRuns:
         )
 
 
+def _walk(width: int, stop: int, room: int, held_max: int, enough: int) -> _Walk:
+    forgets = EVER if enough == EVER else FORGETS
+    memo = min(held_max, EVER, MEMO * forgets)
+    limits = (min(room, EVER), min(held_max, EVER), enough, forgets, memo)
+    return _Walk(width, stop, *limits, SLICE, RELAXED_WIDTH, DOMINANCE_MAX, WITNESSES)
+
+
 def _config(row: Sequence[int]) -> Config:
     """A row of the library: the value and the sets, the last of them in as many words as there are."""
     value, done, optional, *words = row
     used = sum(word << 64 * place for place, word in enumerate(words))
     is_reused = words[-1] == (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value, done, optional, REUSED if is_reused else used
+
+
+def first_answers(columns: RegisterColumns, budget: Budget, native: CDLL) -> list[FirstAnswer]:
+    """What the first runs of ``register_search.search`` find, one answer for each register.
+
+    A register that these do not decide, or that does not fit, is UNDECIDED; ``search`` goes on from there.
+    """
+    registers = len(columns.initial)
+    width, enough = THRIFTY[0]
+    plan = _Plan(
+        _walk(0, 0, FIRST_TRIES, budget.frontier, EVER),
+        _walk(width, 0, THRIFTY_TRIES * FIRST_TRIES, budget.frontier, enough),
+        min(budget.limit(0), EVER),
+        CONFIGURATIONS_PER_EVENT if budget.configurations is None else 0,
+        FIRST_TRIES_PER_EVENT,
+        THRIFTY_TRIES,
+        UNKNOWN_MAX,
+    )
+    given = _Columns(*(_address(getattr(columns, name)) for name in COLUMNS), registers)
+    answers = (_Answer * registers)()
+    done = 0
+    while done < registers:
+        done = native.register_search_many(byref(given), byref(plan), answers, done)
+        if done < 0:
+            raise MemoryError("the register search lacks memory")
+    return [FirstAnswer(_ANSWERS[found.answer], found.last, found.visited) for found in answers]
+
+
+def _address(column: Column) -> int:
+    return addressof(c_int64.from_buffer(column)) if len(column) else 0

@@ -12,18 +12,32 @@ from dataclasses import dataclass
 from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.operations import Operation, Value
 
+CONFIGURATIONS = 2_000_000
+CONFIGURATIONS_PER_EVENT = 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """How much may be tried for one key before the verdict is *unknown*.
 
-    ``configurations`` bounds the states that a search visits in all, ``frontier`` how many of them wait to be taken up
-    again. What one return leads to is held as a whole until that is known: memory is bounded by ``configurations``, and
-    by ``frontier`` only where no single return leads to more.
+    ``configurations`` bounds the states that a search visits in all: by default CONFIGURATIONS, and more for a history
+    that is so long that each of its events must have its share. ``frontier`` bounds how many of them are held at a
+    time, each for one reason: because one return led to them, because they wait to be taken up again, or because they
+    were tried before. So it bounds the memory.
     """
 
-    configurations: int = 2_000_000
+    configurations: int | None = None
     frontier: int = 200_000
+
+    def limit(self, events: int) -> int:
+        """How many configurations may be visited in a history of so many events."""
+        if self.configurations is not None:
+            return self.configurations
+        return max(CONFIGURATIONS, CONFIGURATIONS_PER_EVENT * events)
+
+    def of(self, events: int) -> Budget:
+        """The budget for a history of so many events, with the configurations as a number."""
+        return Budget(configurations=self.limit(events), frontier=self.frontier)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +46,10 @@ class Counterexample:
 
     ``operations`` are those of the shortest prefix that fails which conflict, in the order of their invocations;
     ``last`` is the one whose return cannot be explained. ``states`` are the states that the object could be in just
-    before, at most 10 of them. ``reason`` is one sentence for people. Of logs with
-    appends of unknown offset that nobody read, the prefix may not be the shortest.
+    before, at most 10 of them. ``reason`` is one sentence for people.
+
+    A prefix that the kernel of logs cannot decide, since an acknowledged append of unknown offset may stand in one of
+    its holes, or an unknown batch beside one, is passed over: there, a shorter prefix may fail as well.
     """
 
     last: Operation

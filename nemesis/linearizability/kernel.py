@@ -20,6 +20,7 @@ from nemesis.linearizability.forms import AppendForm, FetchForm, Form, RegisterF
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Operation, Outcome, Value
+from nemesis.linearizability.register_columns import columns_of
 from nemesis.linearizability.register_states import values_before
 from nemesis.linearizability.slots import ordered_events
 from nemesis.linearizability.violation import InapplicableError, Violation
@@ -135,10 +136,12 @@ def _case(
 ) -> _Case:
     kept = relevant(operations, model)
     forms = [model.form(operation) for operation in kept]
-    if all(isinstance(form, RegisterForm) for form in forms):
+    if set(map(type, forms)) <= {RegisterForm}:
         # An unknown compare-and-set of a value with itself changes nothing, unless somebody asks for versions.
-        said = [k for k, form in enumerate(forms) if kept[k].outcome is Outcome.OK or not _only_reads(form)]
-        kept, forms = [kept[k] for k in said], [forms[k] for k in said]
+        idle = {k for k, form in enumerate(forms) if kept[k].outcome is Outcome.INFO and _only_reads(form)}
+        if idle:
+            kept = [operation for k, operation in enumerate(kept) if k not in idle]
+            forms = [form for k, form in enumerate(forms) if k not in idle]
     return _Case(key=key, model=model, operations=kept, forms=forms, budget=budget, accelerated=accelerated)
 
 
@@ -208,7 +211,13 @@ def _contradiction(case: _Case, cut: _Case, found: Violation | None) -> Contradi
 def _register_search(case: _Case) -> KeyJudgement:
     forms = [form for form in case.forms if isinstance(form, RegisterForm)]
     _check_all(case, forms)
-    history = register_events.encode(case.operations, forms, case.model.register_initial())
+    first = case.model.register_initial()
+    if case.accelerated and (native := accelerator.library()) is not None:
+        columns = columns_of(case.operations, forms, first)
+        (answer,) = accelerator.first_answers(columns, case.budget, native)
+        if answer.answer is Answer.YES:
+            return case.judgement("register-search", configurations=answer.visited)
+    history = register_events.encode(case.operations, forms, first)
     runs = accelerator.runs_over(history, accelerated=case.accelerated)
     found = register_search.search(len(history.events), case.budget, runs)
     if found.answer is Answer.YES:
@@ -263,7 +272,8 @@ def _by_finding(
     """The judgement of a history that a search refuted, or could not finish."""
     if found.answer is Answer.UNDECIDED:
         end = next((_position(case, event) for event in events[found.reached :] if event < 0), None)
-        reason = f"the budget of {case.budget.configurations} configurations, {case.budget.frontier} at once, ran out"
+        limit = case.budget.limit(len(events))
+        reason = f"the budget of {limit} configurations, {case.budget.frontier} at once, ran out"
         return case.judgement(name, end=end, configurations=found.visited, reason=reason)
     end = _position(case, events[found.died])
     last = case.operations[~events[found.died]]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
 from enum import Enum
+from operator import attrgetter
 from typing import ClassVar
 
 from nemesis.linearizability.forms import Form
@@ -110,13 +110,23 @@ def relevant(operations: Iterable[Operation], model: Model) -> list[Operation]:
                 kept.append(proof)
             case _:
                 pass
-    kept.sort(key=lambda operation: operation.invoked)
+    kept.sort(key=attrgetter("invoked"))
     return kept
 
 
 def as_ok(operation: Operation, *, f: str, argument: Value, result: Value) -> Operation:
     """``operation`` as one that succeeded: the usual way to write ``Model.evidence``."""
-    return replace(operation, f=f, argument=argument, result=result, outcome=Outcome.OK)
+    return Operation(
+        process=operation.process,
+        f=f,
+        key=operation.key,
+        argument=argument,
+        result=result,
+        outcome=Outcome.OK,
+        invoked=operation.invoked,
+        returned=operation.returned,
+        line=operation.line,
+    )
 
 
 def pair(value: Value, operation: Operation) -> tuple[Value, Value]:

@@ -6,6 +6,8 @@ time linearization, Lowe, "Testing for linearizability" (2017).
 
 from __future__ import annotations
 
+from functools import partial
+
 from nemesis.linearizability.register_pending import FORGOTTEN, REUSED, WRITE, Config, Explorer, Pending
 
 DOMINANCE_MAX = 64
@@ -46,11 +48,12 @@ def without_dominated(configs: list[Config], pending: Pending, *, relaxed: bool)
     if len(alike) == len(configs):
         return configs
     writes, cas = pending.write_mask, pending.cas_mask
+    order = partial(promise, cas=cas)
     kept: list[Config] = []
     spare: list[Config] = []
     for group in alike.values():
         best: list[Config] = []
-        for config in sorted(group, key=promise) if len(group) > 1 else group:
+        for config in sorted(group, key=order) if len(group) > 1 else group:
             if any(_dominates(other, config, writes, cas, relaxed) for other in best[:DOMINANCE_MAX]):
                 continue
             if relaxed:
@@ -58,7 +61,7 @@ def without_dominated(configs: list[Config], pending: Pending, *, relaxed: bool)
                 best = [weak for weak in best if not _dominates(config, weak, writes, cas, relaxed)]
             best.append(config)
         kept += best
-    return kept + sorted(spare, key=promise)[:WITNESSES]
+    return kept + sorted(spare, key=order)[:WITNESSES]
 
 
 def _dominates(strong: Config, weak: Config, writes: int, cas: int, relaxed: bool) -> bool:
@@ -74,7 +77,16 @@ def _dominates(strong: Config, weak: Config, writes: int, cas: int, relaxed: boo
     return relaxed or not used & ~weak[3]
 
 
-def promise(config: Config) -> tuple[bool, int, int, int]:
-    """The order in which configurations are tried: few unknown operations used, much optional, much done."""
+def promise(config: Config, cas: int) -> tuple[bool, int, int, int, int]:
+    """The order in which configurations are tried, ``cas`` being the pending compare-and-sets.
+
+    Few unknown operations used; many compare-and-sets done, which ask for a value each; much optional, much done.
+    """
     _, done, optional, used = config
-    return used == REUSED, used.bit_count(), -optional.bit_count(), -done.bit_count()
+    return (
+        used == REUSED,
+        used.bit_count(),
+        -(done & cas).bit_count(),
+        -optional.bit_count(),
+        -done.bit_count(),
+    )

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import insort
 
+from nemesis.linearizability.beam import Effort
 from nemesis.linearizability.forms import EVER, RegisterKind
 from nemesis.linearizability.register_events import RegisterEvents
 
@@ -127,39 +128,47 @@ class Pending:
 
 
 class Explorer:
-    """Finds all that may have happened when a pending operation returns."""
+    """Finds what may have happened when a pending operation returns.
 
-    __slots__ = ("pending", "relaxed", "room", "visited")
+    It finds all, or no more than is ``enough``: the explanations that take the fewest steps. The effort tells then that
+    others were left out.
+    """
 
-    def __init__(self, pending: Pending, *, relaxed: bool, room: int) -> None:
+    __slots__ = ("effort", "enough", "pending", "relaxed")
+
+    def __init__(self, pending: Pending, effort: Effort, *, relaxed: bool, enough: int = EVER) -> None:
         self.pending = pending
+        self.effort = effort
         self.relaxed = relaxed
-        self.room = room
-        self.visited = 0
+        self.enough = enough
 
     def reach(self, start: Config, k: int, out: list[Config]) -> None:
-        """Add to ``out`` all that ``start`` leads to by steps of which the last makes ``k`` take effect.
+        """Add to ``out`` what ``start`` leads to by steps of which the last makes ``k`` take effect.
 
-        ``k`` is gone from their sets. Stops early when the visited configurations are more than there is room for.
+        ``k`` is gone from their sets.
         """
         history, pending = self.pending.history, self.pending
         bit, kind = history.bits[k], history.kinds[k]
         goal = history.values[k] if kind == WRITE else FORGOTTEN
         if goal != FORGOTTEN and not (pending.cas or pending.reads or pending.misses):
-            self.visited += 1
+            self.effort.spend(1)
             out.append((goal, start[1], pending.write_mask & ~start[1] & ~bit, start[3]))
             return
         todo = [start]
         seen = {start[:3]: [start[3]]}
+        room, held_max = self.effort.room - self.effort.visited, self.effort.held_max
         for config in todo:
             for step in self._steps(config, goal):
                 if step[1] & bit:
                     out.append((step[0], step[1] ^ bit, step[2] & ~bit, step[3]))
                 elif self._is_new(step, seen):
                     todo.append(step)
-            if len(todo) + self.visited > self.room:
+            if len(out) >= self.enough:
+                self.effort.left_out = True
                 break
-        self.visited += len(todo)
+            if len(todo) > room or max(len(todo), len(out)) > held_max:
+                break
+        self.effort.spend(len(todo), max(len(todo), len(out)))
 
     def _is_new(self, step: Config, seen: dict[tuple[int, int, int], list[int]]) -> bool:
         """Whether no step came to the same by fewer unknown operations, in the relaxed run by any; it is seen now."""
@@ -176,8 +185,10 @@ class Explorer:
         steps: list[Config] = []
         if value in pending.cas or value in pending.unknown_from:
             hidden = optional | sum(bit for _, bit in pending.writes.get(value, ())) & ~done
+            offered: set[int] = set()
             for _, bit, new in pending.cas.get(value, ()):
-                if not done & bit:
+                if not done & bit and new not in offered:
+                    offered.add(new)
                     steps.append((new, done | bit | pending.seen(new), hidden, used))
         else:
             hidden = optional

@@ -1,13 +1,17 @@
 """The search for registers with compare-and-set: is there an order that explains every return?
 
 Owns the sequence of runs over a history's events. A run keeps a frontier of configurations (see ``register_pending``);
-at each return, a configuration is replaced by all to which the returning operation may have led. What is kept is about
-pending operations only, so memory does not grow with the history.
+at each return, a configuration is replaced by those to which the returning operation may have led. What is kept is
+about pending operations only, so memory does not grow with the history.
 
 1. The relaxed run lets unknown operations take effect again and again, and remembers for which configurations none
    had to. If it dies the history is not linearizable, found in linear time; if at its end there is a configuration
    without reuse it is. Where no operation is unknown it decides all but what is too wide for it.
-2. Beams, of 1, 2, 16 and 128 configurations, reuse nothing. What does not fit waits, and is taken up when the beam
+2. Thrifty beams, of 1 configuration and of 16, look only at the first few explanations of a return, by the fewest
+   steps: where much is pending, all of them are too many for anybody. Of those that they look at, what does not fit
+   waits, and is taken up when the beam dies. What it explains is explained; if it dies for good it has proved nothing.
+3. The outline refutes what was wrong at a glance, however much is pending (see ``register_outline``).
+4. Beams, of 1, 2, 16 and 128 configurations, leave nothing out. What does not fit waits, and is taken up when the beam
    dies, with a memo of what was tried. A beam that dies with nothing waiting has tried all there is.
 
 The same runs are written in C as well, in ``native``, and find the same to the last field: the order in which
@@ -17,20 +21,31 @@ configurations are made, here and in ``register_frontier`` and ``register_pendin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
-from nemesis.linearizability.beam import Answer, Beam, Finding, Walker
+from nemesis.linearizability.beam import Answer, Beam, Effort, Finding, Walker
+from nemesis.linearizability.forms import EVER
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.register_events import RegisterEvents
 from nemesis.linearizability.register_frontier import after_return, promise
+from nemesis.linearizability.register_outline import outline_run
 from nemesis.linearizability.register_pending import MISS, READ, REUSED, Config, Explorer, Pending
 
 RELAXED_WIDTH = 1024
 """How wide the first run may grow before it forgets some of its configurations, and refutes no more."""
 FIRST_TRIES = 1000
-"""How many configurations the first run may visit, and one more for every second event."""
+FIRST_TRIES_PER_EVENT = 2
+"""How many configurations the first run may visit, and how many more for each event."""
 RELAXED_TRIES = 32
 """How many configurations the second relaxed run may visit per event."""
+THRIFTY = ((1, 16), (16, 64))
+"""How wide the thrifty beams are, and how many explanations of a return they look at."""
+FORGETS = 4096
+"""How many configurations wait for a thrifty beam; see ``beam.Beam``."""
+THRIFTY_TRIES = 32
+"""How many configurations a thrifty beam may visit for each event, and for FIRST_TRIES more."""
 BEAMS = (1, 2, 16, 128)
 TRIES_PER_EVENT = 4
 """How many configurations the narrower beams may visit, for each event and each configuration of their width."""
@@ -39,16 +54,13 @@ START: Config = (0, 0, 0, 0)
 
 
 class RegisterWalker(Walker[Config]):
-    """Steps of a walk in which every unknown operation takes effect once at most."""
+    """Steps of a walk in which every unknown operation takes effect once at most; see ``Explorer`` for ``enough``."""
 
-    def __init__(self, history: RegisterEvents, room: int) -> None:
+    def __init__(self, history: RegisterEvents, effort: Effort, enough: int = EVER) -> None:
+        self.effort = effort
         self._kinds = history.kinds
         self._pending = Pending(history)
-        self._explorer = Explorer(self._pending, relaxed=False, room=room)
-
-    @property
-    def visited(self) -> int:  # type: ignore[override]  # a walker's field; here the explorer counts
-        return self._explorer.visited
+        self._explorer = Explorer(self._pending, effort, relaxed=False, enough=enough)
 
     def begin(self, k: int, frontier: list[Config]) -> list[Config]:
         """Reads that can take effect do."""
@@ -68,16 +80,22 @@ class RegisterWalker(Walker[Config]):
 
     def promise(self, config: Config) -> tuple[int, ...]:
         """Few unknown operations used."""
-        return promise(config)
+        return promise(config, self._pending.cas_mask)
 
 
 class Runs(Protocol):
     """The runs over the events of one history, in whatever language: all find the same, to the last field."""
 
-    def relaxed(self, room: int) -> Finding[Config]:
+    def relaxed(self, *, room: int, held_max: int) -> Finding[Config]:
         """See ``relaxed_run``."""
 
-    def beam(self, *, stop: int, width: int, room: int, waiting_max: int) -> Finding[Config]:
+    def outline(self, *, room: int) -> Finding[Config]:
+        """See ``register_outline.outline_run``."""
+
+    def thrifty(self, *, stop: int, width: int, enough: int, room: int, held_max: int) -> Finding[Config]:
+        """A beam that FORGETS, and whose walker takes ``enough`` for all."""
+
+    def beam(self, *, stop: int, width: int, room: int, held_max: int) -> Finding[Config]:
         """See ``beam.Beam``, of a ``RegisterWalker``."""
 
 
@@ -87,15 +105,23 @@ class PythonRuns:
     def __init__(self, history: RegisterEvents) -> None:
         self._history = history
 
-    def relaxed(self, room: int) -> Finding[Config]:
+    def relaxed(self, *, room: int, held_max: int) -> Finding[Config]:
         """See ``relaxed_run``."""
-        return relaxed_run(self._history, room)
+        return relaxed_run(self._history, Effort(room=room, held_max=held_max))
 
-    def beam(self, *, stop: int, width: int, room: int, waiting_max: int) -> Finding[Config]:
+    def outline(self, *, room: int) -> Finding[Config]:
+        """See ``register_outline.outline_run``."""
+        return outline_run(self._history, Effort(room=room))
+
+    def thrifty(self, *, stop: int, width: int, enough: int, room: int, held_max: int) -> Finding[Config]:
+        """See ``Runs``."""
+        walker = RegisterWalker(self._history, Effort(room=room, held_max=held_max), enough)
+        return Beam(walker=walker, events=self._history.events, stop=stop, width=width, forgets=FORGETS).walk(START)
+
+    def beam(self, *, stop: int, width: int, room: int, held_max: int) -> Finding[Config]:
         """See ``beam.Beam``."""
-        walker, events = RegisterWalker(self._history, room), self._history.events
-        beam = Beam(walker=walker, events=events, stop=stop, width=width, room=room, waiting_max=waiting_max)
-        return beam.walk(START)
+        walker = RegisterWalker(self._history, Effort(room=room, held_max=held_max))
+        return Beam(walker=walker, events=self._history.events, stop=stop, width=width).walk(START)
 
 
 def search(count: int, budget: Budget, runs: Runs) -> Finding[Config]:
@@ -103,52 +129,92 @@ def search(count: int, budget: Budget, runs: Runs) -> Finding[Config]:
 
     ``died`` equals ``reached`` but for a budget that ran out after a refutation.
     """
-    found = _then_relaxed(runs, budget, Finding(), FIRST_TRIES + count // 2)
+    budget = budget.of(count)
+    found = first_runs(count, budget, runs)
     if found.answer is Answer.UNDECIDED:
-        found = beams(runs, budget, found, count, BEAMS[:1])
+        found = _added(found, runs.outline(room=budget.limit(0) - found.visited))
+    if found.answer is Answer.UNDECIDED:
+        found = _then_thrifty(runs, budget, found, count, THRIFTY[1:])
     if found.answer is Answer.UNDECIDED:
         found = _then_relaxed(runs, budget, found, RELAXED_TRIES * (FIRST_TRIES + count))
     if found.answer is Answer.NO and found.reached < found.died:
-        # The relaxed run refutes, perhaps too late: an earlier return may be the first that cannot be explained.
-        exact = beams(runs, budget, found, found.died, BEAMS)
-        if exact.answer is Answer.NO:
-            return exact
-        found.reached, found.visited = exact.reached, exact.visited
-    elif found.answer is Answer.UNDECIDED:
+        return _first_refuted(runs, budget, found)
+    if found.answer is Answer.UNDECIDED:
         found = beams(runs, budget, found, count, BEAMS)
     return found
 
 
+def first_runs(count: int, budget: Budget, runs: Runs) -> Finding[Config]:
+    """What a short relaxed run and a thrifty beam find: for most histories the answer, and the first refuted return."""
+    budget = budget.of(count)
+    found = _then_relaxed(runs, budget, Finding(), FIRST_TRIES + FIRST_TRIES_PER_EVENT * count)
+    if found.answer is Answer.UNDECIDED:
+        return _then_thrifty(runs, budget, found, count, THRIFTY[:1])
+    if found.answer is Answer.NO and found.reached < found.died:
+        return _earlier(found, _then_thrifty(runs, budget, found, found.died, THRIFTY[:1]))
+    return found
+
+
+def _first_refuted(runs: Runs, budget: Budget, refuted: Finding[Config]) -> Finding[Config]:
+    """``refuted``, perhaps too late: an earlier return may be the first that cannot be explained."""
+    found = _then_thrifty(runs, budget, refuted, refuted.died, THRIFTY)
+    if found.answer is Answer.UNDECIDED:
+        found = beams(runs, budget, found, refuted.died, BEAMS)
+    return _earlier(refuted, found)
+
+
+def _earlier(refuted: Finding[Config], found: Finding[Config]) -> Finding[Config]:
+    """``refuted``, with what was ``found`` of the events before its return."""
+    if found.answer is Answer.NO:
+        return found
+    return replace(refuted, reached=found.reached, visited=found.visited)
+
+
 def _then_relaxed(runs: Runs, budget: Budget, before: Finding[Config], tries: int) -> Finding[Config]:
     """What a relaxed run of so many tries finds, after ``before``."""
-    found = runs.relaxed(min(tries, budget.configurations - before.visited))
-    found.visited += before.visited
-    found.reached = max(found.reached, before.reached)
+    room = min(tries, budget.limit(0) - before.visited)
+    return _added(before, runs.relaxed(room=room, held_max=budget.frontier))
+
+
+def _then_thrifty(
+    runs: Runs, budget: Budget, before: Finding[Config], stop: int, beams: Sequence[tuple[int, int]]
+) -> Finding[Config]:
+    """What thrifty beams find in the events before ``stop``, after ``before``."""
+    found = before
+    for width, enough in beams:
+        room = min(THRIFTY_TRIES * (FIRST_TRIES + stop), budget.limit(0) - found.visited)
+        beam = runs.thrifty(stop=stop, width=width, enough=enough, room=room, held_max=budget.frontier)
+        found = _added(found, beam)
+        if found.answer is not Answer.UNDECIDED:
+            break
     return found
 
 
 def beams(runs: Runs, budget: Budget, before: Finding[Config], stop: int, widths: Sequence[int]) -> Finding[Config]:
     """The answer for the events before ``stop``, by wider and wider beams; ``before`` is what was found so far."""
-    reached, visited = before.reached, before.visited
     found = before
     for width in widths:
-        room = budget.configurations - visited
+        room = budget.limit(0) - found.visited
         if width != BEAMS[-1]:
             room = min(room, TRIES_PER_EVENT * width * stop)
-        found = runs.beam(stop=stop, width=width, room=room, waiting_max=budget.frontier)
-        visited += found.visited
-        reached = max(reached, found.reached)
-        if found.answer is not Answer.UNDECIDED or visited >= budget.configurations:
+        found = _added(found, runs.beam(stop=stop, width=width, room=room, held_max=budget.frontier))
+        if found.answer is not Answer.UNDECIDED or found.visited >= budget.limit(0):
             break
-    found.reached, found.visited = reached, visited
     return found
 
 
-def relaxed_run(history: RegisterEvents, room: int) -> Finding[Config]:
+def _added(before: Finding[Config], found: Finding[Config]) -> Finding[Config]:
+    """``found``, with what was visited and reached ``before``."""
+    found.visited += before.visited
+    found.reached = max(found.reached, before.reached)
+    return found
+
+
+def relaxed_run(history: RegisterEvents, effort: Effort) -> Finding[Config]:
     """One walk in which unknown operations may take effect more than once."""
     events, kinds = history.events, history.kinds
     pending = Pending(history)
-    explorer = Explorer(pending, relaxed=True, room=room)
+    explorer = Explorer(pending, effort, relaxed=True)
     found: Finding[Config] = Finding()
     frontier: list[Config] = [START]
     lossy, exact = False, True
@@ -159,17 +225,17 @@ def relaxed_run(history: RegisterEvents, room: int) -> Finding[Config]:
                 frontier = pending.eager(event, frontier)
             continue
         before, frontier = frontier, after_return(~event, index, frontier, explorer)
-        found.visited = explorer.visited
+        found.visited = effort.visited
         if exact:
             found.reached = index
-        if explorer.visited > room:
+        if effort.is_spent:
             return found
         if not frontier:
             found.died, found.frontier = index, before
             found.answer = Answer.UNDECIDED if lossy else Answer.NO
             return found
         if len(frontier) > RELAXED_WIDTH:
-            frontier = sorted(frontier, key=promise)[:RELAXED_WIDTH]
+            frontier = sorted(frontier, key=partial(promise, cas=pending.cas_mask))[:RELAXED_WIDTH]
             lossy = True
         exact = exact and (frontier[0][3] != REUSED or any(config[3] != REUSED for config in frontier))
     if exact:

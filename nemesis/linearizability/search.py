@@ -7,16 +7,18 @@ Source: Lowe, "Testing for linearizability" (2017).
 
 What keeps configurations few: reads take effect as soon as they can; of pending operations that ask and are answered
 the same, the one that returns first is as good as any; a configuration is dropped if another one, with the same state,
-has done the same, read more, and used fewer unknown operations. The first runs are thrifty: at each return they use as
-few unknown operations as explain it, or a few more. What such a run explains is explained; what it does not proves
-nothing, and the beams that leave nothing out come after it.
+has done the same, read more, and used fewer unknown operations. The first runs leave things out: one follows a single
+configuration and looks at the first few explanations of a return, by the fewest steps; thrifty ones use as few unknown
+operations as explain it, or a few more. What such a run explains is explained; what it does not proves nothing, and the
+beams that leave nothing out come after them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
-from nemesis.linearizability.beam import Answer, Beam, Finding, Walker
+from nemesis.linearizability.beam import Answer, Beam, Effort, Finding, Walker
 from nemesis.linearizability.forms import EVER
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.model import REFUSED, Model
@@ -25,6 +27,12 @@ from nemesis.linearizability.slots import ends_of, ordered_events, slot_bits
 
 Config = tuple[Value, int, int]
 
+ENOUGH = 8
+"""How many explanations of a return the first run looks at."""
+FORGETS = 4096
+"""How many configurations wait for it; see ``beam.Beam``."""
+FIRST_TRIES = 32
+"""How many configurations it may visit for each event."""
 SPARE = (0, 1)
 """How many unknown operations more than it must each thrifty run may use at a return."""
 THRIFTY_WIDTH = 64
@@ -35,50 +43,62 @@ TRIES_PER_EVENT = 4
 """How many configurations all but the widest beam may visit, for each event and each configuration of their width."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """How one walk goes: ``tries`` for each event, None for as many as there are; and see ``ModelWalker``."""
+
+    width: int
+    tries: int | None
+    spare: int | None = None
+    enough: int = EVER
+
+
 class Search:
     """The search for one object; ``operations`` are those that say something."""
 
     def __init__(self, operations: Sequence[Operation], model: Model, budget: Budget) -> None:
-        self._operations, self._model, self._budget = operations, model, budget
+        self._operations, self._model, self._frontier = operations, model, budget.frontier
         self.events = ordered_events(operations)
+        self._configurations = budget.limit(len(self.events))
 
     def run(self) -> Finding[Config]:
-        """The answer, by thrifty runs and then by wider and wider beams."""
+        """The answer, by runs that leave things out and then by wider and wider beams."""
+        unknown = any(operation.outcome is Outcome.INFO for operation in self._operations)
+        walks = [_Way(width=1, tries=FIRST_TRIES, enough=ENOUGH)]
+        walks += [_Way(width=THRIFTY_WIDTH, tries=THRIFTY_TRIES, spare=spare) for spare in SPARE if unknown]
+        walks += [_Way(width=width, tries=TRIES_PER_EVENT * width) for width in WIDTHS[:-1]]
+        walks += [_Way(width=WIDTHS[-1], tries=None)]
         found: Finding[Config] = Finding()
         reached = visited = 0
-        unknown = any(operation.outcome is Outcome.INFO for operation in self._operations)
-        for spare, width in [*((spare, THRIFTY_WIDTH) for spare in SPARE if unknown), *((None, w) for w in WIDTHS)]:
-            room = self._budget.configurations - visited
-            if width != WIDTHS[-1]:
-                tries = TRIES_PER_EVENT * width if spare is None else THRIFTY_TRIES
-                room = min(room, tries * len(self.events))
-            found = self._walk(spare, width, room)
+        for way in walks:
+            room = self._configurations - visited
+            if way.tries is not None:
+                room = min(room, way.tries * len(self.events))
+            found = self._walk(way, room)
             visited += found.visited
             reached = max(reached, found.reached)
-            if found.answer is not Answer.UNDECIDED or visited >= self._budget.configurations:
+            if found.answer is not Answer.UNDECIDED or visited >= self._configurations:
                 break
         found.reached, found.visited = reached, visited
         return found
 
-    def _walk(self, spare: int | None, width: int, room: int) -> Finding[Config]:
+    def _walk(self, way: _Way, room: int) -> Finding[Config]:
+        effort = Effort(room=room, held_max=self._frontier)
+        walker = ModelWalker(self._operations, self._model, self.events, effort, way.spare, way.enough)
         beam = Beam(
-            walker=ModelWalker(self._operations, self._model, self.events, room, spare),
+            walker=walker,
             events=self.events,
             stop=len(self.events),
-            width=width,
-            room=room,
-            waiting_max=self._budget.frontier,
+            width=way.width,
+            forgets=EVER if way.enough == EVER else FORGETS,
         )
-        found = beam.walk((self._model.initial(), 0, 0))
-        if spare is not None and found.answer is Answer.NO:
-            # All before the latest return that it could not explain was explained; the rest another run may explain.
-            found.answer, found.died, found.frontier = Answer.UNDECIDED, -1, []
-        return found
+        return beam.walk((self._model.initial(), 0, 0))
 
     def states_at_end(self, most: int) -> list[Value]:
         """States that the object could be in after the last event, at most ``most``; none if there is none."""
         found = self.run()
-        walker = ModelWalker(self._operations, self._model, self.events, self._budget.configurations)
+        effort = Effort(room=self._configurations)
+        walker = ModelWalker(self._operations, self._model, self.events, effort)
         for event in self.events:
             walker.do(event)
         return walker.states_of(found.frontier, most) if found.answer is Answer.YES else []
@@ -88,15 +108,21 @@ class ModelWalker(Walker[Config]):
     """Steps of a walk by ``Model.step``.
 
     With ``spare`` not all that a return may have led to is found, but what needs as few unknown operations as can be,
-    or so many more.
+    or so many more. With ``enough`` no more is looked at than so many explanations of a return.
     """
 
     def __init__(
-        self, operations: Sequence[Operation], model: Model, events: list[int], room: int, spare: int | None = None
+        self,
+        operations: Sequence[Operation],
+        model: Model,
+        events: list[int],
+        effort: Effort,
+        spare: int | None = None,
+        enough: int = EVER,
     ) -> None:
-        self.visited = 0
-        self._spare = spare
-        self._operations, self._model, self._room = operations, model, room
+        self.effort = effort
+        self._spare, self._enough = spare, enough
+        self._operations, self._model = operations, model
         self._ends = ends_of(events, len(operations))
         self._bits, _, _ = slot_bits(events, self._ends)
         self._reads_only = [model.reads_only(operation) for operation in operations]
@@ -189,6 +215,8 @@ class ModelWalker(Walker[Config]):
         return done
 
     def _reach(self, start: Config, bit: int, after: list[Config]) -> None:
+        effort = self.effort
+        room = effort.room - effort.visited
         todo = [start]
         seen = {start[:2]: [start[2]]}
         for config in todo:
@@ -200,19 +228,22 @@ class ModelWalker(Walker[Config]):
                 if all(other & ~step[2] for other in others):
                     others.append(step[2])
                     todo.append(step)
-            if len(todo) + self.visited > self._room:
+            if len(after) >= self._enough:
+                effort.left_out = True
                 break
-        self.visited += len(todo)
+            if len(todo) > room or max(len(todo), len(after)) > effort.held_max:
+                break
+        effort.spend(len(todo), max(len(todo), len(after)))
 
     def _reach_thriftily(self, starts: list[Config], bit: int, after: list[Config], spare: int) -> None:
         """What ends with ``bit``, by layers of one unknown operation more each; ``spare`` after the first that does."""
+        effort = self.effort
+        effort.left_out = True
         layer, seen = starts, set(starts)
         while layer and spare >= 0:
             following: list[Config] = []
             for config in layer:
-                self.visited += 1
-                if self.visited + len(following) > self._room:
-                    self.visited = max(self.visited, self._room)
+                if not effort.spend(1, max(len(seen), len(after))):
                     return
                 for step in self._steps(config):
                     if step[1] & bit:

@@ -42,9 +42,10 @@ class EngineUnavailableError(Exception):
 def spark_session(master: str = "local[*]") -> Iterator[SparkSession]:
     """A session on ``master``, stopped at the end unless it was there before.
 
+    ``sc://host:port`` is a Spark Connect server, whose workers run its own Python and must have numpy and pyarrow.
     Raises ``EngineUnavailableError`` when there is no Java that Spark can use.
     """
-    available, reason = java_available()
+    available, reason = _available(master)
     if not available:
         raise EngineUnavailableError(reason)
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def spark_session(master: str = "local[*]") -> Iterator[SparkSession]:
         yield running
         return
     with tempfile.TemporaryDirectory(prefix="nemesis-spark-") as scratch:
-        session = _start(master, Path(scratch))
+        session = (_connect if is_remote(master) else _start)(master, Path(scratch))
         try:
             yield session
         finally:
@@ -81,6 +82,27 @@ def settings(master: str) -> dict[str, str]:
 def is_local(master: str) -> bool:
     """Whether everything runs on this machine."""
     return master.startswith("local")
+
+
+def is_remote(master: str) -> bool:
+    """Whether a Spark Connect server does all the work, so that this machine needs no Java."""
+    return master.startswith("sc://")
+
+
+def _available(master: str) -> tuple[bool, str]:
+    """Whether a session on ``master`` can be had, or what to install."""
+    if not is_remote(master):
+        return java_available()
+    is_there = find_spec("pyspark") is not None and find_spec("grpc_status") is not None
+    return is_there, "Spark Connect needs more of pyspark: pip install 'pyspark[connect]'"
+
+
+def _connect(master: str, scratch: Path) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.remote(master).getOrCreate()
+    session.addArtifacts(str(_package(scratch)), pyfile=True)
+    return session
 
 
 def _start(master: str, scratch: Path) -> SparkSession:

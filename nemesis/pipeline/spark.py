@@ -46,7 +46,7 @@ def _read(spark: SparkSession, runs: Sequence[RunFolder], folders: DataFrame, ki
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = from_arrow_schema(SCHEMAS[kind])
-    paths = [_spark_path(path) for run in runs for path in run.shards[kind].paths]
+    paths = [spark_path(path) for run in runs for path in run.shards[kind].paths]
     if not paths:
         return _frame(spark, SCHEMAS[kind].append(pa.field("run_id", pa.string())).empty_table())
     # Without the option a changed bit on the disk is read as another value.
@@ -59,7 +59,7 @@ def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     return spark.createDataFrame(table)
 
 
-def _spark_path(path: Path) -> str:
+def spark_path(path: Path) -> str:
     """The path as Spark reads it: not quoted as in a URL, but as a pattern in which nothing stands for anything else.
 
     Hadoop cannot expand patterns with colons, so nothing is escaped that need not be.

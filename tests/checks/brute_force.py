@@ -24,7 +24,16 @@ def identity(row: Row) -> Found:
             about: Any = tuple(sorted(row["op_indexes"]))
         case "lost-write":
             about = row["op_indexes"][0]
-        case "nonmonotonic-poll" | "poll-skip" | "uncommitted-read" | "stale-read" | "realtime-reorder":
+        case (
+            "nonmonotonic-poll"
+            | "poll-skip"
+            | "int-nonmonotonic-poll"
+            | "int-poll-skip"
+            | "nonmonotonic-send"
+            | "uncommitted-read"
+            | "stale-read"
+            | "realtime-reorder"
+        ):
             about = row["op_indexes"][-1]
         case "epoch-regression" | "fenced-acknowledgement" if row["op_indexes"]:
             about = row["op_indexes"][-1]
@@ -67,6 +76,7 @@ class Brute:
         yield from (("lost-write", severity, about) for severity, about in lost)
         yield from self.unseen({about for _, about in lost} | violations)
         yield from self.sessions()
+        yield from self.sends()
         yield from self.real_time()
         yield from self.epochs()
         yield from self.diverged()
@@ -211,14 +221,28 @@ class Brute:
             offsets = [record["offset"] for record in row["records"] or []] if row["type"] == "ok" else []
             if not offsets:
                 continue
-            if offsets != sorted(set(offsets)) or min(offsets) < expected[process]:
+            if offsets != sorted(set(offsets)):
+                yield ("int-nonmonotonic-poll", "violation", index)
+            if min(offsets) < expected[process]:
                 yield ("nonmonotonic-poll", "violation", index)
-            between = range(expected[process], max(offsets) + 1)
-            if any(offset in between and offset not in offsets for offset in self.known):
+            if any(expected[process] <= offset < min(offsets) for offset in self.known):
                 yield ("poll-skip", "violation", index)
+            if any(min(offsets) < offset < max(offsets) and offset not in offsets for offset in self.known):
+                yield ("int-poll-skip", "violation", index)
             if row["high_watermark"] is not None and max(offsets) >= row["high_watermark"]:
                 yield ("uncommitted-read", "violation", index)
             expected[process] = max(offsets) + 1
+
+    def sends(self) -> Iterator[Found]:
+        came: dict[int, int] = {}
+        for row in sorted(self.appends, key=lambda row: int(row["invoke_index"])):
+            place, process = self.place(row), row["process"]
+            if place is None:
+                continue
+            if place <= came.get(process, -1):
+                yield ("nonmonotonic-send", "violation", row["invoke_index"])
+            if row["type"] == "ok":
+                came[process] = place
 
     # --- real time
 

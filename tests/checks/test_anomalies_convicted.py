@@ -17,12 +17,12 @@ CONVICTED: dict[str, tuple[list[Row], list[Row], list[str]]] = {
     "lost-write: passed over": (
         [*THREE, poll((6, 7), 0, (0, 10), (2, 12))],
         [],
-        ["lost-write", "poll-skip"],
+        ["int-poll-skip", "lost-write"],
     ),
     "lost-write: overwritten": (
         [*THREE, append((6, None), 13, type="info"), poll((8, 9), 0, (0, 10), (1, 13), (2, 12))],
         [],
-        ["inconsistent-offsets", "lost-write", "realtime-reorder"],
+        ["inconsistent-offsets", "lost-write", "nonmonotonic-send", "realtime-reorder"],
     ),
     "lost-write: final read is shorter": (
         [*THREE, poll((6, 7), 0, (0, 10), (1, 11), f="final-read")],
@@ -104,10 +104,21 @@ CONVICTED: dict[str, tuple[list[Row], list[Row], list[str]]] = {
         [],
         ["nonmonotonic-poll"],
     ),
-    "nonmonotonic-poll: inside one poll": (
+    "int-nonmonotonic-poll": (
         [*THREE, poll((6, 7), 0, (0, 10), (2, 12), (1, 11))],
         [],
-        ["nonmonotonic-poll"],
+        ["int-nonmonotonic-poll"],
+    ),
+    "int-nonmonotonic-poll: one record twice": (
+        [*THREE, poll((6, 7), 0, (0, 10), (1, 11), (1, 11), (2, 12))],
+        [],
+        ["int-nonmonotonic-poll"],
+    ),
+    "int-poll-skip": ([*THREE, SEEN, poll((6, 7), 0, (0, 10), (2, 12))], [], ["int-poll-skip"]),
+    "nonmonotonic-send": (
+        [append((0, 1), 11, 1), append((2, 3), 10, 0), SEEN_TWO],
+        [],
+        ["nonmonotonic-send", "realtime-reorder"],
     ),
     "poll-skip: from one poll to the next": (
         [*THREE, SEEN, poll((6, 7), 0, (0, 10)), poll((8, 9), 2, (2, 12))],
@@ -144,7 +155,7 @@ CONVICTED: dict[str, tuple[list[Row], list[Row], list[str]]] = {
     "realtime-reorder: of unknown outcome, placed by a read": (
         [append((0, 1), 10, 1), append((2, None), 11, type="info"), poll((4, 5), 0, (0, 11), (1, 10), process=1)],
         [],
-        ["realtime-reorder"],
+        ["nonmonotonic-send", "realtime-reorder"],
     ),
     "stale-read": ([*THREE, poll((6, 7), 0, (0, 10), strict=True), SEEN], [], ["stale-read"]),
     "unseen": ([*THREE, poll((6, 7), 0, (0, 10), (1, 11))], [], ["unseen?"]),
@@ -303,6 +314,14 @@ INNOCENT: dict[str, tuple[list[Row], list[Row]]] = {
     ),
     "poll-skip: a poll that returned nothing between": (
         [*THREE, poll((6, 7), 0, (0, 10)), poll((8, 9), 1), poll((10, 11), 1, (1, 11), (2, 12))],
+        [],
+    ),
+    "int-poll-skip: only offsets that hold no value": (
+        [append((0, 1), 10, 0), append((2, 3), 11, 10**15), poll((4, 5), 0, (0, 10), (10**15, 11))],
+        [],
+    ),
+    "nonmonotonic-send: of unknown outcome, before": (
+        [append((0, 1), 10, type="info"), append((2, 3), 11, 0), poll((4, 5), 0, (0, 11), (1, 10), process=1)],
         [],
     ),
     "realtime-reorder: the appends overlap": (

@@ -16,7 +16,7 @@ from nemesis.cli_exit import Exit, exit_code_of
 from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.recognise import Format
 from nemesis.linearizability.judgement import KeyJudgement
-from tests.formats.histories import ALL_SAMPLES, SAMPLES, Sample, written
+from tests.formats.histories import ALL_SAMPLES, Sample, written
 
 STALE = (
     '{"process":0,"type":"invoke","f":"write","value":1}\n{"process":0,"type":"ok","f":"write","value":1}\n'
@@ -169,13 +169,14 @@ def test_the_worst_key_decides(verdicts: list[str], expected: str) -> None:
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file that is not there, a pipe that has no end, and a folder without a run are bad arguments."""
+    """A file that is not there, a pipe that has no end, and a folder with nothing in it are bad arguments."""
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").mkdir()
 
     assert code_and_error(capsys, "check", str(tmp_path / "nothing"), "--model", "register")[0] == Exit.BAD_ARGUMENTS
     assert code_and_error(capsys, "check", str(tmp_path / "pipe"), "--model", "register")[0] == Exit.BAD_ARGUMENTS
-    code, error = code_and_error(capsys, "check", str(SAMPLES), "--model", "register")
-    assert (code, "holds no run" in error) == (Exit.BAD_ARGUMENTS, True)
+    code, error = code_and_error(capsys, "check", str(tmp_path / "empty"), "--model", "register")
+    assert (code, "holds no run and no history" in error) == (Exit.BAD_ARGUMENTS, True)
 
 
 def test_options_of_files_are_no_options_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

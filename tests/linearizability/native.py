@@ -11,20 +11,22 @@ from shutil import which
 import pytest
 
 from hatch_build import ACCELERATOR, compile_accelerator
-from nemesis.linearizability.accelerator import NativeRuns, fits
-from nemesis.linearizability.beam import Finding
+from nemesis.linearizability.accelerator import NativeRuns, first_answers, fits
+from nemesis.linearizability.beam import Answer, Finding
+from nemesis.linearizability.forms import RegisterForm
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.model import Model, relevant
-from nemesis.linearizability.operations import Operation
-from nemesis.linearizability.register_events import RegisterEvents
+from nemesis.linearizability.operations import Operation, Value
+from nemesis.linearizability.register_columns import FirstAnswer, columns_of
+from nemesis.linearizability.register_events import RegisterEvents, encode
 from nemesis.linearizability.register_pending import Config
-from nemesis.linearizability.register_search import PythonRuns, Runs, search
-from tests.linearizability.runs import register_events
+from nemesis.linearizability.register_search import THRIFTY, PythonRuns, Runs, first_runs, search
+from tests.linearizability.runs import register_forms
 
 ROOT = Path(__file__).resolve().parents[2]
 BUDGETS = (Budget(), Budget(configurations=30, frontier=4))
 ROOM = 2_000
-WAITING_MAX = 500
+HELD_MAX = 500
 
 needs_compiler = pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
 
@@ -48,10 +50,18 @@ def everything_found(history: RegisterEvents, runs: Runs) -> Iterator[tuple[str,
     count = len(history.events)
     for budget in BUDGETS:
         yield f"search of {budget.configurations}", search(count, budget, runs)
-    yield "relaxed", runs.relaxed(ROOM)
-    for width in (1, 2, 16):
-        yield f"beam of {width}", runs.beam(stop=count, width=width, room=ROOM, waiting_max=WAITING_MAX)
-    yield "beam to the middle", runs.beam(stop=count // 2, width=1, room=ROOM, waiting_max=3)
+    yield "outline", runs.outline(room=ROOM)
+    yield "outline of little room", runs.outline(room=10)
+    for held_max in (HELD_MAX, 5):
+        yield f"relaxed, {held_max} held", runs.relaxed(room=ROOM, held_max=held_max)
+        for width, enough in ((1, 1), *THRIFTY):
+            found = runs.thrifty(stop=count, width=width, enough=enough, room=ROOM, held_max=held_max)
+            yield f"thrifty beam of {width}, {held_max} held", found
+        for width in (1, 2, 16):
+            found = runs.beam(stop=count, width=width, room=ROOM, held_max=held_max)
+            yield f"beam of {width}, {held_max} held", found
+    yield "beam to the middle", runs.beam(stop=count // 2, width=1, room=ROOM, held_max=3)
+    yield "thrifty to the middle", runs.thrifty(stop=count // 2, width=1, enough=8, room=ROOM, held_max=3)
 
 
 def differences(history: RegisterEvents, native: CDLL) -> list[str]:
@@ -62,8 +72,27 @@ def differences(history: RegisterEvents, native: CDLL) -> list[str]:
     return [f"{name}: {found} in Python, {in_c[name]} in C" for name, found in in_python.items() if found != in_c[name]]
 
 
+def wrong_answers(
+    operations: Sequence[Operation], forms: Sequence[RegisterForm], initial: Value, native: CDLL
+) -> list[str]:
+    """Where the answer to the columns of a register is not what the first runs in Python find."""
+    history = encode(operations, forms, initial)
+    wrong: list[str] = []
+    for budget in BUDGETS:
+        found = first_runs(len(history.events), budget, PythonRuns(history))
+        last = ~history.events[found.died] if found.answer is Answer.NO else -1
+        expected = FirstAnswer(found.answer, last, found.visited)
+        if found.answer is Answer.NO and found.reached < found.died:
+            expected = FirstAnswer(Answer.UNDECIDED, -1, found.visited)
+        (answer,) = first_answers(columns_of(operations, forms, initial), budget, native)
+        if answer != expected:
+            wrong.append(f"columns: {expected} in Python, {answer} in C")
+    return wrong
+
+
 def differences_of(operations: Sequence[Operation], model: Model, native: CDLL) -> list[str]:
     """The same of each key in a history; none if it is not one of registers."""
-    parts = (relevant(part, model) for part in model.partition(operations).values())
-    histories = (register_events(part, model) for part in parts)
-    return [line for history in histories if history is not None for line in differences(history, native)]
+    parts = [relevant(part, model) for part in model.partition(operations).values()]
+    kept = [told for part in parts if (told := register_forms(part, model)) is not None]
+    found = [line for ops, forms in kept for line in differences(encode(ops, forms, model.register_initial()), native)]
+    return found + [line for ops, forms in kept for line in wrong_answers(ops, forms, model.register_initial(), native)]

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nemesis.checks.verdict import Verdict
-from nemesis.linearizability.beam import Answer, Beam
-from nemesis.linearizability.forms import RegisterForm, RegisterKind
+from nemesis.linearizability.beam import Answer, Beam, Effort
+from nemesis.linearizability.forms import EVER, RegisterForm, RegisterKind
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Operation, Outcome
 from nemesis.linearizability.register_events import RegisterEvents, encode
+from nemesis.linearizability.register_outline import outline_run
 from nemesis.linearizability.register_search import START, RegisterWalker, relaxed_run
 from nemesis.linearizability.search import ModelWalker
 from nemesis.linearizability.slots import ordered_events
@@ -27,30 +28,44 @@ def verdicts_of_runs(history: Sequence[Operation], model: Model) -> Iterator[tup
     operations = relevant(history, model)
     events = ordered_events(operations)
     for width in WIDTHS[:2]:
-        walker = ModelWalker(operations, model, events, ROOM)
-        beam = Beam(walker=walker, events=events, stop=len(events), width=width, room=ROOM, waiting_max=ROOM)
+        walker = ModelWalker(operations, model, events, Effort(room=ROOM))
+        beam = Beam(walker=walker, events=events, stop=len(events), width=width)
         if (answer := beam.walk((model.initial(), 0, 0)).answer) is not Answer.UNDECIDED:
             yield f"model-beam-{width}", VERDICTS[answer]
+    for spare, enough in ((None, 1), (None, 3), (0, EVER), (1, EVER), (None, EVER)):
+        walker = ModelWalker(operations, model, events, Effort(room=ROOM, held_max=20), spare, enough)
+        beam = Beam(walker=walker, events=events, stop=len(events), width=1, forgets=2)
+        if (answer := beam.walk((model.initial(), 0, 0)).answer) is not Answer.UNDECIDED:
+            yield f"model-lossy-{spare}-{enough}", VERDICTS[answer]
     arrays = register_events(operations, model)
     if arrays is None:
         return
-    if (answer := relaxed_run(arrays, ROOM).answer) is not Answer.UNDECIDED:
+    if (answer := relaxed_run(arrays, Effort(room=ROOM)).answer) is not Answer.UNDECIDED:
         yield "relaxed", VERDICTS[answer]
+    if (answer := outline_run(arrays, Effort(room=ROOM)).answer) is not Answer.UNDECIDED:
+        yield "outline", VERDICTS[answer]
     for width in WIDTHS:
-        beam_of_register = Beam(
-            walker=RegisterWalker(arrays, ROOM),
-            events=arrays.events,
-            stop=len(arrays.events),
-            width=width,
-            room=ROOM,
-            waiting_max=ROOM,
-        )
-        if (answer := beam_of_register.walk(START).answer) is not Answer.UNDECIDED:
+        register_walker = RegisterWalker(arrays, Effort(room=ROOM))
+        register_beam = Beam(walker=register_walker, events=arrays.events, stop=len(arrays.events), width=width)
+        if (answer := register_beam.walk(START).answer) is not Answer.UNDECIDED:
             yield f"register-beam-{width}", VERDICTS[answer]
+    for enough, forgets in ((1, 15), (2, 15), (8, 15), (EVER, 0)):
+        register_walker = RegisterWalker(arrays, Effort(room=ROOM, held_max=20), enough)
+        register_beam = Beam(
+            walker=register_walker, events=arrays.events, stop=len(arrays.events), width=1, forgets=forgets
+        )
+        if (answer := register_beam.walk(START).answer) is not Answer.UNDECIDED:
+            yield f"register-lossy-{enough}", VERDICTS[answer]
 
 
 def register_events(operations: Sequence[Operation], model: Model) -> RegisterEvents | None:
     """The arrays of a register's history; None if it is none of a register."""
+    told = register_forms(operations, model)
+    return None if told is None else encode(*told, model.register_initial())
+
+
+def register_forms(operations: Sequence[Operation], model: Model) -> tuple[list[Operation], list[RegisterForm]] | None:
+    """What says something in a register's history, and what it does; None if it is none of a register."""
     kept: list[Operation] = []
     forms: list[RegisterForm] = []
     for operation in operations:
@@ -60,4 +75,4 @@ def register_events(operations: Sequence[Operation], model: Model) -> RegisterEv
         if operation.outcome is Outcome.OK or form.kind in {RegisterKind.WRITE, RegisterKind.CAS}:
             kept.append(operation)
             forms.append(form)
-    return encode(kept, forms, model.register_initial())
+    return kept, forms

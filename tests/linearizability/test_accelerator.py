@@ -37,10 +37,11 @@ SMALL = Budget(configurations=5_000, frontier=1_000)
 PLAIN = "0 write 1; 0 ok; 0 write 1; 0 ok; 0 read; 0 ok 1"
 
 OTHERS = [
-    ("int register_search_abi(void) { return 1; }", "register_search_walk"),
+    ("int register_search_abi(void) { return 3; }", "register_search_many"),
     (
-        "long register_search_abi(void) { return 999; } int register_search_walk; int register_search_free;",
-        "its interface has version 999, not 1",
+        "long register_search_abi(void) { return 999; } "
+        "int register_search_walk, register_search_free, register_search_many;",
+        "its interface has version 999, not 3",
     ),
 ]
 
@@ -74,11 +75,12 @@ def many_unknown(count: int) -> str:
     return f"{asked}; {seen}"
 
 
-def many_pending(count: int) -> str:
+def many_pending(count: int, values: int = 2) -> str:
     """Compare-and-sets that are all pending at once, so that about half of them may have been, whichever these are."""
-    asked = "; ".join(f"{process} cas {(1, 2) if process % 2 else (2, 1)}" for process in range(count))
+    pairs = [(old, (old + step) % values) for step in range(1, values) for old in range(values)]
+    asked = "; ".join(f"{process} cas {pairs[process % len(pairs)]}" for process in range(count))
     ended = "; ".join(f"{process} ok" for process in range(count))
-    return f"w write 1; w ok; {asked}; {ended}; r read; r ok 5"
+    return f"w write 0; w ok; {asked}; {ended}; r read; r ok 50"
 
 
 @needs_compiler
@@ -125,18 +127,18 @@ def test_unknown_operations_of_several_words_are_found_alike(count: int, native:
     history = encoded(many_unknown(count))
     assert history.unknown == count
     assert differences(history, native) == []
-    frontier = NativeRuns(history, native).beam(stop=len(history.events) - 1, width=1, room=9999, waiting_max=9)
+    frontier = NativeRuns(history, native).beam(stop=len(history.events) - 1, width=1, room=9999, held_max=99)
     assert [config[3] for config in frontier.frontier] == [(1 << count) - 1]
-    relaxed = NativeRuns(encoded(many_unknown(count) + "; 0 read; 0 ok 9"), native).relaxed(9999)
+    relaxed = NativeRuns(encoded(many_unknown(count) + "; 0 read; 0 ok 9"), native).relaxed(room=9999, held_max=9999)
     assert (relaxed.answer, relaxed.frontier[0][3]) == (Answer.NO, REUSED)
 
 
 @needs_compiler
 def test_a_run_that_forgets_configurations_is_found_alike(native: CDLL) -> None:
     """What is too wide for the relaxed run is cut alike, and refutes nothing any more."""
-    history = encoded(many_pending(14))
-    in_c = NativeRuns(history, native).relaxed(100_000)
-    assert in_c == PythonRuns(history).relaxed(100_000)
+    history = encoded(many_pending(20, values=5))
+    in_c = NativeRuns(history, native).relaxed(room=100_000, held_max=100_000)
+    assert in_c == PythonRuns(history).relaxed(room=100_000, held_max=100_000)
     assert in_c.answer is Answer.UNDECIDED
     assert in_c.visited > RELAXED_WIDTH
 

@@ -92,7 +92,7 @@ def test_a_bucket_of_many_batches(spark: SparkSession, tmp_path: Path) -> None:
     finally:
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before or "10000")
     assert without_engine((judgement,)) == without_engine((judge_run(folder, engine="local"),))
-    assert {row["anomaly"]: row["offsets"] for row in judgement.anomalies}["poll-skip"] == [77]
+    assert {row["anomaly"]: row["offsets"] for row in judgement.anomalies}["int-poll-skip"] == [77]
 
 
 def test_the_bytes_are_the_same_again(spark: SparkSession, tmp_path: Path) -> None:

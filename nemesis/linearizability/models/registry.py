@@ -21,10 +21,24 @@ from nemesis.linearizability.models.log import Log
 from nemesis.linearizability.models.multi_register import MultiRegister
 from nemesis.linearizability.models.mutex import Lock, Mutex
 from nemesis.linearizability.models.register import CasRegister, Register
+from nemesis.linearizability.models.text_store import TextStore
 
 ENTRY_POINT_GROUP = "nemesis.models"
 
-_OWN = (Register, CasRegister, MultiRegister, KeyValue, Mutex, Lock, FifoQueue, GrowSet, Counter, Log, AppendList)
+_OWN = (
+    Register,
+    CasRegister,
+    MultiRegister,
+    KeyValue,
+    TextStore,
+    Mutex,
+    Lock,
+    FifoQueue,
+    GrowSet,
+    Counter,
+    Log,
+    AppendList,
+)
 MODELS: Mapping[str, type[Model]] = MappingProxyType({model.name: model for model in _OWN})
 """The models that come with the harness."""
 

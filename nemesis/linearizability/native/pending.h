@@ -48,21 +48,27 @@ static const uint64_t *mask_of(const struct search *s, int64_t alike) {
     return s->alike_masks + (size_t)alike * s->used_words;
 }
 
-/* The order in which configurations are tried, as a number below 2^32; see register_frontier.promise. */
+/* The order in which configurations are tried, as a number of 32 bits; see register_frontier.promise. */
 static uint64_t promise(const struct search *s, const uint64_t *config) {
     uint64_t used = 0;
     if (is_reused(s, config)) {
-        used = 1 << 16;
+        used = 1 << 10; /* more than UNKNOWN_MAX of accelerator.py */
     } else {
         for (size_t word = 0; word < s->used_words; word++) {
             used += (uint64_t)count_bits(config[USED + word]);
         }
     }
-    return used << 14 | (uint64_t)(64 - count_bits(config[OPTIONAL])) << 7 | (uint64_t)(64 - count_bits(config[DONE]));
+    return used << 21 | (uint64_t)(64 - count_bits(config[DONE] & s->cas_mask)) << 14 |
+           (uint64_t)(64 - count_bits(config[OPTIONAL])) << 7 | (uint64_t)(64 - count_bits(config[DONE]));
 }
 
 static int compare(const void *one, const void *other) {
     uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+    return (a > b) - (a < b);
+}
+
+static int compare_values(const void *one, const void *other) {
+    int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
     return (a > b) - (a < b);
 }
 

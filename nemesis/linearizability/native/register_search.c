@@ -1,4 +1,4 @@
-/* One run of the register search: a relaxed walk or a beam over the events of one register.
+/* The runs of the register search: a relaxed walk or a beam over the events of one register, and first runs over many.
  *
  * Owns the same walk as beam.py, register_frontier.py, register_pending.py and relaxed_run of register_search.py, which
  * say why each step is right. Configurations are visited in the same order and counted alike, so that what is found is
@@ -7,9 +7,12 @@
  * Knows nothing of Python, of files or of time. There are no globals. What grows is bounded by the room and by how many
  * configurations may wait; every allocation is checked, and a walk that lacks memory says so.
  *
- * The way of the data: interface.h (arrays in, arrays out) -> state.h -> pending.h -> steps.h -> frontier.h -> here. */
+ * The way of the data: interface.h (arrays in, arrays out) -> events.h and first_runs.h (for many registers) -> state.h -> pending.h ->
+ * steps.h -> frontier.h and outline.h -> here. */
 
+#include "first_runs.h"
 #include "frontier.h"
+#include "outline.h"
 
 /* Sort the frontier by promise. */
 static void sort_frontier(struct search *s) {
@@ -46,37 +49,75 @@ static bool has_unreused(const struct search *s) {
     return false;
 }
 
-static void walk_relaxed(struct search *s, struct register_walk *walk) {
-    bool lossy = false, exact = true;
-    for (int64_t index = 0; index < walk->stop && !s->failed; index++) {
-        int64_t event = s->h->events[index];
+/* Walk on; false if there is more to do. */
+static bool walk_relaxed(struct search *s, struct register_walk *walk) {
+    int64_t left = walk->slice, before = walk->visited;
+    for (; s->index < walk->stop && !s->failed; s->index++) {
+        int64_t index = s->index, event = s->h->events[index];
+        if (--left < 0 || s->visited - before > walk->slice) {
+            return false;
+        }
         if (event >= 0) {
             begin(s, event);
             continue;
         }
         after_return(s, ~event, index);
         walk->visited = s->visited;
-        walk->reached = exact ? index : walk->reached;
-        if (s->visited > s->room) {
-            return;
+        walk->reached = !s->is_reusing ? index : walk->reached;
+        if (s->is_spent) {
+            return true;
         }
         if (s->after.count == 0) {
             lose(s, walk, index);
-            walk->answer = lossy ? UNDECIDED : NO;
-            return;
+            walk->answer = s->is_lossy ? UNDECIDED : NO;
+            return true;
         }
         swap(&s->frontier, &s->after);
         if (s->frontier.count > s->relaxed_width) {
             sort_frontier(s);
             s->frontier.count = s->relaxed_width;
-            lossy = true;
+            s->is_lossy = true;
         }
-        exact = exact && has_unreused(s);
+        s->is_reusing = s->is_reusing || !has_unreused(s);
     }
-    if (exact) {
+    if (!s->is_reusing) {
         walk->answer = YES;
         walk->reached = walk->stop;
     }
+    return true;
+}
+
+/* Walk on; false if there is more to do. */
+static bool walk_outline(struct search *s, struct register_walk *walk) {
+    int64_t left = walk->slice, before = walk->visited;
+    if (s->index == 0) {
+        add_way(s, 0, 0);
+    }
+    for (; s->index < walk->stop && !s->failed; s->index++) {
+        int64_t event = s->h->events[s->index];
+        if (--left < 0 || s->visited - before > walk->slice) {
+            return false;
+        }
+        if (event >= 0) {
+            begin_outline(s, event);
+            continue;
+        }
+        tell_outline(s);
+        close_outline(s);
+        end_outline(s, ~event);
+        spend_effort(s, s->possible_count > 0 ? (int64_t)s->possible_count : 1, 0);
+        walk->visited = s->visited;
+        if (s->is_spent || s->possible_count == 0) {
+            break;
+        }
+    }
+    if (s->is_spent || s->index == walk->stop) {
+        s->lost.count = 0;
+    } else {
+        walk->answer = NO;
+        walk->died = s->index;
+    }
+    return true;
 }
 
 /* What waits, as a stack of groups of rows, each of them a position among the events and a count; and what was tried
@@ -87,6 +128,7 @@ struct beam {
     size_t groups_count;
     struct words memo;
     size_t memo_slots, memo_count;
+    int64_t forgets, memo_max;
 };
 
 static uint64_t *memo_slot(const struct search *s, const struct beam *beam, const uint64_t *config, uint64_t index) {
@@ -145,6 +187,9 @@ static void clear_memo(struct beam *beam) {
 /* Drop from the frontier what was here before, and note the others. */
 static void try_once(struct search *s, struct beam *beam, int64_t index) {
     size_t kept = 0;
+    if ((int64_t)beam->memo_count > beam->memo_max) {
+        clear_memo(beam);
+    }
     for (size_t i = 0; i < s->frontier.count; i++) {
         const uint64_t *config = row(s, &s->frontier, i);
         if (!grow_memo(s, beam)) {
@@ -210,42 +255,66 @@ static int64_t go_back(struct search *s, struct beam *beam, int64_t from) {
     return index;
 }
 
-static void walk_beam(struct search *s, struct register_walk *walk, struct beam *beam) {
-    int64_t index = 0;
-    while (index < walk->stop && !s->failed) {
-        int64_t event = s->h->events[index], at = index++;
+/* Let go of the oldest half of what waits. */
+static void forget_half(struct search *s, struct beam *beam) {
+    size_t groups = (beam->groups_count + 1) / 2, rows = 0;
+    for (size_t i = 0; i < groups; i++) {
+        rows += (size_t)beam->groups.at[2 * i + 1];
+    }
+    beam->groups_count -= groups;
+    memmove(beam->groups.at, beam->groups.at + 2 * groups, 2 * beam->groups_count * sizeof *beam->groups.at);
+    beam->waiting.count -= rows;
+    memmove(beam->waiting.at, row(s, &beam->waiting, rows),
+            beam->waiting.count * s->row_words * sizeof *beam->waiting.at);
+    s->left_out = true;
+}
+
+/* Walk on; false if there is more to do. */
+static bool walk_beam(struct search *s, struct register_walk *walk, struct beam *beam) {
+    int64_t left = walk->slice, before = walk->visited;
+    while (s->index < walk->stop && !s->failed) {
+        if (--left < 0 || s->visited - before > walk->slice) {
+            return false;
+        }
+        int64_t event = s->h->events[s->index], at = s->index++;
         if (event >= 0) {
             begin(s, event);
             continue;
         }
         after_return(s, ~event, at);
         walk->visited = s->visited;
-        if (s->visited > s->room) {
-            return;
+        if (s->is_spent) {
+            return true;
         }
         bool is_dead = s->after.count == 0;
         if (is_dead && at > walk->died) {
             lose(s, walk, at);
         }
-        int64_t reached = is_dead ? at : index;
+        int64_t reached = is_dead ? at : s->index;
         walk->reached = reached > walk->reached ? reached : walk->reached;
         swap(&s->frontier, &s->after);
-        narrow(s, beam, walk->width, index);
-        if (s->failed || (int64_t)beam->waiting.count > walk->waiting_max) {
-            return;
+        narrow(s, beam, walk->width, s->index);
+        if ((int64_t)beam->waiting.count > beam->forgets) {
+            forget_half(s, beam);
+        }
+        if ((int64_t)beam->waiting.count > s->held_max) {
+            return true;
         }
         if (s->frontier.count == 0) {
             if (beam->groups_count == 0) {
-                walk->answer = NO;
-                walk->reached = walk->died;
-                return;
+                if (!s->left_out) {
+                    walk->answer = NO;
+                    walk->reached = walk->died;
+                }
+                return true;
             }
-            index = go_back(s, beam, index);
+            s->index = go_back(s, beam, s->index);
         }
     }
     walk->answer = YES;
     walk->reached = walk->stop;
     swap(&s->lost, &s->frontier);
+    return true;
 }
 
 static void prepare_keys(struct search *s, struct keys *keys, size_t count) {
@@ -274,8 +343,12 @@ static void prepare(struct search *s) {
     s->into_last = take_nones(s, values);
     s->touched = take(s, unknown, sizeof *s->touched);
     s->stamps = take(s, values, sizeof *s->stamps);
+    s->offers = take(s, values, sizeof *s->offers);
     s->group_of = take(s, values, sizeof *s->group_of);
     s->wanted = take(s, values, sizeof *s->wanted);
+    s->ways = take(s, values, sizeof *s->ways);
+    s->is_possible = take(s, values, sizeof *s->is_possible);
+    s->possible = take(s, values, sizeof *s->possible);
     s->here = take(s, s->row_words, sizeof *s->here);
     s->scratch = take(s, s->row_words, sizeof *s->scratch);
 }
@@ -299,41 +372,90 @@ int64_t register_search_abi(void) {
     return ABI_VERSION;
 }
 
-int64_t register_search_walk(const struct register_history *history, struct register_walk *walk) {
-    struct search s = {
+static bool walk_on(struct search *s, struct register_walk *walk, struct beam *beam) {
+    if (walk->width < 0) {
+        return walk_outline(s, walk);
+    }
+    return s->relaxed ? walk_relaxed(s, walk) : walk_beam(s, walk, beam);
+}
+
+struct session {
+    struct search s;
+    struct beam beam;
+};
+
+static struct session *begin_session(const struct register_history *history, struct register_walk *walk) {
+    struct session *session = calloc(1, sizeof *session);
+    if (session == NULL) {
+        return NULL;
+    }
+    session->s = (struct search){
         .h = history,
         .relaxed = walk->width == 0,
         .room = walk->room,
+        .held_max = walk->held_max,
+        .enough = walk->enough,
         .relaxed_width = (size_t)walk->relaxed_width,
         .dominance_max = (size_t)walk->dominance_max,
         .witnesses = (size_t)walk->witnesses,
     };
-    struct beam beam = {0};
+    session->beam.forgets = walk->forgets;
+    session->beam.memo_max = walk->memo;
+    walk->state = session;
     walk->answer = UNDECIDED;
     walk->died = -1;
     walk->reached = walk->visited = walk->frontier_count = 0;
     walk->frontier = NULL;
-    prepare(&s);
-    if (!s.failed) {
-        push(&s, &s.frontier, s.here); /* all zeros: the first value, nothing done, nothing used */
-        if (s.relaxed) {
-            walk_relaxed(&s, walk);
-        } else {
-            walk_beam(&s, walk, &beam);
-        }
+    prepare(&session->s);
+    if (!session->s.failed) {
+        push(&session->s, &session->s.frontier, session->s.here); /* all zeros: the first value, nothing done or used */
     }
-    if (!s.failed) {
-        walk->frontier = s.lost.at;
-        walk->frontier_count = (int64_t)s.lost.count;
-        walk->row_words = (int64_t)s.row_words;
-        s.lost.at = NULL;
+    return session;
+}
+
+int64_t register_search_walk(const struct register_history *history, struct register_walk *walk) {
+    struct session *session = walk->state != NULL ? walk->state : begin_session(history, walk);
+    if (session == NULL) {
+        return LACKS_MEMORY;
     }
-    release(&s, &beam);
-    return s.failed;
+    struct search *s = &session->s;
+    bool done = s->failed || walk_on(s, walk, &session->beam);
+    if (s->failed) {
+        return LACKS_MEMORY;
+    }
+    if (!done) {
+        return PAUSED;
+    }
+    walk->frontier = s->lost.at;
+    walk->frontier_count = (int64_t)s->lost.count;
+    walk->row_words = (int64_t)s->row_words;
+    return FINISHED;
 }
 
 void register_search_free(struct register_walk *walk) {
-    free(walk->frontier);
+    if (walk->state != NULL) {
+        struct session *session = walk->state;
+        release(&session->s, &session->beam);
+        free(session);
+    }
+    walk->state = NULL;
     walk->frontier = NULL;
     walk->frontier_count = 0;
+}
+
+int64_t register_search_many(const struct register_columns *columns, const struct register_plan *plan,
+                             struct register_answer *answers, int64_t first) {
+    int64_t cost = 0;
+    for (; first < columns->registers_count && cost <= plan->relaxed.slice; first++) {
+        int64_t begin = columns->starts[first], end = columns->starts[first + 1];
+        answers[first] = (struct register_answer){UNDECIDED, -1, 0};
+        struct encoded e = encode(columns, begin, end, columns->initial[first]);
+        bool done = !e.failed && decide(&e, plan, begin, &answers[first]);
+        forget(&e);
+        if (!done) {
+            return -1;
+        }
+        cost += answers[first].visited + end - begin;
+    }
+    return first;
 }

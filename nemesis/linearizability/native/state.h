@@ -46,8 +46,9 @@ struct alike {
 struct search {
     const struct register_history *h;
     size_t used_words, row_words;
-    bool relaxed, failed;
-    int64_t room, visited;
+    bool relaxed, failed, is_spent, left_out, is_lossy, is_reusing;
+    int64_t index;
+    int64_t room, held_max, enough, visited;
     size_t relaxed_width, dominance_max, witnesses;
     /* Pending, by value id. */
     uint64_t *reads, *misses, write_mask, cas_mask;
@@ -60,14 +61,18 @@ struct search {
     int64_t *unknown_writes, *from_first, *from_last, *into_first, *into_last;
     int64_t *touched;
     size_t touched_count;
-    /* Values that were wanted, or groups, in this round. */
-    uint64_t *stamps, stamp;
+    /* Values that were wanted, or groups, in this round; and those that a compare-and-set was offered to set. */
+    uint64_t *stamps, stamp, *offers, offer;
     int64_t *group_of, *wanted;
     size_t wanted_count;
+    /* The outline: the values that are possible, and by value the operations that may have taken effect. */
+    uint64_t *ways, *is_possible;
+    int64_t *possible;
+    size_t possible_count;
     uint64_t *here, *scratch;
     struct rows frontier, after, kept, todo, steps, lost;
     struct words buckets, chain, groups, sorting, sorted, spare, best;
-    void *owned[40];
+    void *owned[48];
     size_t owned_count;
 };
 

@@ -21,11 +21,6 @@ static bool any_left(const struct search *s, int64_t first, uint64_t done) {
     return false;
 }
 
-static int compare_values(const void *one, const void *other) {
-    int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
-    return (a > b) - (a < b);
-}
-
 /* All values that something pending could set or asks for. */
 static void want_all(struct search *s) {
     const struct keys *all[] = {&s->write_keys, &s->read_keys, &s->cas_keys};
@@ -95,9 +90,12 @@ static void add_compare_and_sets(struct search *s, const uint64_t *config) {
     for (int64_t k = s->write_first[value]; k != NONE; k = s->next_pending[k]) {
         hidden |= bit_of(s, k) & ~done;
     }
+    uint64_t offered = ++s->offer;
     for (int64_t k = s->cas_first[value]; k != NONE; k = s->next_pending[k]) {
-        if (!(done & bit_of(s, k))) {
-            add_step(s, config, s->h->news[k], bit_of(s, k), hidden);
+        int64_t new = s->h->news[k];
+        if (!(done & bit_of(s, k)) && s->offers[new] != offered) {
+            s->offers[new] = offered;
+            add_step(s, config, new, bit_of(s, k), hidden);
         }
     }
     for (int64_t a = s->from_first[value]; a != NONE; a = s->alike[a].next_from) {
@@ -195,12 +193,22 @@ static bool is_new(const struct search *s, const uint64_t *step, size_t count) {
     return true;
 }
 
-/* Add to s->after all that `start` leads to by steps of which the last makes `k` take effect. */
+/* So many configurations more were looked at, and so many are held. */
+static void spend_effort(struct search *s, int64_t visited, int64_t held) {
+    s->visited += visited;
+    s->is_spent = s->is_spent || s->visited > s->room || held > s->held_max;
+}
+
+static int64_t most(size_t one, size_t other) {
+    return (int64_t)(one > other ? one : other);
+}
+
+/* Add to s->after what `start` leads to by steps of which the last makes `k` take effect. */
 static void reach(struct search *s, const uint64_t *start, int64_t k) {
     uint64_t bit = bit_of(s, k);
     int64_t goal = s->h->kinds[k] == WRITE ? s->h->values[k] : FORGOTTEN;
     if (goal != FORGOTTEN && s->cas_keys.first == NONE && s->read_keys.first == NONE && s->miss_keys.first == NONE) {
-        s->visited++;
+        spend_effort(s, 1, 0);
         uint64_t *to = push(s, &s->after, start);
         to[VALUE] = (uint64_t)goal;
         to[OPTIONAL] = s->write_mask & ~start[DONE] & ~bit;
@@ -225,11 +233,15 @@ static void reach(struct search *s, const uint64_t *start, int64_t k) {
                 remember(s, step, &buckets);
             }
         }
-        if ((int64_t)s->todo.count + s->visited > s->room) {
+        if ((int64_t)s->after.count >= s->enough) {
+            s->left_out = true;
+            break;
+        }
+        if ((int64_t)s->todo.count > s->room - s->visited || most(s->todo.count, s->after.count) > s->held_max) {
             break;
         }
     }
-    s->visited += (int64_t)s->todo.count;
+    spend_effort(s, (int64_t)s->todo.count, most(s->todo.count, s->after.count));
 }
 
 #endif

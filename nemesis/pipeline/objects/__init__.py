@@ -1,0 +1,7 @@
+"""Operations on many objects, judged by a model: operations -> judgements of objects -> anomalies -> verdict.
+
+The way of the data: ``schemas`` (the tables) <- ``encoding`` (operations as rows, and back) <- ``store`` (folders of
+Parquet) or ``histories`` (files of any known format). ``plan`` puts objects into buckets, ``windows`` cuts the history
+of an object that would fill one. ``bucket`` judges one, whoever calls it: ``local`` in this process, ``on_spark`` on a
+cluster. ``results`` makes anomalies and a verdict of the judgements and writes them. ``engine`` chooses.
+"""

@@ -1,0 +1,71 @@
+"""The way in: judge folders of operations with the engine of the caller's choice.
+
+Owns the choice, and what an engine is given to read. Both give equal results.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+import pyarrow as pa
+
+from nemesis.linearizability.judgement import Budget
+from nemesis.linearizability.model import Model
+from nemesis.pipeline.engine import EngineName
+from nemesis.pipeline.objects.bucket import Task
+from nemesis.pipeline.objects.local import judge_locally
+from nemesis.pipeline.objects.plan import Sizes
+from nemesis.pipeline.objects.results import Results, results_of
+from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS
+from nemesis.pipeline.objects.store import batches_of, check_schema, files_of, names_of, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Session: TypeAlias = "SparkSession"
+"""What callers outside this package call a session, who must not import pyspark."""
+
+
+def judge_store(
+    folder: Path,
+    model: Model,
+    *,
+    budget: Budget | None = None,
+    sizes: Sizes | None = None,
+    engine: EngineName | str = EngineName.SPARK,
+    master: str = "local[*]",
+    spark: Session | None = None,
+) -> Results:
+    """Judge a folder that ``OperationWriter`` wrote, by ``model``.
+
+    ``budget`` is for each object, or each window of a hot one. ``spark`` is a session to use, whose workers can import
+    ``nemesis`` and read the folder; without it one is started on ``master`` and stopped. Raises ``HistoryError`` for a
+    file that holds no operations, ``EngineUnavailableError`` when Spark cannot run here.
+    """
+    dimensions = sizes or Sizes()
+    task = Task(model=model, budget=budget or Budget(), call_operations_max=dimensions.call)
+    match EngineName(engine):
+        case EngineName.LOCAL:
+            judgements = judge_locally(lambda: batches_of(folder), task, dimensions)
+        case EngineName.SPARK:
+            judgements = _judge_on_spark(folder, task, dimensions, master, spark)
+        case other:
+            assert_never(other)
+    return results_of(judgements, names_of(folder), model.name)
+
+
+def _judge_on_spark(folder: Path, task: Task, sizes: Sizes, master: str, spark: Session | None) -> pa.Table:
+    from nemesis.pipeline.objects.on_spark import judge_on_spark, operations_in
+    from nemesis.pipeline.session import spark_session
+    from nemesis.pipeline.spark import spark_path
+
+    paths = files_of(folder)
+    for path in paths:
+        check_schema(schema_of(path), path)
+    if not paths:
+        return JUDGEMENT_ROWS.empty_table()
+    with spark_session(master) if spark is None else nullcontext(spark) as session:
+        operations = operations_in(session, [spark_path(path) for path in paths])
+        return judge_on_spark(session, operations, task, sizes)

@@ -1,0 +1,148 @@
+"""Judge a folder of operations in this process, in bounded memory and without a JVM.
+
+Owns the two passes: count the rows of each object, then deal them into files of buckets and judge one after the other.
+What fits one bucket is judged at once, without files. Must give the same judgements as ``on_spark``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from nemesis.linearizability.arrays.columns import Ints
+from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
+from nemesis.pipeline.objects.encoding import ints
+from nemesis.pipeline.objects.hot import cut_rows
+from nemesis.pipeline.objects.plan import SLOTS, Plan, Sizes, planned
+from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OPTIONAL
+
+Pieces = Callable[[], Iterator[pa.Table]]
+"""Gives the operations in pieces, each time from the first on."""
+_COUNTS_HELD = 4_000_000
+_SLICE_ROWS = 500_000
+"""How many rows of a hot object are sorted at once, if they are spread evenly over time."""
+
+
+def judge_locally(pieces: Pieces, task: Task, sizes: Sizes) -> pa.Table:
+    """The judgements (``JUDGEMENT_ROWS``) of all objects, in no particular order."""
+    plan = plan_of(pieces, sizes)
+    if not plan.hot and plan.buckets == 1:
+        rows = list(pieces())
+        return judge_bucket(pa.concat_tables(rows).combine_chunks(), task) if rows else JUDGEMENT_ROWS.empty_table()
+    with tempfile.TemporaryDirectory(prefix="nemesis-buckets-") as scratch:
+        found = [JUDGEMENT_ROWS.empty_table()]
+        for path in _dealt(pieces, plan, Path(scratch)):
+            found.append(judge_bucket(_read(path), task))
+            path.unlink()
+        for number, count in plan.hot.items():
+            found += _judge_hot(pieces, number, count, task, sizes, Path(scratch))
+    return pa.concat_tables(found)
+
+
+def plan_of(pieces: Pieces, sizes: Sizes) -> Plan:
+    """Count the rows of each object, and plan."""
+    counts = [np.zeros((2, 0), dtype=np.int64)]
+    filled: set[str] = set()
+    for rows in pieces():
+        filled |= {name for name in OPTIONAL if name in rows.schema.names and rows.column(name).null_count < len(rows)}
+        counts.append(np.stack(np.unique(ints(rows, "object", 0), return_counts=True)))
+        if rows.num_rows and "records" in filled:
+            counts.append(_records_of(rows))
+        if sum(part.shape[1] for part in counts) > _COUNTS_HELD:
+            counts = [_summed(counts)]
+    objects, weights = _summed(counts)
+    is_hot = weights > sizes.hot
+    slots = np.bincount(objects[~is_hot] % SLOTS, weights=weights[~is_hot], minlength=SLOTS).astype(np.int64)
+    hot = dict(zip(objects[is_hot].tolist(), weights[is_hot].tolist(), strict=True))
+    return planned(dict(enumerate(slots.tolist())), hot, sorted(filled), sizes, parallelism=1)
+
+
+def _records_of(rows: pa.Table) -> Ints:
+    """Objects and how many records their rows have."""
+    records = rows.column("records").combine_chunks()
+    lengths = records.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    return np.stack((ints(rows, "object", 0), lengths.astype(np.int64)))
+
+
+def _summed(counts: list[Ints]) -> Ints:
+    """Objects and counts, with one column for each object."""
+    objects, weights = np.concatenate(counts, axis=1)
+    different, places = np.unique(objects, return_inverse=True)
+    total = np.bincount(places, weights=weights, minlength=len(different)).astype(np.int64)
+    return np.stack((different, total))
+
+
+def _dealt(pieces: Pieces, plan: Plan, scratch: Path) -> Iterator[Path]:
+    """Deal the rows of objects that are not hot into a file for each bucket, then hand out the files."""
+    hot = np.array(list(plan.hot), dtype=np.int64)
+    dealer = _Dealer(scratch)
+    for rows in pieces():
+        objects = ints(rows, "object", 0)
+        bucket = (objects % SLOTS) % plan.buckets
+        if len(hot):
+            bucket = np.where(np.isin(objects, hot), -1, bucket)
+        dealer.deal(rows, bucket)
+    yield from dealer.close()
+
+
+class _Dealer:
+    """A file for each number."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._writers: dict[int, tuple[Path, pa.RecordBatchFileWriter]] = {}
+
+    def deal(self, rows: pa.Table, numbers: Ints) -> None:
+        """Append each row to the file of its number; rows of -1 nowhere."""
+        order = np.argsort(numbers, kind="stable")
+        dealt, ends = rows.take(pa.array(order)), np.cumsum(np.bincount(numbers + 1))
+        for number in range(len(ends) - 1):
+            begin, end = int(ends[number]), int(ends[number + 1])
+            if end > begin:
+                self._writer(number, rows.schema).write_table(dealt.slice(begin, end - begin))
+
+    def _writer(self, number: int, schema: pa.Schema) -> pa.RecordBatchFileWriter:
+        if number not in self._writers:
+            path = self._scratch / f"{number:06}.arrow"
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            self._writers[number] = path, pa.ipc.new_file(path, schema, options=options)
+        return self._writers[number][1]
+
+    def close(self) -> list[Path]:
+        """The files, in the order of their numbers."""
+        for _, writer in self._writers.values():
+            writer.close()
+        return [self._writers[number][0] for number in sorted(self._writers)]
+
+
+def _read(path: Path) -> pa.Table:
+    with pa.OSFile(str(path)) as file:
+        return pa.ipc.open_file(file).read_all().combine_chunks()
+
+
+def _judge_hot(pieces: Pieces, number: int, count: int, task: Task, sizes: Sizes, scratch: Path) -> list[pa.Table]:
+    """The judgements of the windows of one hot object, whose rows are sorted by dealing them into slices of time."""
+    begin, end = _moments(pieces, number)
+    slices = -(-count // _SLICE_ROWS)
+    width = (end - begin) // slices + 1
+    dealer = _Dealer(scratch)
+    for rows in pieces():
+        own = rows.filter(pa.array(ints(rows, "object", 0) == number))
+        dealer.deal(own, (ints(own, "invoked", 0) - begin) // width)
+    return list(judge_sorted(cut_rows(_in_order(dealer.close()), task, sizes.window), task, sizes.bucket))
+
+
+def _moments(pieces: Pieces, number: int) -> tuple[int, int]:
+    """When the first and the last operation of an object began."""
+    found = [ints(rows, "invoked", 0)[ints(rows, "object", 0) == number] for rows in pieces()]
+    return min(int(part.min()) for part in found if len(part)), max(int(part.max()) for part in found if len(part))
+
+
+def _in_order(paths: list[Path]) -> Iterator[pa.RecordBatch]:
+    for path in paths:
+        yield from _read(path).sort_by([("invoked", "ascending"), ("line", "ascending")]).combine_chunks().to_batches()
+        path.unlink()

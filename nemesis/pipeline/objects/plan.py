@@ -1,0 +1,69 @@
+"""Which objects are judged together, and which are too large for that.
+
+Owns the arithmetic: an object's slot is its number modulo a prime, a bucket is some slots. Buckets are filled so that
+one call can hold any of them; an object with more than ``HOT_OPERATIONS`` is *hot*, and goes through ``windows``. Both
+engines count rows by slot and ask here. A row weighs one, and one more for each record in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nemesis.linearizability.arrays.columns import CALL_OPERATIONS_MAX
+
+SLOTS = 4_093
+"""A prime, so that objects that are numbered with a stride spread over all slots."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How much is judged at once, in rows and records."""
+
+    bucket: int = 500_000
+    """How full a bucket should be."""
+    hot: int = 250_000
+    """How many an object may have to be put into a bucket."""
+    window: int = 100_000
+    """How many a window of a hot object has at least."""
+    call: int = CALL_OPERATIONS_MAX
+    """How many one call takes at most."""
+
+    def __post_init__(self) -> None:
+        assert self.hot + self.bucket <= self.call <= CALL_OPERATIONS_MAX, f"{self} overflows a call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """``buckets`` of all objects that are not ``hot``; ``hot`` gives the rows of those that are."""
+
+    buckets: int
+    hot: Mapping[int, int]
+    rows: int
+    columns: frozenset[str]
+    """Which of the columns that may be empty have something in them."""
+
+    def bucket_of(self, slot: int) -> int:
+        """The bucket of a slot."""
+        return slot % self.buckets
+
+
+def planned(
+    slots: Mapping[int, int], hot: Mapping[int, int], columns: Sequence[str], sizes: Sizes, parallelism: int
+) -> Plan:
+    """The plan for ``slots``, which weigh so much without the hot objects.
+
+    At least ``parallelism`` buckets, unless there is too little. Raises ValueError where no number of buckets is
+    enough: beyond some billions of operations.
+    """
+    weights = np.zeros(SLOTS, dtype=np.int64)
+    for slot, weight in slots.items():
+        weights[slot] = weight
+    total = int(weights.sum())
+    least = max(1, -(-total // sizes.bucket), min(parallelism, -(-total // 10_000)))
+    for buckets in range(min(least, SLOTS), SLOTS + 1):
+        if int(np.bincount(np.arange(SLOTS) % buckets, weights=weights).max()) <= sizes.call:
+            return Plan(buckets=buckets, hot=hot, rows=total + sum(hot.values()), columns=frozenset(columns))
+    raise ValueError(f"{total} operations do not fit {SLOTS} buckets of {sizes.call}; judge the folder in parts")

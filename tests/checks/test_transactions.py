@@ -1,0 +1,306 @@
+"""Transactions are judged as loops over their definitions judge them, and each anomaly of theirs by hand-made ones."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from nemesis.checks import judge_transactions
+from tests.checks.brute_transactions import CIRCLES, BruteTransactions, identity
+from tests.checks.histories import Row, names
+from tests.checks.transactions import Op, clean, lying, polls, send, table_of, taking, txn
+
+SEEDS = 20
+
+
+def judged(ops: list[Op]) -> list[Row]:
+    """The anomaly rows of a history of transactions."""
+    return list(judge_transactions(table_of(ops)).to_pylist())
+
+
+@pytest.mark.parametrize("lies", [1, 2, 4])
+@pytest.mark.parametrize("block", range(3))
+def test_agrees_with_brute_force(block: int, lies: int) -> None:
+    """Kind, severity and place of everything found are those that loops over the definitions find; so are circles."""
+    for seed in range(block * SEEDS, (block + 1) * SEEDS):
+        ops = lying(seed, lies)
+        rows, brute = judged(ops), BruteTransactions(ops)
+        found = {identity(row) for row in rows if row["anomaly"] not in CIRCLES}
+        assert found == set(brute.found()), f"lying({seed}, {lies})"
+        check_circles([row for row in rows if row["anomaly"] in CIRCLES], brute)
+
+
+def check_circles(rows: list[Row], brute: BruteTransactions) -> None:
+    """Each circle is one, and there is one of every group of operations that reach each other."""
+    edges = brute.edges()
+    convicted = brute.groups("wr", "process")
+    within = {index for group in convicted for index in group}
+    mixed = {group for group in brute.groups("ww", "wr") if not group & within and has_edge(group, edges["wr"])}
+    expected = [("G0", "allowed", group) for group in brute.groups("ww")]
+    expected += [("G1c", "violation", group) for group in convicted]
+    expected += [("G1c", "allowed", group) for group in mixed]
+    for row in rows:
+        steps = [(step["before"], step["after"], step["kind"]) for step in json.loads(row["evidence"])["circle"]]
+        assert all((before, after) in edges[kind] for before, after, kind in steps)
+        assert [first[1] for first in steps] == [second[0] for second in steps[1:] + steps[:1]]
+    shown = [(row["anomaly"], row["severity"], frozenset(row["op_indexes"])) for row in rows]
+    assert len(shown) == len(expected)
+    for name, severity, group in expected:
+        assert any(kind == (name, severity) and ops <= group for *kind_, ops in shown for kind in [tuple(kind_)])
+
+
+def has_edge(group: frozenset[int], edges: set[tuple[int, int]]) -> bool:
+    """Whether one of the edges lies within the group."""
+    return any(before in group and after in group for before, after in edges)
+
+
+def test_clean_histories_are_never_convicted() -> None:
+    """Without a lie nothing is violated, and what is allowed is only what Kafka's transactions may do."""
+    for seed in range(40):
+        found = {(row["anomaly"], row["severity"]) for row in judged(clean(seed))}
+        assert {severity for _, severity in found} <= {"unknown", "allowed"}, f"clean({seed}): {found}"
+        assert {name for name, _ in found} <= {"unseen", "int-send-skip", "G0", "G1c", "poll-skip", "nonmonotonic-poll"}
+
+
+def test_lies_show_every_anomaly() -> None:
+    """The random histories are not blind: each kind that they can show is shown."""
+    shown: Counter[str] = Counter()
+    for seed in range(150):
+        shown.update({(row["anomaly"] + ":" + row["severity"]) for row in judged(lying(seed, 3))})
+    expected = {f"{name}:violation" for name in VIOLATIONS} | {"int-send-skip:allowed", "unseen:unknown", "G0:allowed"}
+    expected |= {"poll-skip:allowed", "nonmonotonic-poll:allowed"}
+    assert {name for name in expected if shown[name] < 1} == set()
+
+
+VIOLATIONS = (
+    "inconsistent-offsets",
+    "duplicate",
+    "phantom-read",
+    "aborted-read",
+    "precommitted-read",
+    "lost-write",
+    "poll-skip",
+    "nonmonotonic-poll",
+    "int-poll-skip",
+    "int-nonmonotonic-poll",
+    "nonmonotonic-send",
+    "int-nonmonotonic-send",
+    "realtime-reorder",
+    "G1c",
+)
+
+SENT = txn((0, 1), send(1, 10, 0), send(1, 11, 1), send(1, 12, 2))
+ALL = txn((90, 91), polls(k1=[(0, 10), (1, 11), (2, 12)]), process=9)
+KEPT = txn((4, 5), polls(k1=[(0, 10)]), process=9)
+GIVEN = taking("assign", (8, 9), 1)
+BEGUN = txn((4, 5), polls(k1=[(0, 10)]))
+
+CASES: dict[str, tuple[list[Op], list[str]]] = {
+    "precommitted-read": ([txn((0, 1), send(1, 10, 0), polls(k1=[(0, 10)]))], ["precommitted-read"]),
+    "precommitted-read: before it was sent": (
+        [txn((0, 1), polls(k1=[(0, 10)]), send(1, 10, 0))],
+        ["precommitted-read"],
+    ),
+    "no precommitted-read: by the next operation": ([SENT, ALL], []),
+    "no precommitted-read: of another log": (
+        [txn((0, 3), send(1, 10, 0), polls(k2=[(0, 10)])), txn((1, 2), send(2, 10, 0), process=1), KEPT],
+        [],
+    ),
+    "poll-skip": ([SENT, ALL, BEGUN, txn((6, 7), polls(k1=[(2, 12)]))], ["poll-skip"]),
+    "poll-skip: allowed to a group": (
+        [SENT, ALL, taking("subscribe", (2, 3), 1), BEGUN, txn((6, 7), polls(k1=[(2, 12)]))],
+        ["poll-skip"],
+    ),
+    "poll-skip: the log is kept": (
+        [SENT, ALL, BEGUN, taking("assign", (6, 7), 1, 2), txn((8, 9), polls(k1=[(2, 12)]))],
+        ["poll-skip"],
+    ),
+    "no poll-skip: the log was given up": (
+        [SENT, ALL, BEGUN, taking("assign", (6, 7), 2), GIVEN, txn((10, 11), polls(k1=[(2, 12)]))],
+        [],
+    ),
+    "no poll-skip: it sought": (
+        [SENT, ALL, BEGUN, taking("assign", (6, 7), 1, seek=True), txn((8, 9), polls(k1=[(2, 12)]))],
+        [],
+    ),
+    "poll-skip: the assign failed": (
+        [SENT, ALL, BEGUN, taking("assign", (6, 7), 2, type="fail"), txn((8, 9), polls(k1=[(2, 12)]))],
+        ["poll-skip"],
+    ),
+    "nonmonotonic-poll": ([SENT, ALL, BEGUN, txn((6, 7), polls(k1=[(0, 10)]))], ["nonmonotonic-poll"]),
+    "no nonmonotonic-poll: it sought": (
+        [SENT, ALL, BEGUN, taking("assign", (6, 7), 1, seek=True), txn((8, 9), polls(k1=[(0, 10)]))],
+        [],
+    ),
+    "no nonmonotonic-poll: the one before failed": (
+        [SENT, ALL, txn((4, 5), polls(k1=[(0, 10)]), type="fail"), txn((6, 7), polls(k1=[(0, 10)]))],
+        [],
+    ),
+    "int-poll-skip: over two polls": (
+        [SENT, ALL, txn((4, 5), polls(k1=[(0, 10)]), polls(k1=[(2, 12)]))],
+        ["int-poll-skip"],
+    ),
+    "no int-poll-skip: rebalanced meanwhile": (
+        [SENT, ALL, txn((4, 5), polls(k1=[(0, 10)]), polls(k1=[(2, 12)]), moved=[1])],
+        [],
+    ),
+    "int-nonmonotonic-poll: over two polls": (
+        [SENT, ALL, txn((4, 5), polls(k1=[(0, 10)]), polls(k1=[(0, 10)]))],
+        ["int-nonmonotonic-poll"],
+    ),
+    "no int-nonmonotonic-poll: rebalanced meanwhile": (
+        [SENT, ALL, txn((4, 5), polls(k1=[(0, 10)]), polls(k1=[(0, 10)]), moved=[1])],
+        [],
+    ),
+    "int-send-skip": (
+        [
+            txn((0, 3), send(1, 10, 0), send(1, 12, 2)),
+            txn((1, 4), send(1, 11, 1), process=1),
+            ALL,
+        ],
+        ["G0", "int-send-skip"],
+    ),
+    "no int-send-skip: only offsets that hold no value": (
+        [txn((0, 3), send(1, 10, 0), send(1, 12, 10**15)), txn((4, 5), polls(k1=[(0, 10), (10**15, 12)]))],
+        [],
+    ),
+    "int-nonmonotonic-send": (
+        [txn((0, 3), send(1, 10, 1), send(1, 11, 0)), txn((4, 5), polls(k1=[(0, 11), (1, 10)]), process=1)],
+        ["int-nonmonotonic-send"],
+    ),
+    "no int-nonmonotonic-send: to two logs": (
+        [txn((0, 3), send(1, 10, 7), send(2, 11, 0)), txn((4, 5), polls(k1=[(7, 10)], k2=[(0, 11)]))],
+        [],
+    ),
+    "nonmonotonic-send: of unknown outcome": (
+        [
+            txn((0, 1), send(1, 10, 5)),
+            txn((2, 3), send(1, 11), type="info"),
+            txn((4, 5), polls(k1=[(2, 11), (5, 10)]), process=1),
+        ],
+        ["nonmonotonic-send", "realtime-reorder"],
+    ),
+    "no nonmonotonic-send: after one that failed": (
+        [
+            txn((0, 1), send(1, 10, 5), type="fail"),
+            txn((2, 3), send(1, 11, 2)),
+            txn((4, 5), polls(k1=[(2, 11)]), process=1),
+        ],
+        [],
+    ),
+    "lost-write: committed, for its other value was read": (
+        [
+            txn((0, 1), send(1, 10, 0), send(2, 20, 0), type="info"),
+            txn((2, 3), send(1, 11, 1), process=1),
+            txn((4, 5), polls(k1=[(1, 11)], k2=[(0, 20)]), process=2),
+        ],
+        ["lost-write"],
+    ),
+    "no lost-write: perhaps never committed": (
+        [
+            txn((0, 1), send(1, 10, 0), send(2, 20, 0), type="info"),
+            txn((2, 3), send(1, 11, 1), process=1),
+            txn((4, 5), polls(k1=[(1, 11)]), process=2),
+        ],
+        [],
+    ),
+    "lost-write: two of one transaction": ([SENT, txn((4, 5), polls(k1=[(2, 12)]))], ["lost-write"]),
+    "inconsistent-offsets: seen by what failed": (
+        [SENT, ALL, txn((4, 5), polls(k1=[(0, 11)]), type="fail", process=1)],
+        ["duplicate", "inconsistent-offsets"],
+    ),
+    "no aborted-read: by what failed itself": (
+        [txn((0, 1), send(1, 10, 0), type="fail"), txn((2, 3), polls(k1=[(0, 10)]), type="fail", process=1)],
+        [],
+    ),
+    "G0": (
+        [
+            txn((0, 4), send(1, 10, 0), send(2, 21, 1)),
+            txn((1, 5), send(1, 11, 1), send(2, 20, 0), process=1),
+            txn((6, 7), polls(k1=[(0, 10), (1, 11)], k2=[(0, 20), (1, 21)]), process=2),
+        ],
+        ["G0"],
+    ),
+    "no G0: in one order": (
+        [
+            txn((0, 4), send(1, 10, 0), send(2, 20, 0)),
+            txn((1, 5), send(1, 11, 1), send(2, 21, 1), process=1),
+            txn((6, 7), polls(k1=[(0, 10), (1, 11)], k2=[(0, 20), (1, 21)]), process=2),
+        ],
+        [],
+    ),
+    "G1c": (
+        [
+            txn((0, 4), send(1, 10, 0), polls(k2=[(0, 20)])),
+            txn((1, 5), send(2, 20, 0), polls(k1=[(0, 10)]), process=1),
+        ],
+        ["G1c"],
+    ),
+    "G1c: by way of a process": (
+        [
+            txn((0, 9), send(2, 20, 0), polls(k1=[(0, 10)])),
+            txn((1, 2), polls(k2=[(0, 20)]), process=1),
+            txn((3, 4), send(1, 10, 0), process=1),
+        ],
+        ["G1c"],
+    ),
+    "no G1c: one way only": (
+        [
+            txn((0, 4), send(1, 10, 0), send(2, 20, 0)),
+            txn((1, 5), polls(k1=[(0, 10)], k2=[(0, 20)]), process=1),
+        ],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_hand_made(case: str) -> None:
+    """The history shows exactly the anomalies that it was made for; its near miss shows none."""
+    ops, expected = CASES[case]
+    assert sorted({row["anomaly"] for row in judged(ops)}) == expected
+
+
+def test_what_is_allowed_convicts_nobody() -> None:
+    """Sends of others between one's own, circles of writes, and what a group does to consumers are reported only."""
+    for case in ("int-send-skip", "G0", "poll-skip: allowed to a group"):
+        assert {row["severity"] for row in judged(CASES[case][0])} == {"allowed"}
+    assert {row["severity"] for row in judged(CASES["poll-skip"][0])} == {"violation"}
+
+
+def test_two_losses_of_one_transaction_are_two() -> None:
+    """Each lost value has its row, though one operation sent both."""
+    rows = judged(CASES["lost-write: two of one transaction"][0])
+    assert [json.loads(row["evidence"])["value"] for row in rows] == [10, 11]
+
+
+def test_order_of_rows_does_not_matter() -> None:
+    """Rows in another order give the same anomalies."""
+    for seed in range(12):
+        table = table_of(lying(seed, 4))
+        turned = table.take(list(reversed(range(table.num_rows))))
+        assert judge_transactions(turned).equals(judge_transactions(table)), seed
+
+
+def test_sparse_offsets_cost_nothing() -> None:
+    """Offsets near the end of what 64 bits can hold are judged like small ones."""
+    far = 2**62
+    ops = [txn((0, 1), send(1, 10, 0), send(1, 11, far)), txn((2, 3), polls(k1=[(0, 10), (far, 11)]), process=1)]
+    assert judged(ops) == []
+    late = txn((4, 5), polls(k1=[(far + 1, 12)]), process=2)
+    assert names(judged([*ops, late])) == ["phantom-read"]
+
+
+def test_circles_are_as_short_as_they_can_be() -> None:
+    """Of a circle of three that has a short cut, the two that suffice are shown."""
+    ops = [
+        txn((0, 10), send(1, 10, 0), polls(k2=[(0, 20)])),
+        txn((1, 11), send(2, 20, 0), polls(k1=[(0, 10)], k3=[(0, 30)]), process=1),
+        txn((2, 12), send(3, 30, 0), polls(k1=[(0, 10)]), process=2),
+    ]
+    [row] = [row for row in judged(ops) if row["anomaly"] == "G1c"]
+    assert row["op_indexes"] == [0, 1]
+    assert [first for first, _ in pairwise([*row["op_indexes"], 0])] == [0, 1]
