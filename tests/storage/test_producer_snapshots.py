@@ -237,19 +237,8 @@ def turned(content: bytes) -> bytes:
     return content[:9] + bytes([content[9] ^ 1]) + content[10:]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(turned, id="test_load_from_corrupt_snapshot_file"),
-        pytest.param(cut, id="test_load_from_truncated_snapshot_file"),
-        pytest.param(lambda _: b"", id="test_load_from_empty_snapshot_file"),
-        pytest.param(lambda content: bytes(len(content)), id="zeros"),
-        pytest.param(lambda content: b"\x00\x02" + content[2:], id="another_version"),
-    ],
-)
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_damaged_snapshot_is_rebuilt(damage: Callable[[bytes], bytes], clean: bool) -> None:
-    """The snapshot before it and the batches from there on say the same; the damaged file goes."""
+def damaged_and_loaded(damage: Callable[[bytes], bytes], *, clean: bool) -> None:
+    """Damage the newest snapshots of a stopped log, open it, and find everything and none of the damaged files."""
     files, _, stop = filled()
     stop()
     for offset in (10, COUNT):
@@ -262,6 +251,31 @@ def test_a_damaged_snapshot_is_rebuilt(damage: Callable[[bytes], bytes], clean: 
     assert snapshots_of(files) == [5]
     log.close(clean=True)
     assert snapshots_of(files) == [5, COUNT]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_load_from_corrupt_snapshot_file(clean: bool) -> None:
+    """The snapshot before it and the batches from there on say the same; the damaged file goes."""
+    damaged_and_loaded(turned, clean=clean)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_load_from_truncated_snapshot_file(clean: bool) -> None:
+    """A snapshot that was cut is passed over like a damaged one."""
+    damaged_and_loaded(cut, clean=clean)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_load_from_empty_snapshot_file(clean: bool) -> None:
+    """An empty snapshot does not say that there are no producers, and neither does one of zeros."""
+    damaged_and_loaded(lambda _: b"", clean=clean)
+    damaged_and_loaded(lambda content: bytes(len(content)), clean=clean)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_snapshot_of_another_version_is_passed_over(clean: bool) -> None:
+    """What this code cannot read it does not believe."""
+    damaged_and_loaded(lambda content: b"\x00\x02" + content[2:], clean=clean)
 
 
 def test_a_damaged_snapshot_is_rebuilt_before_its_segments_go() -> None:

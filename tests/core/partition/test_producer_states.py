@@ -110,8 +110,6 @@ def duplicate(base_offset: int, end_offset: int) -> Duplicate:
         pytest.param([(2, 0, 3)], (3, 0, 1), None, id="new_epoch_begins_at_0"),
         pytest.param([(2, 0, 3)], (3, 3, 1), OUT_OF_ORDER, id="new_epoch_goes_on_counting"),
         pytest.param([(2, 0, 3), (3, 0, 1)], (2, 0, 3), ErrorCode.INVALID_PRODUCER_EPOCH, id="duplicate_of_old_epoch"),
-        pytest.param([(0, SEQUENCE_MAX, 1)], (0, 0, 1), None, id="test_producer_sequence_wrap_around"),
-        pytest.param([(0, SEQUENCE_MAX, 1)], (0, 1, 1), OUT_OF_ORDER, id="test_producer_sequence_invalid_wrap_around"),
         pytest.param([(0, SEQUENCE_MAX - 1, 4)], (0, 2, 1), None, id="wrap_around_inside_a_batch"),
         pytest.param(
             [(0, SEQUENCE_MAX - 1, 4)], (0, SEQUENCE_MAX - 1, 4), duplicate(0, 4), id="duplicate_that_wraps_around"
@@ -121,6 +119,16 @@ def duplicate(base_offset: int, end_offset: int) -> Duplicate:
 def test_sequence_validation(known: list[tuple[int, int, int]], batch: tuple[int, int, int], verdict: Verdict) -> None:
     """A leader appends the batch that comes next, knows one that it has, and refuses all others."""
     assert log_of(*known).check(*batch) == verdict
+
+
+def test_producer_sequence_wrap_around() -> None:
+    """After the largest sequence number comes 0."""
+    assert log_of((0, SEQUENCE_MAX, 1)).check(0, 0) is None
+
+
+def test_producer_sequence_invalid_wrap_around() -> None:
+    """After the largest sequence number comes nothing else."""
+    assert log_of((0, SEQUENCE_MAX, 1)).check(0, 1) is OUT_OF_ORDER
 
 
 @pytest.mark.parametrize(
