@@ -70,9 +70,9 @@ def value_of(number: int) -> Value:
     return None if number == NIL else number
 
 
-def has_windows(model: Model) -> bool:
-    """Whether the state of an object of ``model`` is known from its last write: whether a history of it can be cut."""
-    return type(model) in (Register, CasRegister)
+def cut_from(model: Model) -> int | None:
+    """The value that objects begin with, if a history can be cut: if the last write says all, and numbers say it."""
+    return number_of(model.register_initial()) if type(model) in (Register, CasRegister) else None
 
 
 def _decided(columns: Columns, model: Model, initial: Ints | None) -> tuple[str, Decided]:

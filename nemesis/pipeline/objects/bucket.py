@@ -17,7 +17,7 @@ import pyarrow as pa
 from nemesis.checks.verdict import Verdict
 from nemesis.formats.edn_text import edn_text
 from nemesis.linearizability.arrays.columns import CALL_OPERATIONS_MAX, NIL, Ending, Function, Ints
-from nemesis.linearizability.arrays.judge import Judged, judge_columns
+from nemesis.linearizability.arrays.judge import Judged, cut_from, judge_columns
 from nemesis.linearizability.arrays.sorting import dense, starts_of
 from nemesis.linearizability.judgement import Budget, KeyJudgement
 from nemesis.linearizability.model import Model
@@ -52,7 +52,7 @@ def judge_bucket(rows: pa.Table, task: Task) -> pa.Table:
     units, numbers = dense(ints(rows, "object", 0)) if not windows.any() else _units(rows, windows)
     unit_rows = _Units(rows, numbers, len(units))
     spoiled = _malformed(rows, numbers)
-    initial = _initial(rows, numbers, len(units))
+    initial = None if cut_from(task.model) is None else _initial(rows, numbers, len(units))
     columns = columns_of(*_sound(rows, numbers, spoiled), len(units))
     judged = judge_columns(columns, task.model, task.budget, unit_rows.operations, initial=initial)
     told = judged.told | {

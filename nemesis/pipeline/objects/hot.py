@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import NIL, Ints
-from nemesis.linearizability.arrays.judge import has_windows, number_of
+from nemesis.linearizability.arrays.judge import cut_from
 from nemesis.linearizability.arrays.sorting import starts_of
+from nemesis.linearizability.models.register import CasRegister
 from nemesis.pipeline.objects.bucket import Task
 from nemesis.pipeline.objects.encoding import columns_of, ints
 from nemesis.pipeline.objects.schemas import OPERATION_ROWS
@@ -30,7 +31,7 @@ def cut_schema(columns: Iterable[str]) -> pa.Schema:
 
 def cut_rows(batches: Iterable[pa.RecordBatch], task: Task, window_operations: int) -> Iterator[pa.RecordBatch]:
     """The rows, which are sorted by (object, invoked), with their windows and the values that those begin with."""
-    first = number_of(task.model.register_initial()) if has_windows(task.model) else None
+    first, has_cas = cut_from(task.model), type(task.model) is CasRegister
     cutters: dict[int, Callable[[pa.Table], tuple[Ints, Ints]]] = {}
     for batch in batches:
         table = pa.Table.from_batches([batch])
@@ -39,16 +40,16 @@ def cut_rows(batches: Iterable[pa.RecordBatch], task: Task, window_operations: i
         for begin, end in zip(starts, [*starts[1:], len(objects)], strict=True):
             number = int(objects[begin])
             if number not in cutters:
-                cutters = {number: _cutter(first, window_operations)}
+                cutters = {number: _cutter(first, window_operations, has_cas=has_cas)}
             part = table.slice(begin, end - begin)
             yield from _with_windows(part, *cutters[number](part)).to_batches()
 
 
-def _cutter(first: int | None, window_operations: int) -> Callable[[pa.Table], tuple[Ints, Ints]]:
+def _cutter(first: int | None, window_operations: int, *, has_cas: bool) -> Callable[[pa.Table], tuple[Ints, Ints]]:
     """What cuts the rows of one object; all of them are one window where nobody knows how to cut."""
     if first is None:
         return lambda rows: (np.zeros(rows.num_rows, dtype=np.int64), np.full(rows.num_rows, NIL))
-    cutter = Cutter(first, window_operations)
+    cutter = Cutter(first, window_operations, has_cas=has_cas)
     return lambda rows: cutter.cut(columns_of(rows, np.zeros(rows.num_rows, dtype=np.int64), 1))
 
 
