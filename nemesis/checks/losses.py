@@ -3,7 +3,9 @@
 Owns **lost-write** and **unseen**. An acknowledged value is lost when
 
 1. an ok poll passed over its offset (asked at or below it, returned something at or above it), and no poll returned it;
-   a poll that does not say where it asked is taken to follow upon others, of which the first began with the log;
+   a poll that does not say where it asked is taken to follow upon others, of which the first began with the log; where
+   the acknowledgement did not tell an offset, the last one counts at which anybody saw the value, be it in a poll of
+   unknown outcome;
 2. a final read that began after the acknowledgement covers its offset and does not return it;
 3. a replica whose log was read whole vouches for its offset and holds something else there;
 4. a majority of the replicas, whose logs were read whole, do not hold it anywhere: then no majority has it, and without
@@ -21,7 +23,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nemesis.checks.anomalies import LISTED_MAX, Anomaly
-from nemesis.checks.observations import contains
+from nemesis.checks.observations import contains, observe
 from nemesis.checks.partition import NEVER, NONE, Bools, Ints, Operations, Partition, ReplicaLog, ints
 from nemesis.checks.schemas import AnomalyName, Severity
 
@@ -34,7 +36,7 @@ def check_lost_write(partition: Partition) -> Iterator[Anomaly]:
     operations = partition.operations
     convicted: dict[tuple[int, int], Anomaly] = {}
     for anomaly in (
-        *_overwritten(operations),
+        *_overwritten(partition),
         *_missing_from_final_reads(operations),
         *_missing_from_logs(partition),
         *(_missing_from_majority(partition) if partition.events.isr_claim is None else _missing_from_isr(partition)),
@@ -79,23 +81,41 @@ def acknowledged(operations: Operations) -> Bools:
     return operations.append & operations.ok & operations.has_value
 
 
-def _overwritten(operations: Operations) -> Iterator[Anomaly]:
+def _overwritten(partition: Partition) -> Iterator[Anomaly]:
     """Rule 1."""
+    operations = partition.operations
     reads = read_ranges(operations)
     if not len(reads[0]):
         return
     read_row, start, end = reads
     happened = acknowledged(operations) | (operations.append & operations.committed & operations.has_value)
-    rows = np.flatnonzero(happened & (operations.offset != NONE))
+    rows = np.flatnonzero(happened)
     rows = rows[~contains(np.unique(operations.record_value), operations.value[rows])]
+    places = _places(partition, rows)
+    rows, places = rows[places != NONE], places[places != NONE]
     order = np.lexsort((read_row, start))
     furthest = np.maximum.accumulate(end[order])
-    below = np.searchsorted(start[order], operations.offset[rows], side="right") - 1
-    covered = (below >= 0) & (furthest[np.maximum(below, 0)] > operations.offset[rows])
-    for row, last in zip(rows[covered], below[covered], strict=True):
-        reach = int(np.searchsorted(furthest[: last + 1], operations.offset[row], side="right"))
+    below = np.searchsorted(start[order], places, side="right") - 1
+    covered = (below >= 0) & (furthest[np.maximum(below, 0)] > places)
+    for row, place, last in zip(rows[covered], places[covered], below[covered], strict=True):
+        reach = int(np.searchsorted(furthest[: last + 1], place, side="right"))
         read = int(read_row[order][reach])
-        yield _lost(operations, int(row), read, f"operation {operations.invoke_index[read]} read past it without it")
+        what = f"operation {operations.invoke_index[read]} read past it without it"
+        yield _lost(operations, int(row), read, what, place=int(place))
+
+
+def _places(partition: Partition, rows: Ints) -> Ints:
+    """Where these appends stand: as they were told, or else the last offset at which anybody saw them; or ``NONE``."""
+    places = partition.operations.offset[rows]
+    untold = np.flatnonzero(places == NONE)
+    seen = observe(partition) if len(untold) else None
+    if seen is None or not len(seen.value):
+        return places
+    order = np.lexsort((seen.offset, seen.value))
+    values, wanted = seen.value[order], partition.operations.value[rows[untold]]
+    last = np.searchsorted(values, wanted, side="right") - 1
+    places[untold] = np.where(contains(values, wanted), seen.offset[order][last], NONE)
+    return places
 
 
 def read_ranges(operations: Operations) -> tuple[Ints, Ints, Ints]:
@@ -199,15 +219,19 @@ def _lost(
     what: str,
     replicas: tuple[int, ...] = (),
     severity: Severity = Severity.VIOLATION,
+    place: int = NONE,
 ) -> Anomaly:
-    offset, value = int(operations.offset[row]), int(operations.value[row])
+    """One loss; ``place`` is where the append was seen to stand, of use where it was not told."""
+    told, value = int(operations.offset[row]), int(operations.value[row])
+    offset = told if told != NONE else place
     involved = [row] if read is None else [row, read]
     promised = "acknowledged" if operations.ok[row] else "committed"
-    where = f" at offset {offset}" if offset != NONE else ""
+    where = f" at offset {told}" if told != NONE else ""
+    shown = f", was seen at offset {place}" if told == NONE and place != NONE else ""
     return Anomaly(
         name=AnomalyName.LOST_WRITE,
         severity=severity,
-        detail=f"value {value} was {promised}{where} to operation {operations.invoke_index[row]}, and {what}",
+        detail=f"value {value} was {promised}{where} to operation {operations.invoke_index[row]}{shown}, and {what}",
         offsets=() if offset == NONE else (offset,),
         op_indexes=[int(operations.invoke_index[one]) for one in involved],
         replicas=replicas,

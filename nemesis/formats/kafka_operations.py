@@ -2,7 +2,8 @@
 
 Owns what the operations of such a workload mean: ``send``, ``poll`` and ``txn`` of micro-operations ``[send k v]`` and
 ``[poll]``, ``assign`` and ``subscribe`` of keys, ``crash``. A key is a topic-partition. What a consumer is expected to
-read next is forgotten of a key that an assign or subscribe takes from it, and of all keys where it seeks to the start.
+read next is forgotten of a key that an assign or subscribe takes from it, and of all keys where it seeks to the start
+or where an assign follows a subscribe: the group may have moved it.
 Whatever else a history has, such as ``debug-topic-partitions``, is nobody's reading or writing. An exported run of this
 harness tells of each of its operations what Jepsen has no word for (``kafka_edn``), and that is believed. Source:
 ``jepsen.tests.kafka``.
@@ -80,9 +81,10 @@ class _Consumer:
         asked = pair.invocation
         if not isinstance(asked.value, tuple):
             refuse(path, asked.line, f"{asked.f} of {excerpt(edn_text(asked.value))}", "give the list of its keys")
-        self.subscribed = asked.f == _SUBSCRIBE
+        was_subscribed, self.subscribed = self.subscribed, asked.f == _SUBSCRIBE
         sought = asked.extra.get("seek-to-beginning?", asked.extra.get("seek-to-beginning")) is Truth.TRUE
-        kept = set() if sought else {name_of(key) for key in asked.value}
+        has_left_group = was_subscribed and not self.subscribed
+        kept = set() if sought or has_left_group else {name_of(key) for key in asked.value}
         self.forgotten |= self.read - kept
         self.read &= kept
 

@@ -147,7 +147,11 @@ class Brute:
 
     def passed_over(self, row: Row) -> bool:
         offset, value = row["offset"], row["value"]
-        if offset is None or any(r["value"] == value for p in self.polls for r in p["records"]):
+        if any(r["value"] == value for p in self.polls for r in p["records"]):
+            return False
+        if offset is None:
+            offset = max((at for at, shown, *_ in self.sightings if shown == value), default=None)
+        if offset is None:
             return False
         for read in self.polls:
             offsets = [record["offset"] for record in read["records"]]

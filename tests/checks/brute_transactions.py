@@ -115,7 +115,9 @@ class BruteTransactions:
             for micro in op.sends(key):
                 if op.index not in self.happened or any(value == micro.value for _, value in ok_reads):
                     continue
-                if micro.offset is not None and micro.offset <= bound:
+                places = [at for at, value, _ in self.sightings(key) if value == micro.value]
+                last = max(places, default=None) if micro.offset is None else micro.offset
+                if last is not None and last <= bound:
                     yield ("lost-write", VIOLATION, (op.index, micro.value))
                 elif op.type == "ok":
                     unseen.append(op.index)
@@ -128,8 +130,9 @@ class BruteTransactions:
         modes: dict[int, str] = {}
         for op in self.ops:
             if op.f in ("assign", "subscribe") and op.type != "fail":
+                left = modes.get(op.process) == "subscribe" and op.f == "assign"
                 modes[op.process] = op.f
-                if key not in op.keys or op.seek:
+                if key not in op.keys or op.seek or left:
                     expected[op.process] = None
             offsets = [offset for offset, _ in op.reads(key)]
             if not offsets:

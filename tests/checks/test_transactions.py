@@ -139,6 +139,36 @@ CASES: dict[str, tuple[list[Op], list[str]]] = {
         [SENT, ALL, txn((4, 5), polls(k1=[(0, 10)]), type="fail"), txn((6, 7), polls(k1=[(0, 10)]))],
         [],
     ),
+    "no nonmonotonic-poll: a group had the log before": (
+        [
+            SENT,
+            ALL,
+            taking("subscribe", (2, 3), 1),
+            BEGUN,
+            taking("assign", (6, 7), 1),
+            txn((8, 9), polls(k1=[(0, 10)])),
+        ],
+        [],
+    ),
+    "no poll-skip: a group had the log before": (
+        [
+            SENT,
+            ALL,
+            taking("subscribe", (2, 3), 1),
+            BEGUN,
+            taking("assign", (6, 7), 1),
+            txn((8, 9), polls(k1=[(2, 12)])),
+        ],
+        [],
+    ),
+    "no nonmonotonic-poll: a group had the log in between": (
+        [SENT, ALL, BEGUN, taking("subscribe", (6, 7), 1), GIVEN, txn((10, 11), polls(k1=[(0, 10)]))],
+        [],
+    ),
+    "nonmonotonic-poll: a group would have had the log": (
+        [SENT, ALL, BEGUN, taking("subscribe", (6, 7), 1, type="fail"), GIVEN, txn((10, 11), polls(k1=[(0, 10)]))],
+        ["nonmonotonic-poll"],
+    ),
     "int-poll-skip: over two polls": (
         [SENT, ALL, txn((4, 5), polls(k1=[(0, 10)]), polls(k1=[(2, 12)]))],
         ["int-poll-skip"],
@@ -204,6 +234,52 @@ CASES: dict[str, tuple[list[Op], list[str]]] = {
             txn((0, 1), send(1, 10, 0), send(2, 20, 0), type="info"),
             txn((2, 3), send(1, 11, 1), process=1),
             txn((4, 5), polls(k1=[(1, 11)]), process=2),
+        ],
+        [],
+    ),
+    "lost-write: its place is shown by who cannot be sure": (
+        [
+            txn((0, 1), send(1, 10), send(2, 20), type="info"),
+            txn((2, 3), send(2, 21, 5), process=1),
+            txn((4, 5), polls(k2=[(3, 20)]), process=2, type="info"),
+            txn((6, 7), polls(k1=[(0, 10)]), process=3),
+            txn((8, 9), polls(k2=[(5, 21)]), process=4),
+        ],
+        ["lost-write"],
+    ),
+    "lost-write: acknowledged without an offset, its place shown": (
+        [
+            txn((0, 1), send(2, 20), send(2, 21, 5)),
+            txn((4, 5), polls(k2=[(3, 20)]), process=2, type="info"),
+            txn((8, 9), polls(k2=[(5, 21)]), process=4),
+        ],
+        ["lost-write"],
+    ),
+    "no lost-write: its place is behind all that was read": (
+        [
+            txn((0, 1), send(1, 10), send(2, 20), type="info"),
+            txn((2, 3), send(2, 21, 5), process=1),
+            txn((4, 5), polls(k2=[(6, 20)]), process=2, type="info"),
+            txn((6, 7), polls(k1=[(0, 10)]), process=3),
+            txn((8, 9), polls(k2=[(5, 21)]), process=4),
+        ],
+        [],
+    ),
+    "no lost-write: the last of its places is behind all that was read": (
+        [
+            txn((0, 1), send(2, 20), send(2, 21, 5)),
+            txn((4, 5), polls(k2=[(3, 20)]), process=2, type="info"),
+            txn((6, 7), polls(k2=[(8, 20)]), process=3, type="info"),
+            txn((8, 9), polls(k2=[(5, 21)]), process=4),
+        ],
+        ["duplicate", "unseen"],
+    ),
+    "no lost-write: shown, but perhaps never committed": (
+        [
+            txn((0, 1), send(1, 10), send(2, 20), type="info"),
+            txn((2, 3), send(2, 21, 5), process=1),
+            txn((4, 5), polls(k2=[(3, 20)]), process=2, type="info"),
+            txn((8, 9), polls(k2=[(5, 21)]), process=4),
         ],
         [],
     ),
@@ -275,6 +351,13 @@ def test_two_losses_of_one_transaction_are_two() -> None:
     """Each lost value has its row, though one operation sent both."""
     rows = judged(CASES["lost-write: two of one transaction"][0])
     assert [json.loads(row["evidence"])["value"] for row in rows] == [10, 11]
+
+
+def test_a_loss_says_where_its_value_was_seen() -> None:
+    """The place that a poll showed is the loss's, and the poll that read past it is named."""
+    [row] = judged(CASES["lost-write: its place is shown by who cannot be sure"][0])
+    assert (row["offsets"], row["op_indexes"], row["severity"]) == ([3], [0, 8], "violation")
+    assert "value 20 was committed to operation 0, was seen at offset 3, and operation 8 read past it" in row["detail"]
 
 
 def test_order_of_rows_does_not_matter() -> None:

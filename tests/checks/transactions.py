@@ -120,6 +120,7 @@ class Transactions:
         self.logs: dict[int, dict[int, int]] = {key: {} for key in KEYS}
         self.ends = dict.fromkeys(KEYS, 0)
         self.positions: dict[tuple[int, int], int] = {}
+        self.subscribed: set[int] = set()
         self.pending: dict[int, Op] = {}
         self.ops: list[Op] = []
         self.value = 0
@@ -180,9 +181,11 @@ class Transactions:
                 micro.offset = offset if self.rng.random() < 0.9 else None
 
     def take(self, op: Op) -> None:
-        """Keys that are not kept, or sought, begin anew."""
+        """Keys that are not kept, or sought, begin anew; so do all when a group's consumer takes its own."""
+        left = op.process in self.subscribed and op.f == "assign"
+        (self.subscribed.add if op.f == "subscribe" else self.subscribed.discard)(op.process)
         for key in KEYS:
-            if key not in op.keys or op.seek:
+            if key not in op.keys or op.seek or left:
                 self.positions.pop((op.process, key), None)
 
     def poll(self, op: Op, micro: Micro) -> None:
@@ -265,6 +268,17 @@ def _hide_a_value(rng: random.Random, ops: Sequence[Op]) -> None:
         found[:] = [record for record in found if record[1] != value]
 
 
+def _show_only_to_the_unsure(rng: random.Random, ops: Sequence[Op]) -> None:
+    """No successful operation read a value whose sender does not know where it stands either."""
+    unsure = {value for op in ops if op.type == "info" for key in KEYS for _, value in op.reads(key)}
+    for value in unsure:
+        for op in ops:
+            for micro in op.micro:
+                micro.offset = None if micro.is_send and micro.value == value else micro.offset
+                for found in (micro.polled or {}).values() if op.type == "ok" else ():
+                    found[:] = [record for record in found if record[1] != value]
+
+
 def _move_a_send(rng: random.Random, ops: Sequence[Op]) -> None:
     for micro in rng.sample(_placed(ops), min(1, len(_placed(ops)))):
         micro.offset = max((micro.offset or 0) + rng.choice([-3, -2, -1, 1, 2]), 0)
@@ -308,6 +322,8 @@ LIES: tuple[Callable[[random.Random, Sequence[Op]], Any], ...] = (
     _hide_a_record,
     _turn_records,
     _hide_a_value,
+    _show_only_to_the_unsure,
+    _move_a_send,
     _move_a_send,
     _end_otherwise,
     _poll_ones_own,

@@ -80,8 +80,12 @@ AGAIN = POLLED.replace(":index 4", ":index 20").replace(":index 5", ":index 21")
         ("{:index 11, :type :invoke, :process 1, :f :assign, :value [1 2], :seek-to-beginning? true}\n", (True, True)),
         ("{:index 11, :type :invoke, :process 1, :f :assign, :value []}\n"
          "{:index 12, :type :info, :process 1, :f :assign, :value []}\n", (True, True)),
+        ("{:index 11, :type :invoke, :process 1, :f :subscribe, :value [1 2]}\n"
+         "{:index 12, :type :ok, :process 1, :f :subscribe, :value [1 2]}\n"
+         "{:index 13, :type :invoke, :process 1, :f :assign, :value [1 2]}\n"
+         "{:index 14, :type :ok, :process 1, :f :assign, :value [1 2]}\n", (True, True)),
     ],
-    ids=["nothing", "one taken away", "failed", "sought", "all taken away"],
+    ids=["nothing", "one taken away", "failed", "sought", "all taken away", "a group's before"],
 )  # fmt: skip
 def test_what_is_taken_away_or_sought_begins_anew(between: str, expected: tuple[bool, ...], tmp_path: Path) -> None:
     """A consumer reads on in a log that it keeps, and anywhere in one that it was given anew."""

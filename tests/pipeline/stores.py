@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,7 +13,7 @@ import pyarrow as pa
 from nemesis.linearizability.operations import Operation, Outcome
 from nemesis.pipeline.objects.encoding import rows_of
 from nemesis.pipeline.objects.plan import Sizes
-from nemesis.pipeline.objects.schemas import OBJECT_ROWS
+from nemesis.pipeline.objects.schemas import OBJECT_ROWS, OPERATION_ROWS
 from nemesis.pipeline.objects.store import OperationWriter
 from tests.linearizability.histories import Shape, random_history
 
@@ -79,4 +79,15 @@ def write_store(folder: Path, parts: list[list[Operation]], *, files: int = 3) -
     even = list(range(0, len(parts), 2))
     names = {"object": even, "run_id": ["run"] * len(even), "key": [f"k{number}" for number in even]}
     writer.name(pa.table(names, schema=OBJECT_ROWS))
+    return folder
+
+
+def write_rows(folder: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Write rows of which only what matters is given: all end well, one after the other, and are of object 0."""
+    known = dict.fromkeys(OPERATION_ROWS.names) | {"object": 0, "process": 0, "ending": 0}
+    whole = [
+        known | {"line": place + 1, "invoked": 2 * place, "returned": 2 * place + 1} | dict(row)
+        for place, row in enumerate(rows)
+    ]
+    OperationWriter(folder).add(pa.Table.from_pylist(whole, schema=OPERATION_ROWS))
     return folder

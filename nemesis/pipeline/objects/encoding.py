@@ -12,10 +12,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from nemesis.formats.edn import forms_of
 from nemesis.formats.edn_text import edn_text
+from nemesis.formats.errors import HistoryError
 from nemesis.formats.values import Truth
 from nemesis.linearizability.arrays.columns import NEVER, NIL, Columns, Ending, Function, Ints
 from nemesis.linearizability.operations import Operation, Outcome, Value
@@ -173,9 +175,37 @@ def _values(columns: Mapping[str, list[Any]], k: int, outcome: Outcome) -> tuple
     return columns["process"][k], _NAMES[function], argument, result
 
 
+def with_readable_texts(rows: pa.Table) -> pa.Table:
+    """The rows, where those of which nobody can read the text have no function: no operation is of that kind."""
+    others = np.flatnonzero(ints(rows, "function", -1) == Function.OTHER)
+    if not len(others):
+        return rows
+    if "text" in rows.schema.names:
+        texts = rows.column("text").take(pa.array(others)).to_pylist()
+        others = others[np.array([not _is_readable(text) for text in texts], dtype=np.bool_)]
+    if not len(others):
+        return rows
+    function = ints(rows, "function", -1).astype(np.int8)
+    function[others] = -1
+    place = rows.schema.get_field_index("function")
+    return rows.set_column(place, rows.schema.field(place), pa.array(function))
+
+
+def _is_readable(text: str | None) -> bool:
+    if text is None:
+        return False
+    try:
+        _, f, _, _ = _from_text(text)
+    except (HistoryError, ValueError):
+        return False
+    return isinstance(f, str)
+
+
 def _from_text(text: str) -> tuple[Hashable, str, Value, Value]:
+    """Raises HistoryError or ValueError for what ``rows_of`` does not write."""
     [form] = forms_of([text], Path("text"))
-    assert isinstance(form.value, tuple), f"{text} is no row's text"
+    if not isinstance(form.value, tuple):
+        raise ValueError(f"{text} is no list")
     process, f, argument, result = form.value
     if f == "fetch" and isinstance(argument, tuple) and argument[2:] in ((Truth.TRUE,), (Truth.FALSE,)):
         argument = (*argument[:2], argument[2] is Truth.TRUE)
@@ -183,7 +213,10 @@ def _from_text(text: str) -> tuple[Hashable, str, Value, Value]:
 
 
 def columns_of(rows: pa.Table, numbers: Ints, objects: int) -> Columns:
-    """Rows as columns of the kernels, where row ``i`` is of object ``numbers[i]`` of ``objects``."""
+    """Rows as columns of the kernels, where row ``i`` is of object ``numbers[i]`` of ``objects``.
+
+    What the columns cannot hold is OTHER there: the number that stands for nil, and nil among records.
+    """
     records = rows.column("records").combine_chunks() if "records" in rows.schema.names else None
     if isinstance(records, pa.ChunkedArray):
         records = pa.concat_arrays(records.chunks) if records.num_chunks else pa.array([], pa.list_(pa.int64()))
@@ -192,16 +225,33 @@ def columns_of(rows: pa.Table, numbers: Ints, objects: int) -> Columns:
     return Columns(
         objects=objects,
         object=numbers,
-        function=ints(rows, "function", Function.OTHER).astype(np.int8, copy=False),
+        function=_functions(rows, records),
         ending=ints(rows, "ending", Ending.INFO).astype(np.int8, copy=False),
         argument=ints(rows, "argument", NIL),
         second=ints(rows, "second", NIL),
         result=ints(rows, "result", NIL),
         invoked=ints(rows, "invoked", 0),
         returned=ints(rows, "returned", NEVER),
-        records=None if records is None else records.flatten().to_numpy(zero_copy_only=False),
+        records=None if records is None else records.flatten().fill_null(0).to_numpy(zero_copy_only=False),
         record_ends=None if records is None else _ends(records),
     )
+
+
+def _functions(rows: pa.Table, records: pa.ListArray | None) -> npt.NDArray[np.int8]:
+    """What the operations do; OTHER where a value is none that the columns can hold."""
+    function = ints(rows, "function", Function.OTHER).astype(np.int8, copy=False)
+    foreign = np.zeros(rows.num_rows, dtype=np.bool_)
+    for name in ("argument", "second", "result"):
+        values = ints(rows, name, 0)
+        if len(values) and values.min() == NIL:
+            foreign |= values == NIL
+    if records is not None:
+        flat = records.flatten()
+        wrong = np.flatnonzero(flat.fill_null(NIL).to_numpy(zero_copy_only=False) == NIL)
+        foreign[np.searchsorted(_ends(records), wrong, side="right") - 1] = True
+    # A code that is none stays so: what is malformed is found by it.
+    foreign &= function > Function.OTHER
+    return np.where(foreign, np.int8(Function.OTHER), function) if foreign.any() else function
 
 
 def _ends(records: pa.ListArray) -> Ints:

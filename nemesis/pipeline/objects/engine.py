@@ -5,21 +5,22 @@ Owns the choice, and what an engine is given to read. Both give equal results.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import pyarrow as pa
 
+from nemesis.formats.errors import HistoryError
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.model import Model
 from nemesis.pipeline.engine import EngineName
 from nemesis.pipeline.objects.bucket import Task
 from nemesis.pipeline.objects.local import judge_locally
-from nemesis.pipeline.objects.plan import Sizes
+from nemesis.pipeline.objects.plan import ChangedError, Sizes
 from nemesis.pipeline.objects.results import Results, results_of
-from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS
-from nemesis.pipeline.objects.store import batches_of, check_schema, files_of, names_of, schema_of
+from nemesis.pipeline.objects.store import batches_of, check_file, names_of, nothing_in, operation_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,30 +43,32 @@ def judge_store(
 
     ``budget`` is for each object, or each window of a hot one. ``spark`` is a session to use, whose workers can import
     ``nemesis`` and read the folder; without it one is started on ``master`` and stopped. Raises ``HistoryError`` for a
-    file that holds no operations, ``EngineUnavailableError`` when Spark cannot run here.
+    file that holds no operations, for a folder without any or that changes, ``EngineUnavailableError`` when Spark
+    cannot run here.
     """
     dimensions = sizes or Sizes()
     task = Task(model=model, budget=budget or Budget(), call_operations_max=dimensions.call)
-    match EngineName(engine):
-        case EngineName.LOCAL:
-            judgements = judge_locally(lambda: batches_of(folder), task, dimensions)
-        case EngineName.SPARK:
-            judgements = _judge_on_spark(folder, task, dimensions, master, spark)
-        case other:
-            assert_never(other)
-    return results_of(judgements, names_of(folder), model.name)
+    files, names = operation_files(folder), names_of(folder)
+    try:
+        match EngineName(engine):
+            case EngineName.LOCAL:
+                judgements = judge_locally(lambda: batches_of(files), task, dimensions)
+            case EngineName.SPARK:
+                judgements = _judge_on_spark(files, task, dimensions, master, spark)
+            case other:
+                assert_never(other)
+    except ChangedError as error:
+        raise HistoryError(folder, None, str(error), "judge it when nobody writes to it") from error
+    return results_of(judgements if judgements.num_rows else nothing_in(folder), names, model.name)
 
 
-def _judge_on_spark(folder: Path, task: Task, sizes: Sizes, master: str, spark: Session | None) -> pa.Table:
+def _judge_on_spark(paths: Sequence[Path], task: Task, sizes: Sizes, master: str, spark: Session | None) -> pa.Table:
     from nemesis.pipeline.objects.on_spark import judge_on_spark, operations_in
     from nemesis.pipeline.session import spark_session
     from nemesis.pipeline.spark import spark_path
 
-    paths = files_of(folder)
     for path in paths:
-        check_schema(schema_of(path), path)
-    if not paths:
-        return JUDGEMENT_ROWS.empty_table()
+        check_file(path)
     with spark_session(master) if spark is None else nullcontext(spark) as session:
         operations = operations_in(session, [spark_path(path) for path in paths])
         return judge_on_spark(session, operations, task, sizes)

@@ -57,14 +57,18 @@ class Reading:
 
 
 def files_in(paths: Sequence[Path]) -> list[Path]:
-    """The files, and those in the folders with a suffix that histories have; each once, hidden ones left out."""
+    """The files, and those in the folders with a suffix that histories have; each once, hidden ones left out.
+
+    A link to nothing, and a file that is gone by now, are among them: that they cannot be read is to be told.
+    """
     found: dict[Path, None] = {}
     for path in paths:
         below = sorted(path.rglob("*")) if path.is_dir() else [path]
         for file in below:
             is_hidden = any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
-            if file == path or (file.is_file() and file.suffix in SUFFIXES and not is_hidden):
-                found.setdefault(file.resolve())
+            is_history = file.suffix in SUFFIXES and (file.is_file() or not file.exists())
+            if file == path or (is_history and not is_hidden):
+                found.setdefault(file.resolve() if file.exists() else file.absolute())
     return list(found)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import Ints
 from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
-from nemesis.pipeline.objects.encoding import ints
+from nemesis.pipeline.objects.encoding import ints, with_readable_texts
 from nemesis.pipeline.objects.hot import cut_rows
 from nemesis.pipeline.objects.plan import SLOTS, Plan, Sizes, planned
 from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OPTIONAL
@@ -28,11 +28,15 @@ _SLICE_ROWS = 500_000
 
 
 def judge_locally(pieces: Pieces, task: Task, sizes: Sizes) -> pa.Table:
-    """The judgements (``JUDGEMENT_ROWS``) of all objects, in no particular order."""
+    """The judgements (``JUDGEMENT_ROWS``) of all objects, in no particular order.
+
+    Raises ChangedError if the pieces are not of as many operations each time.
+    """
     plan = plan_of(pieces, sizes)
     if not plan.hot and plan.buckets == 1:
         rows = list(pieces())
-        return judge_bucket(pa.concat_tables(rows).combine_chunks(), task) if rows else JUDGEMENT_ROWS.empty_table()
+        whole = judge_bucket(_readable(pa.concat_tables(rows)), task) if rows else JUDGEMENT_ROWS.empty_table()
+        return plan.check_whole(whole)
     with tempfile.TemporaryDirectory(prefix="nemesis-buckets-") as scratch:
         found = [JUDGEMENT_ROWS.empty_table()]
         for path in _dealt(pieces, plan, Path(scratch)):
@@ -40,15 +44,17 @@ def judge_locally(pieces: Pieces, task: Task, sizes: Sizes) -> pa.Table:
             path.unlink()
         for number, count in plan.hot.items():
             found += _judge_hot(pieces, number, count, task, sizes, Path(scratch))
-    return pa.concat_tables(found)
+    return plan.check_whole(pa.concat_tables(found))
 
 
 def plan_of(pieces: Pieces, sizes: Sizes) -> Plan:
     """Count the rows of each object, and plan."""
     counts = [np.zeros((2, 0), dtype=np.int64)]
     filled: set[str] = set()
+    operations = 0
     for rows in pieces():
         filled |= {name for name in OPTIONAL if name in rows.schema.names and rows.column(name).null_count < len(rows)}
+        operations += rows.num_rows
         counts.append(np.stack(np.unique(ints(rows, "object", 0), return_counts=True)))
         if rows.num_rows and "records" in filled:
             counts.append(_records_of(rows))
@@ -58,7 +64,7 @@ def plan_of(pieces: Pieces, sizes: Sizes) -> Plan:
     is_hot = weights > sizes.hot
     slots = np.bincount(objects[~is_hot] % SLOTS, weights=weights[~is_hot], minlength=SLOTS).astype(np.int64)
     hot = dict(zip(objects[is_hot].tolist(), weights[is_hot].tolist(), strict=True))
-    return planned(dict(enumerate(slots.tolist())), hot, sorted(filled), sizes, parallelism=1)
+    return planned(dict(enumerate(slots.tolist())), hot, sorted(filled), sizes, parallelism=1, operations=operations)
 
 
 def _records_of(rows: pa.Table) -> Ints:
@@ -121,25 +127,35 @@ class _Dealer:
 
 def _read(path: Path) -> pa.Table:
     with pa.OSFile(str(path)) as file:
-        return pa.ipc.open_file(file).read_all().combine_chunks()
+        return _readable(pa.ipc.open_file(file).read_all())
+
+
+def _readable(rows: pa.Table) -> pa.Table:
+    return with_readable_texts(rows).combine_chunks()
 
 
 def _judge_hot(pieces: Pieces, number: int, count: int, task: Task, sizes: Sizes, scratch: Path) -> list[pa.Table]:
     """The judgements of the windows of one hot object, whose rows are sorted by dealing them into slices of time."""
-    begin, end = _moments(pieces, number)
+    moments = _moments(pieces, number)
+    if moments is None:
+        return []
+    begin, end = moments
     slices = -(-count // _SLICE_ROWS)
     width = (end - begin) // slices + 1
     dealer = _Dealer(scratch)
     for rows in pieces():
         own = rows.filter(pa.array(ints(rows, "object", 0) == number))
-        dealer.deal(own, (ints(own, "invoked", 0) - begin) // width)
+        # A distance may be more than a signed number holds, and wraps around to what an unsigned one holds.
+        distance = ints(own, "invoked", 0).view(np.uint64) - np.int64(begin).view(np.uint64)
+        dealer.deal(own, (distance // np.uint64(min(width, 2**64 - 1))).astype(np.int64))
     return list(judge_sorted(cut_rows(_in_order(dealer.close()), task, sizes.window), task, sizes.bucket))
 
 
-def _moments(pieces: Pieces, number: int) -> tuple[int, int]:
-    """When the first and the last operation of an object began."""
+def _moments(pieces: Pieces, number: int) -> tuple[int, int] | None:
+    """When the first and the last operation of an object began; None if it is there no more."""
     found = [ints(rows, "invoked", 0)[ints(rows, "object", 0) == number] for rows in pieces()]
-    return min(int(part.min()) for part in found if len(part)), max(int(part.max()) for part in found if len(part))
+    times = [int(time) for part in found if len(part) for time in (part.min(), part.max())]
+    return (min(times), max(times)) if times else None
 
 
 def _in_order(paths: list[Path]) -> Iterator[pa.RecordBatch]:

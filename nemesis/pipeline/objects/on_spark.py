@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
+from nemesis.pipeline.objects.encoding import with_readable_texts
 from nemesis.pipeline.objects.hot import cut_rows, cut_schema
 from nemesis.pipeline.objects.plan import SLOTS, Plan, Sizes, planned
 from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OPERATION_ROWS, OPTIONAL
@@ -29,7 +30,7 @@ _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def judge_on_spark(spark: SparkSession, operations: DataFrame, task: Task, sizes: Sizes) -> pa.Table:
-    """The judgements (``JUDGEMENT_ROWS``) of all objects, in no particular order."""
+    """The judgements (``JUDGEMENT_ROWS``) of all objects, in no particular order. Raises ChangedError."""
     before = spark.conf.get(_BATCH_ROWS)
     spark.conf.set(_BATCH_ROWS, BATCH_ROWS)
     try:
@@ -37,7 +38,7 @@ def judge_on_spark(spark: SparkSession, operations: DataFrame, task: Task, sizes
         judged = cold_judgements(operations, plan, task)
         if plan.hot:
             judged = judged.unionByName(hot_judgements(operations, plan, task, sizes))
-        return judged.toArrow().cast(JUDGEMENT_ROWS)
+        return plan.check_whole(judged.toArrow().cast(JUDGEMENT_ROWS))
     finally:
         spark.conf.set(_BATCH_ROWS, before or "10000")
 
@@ -65,14 +66,15 @@ def plan_of(operations: DataFrame, sizes: Sizes, parallelism: int) -> Plan:
         hot = {row["object"]: row["weight"] for row in sorted(found, key=itemgetter("object"))}
     for number, weight in hot.items():
         slots[number % SLOTS] -= weight
-    return planned(slots, hot, filled, sizes, parallelism)
+    return planned(slots, hot, filled, sizes, parallelism=parallelism, operations=sum(row["rows"] for row in rows))
 
 
 def slot_weights(operations: DataFrame) -> DataFrame:
-    """One row a slot: what its objects weigh, and how often the columns that may be empty are not."""
+    """One row a slot: its weight and rows, and how often the columns that may be empty are not."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 
-    return operations.groupBy(_slot()).agg(_weight(), *(F.count(name).alias(name) for name in OPTIONAL))
+    filled = [F.count(name).alias(name) for name in OPTIONAL]
+    return operations.groupBy(_slot()).agg(_weight(), F.count(F.lit(1)).alias("rows"), *filled)
 
 
 def heavy_objects(operations: DataFrame, slots: list[int], hot: int) -> DataFrame:
@@ -117,12 +119,17 @@ def hot_judgements(operations: DataFrame, plan: Plan, task: Task, sizes: Sizes) 
     hot = operations.select(*columns).where(F.col("object").isin(list(plan.hot)))
     in_order = hot.repartition(len(plan.hot), "object").sortWithinPartitions("object", "invoked", "line")
     cut = in_order.mapInArrow(
-        partial(cut_rows, task=task, window_operations=sizes.window), from_arrow_schema(cut_schema(columns))
+        partial(_cut_partition, task=task, window_operations=sizes.window), from_arrow_schema(cut_schema(columns))
     )
     parts = max(1, sum(plan.hot.values()) // sizes.bucket)
     windows = cut.repartition(parts, "object", "window").sortWithinPartitions("object", "window")
     judge = partial(_judge_windows, task=task, call_operations=sizes.bucket)
     return windows.mapInArrow(judge, from_arrow_schema(JUDGEMENT_ROWS))
+
+
+def _cut_partition(batches: Iterator[pa.RecordBatch], task: Task, window_operations: int) -> Iterator[pa.RecordBatch]:
+    readable = (part for batch in batches for part in with_readable_texts(pa.Table.from_batches([batch])).to_batches())
+    return cut_rows(readable, task, window_operations)
 
 
 def _columns(plan: Plan) -> list[str]:
@@ -134,7 +141,8 @@ def _judge_partition(batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[
     """One bucket: all its rows are needed before any object can be judged."""
     gathered = list(batches)
     if gathered:
-        yield from judge_bucket(pa.Table.from_batches(gathered).combine_chunks(), task).to_batches()
+        rows = with_readable_texts(pa.Table.from_batches(gathered))
+        yield from judge_bucket(rows.combine_chunks(), task).to_batches()
 
 
 def _judge_windows(batches: Iterator[pa.RecordBatch], task: Task, call_operations: int) -> Iterator[pa.RecordBatch]:

@@ -11,11 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import CALL_OPERATIONS_MAX
 
 SLOTS = 4_093
 """A prime, so that objects that are numbered with a stride spread over all slots."""
+
+
+class ChangedError(Exception):
+    """What was judged is not what was counted before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +46,7 @@ class Plan:
 
     buckets: int
     hot: Mapping[int, int]
-    rows: int
+    operations: int
     columns: frozenset[str]
     """Which of the columns that may be empty have something in them."""
 
@@ -49,11 +54,24 @@ class Plan:
         """The bucket of a slot."""
         return slot % self.buckets
 
+    def check_whole(self, judgements: pa.Table) -> pa.Table:
+        """The judgements (``JUDGEMENT_ROWS``). Raises ChangedError unless they are of all operations."""
+        judged = sum(judgements.column("operations").to_pylist())
+        if judged != self.operations:
+            raise ChangedError(f"{self.operations} operations were counted, and then {judged} were judged")
+        return judgements
+
 
 def planned(
-    slots: Mapping[int, int], hot: Mapping[int, int], columns: Sequence[str], sizes: Sizes, parallelism: int
+    slots: Mapping[int, int],
+    hot: Mapping[int, int],
+    columns: Sequence[str],
+    sizes: Sizes,
+    *,
+    parallelism: int,
+    operations: int = 0,
 ) -> Plan:
-    """The plan for ``slots``, which weigh so much without the hot objects.
+    """The plan for ``slots``, which weigh so much without the hot objects, and have so many ``operations`` with them.
 
     At least ``parallelism`` buckets, unless there is too little. Raises ValueError where no number of buckets is
     enough: beyond some billions of operations.
@@ -65,5 +83,5 @@ def planned(
     least = max(1, -(-total // sizes.bucket), min(parallelism, -(-total // 10_000)))
     for buckets in range(min(least, SLOTS), SLOTS + 1):
         if int(np.bincount(np.arange(SLOTS) % buckets, weights=weights).max()) <= sizes.call:
-            return Plan(buckets=buckets, hot=hot, rows=total + sum(hot.values()), columns=frozenset(columns))
+            return Plan(buckets=buckets, hot=hot, operations=operations, columns=frozenset(columns))
     raise ValueError(f"{total} operations do not fit {SLOTS} buckets of {sizes.call}; judge the folder in parts")

@@ -1,18 +1,21 @@
 """Folders of operations: ``operations/*.parquet`` and, where objects have names, ``objects/*.parquet``.
 
 Owns the layout and the writer. Files have at most ``FILE_ROWS`` rows in groups of ``GROUP_ROWS``, so that many tasks
-can read at once. A file has its name when it is whole. A folder that grows is read as far as it is there.
+can read at once. A file has its name when it is whole. A folder that grows is read as far as it is there. What is not
+understood is refused, never passed over: a verdict on the rest would be worth nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nemesis.formats.errors import HistoryError
+from nemesis.formats.errors import HistoryError, refuse
 from nemesis.pipeline.objects.schemas import OBJECT_ROWS, OBJECTS, OPERATION_ROWS, OPERATIONS, OPTIONAL
 
 FILE_ROWS = 1_000_000
@@ -51,35 +54,80 @@ class OperationWriter:
 
 
 def files_of(folder: Path, name: str = OPERATIONS) -> list[Path]:
-    """The files of one table, in the order of their names. Hidden ones are not whole yet."""
-    return sorted(path for path in (folder / name).glob("*.parquet") if not path.name.startswith((".", "_")))
+    """The files of one table, in the order of their names. Hidden ones are not whole yet.
+
+    Raises HistoryError for a folder among them: what is in there would not be read.
+    """
+    found = sorted(path for path in (folder / name).glob("*") if not path.name.startswith((".", "_")))
+    for path in found:
+        if path.is_dir():
+            raise HistoryError(path, None, "a folder inside the folder is not read", f"put its files into {name}/")
+    return [path for path in found if path.suffix == ".parquet"]
 
 
-def batches_of(folder: Path, columns: list[str] | None = None) -> Iterator[pa.Table]:
+def operation_files(folder: Path) -> list[Path]:
+    """The files of operations, of which there is at least one. Raises HistoryError."""
+    return files_of(folder) or nothing_in(folder)
+
+
+def nothing_in(folder: Path) -> NoReturn:
+    """Raise the HistoryError that says that there is nothing to judge."""
+    refuse(folder / OPERATIONS, None, "no *.parquet file in it has an operation", "give at least one operation")
+
+
+def batches_of(files: Sequence[Path]) -> Iterator[pa.Table]:
     """The operations in pieces of at most ``GROUP_ROWS``. Raises HistoryError for a file that is none of them."""
-    for path in files_of(folder):
-        try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                check_schema(file.schema_arrow, path)
-                for batch in file.iter_batches(batch_size=GROUP_ROWS, columns=columns):
-                    yield pa.Table.from_batches([batch])
-        except (pa.ArrowException, OSError) as error:
-            problem = f"the file is no Parquet or damaged ({error})"
-            raise HistoryError(path, None, problem, "write it again") from error
+    for path in files:
+        with _refusing(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            check_schema(file.schema_arrow, path)
+            for batch in file.iter_batches(batch_size=GROUP_ROWS):
+                yield _without_nulls(pa.Table.from_batches([batch]), OPERATION_ROWS, path)
 
 
-def schema_of(path: Path) -> pa.Schema:
-    """The columns of a file. Raises HistoryError."""
+def check_file(path: Path) -> None:
+    """Raise HistoryError unless a file has the declared columns, and no null where there must be none.
+
+    Reads no more than the file's end, and the columns of which that does not say it.
+    """
+    with _refusing(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        check_schema(file.schema_arrow, path)
+        required = [field.name for field in OPERATION_ROWS if not field.nullable]
+        for group in range(file.num_row_groups):
+            unsure = sorted(set(required) - _without_null(file.metadata.row_group(group)))
+            if unsure:
+                _without_nulls(file.read_row_group(group, columns=unsure), OPERATION_ROWS, path)
+
+
+def _without_null(group: pq.RowGroupMetaData) -> set[str]:
+    """The columns that have no null in a group, as the end of the file tells."""
+    columns = [group.column(place) for place in range(group.num_columns)]
+    told = [(column.path_in_schema, column.statistics) for column in columns]
+    return {name for name, found in told if found is not None and found.has_null_count and found.null_count == 0}
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Whatever Arrow says against a file is a HistoryError."""
     try:
-        return pq.read_schema(path)
+        yield
     except (pa.ArrowException, OSError) as error:
         problem = f"the file is no Parquet or damaged ({error})"
         raise HistoryError(path, None, problem, "write it again") from error
 
 
-def check_schema(found: pa.Schema, path: Path) -> None:
-    """Raise HistoryError unless a file has the declared columns."""
-    for field in OPERATION_ROWS:
+def _without_nulls(rows: pa.Table, declared: pa.Schema, path: Path) -> pa.Table:
+    """The rows. Raises HistoryError for a null in a column that is declared without."""
+    for name in rows.schema.names:
+        if name in declared.names and not declared.field(name).nullable and rows.column(name).null_count:
+            raise HistoryError(path, None, f"column {name} has a null", "give every row a value in it")
+    return rows
+
+
+def check_schema(found: pa.Schema, path: Path, declared: pa.Schema = OPERATION_ROWS) -> None:
+    """Raise HistoryError unless a file has the declared columns, each once."""
+    for field in declared:
+        if found.names.count(field.name) > 1:
+            raise HistoryError(path, None, f"there are two columns {field.name}", "write each column once")
         if field.name in found.names and not found.field(field.name).type.equals(field.type):
             problem = f"column {field.name} is of type {found.field(field.name).type}, not {field.type}"
             raise HistoryError(path, None, problem, "write the columns as they are declared")
@@ -88,6 +136,10 @@ def check_schema(found: pa.Schema, path: Path) -> None:
 
 
 def names_of(folder: Path) -> pa.Table:
-    """The names of the objects (``OBJECT_ROWS``); none for those that go by their numbers."""
-    tables = [pq.read_table(path, schema=OBJECT_ROWS) for path in files_of(folder, OBJECTS)]
-    return pa.concat_tables(tables) if tables else OBJECT_ROWS.empty_table()
+    """The names of the objects (``OBJECT_ROWS``); none for those that go by their numbers. Raises HistoryError."""
+    tables = [OBJECT_ROWS.empty_table()]
+    for path in files_of(folder, OBJECTS):
+        with _refusing(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            check_schema(file.schema_arrow, path, OBJECT_ROWS)
+            tables.append(_without_nulls(file.read(OBJECT_ROWS.names), OBJECT_ROWS, path).cast(OBJECT_ROWS))
+    return pa.concat_tables(tables)
