@@ -17,6 +17,7 @@ from replica.ids import Epoch, Offset, TopicPartition
 from replica.records import encode_batch
 from tests.client.virtual import ClusterConnections, bootstrap
 from tests.replication.bench import Cluster
+from tests.replication.unclean import cut, lose
 
 VIEW = ViewConfig(request_timeout_ms=1000, api_timeout_ms=5000, metadata_timeout_ms=500)
 EARLIEST = ConsumerConfig(auto_offset_reset=OffsetReset.EARLIEST, fetch_max_wait_ms=50)
@@ -172,27 +173,6 @@ async def test_what_cannot_be_read_is_not_passed_over_in_silence() -> None:
         assert values(await consumer.poll(1000)) == [b"a"]
         with pytest.raises(ReadFailedError, match="nothing-0 could not be read for 5000 ms; last: nothing-0 does not"):
             await consumer.poll(10_000)
-
-
-def cut(cluster: Cluster) -> TopicPartition:
-    """A partition whose records from offset 1 on are lost by an unclean election, and replaced by others."""
-    topic = cluster.create("orders", (1, 2), unclean_leader_election_enable="true")
-    cluster.produce(topic, b"a")
-    cluster.wait_for_same_logs(topic, 1, 2)
-    cluster.kill(2)
-    cluster.wait_for_isr(topic, 1)
-    cluster.produce(topic, b"b")
-    cluster.produce(topic, b"c")
-    return topic
-
-
-def lose(cluster: Cluster, topic: TopicPartition, *replacements: bytes) -> None:
-    """Let the other replica lead, without the records that it missed, and write others."""
-    cluster.kill(1)
-    cluster.start(2)
-    cluster.wait(lambda: cluster.registration(topic).leader_id == 2, "2 is elected uncleanly")
-    for value in replacements:
-        cluster.produce(topic, value)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from replica.spark.errors import (
 from replica.spark.options import ReadOptions
 from replica.spark.values import Piece, Position
 from tests.replication.bench import Cluster
-from tests.spark.tables import Tables, cut, lose, spans
+from tests.replication.unclean import cut, lose
+from tests.spark.tables import Tables, spans
 
 
 async def planned(tables: Tables, options: ReadOptions) -> list[Piece]:

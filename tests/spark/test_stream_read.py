@@ -13,7 +13,8 @@ from replica.spark.stream_offsets import StreamOffset, offset_from_json
 from replica.spark.stream_plan import committed_ends, next_offset
 from replica.spark.values import Position
 from tests.replication.bench import Cluster
-from tests.spark.tables import Stream, Tables, cut, lose, spans
+from tests.replication.unclean import cut, lose
+from tests.spark.tables import Stream, Tables, spans
 
 ORDERS = TopicPartition("orders", 0)
 
