@@ -19,7 +19,7 @@ from replica.core.messages import CurrentLeader, DescribeClusterRequest, Describ
 from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
-from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
 from replica.server.transport import NotAppliedError, TransportError
 
 
@@ -74,6 +74,10 @@ class ClusterView:
         self._topics: dict[str, TopicImage] = {}
         self._wanted: set[str] = set()
         self._hints: dict[TopicPartition, CurrentLeader] = {}
+        self._epochs: dict[TopicPartition, Epoch] = {}
+        """Leader epochs of which there are records: who describes an older leader is behind."""
+        self._topic_ids: dict[str, TopicId] = {}
+        """Topics that were there: who describes an earlier one of the name is behind."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -123,6 +127,26 @@ class ClusterView:
             return False
         self._hints[topic_partition] = hint
         return True
+
+    def on_epoch(self, topic_partition: TopicPartition, epoch: Epoch | None) -> None:
+        """There is a record of this leader epoch: a broker that knows no leader so new is not asked twice in a row.
+
+        None takes it back: the reader is elsewhere.
+        """
+        if epoch is None:
+            self._epochs.pop(topic_partition, None)
+        else:
+            self._epochs[topic_partition] = epoch
+
+    def on_topic(self, name: str, topic_id: TopicId | None) -> None:
+        """There is or was this topic: a broker that knows an earlier one of the name is not asked twice in a row.
+
+        None takes it back.
+        """
+        if topic_id is None:
+            self._topic_ids.pop(name, None)
+        else:
+            self._topic_ids[name] = topic_id
 
     def endpoint_of(self, broker_id: ReplicaId) -> Endpoint | None:
         """Where to dial a broker; absent where it is not known."""
@@ -216,7 +240,11 @@ class ClusterView:
         self._wanted.update(topics)
 
     def _learn(self, asked: tuple[str, ...] | None, answer: DescribeClusterResponse) -> bool:
-        """Take over what is new. Returns false for a broker that is behind: of it only unknown topics are believed."""
+        """Take over what is new. Returns false for a broker that is behind.
+
+        One that is behind what others have told is believed of unknown topics only. One that is behind what was read is
+        believed until another tells more.
+        """
         self._controller = answer.controller
         offset = answer.metadata_offset or Offset(0)
         described = {topic.name: topic for topic in answer.topics}
@@ -232,7 +260,15 @@ class ClusterView:
             for topic_partition, hint in self._hints.items()
             if (known := self.partition(topic_partition)) is not None and known.leader_epoch < hint.leader_epoch
         }
-        return True
+        return not self._is_behind()
+
+    def _is_behind(self) -> bool:
+        """Whether something is known that is newer than what brokers have described."""
+        leaders = ((self.partition(name), epoch) for name, epoch in self._epochs.items())
+        topics = ((self.topic(name), topic_id) for name, topic_id in self._topic_ids.items())
+        return any(known is not None and known.leader_epoch < epoch for known, epoch in leaders) or any(
+            known is not None and known.topic_id < topic_id for known, topic_id in topics
+        )
 
     def leader_epoch(self, topic_partition: TopicPartition) -> Epoch | None:
         """The newest leader epoch of a partition that was heard of."""

@@ -20,7 +20,7 @@ from replica.client.leader_calls import LeaderCalls
 from replica.client.reading import OffsetReset, Reading
 from replica.client.values import ConsumerRecord, OffsetAndEpoch
 from replica.core.messages import CurrentLeader, ListOffsetsRequest, ListOffsetsResponse
-from replica.ids import OFFSET_MAX, Epoch, Offset, TopicPartition
+from replica.ids import OFFSET_MAX, Epoch, Offset, TopicId, TopicPartition
 
 ValueT = TypeVar("ValueT")
 
@@ -79,11 +79,22 @@ class Consumer:
             self._readings.setdefault(name, Reading(name))
         self._view.want(name.topic for name in wanted)
 
-    def seek(self, topic_partition: TopicPartition, offset: int, *, leader_epoch: Epoch | int | None = None) -> None:
-        """Go on at ``offset``. With the epoch of the record just below it, a truncation of that record is found out."""
+    def seek(
+        self,
+        topic_partition: TopicPartition,
+        offset: int,
+        *,
+        leader_epoch: Epoch | int | None = None,
+        topic_id: TopicId | None = None,
+    ) -> None:
+        """Go on at ``offset``. With the epoch of the record just below it, a truncation of that record is found out.
+
+        With the topic's id, so is a later topic of the same name.
+        """
         if not 0 <= offset <= OFFSET_MAX:
             raise ValueError(f"{offset} is no offset; it must be 0 to {OFFSET_MAX}")
-        self._readings[topic_partition].seek(Offset(offset), None if leader_epoch is None else Epoch(leader_epoch))
+        epoch = None if leader_epoch is None else Epoch(leader_epoch)
+        self._readings[topic_partition].seek(Offset(offset), epoch, topic_id)
 
     def seek_to_beginning(self, *topic_partitions: TopicPartition) -> None:
         """Go on at the first record there is; by default in all assigned partitions."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 from replica.client.clock import Deadline
 from replica.client.cluster_view import ClusterView
 from replica.client.connections import Endpoint
-from replica.client.failures import AdminError
+from replica.client.failures import AdminError, ClusterUnreachableError
 from replica.core.messages import (
     AdminRequest,
     AlterTopicResponse,
@@ -42,6 +42,8 @@ RETRIABLE = frozenset(
 )
 """Errors that pass, here or at another replica."""
 
+_DOUBT = "; an earlier attempt, whose answer was lost, may have done it"
+
 CERTAINLY_NOT_DONE = frozenset({ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.THROTTLING_QUOTA_EXCEEDED})
 
 
@@ -56,12 +58,17 @@ class ControllerCalls:
     async def ask(
         self, request: AdminRequest, response_type: type[ResponseT], timeout_ms: int | None = None
     ) -> ResponseT:
-        """Ask until there is a definite answer. Raises AdminError, ClusterUnreachableError."""
+        """Ask until there is a definite answer. Raises AdminError; ClusterUnreachableError if nothing is done."""
         deadline = self._view.deadline(timeout_ms)
         backoff = self._view.config.backoff()
         may_be_done = False
         while True:
-            asked = await self._target(deadline)
+            try:
+                asked = await self._target(deadline)
+            except ClusterUnreachableError as error:
+                if may_be_done:
+                    raise AdminError(f"{error}{_DOUBT}", error=error.error, may_be_done=True) from error
+                raise
             attempt = await self._try(asked, request, response_type, deadline)
             if not isinstance(attempt, TransportError) and attempt.error not in RETRIABLE:
                 _check_done(attempt, may_be_done=may_be_done)
@@ -112,7 +119,7 @@ def _check_done(answer: AdminResponse, *, may_be_done: bool) -> None:
     if answer.error is ErrorCode.NONE:
         return
     message = "" if isinstance(answer, InitProducerIdResponse) else answer.message
-    doubt = "; an earlier attempt, whose answer was lost, may have done it" if may_be_done else ""
+    doubt = _DOUBT if may_be_done else ""
     raise AdminError(f"{answer.error}{message and f': {message}'}{doubt}", error=answer.error, may_be_done=may_be_done)
 
 

@@ -30,7 +30,7 @@ from replica.core.messages import (
     OffsetForLeaderEpochResponse,
 )
 from replica.errors import ErrorCode
-from replica.ids import EpochEndOffset, Offset, ReplicaId, TopicPartition
+from replica.ids import EpochEndOffset, Offset, ReplicaId, TopicId, TopicPartition
 from replica.records import CorruptRecordError, parse_batches
 from replica.server.transport import TransportError
 
@@ -89,26 +89,43 @@ class Fetcher:
         now_ms = self._view.clock.now_ms()
         by_broker: dict[ReplicaId, list[Asked]] = {}
         for reading in [reading for reading in self._waiting() if reading.retry_at_ms <= now_ms]:
-            name = reading.topic_partition
-            leader = self._view.leader(name)
-            if reading.offset is None:
-                self._begin(reading, self._locate(reading))
-            elif leader is None or leader.leader_id is None or self._leaders.is_stale(name):
-                self._begin(reading, self._find(reading))
-            elif self._is_of_another_topic(reading):
-                self._on_truncated(reading, None, "the topic was deleted and created again")
-            else:
-                source = self._source(reading, leader.leader_id)
-                if source != leader.leader_id and reading.needs_validation(leader.leader_epoch):
-                    self._begin(reading, self._validate(reading))
-                else:
-                    asked = Asked(reading=reading, generation=reading.generation, leader=leader)
-                    by_broker.setdefault(source, []).append(asked)
+            source = self._started(reading)
+            if source is not None:
+                leader = self._leader(reading)
+                asked = Asked(reading=reading, generation=reading.generation, leader=leader)
+                by_broker.setdefault(source, []).append(asked)
         for broker_id, partitions in by_broker.items():
             for asked in partitions:
                 asked.reading.is_busy = True
             # The request is made now: by the time its task begins, a reader may have gone elsewhere.
             self._spawn(self._fetch(broker_id, partitions, self._request(broker_id, partitions)))
+
+    def _started(self, reading: Reading) -> ReplicaId | None:
+        """Start what a partition needs before it can be fetched; if that is nothing, return from whom it is fetched."""
+        name = reading.topic_partition
+        self._view.on_epoch(name, reading.last_epoch)
+        self._view.on_topic(name.topic, reading.topic_id)
+        leader = self._view.leader(name)
+        if reading.offset is None:
+            self._begin(reading, self._locate(reading))
+        elif leader is None or leader.leader_id is None or self._leaders.is_stale(name):
+            self._begin(reading, self._find(reading))
+        elif self._is_of_later_topic(reading):
+            self._leaders.on_unreachable(name)
+            self._on_failed(reading, Failed(reason="only an earlier topic of that name is known"))
+        elif self._is_of_earlier_topic(reading):
+            self._on_truncated(reading, None, "the topic was deleted and created again")
+        else:
+            source = self._source(reading, leader.leader_id)
+            if source == leader.leader_id or not reading.needs_validation(self._leader(reading).leader_epoch):
+                return source
+            self._begin(reading, self._validate(reading))
+        return None
+
+    def _leader(self, reading: Reading) -> CurrentLeader:
+        leader = self._view.leader(reading.topic_partition)
+        assert leader is not None, reading.topic_partition
+        return _fenced(reading, leader)
 
     def _waiting(self) -> Iterable[Reading]:
         return [
@@ -162,12 +179,20 @@ class Fetcher:
         broker = self._view.brokers.get(broker_id)
         return None if broker is None or broker.fenced else broker.rack
 
-    def _is_of_another_topic(self, reading: Reading) -> bool:
+    def _is_of_later_topic(self, reading: Reading) -> bool:
+        """Whether the view is behind: ids of topics grow."""
+        return reading.topic_id is not None and self._topic_id(reading) < reading.topic_id
+
+    def _is_of_earlier_topic(self, reading: Reading) -> bool:
+        topic_id = self._topic_id(reading)
+        if reading.topic_id is None:
+            reading.topic_id = topic_id
+        return reading.topic_id < topic_id
+
+    def _topic_id(self, reading: Reading) -> TopicId:
         image = self._view.topic(reading.topic_partition.topic)
         assert image is not None, reading.topic_partition
-        if reading.topic_id is None:
-            reading.topic_id = image.topic_id
-        return reading.topic_id != image.topic_id
+        return image.topic_id
 
     # --- positions --------------------------------------------------------------------------------------------------
 
@@ -205,18 +230,17 @@ class Fetcher:
 
     async def _validate(self, reading: Reading) -> None:
         """Ask the leader whether it has what was read."""
-        generation, epoch, leader = reading.generation, reading.last_epoch, self._view.leader(reading.topic_partition)
+        generation, epoch, leader = reading.generation, reading.last_epoch, self._leader(reading)
         assert epoch is not None, reading.topic_partition
-        assert leader is not None, reading.topic_partition
 
         def request_for(asked: CurrentLeader) -> OffsetForLeaderEpochRequest:
             nonlocal leader
-            leader = asked
+            leader = _fenced(reading, asked)
             return OffsetForLeaderEpochRequest(
                 topic_partition=reading.topic_partition,
                 leader_epoch=epoch,
                 cluster_id=self._view.config.cluster_id,
-                current_leader_epoch=asked.leader_epoch,
+                current_leader_epoch=leader.leader_epoch,
             )
 
         answer = await self._leaders.ask_once(
@@ -371,3 +395,12 @@ class Fetcher:
             reading.forget_position(self._config.auto_offset_reset)
         else:
             reading.go_back(divergent.end_offset)
+
+
+def _fenced(reading: Reading, leader: CurrentLeader) -> CurrentLeader:
+    """Have a leader answer only if it is in the epoch of what was read, or in a later one (KIP-320).
+
+    One that was deposed without knowing it would have us believe a truncation. It refuses by UNKNOWN_LEADER_EPOCH, and
+    a new view is asked for.
+    """
+    return CurrentLeader(leader_id=leader.leader_id, leader_epoch=reading.believed_from(leader.leader_epoch))

@@ -56,12 +56,16 @@ class Reading:
 
     # --- moving -----------------------------------------------------------------------------------------------------
 
-    def seek(self, offset: Offset, leader_epoch: Epoch | None) -> None:
-        """Go to ``offset``; ``leader_epoch`` is that of the record just below, if the reader remembers it."""
+    def seek(self, offset: Offset, leader_epoch: Epoch | None, topic_id: TopicId | None = None) -> None:
+        """Go to ``offset``; ``leader_epoch`` is that of the record just below, if the reader remembers it.
+
+        So is ``topic_id``: the topic in which the offset was taken.
+        """
         if leader_epoch is None or offset == 0:
             self._move(offset, [])
         else:
             self._move(offset, [EpochEntry(leader_epoch, Offset(offset - 1))])
+        self.topic_id = topic_id
 
     def begin_at(self, offset: Offset, end_epoch: Epoch | None) -> None:
         """Begin where the leader of ``end_epoch`` said that its log ends; or at its start, without an epoch."""
@@ -137,6 +141,13 @@ class Reading:
         """The epoch of the record just below the position, or that in which it was the log's end."""
         latest = self._epochs.latest
         return None if latest is None else latest.epoch
+
+    def believed_from(self, leader_epoch: Epoch) -> Epoch:
+        """The epoch in which a replica must be to be asked about the position: no older than that of what was read.
+
+        A leader in an older epoch may lack records that its successor has committed.
+        """
+        return leader_epoch if self.last_epoch is None else max(leader_epoch, self.last_epoch)
 
     def needs_validation(self, leader_epoch: Epoch) -> bool:
         """Whether the leader of this epoch has yet to say that it has what was read."""

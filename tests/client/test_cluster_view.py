@@ -11,7 +11,7 @@ from replica.client.connections import Endpoint, bootstrap_endpoints
 from replica.client.failures import ClusterUnreachableError, UnknownTopicError
 from replica.core.messages import CurrentLeader, DescribeClusterRequest, DescribeClusterResponse, Request
 from replica.errors import ErrorCode
-from replica.ids import ReplicaId
+from replica.ids import Epoch, ReplicaId, TopicId
 from replica.server.addresses import InvalidAddressError
 from replica.server.transport import NotAppliedError, TransportError
 from tests.client.views import BOOTSTRAP, ONE, ORDERS, THREE, TWO, broker, described, leads, led_by
@@ -85,6 +85,18 @@ async def test_a_broker_that_lags_behind_teaches_nothing() -> None:
     await view.refresh(view.deadline())
     assert view.leader(ORDERS) == leads(3, 5)
     assert view.endpoint_of(THREE) is not None
+
+
+async def test_who_is_behind_what_was_read_is_not_asked_again() -> None:
+    """A broker that knows older leaders or an earlier topic than the reader is believed, but asked no more."""
+    view, connections = view_of(lambda _, __: described({0: led_by(3, 5)}))
+    await view.wait_topic("orders", view.deadline())
+    for epoch, topic_id in ((6, None), (None, None), (None, 8), (None, None), (5, 7)):
+        view.on_epoch(ORDERS, None if epoch is None else Epoch(epoch))
+        view.on_topic("orders", None if topic_id is None else TopicId(topic_id))
+        await view.refresh(view.deadline())
+    assert connections.asked(DescribeClusterRequest) == [-1, 1, 2, 2, 3, 3]
+    assert view.leader(ORDERS) == leads(3, 5)
 
 
 async def test_a_topic_that_is_deleted_is_forgotten() -> None:

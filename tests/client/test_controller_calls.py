@@ -9,7 +9,7 @@ import pytest
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Endpoint
 from replica.client.controller_calls import ControllerCalls
-from replica.client.failures import AdminError
+from replica.client.failures import AdminError, ClusterUnreachableError
 from replica.core.messages import (
     CreateTopicRequest,
     CreateTopicResponse,
@@ -94,3 +94,26 @@ async def test_without_an_answer_the_call_ends_in_time(failure: Answer, may_be_d
     with pytest.raises(AdminError, match="has not answered within 1000 ms; last: ") as unanswered:
         await calls.ask(REQUEST, CreateTopicResponse)
     assert unanswered.value.may_be_done is may_be_done
+
+
+@pytest.mark.parametrize(("attempt", "may_be_done"), [(None, False), (NEVER_SENT, False), (LOST, True)])
+async def test_what_was_sent_before_all_were_lost_is_in_doubt(attempt: Answer | None, may_be_done: bool) -> None:
+    """Where nobody can be reached any more, a change may be done if an attempt at it was lost, and else is not."""
+    attempts = 0
+
+    def answer(_: Endpoint, request: Request) -> Answer:
+        nonlocal attempts
+        if isinstance(request, DescribeClusterRequest):
+            return NEVER_SENT if attempts or attempt is None else described(controller=leads(2, 4))
+        attempts += 1
+        assert attempt is not None, request
+        return attempt
+
+    config = ViewConfig(api_timeout_ms=1000, retry_backoff_ms=10)
+    connections = ScriptedConnections(answer)
+    calls = ControllerCalls(ClusterView(BOOTSTRAP, config, connections=connections, clock=VirtualClock()))
+    with pytest.raises(AdminError if may_be_done else ClusterUnreachableError, match="nobody described the") as lost:
+        await calls.ask(REQUEST, CreateTopicResponse)
+    assert ("may have done it" in str(lost.value)) is may_be_done
+    assert getattr(lost.value, "may_be_done", False) is may_be_done
+    assert len(connections.asked(CreateTopicRequest)) == attempts == (attempt is not None)
