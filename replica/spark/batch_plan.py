@@ -13,12 +13,14 @@ from replica.spark.values import LogBounds, OffsetRange, Piece
 
 async def batch_pieces(options: ReadOptions, logs: TopicLogs) -> list[Piece]:
     """Look at the cluster and say who reads what. Raises TopicTableError."""
-    names = partitions_of(options, await layouts(options, logs))
+    found = await layouts(options, logs)
+    names = partitions_of(options, found)
     check_covers("startingOffsets", options.starting, names)
     check_covers("endingOffsets", options.ending, names)
     bounds = await each(names, logs.bounds)
     ranges = [_range(options, name, bounds[name]) for name in names]
-    return await pieces_of(split(ranges, options.min_partitions), {}, logs)
+    topic_ids = {topic: layout.topic_id for topic, layout in found.items()}
+    return await pieces_of(split(ranges, options.min_partitions), topic_ids, {}, logs)
 
 
 def _range(options: ReadOptions, name: TopicPartition, bounds: LogBounds) -> OffsetRange:

@@ -22,7 +22,8 @@ from replica.core.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from replica.ids import Epoch, Offset, TopicPartition
+from replica.core.metadata.image import TopicImage
+from replica.ids import Epoch, Offset, TopicId, TopicPartition
 from replica.spark.errors import PartitionUnreadableError, TopicTruncatedError, UnreachableError
 from replica.spark.options import ConnectionOptions
 from replica.spark.values import LogBounds, Position, TopicLayout
@@ -67,12 +68,16 @@ class TopicLogs:
         """The time by which the cluster is asked."""
         return self._view.clock
 
-    async def layout(self, topic: str) -> TopicLayout:
-        """What a topic is now. Raises UnreachableError, and PartitionUnreadableError if there is none."""
+    async def layout(self, topic: str, known_id: TopicId | None = None) -> TopicLayout:
+        """What a topic is now; a broker that describes an earlier one than ``known_id`` is behind, and not believed.
+
+        Raises UnreachableError, and PartitionUnreadableError if there is none.
+        """
         try:
             self._view.want([topic])
+            self._view.on_topic(topic, known_id)
             await self._view.refresh(self._view.deadline())
-            image = await self._view.wait_topic(topic, self._view.deadline(TOPIC_WAIT_MS))
+            image = await self._wait_topic(topic, known_id)
         except ClusterUnreachableError as error:
             raise UnreachableError(f"no broker of {self._servers} answers: {error}") from error
         except UnknownTopicError as error:
@@ -80,23 +85,36 @@ class TopicLogs:
         names = tuple(TopicPartition(topic, number) for number in sorted(image.partitions))
         return TopicLayout(topic_id=image.topic_id, partitions=names)
 
+    async def _wait_topic(self, topic: str, known_id: TopicId | None) -> TopicImage:
+        deadline, backoff = self._view.deadline(TOPIC_WAIT_MS), self._view.config.backoff()
+        while True:
+            image = await self._view.wait_topic(topic, deadline)
+            if known_id is None or image.topic_id >= known_id:
+                return image
+            if deadline.is_over():
+                told = f"topic {topic}: those of {self._servers} that answer know an earlier topic of that name only"
+                raise PartitionUnreadableError(told)
+            await deadline.pause(backoff.next_ms())
+            await self._view.refresh(self._view.deadline())
+
     async def bounds(self, name: TopicPartition, known_epoch: Epoch | None = None) -> LogBounds:
         """Where a log begins, and up to where it is committed. Raises PartitionUnreadableError."""
         start = await self._list(name, known_epoch, latest=False)
         end = await self._list(name, known_epoch, latest=True)
         return LogBounds(start=start, end=max(start, end))
 
-    async def position_at(self, name: TopicPartition, offset: Offset) -> Position:
+    async def position_at(self, name: TopicPartition, offset: Offset, known_epoch: Epoch | None = None) -> Position:
         """Find the epoch of the record just below a committed offset; none where the log has no record there.
 
-        Goes back from the leader's own epoch, one question each, over as many epochs as lie behind the offset.
+        Goes back from the leader's own epoch, one question each, over as many epochs as lie behind the offset. A leader
+        older than ``known_epoch`` is not asked: it would name its own epoch for records that it does not have.
         """
-        answer = await self._newest_epoch(name)
+        answer = await self._newest_epoch(name, known_epoch)
         end = answer.answer
         if end is None or answer.log_start_offset is None or offset <= answer.log_start_offset:
             return Position(offset=offset)
         while end.epoch > 0:
-            earlier = (await self._epoch_end(name, Epoch(end.epoch - 1), None)).answer
+            earlier = (await self._epoch_end(name, Epoch(end.epoch - 1), known_epoch)).answer
             if earlier is None or earlier.end_offset < offset:
                 break
             end = earlier
@@ -120,11 +138,12 @@ class TopicLogs:
             found = f"the leader's log leaves it at offset {end.end_offset}, where its epoch {end.epoch} ends"
             raise TopicTruncatedError(name, position.offset, epoch, found)
 
-    async def _newest_epoch(self, name: TopicPartition) -> OffsetForLeaderEpochResponse:
+    async def _newest_epoch(self, name: TopicPartition, known_epoch: Epoch | None) -> OffsetForLeaderEpochResponse:
         """The leader's own epoch, and where its log ends."""
 
         def request_for(leader: CurrentLeader) -> OffsetForLeaderEpochRequest:
-            return self._epoch_request(name, leader.leader_epoch, leader.leader_epoch)
+            epoch = _newest(leader.leader_epoch, known_epoch)
+            return self._epoch_request(name, epoch, epoch)
 
         return await self._ask_epoch(name, request_for)
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
-from replica.ids import Offset, TopicPartition
+from replica.ids import Epoch, Offset, TopicId, TopicPartition
 from replica.spark.errors import DataLossError, OptionError, PartitionUnreadableError
 from replica.spark.logs import TopicLogs
 from replica.spark.options import OffsetSpec, ReadOptions
@@ -35,9 +35,11 @@ async def each(names: Iterable[KeyT], ask: Callable[[KeyT], Awaitable[ValueT]]) 
     return dict(zip(wanted, await asyncio.gather(*map(ask_in_turn, wanted)), strict=True))
 
 
-async def layouts(options: ReadOptions, logs: TopicLogs) -> dict[str, TopicLayout]:
-    """What the topics are now."""
-    return {topic: await logs.layout(topic) for topic in options.topics}
+async def layouts(
+    options: ReadOptions, logs: TopicLogs, known: Mapping[str, TopicId] | None = None
+) -> dict[str, TopicLayout]:
+    """What the topics are now: those that are ``known``, or later ones of their names."""
+    return {topic: await logs.layout(topic, (known or {}).get(topic)) for topic in options.topics}
 
 
 def partitions_of(options: ReadOptions, found: Mapping[str, TopicLayout]) -> list[TopicPartition]:
@@ -82,18 +84,26 @@ def existing(name: TopicPartition, offset: Offset, bounds: LogBounds, *, fail_on
 
 
 async def pieces_of(
-    ranges: Iterable[OffsetRange], known: Mapping[tuple[TopicPartition, Offset], Position], logs: TopicLogs
+    ranges: Iterable[OffsetRange],
+    topic_ids: Mapping[str, TopicId],
+    known: Mapping[tuple[TopicPartition, Offset], Position],
+    logs: TopicLogs,
 ) -> list[Piece]:
     """Find the epochs at both ends of each range, where they are not known already."""
     ends = [(each_.topic_partition, offset) for each_ in ranges for offset in (each_.start, each_.end)]
+    epochs: dict[TopicPartition, Epoch] = {}
+    for (name, _), at in known.items():
+        if at.leader_epoch is not None:
+            epochs[name] = max(at.leader_epoch, epochs.get(name, at.leader_epoch))
 
     async def position(end: tuple[TopicPartition, Offset]) -> Position:
-        return known.get(end) or await logs.position_at(*end)
+        return known.get(end) or await logs.position_at(*end, epochs.get(end[0]))
 
     positions = await each(dict.fromkeys(ends), position)
     return [
         Piece(
             topic_partition=each_.topic_partition,
+            topic_id=topic_ids[each_.topic_partition.topic],
             start=positions[each_.topic_partition, each_.start],
             end=positions[each_.topic_partition, each_.end],
         )

@@ -107,7 +107,7 @@ class PieceReader:
         if self._options.fail_on_data_loss:
             raise DataLossError(self._name, self._position.offset, bounds.start) from error
         self._position = Position(offset=min(bounds.start, self._piece.end.offset))
-        self._consumer.seek(self._name, self._position.offset)
+        self._seek(self._consumer)
 
     async def _on_truncated(self, error: LogTruncatedError) -> None:
         """Believe it of a leader that knows the epoch of what was read, of no older one."""
@@ -162,5 +162,9 @@ class PieceReader:
             clock=self._clock,
         )
         consumer.assign([self._name])
-        consumer.seek(self._name, self._position.offset, leader_epoch=self._position.leader_epoch)
+        self._seek(consumer)
         return consumer
+
+    def _seek(self, consumer: Consumer) -> None:
+        at = self._position
+        consumer.seek(self._name, at.offset, leader_epoch=at.leader_epoch, topic_id=self._piece.topic_id)

@@ -17,19 +17,30 @@ from replica.spark.values import OffsetRange
 def limited(waiting: Sequence[OffsetRange], offsets_max: int) -> dict[TopicPartition, Offset]:
     """Tell up to where each partition is read if all together may give ``offsets_max`` offsets.
 
-    Each gets its share of what waits, rounded down; what rounding leaves goes to the greatest remainders, so that the
-    limit is used up and no partition is starved for ever.
+    Each in which something waits gets one, and of the rest its share of what waits, rounded down; what rounding leaves
+    goes to the greatest remainders. A limit below the number of partitions goes round: one partition may be filled
+    faster than it is read for ever, and the others are not to starve beside it.
     """
-    total = sum(each.size for each in waiting)
-    if total <= offsets_max:
-        return {each.topic_partition: each.end for each in waiting}
-    shares = {each.topic_partition: divmod(each.size * offsets_max, total) for each in waiting}
-    left = offsets_max - sum(share for share, _ in shares.values())
+    filled = [each for each in waiting if each.size > 0]
+    ends = {each.topic_partition: each.end for each in waiting}
+    if sum(each.size for each in filled) <= offsets_max:
+        return ends
+    if offsets_max < len(filled):
+        first = sum(each.start for each in waiting) % len(filled)
+        turn = {filled[(first + number) % len(filled)].topic_partition for number in range(offsets_max)}
+        given = {each.topic_partition: int(each.topic_partition in turn) for each in filled}
+    else:
+        given = _shares(filled, offsets_max)
+    return ends | {each.topic_partition: Offset(each.start + given[each.topic_partition]) for each in filled}
+
+
+def _shares(filled: Sequence[OffsetRange], offsets_max: int) -> dict[TopicPartition, int]:
+    """How many offsets each gets, at least one; all together ``offsets_max``, which is less than what waits."""
+    beyond, total = offsets_max - len(filled), sum(each.size - 1 for each in filled)
+    shares = {each.topic_partition: divmod((each.size - 1) * beyond, total) for each in filled}
+    left = beyond - sum(share for share, _ in shares.values())
     greatest = sorted(shares, key=lambda name: (-shares[name][1], name))[:left]
-    return {
-        each.topic_partition: Offset(each.start + shares[each.topic_partition][0] + (each.topic_partition in greatest))
-        for each in waiting
-    }
+    return {name: 1 + share + (name in greatest) for name, (share, _) in shares.items()}
 
 
 def split(ranges: Sequence[OffsetRange], min_partitions: int | None) -> list[OffsetRange]:

@@ -53,7 +53,7 @@ async def next_offset(
 
     Raises TopicTruncatedError if the log is not what was read, and DataLossError.
     """
-    found = await layouts(options, logs)
+    found = await layouts(options, logs, start.topic_ids)
     _check_same_topics(start, found)
     names = partitions_of(options, found)
     _check_none_gone(start, names)
@@ -66,10 +66,13 @@ async def next_offset(
     moved = [name for name in names if goals[name] > start.positions.get(name, BEGINNING).offset]
     if not moved:
         return start
-    reached = await each(moved, lambda name: logs.position_at(name, goals[name]))
+
+    async def reached(name: TopicPartition) -> Position:
+        return await logs.position_at(name, goals[name], start.positions.get(name, BEGINNING).leader_epoch)
+
     return StreamOffset(
         topic_ids={topic: layout.topic_id for topic, layout in found.items()},
-        positions={**start.positions, **reached},
+        positions={**start.positions, **await each(moved, reached)},
         begun_at=start.begun_at if start.is_beginning else None,
     )
 
@@ -82,7 +85,7 @@ async def stream_pieces(options: ReadOptions, logs: TopicLogs, start: StreamOffs
         for name, position in sorted(end.positions.items())
     ]
     known = {(name, at.offset): at for positions in (starts, end.positions) for name, at in positions.items()}
-    return await pieces_of(split(ranges, options.min_partitions), known, logs)
+    return await pieces_of(split(ranges, options.min_partitions), end.topic_ids, known, logs)
 
 
 async def _waiting(

@@ -59,8 +59,12 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What one task reads: the records from ``start`` up to ``end``, each with what is known of the record below."""
+    """What one task reads: the records from ``start`` up to ``end``, each with what is known of the record below.
+
+    ``topic_id`` tells the topic from a later one of its name.
+    """
 
     topic_partition: TopicPartition
+    topic_id: TopicId
     start: Position
     end: Position

@@ -36,7 +36,8 @@ def shares(sizes: list[int], offsets_max: int) -> list[int]:
         ([10, 20], 100, [10, 20]),
         ([10, 20], 30, [10, 20]),
         ([10, 20], 3, [1, 2]),
-        ([10, 20], 1, [0, 1]),
+        ([10, 20], 1, [1, 0]),
+        ([1_000_000, 1, 1], 10, [8, 1, 1]),
         ([5, 0, 5], 5, [3, 0, 2]),
         ([1, 1, 1], 2, [1, 1, 0]),
         ([0, 0], 5, [0, 0]),
@@ -45,6 +46,19 @@ def shares(sizes: list[int], offsets_max: int) -> list[int]:
 def test_a_limit_is_shared_out(sizes: list[int], offsets_max: int, expected: list[int]) -> None:
     """Each partition gets its share of what waits."""
     assert shares(sizes, offsets_max) == expected
+
+
+@pytest.mark.parametrize("offsets_max", [1, 2, 3, 4, 50])
+def test_no_partition_starves(offsets_max: int) -> None:
+    """Beside a partition that is filled faster than it is read, all others get their turns."""
+    read = [0, 0, 0, 0]
+    for _ in range(4):
+        waiting = [
+            OffsetRange(topic_partition=TopicPartition("t", number), start=Offset(start), end=Offset(end))
+            for number, (start, end) in enumerate(zip(read, (read[0] + 1_000_000, 1, 1, 1), strict=True))
+        ]
+        read = [int(end) for end in limited(waiting, offsets_max).values()]
+    assert read[1:] == [1, 1, 1]
 
 
 @given(st.lists(st.integers(0, 90), min_size=1, max_size=8), st.integers(1, 400))

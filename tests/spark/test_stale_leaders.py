@@ -10,12 +10,14 @@ import pytest
 from replica.client.connections import Endpoint
 from replica.core import messages as m
 from replica.errors import ErrorCode
-from replica.ids import Epoch, EpochEndOffset, Offset
+from replica.ids import Epoch, EpochEndOffset, Offset, TopicId
 from replica.records import encode_batch
 from replica.spark.errors import TopicTruncatedError
 from replica.spark.logs import TopicLogs
-from replica.spark.options import batch_read_options
+from replica.spark.options import batch_read_options, stream_read_options
 from replica.spark.piece_reader import PieceReader
+from replica.spark.stream_offsets import StreamOffset
+from replica.spark.stream_plan import stream_pieces
 from replica.spark.values import Piece, Position
 from tests.client.views import ORDERS, described, led_by
 from tests.client.virtual import Answer, ScriptedConnections, VirtualClock
@@ -47,11 +49,15 @@ class Brokers:
 
     def _epoch_end(self, request: m.OffsetForLeaderEpochRequest, *, is_stale: bool) -> m.OffsetForLeaderEpochResponse:
         if is_stale and request.current_leader_epoch == 4:
-            end = EpochEndOffset(Epoch(4), Offset(85))
+            end = EpochEndOffset(Epoch(4), Offset(85)) if request.leader_epoch == 4 else None
             return m.OffsetForLeaderEpochResponse(error=ErrorCode.NONE, answer=end, log_start_offset=Offset(0))
         if is_stale:
             return m.OffsetForLeaderEpochResponse(error=ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if request.current_leader_epoch == 4:
+            return m.OffsetForLeaderEpochResponse(error=ErrorCode.FENCED_LEADER_EPOCH)
         end = EpochEndOffset(Epoch(5), self._newest_end)
+        if request.leader_epoch == 4:
+            end = EpochEndOffset(Epoch(4), Offset(80))
         return m.OffsetForLeaderEpochResponse(error=ErrorCode.NONE, answer=end, log_start_offset=Offset(0))
 
     def _fetched(self, asked: m.FetchPartition, *, is_stale: bool) -> m.FetchedPartition:
@@ -84,11 +90,30 @@ async def test_a_position_that_is_gone_is_told_by_who_knows_its_epoch() -> None:
             await logs.check(ORDERS, READ)
 
 
-async def test_a_piece_is_read_from_who_has_it() -> None:
+@pytest.mark.parametrize("rack", [{}, {"client.rack": "r3"}])
+async def test_a_piece_is_read_from_who_has_it(rack: dict[str, str]) -> None:
     """A stale leader's word that the log was cut is checked, and the piece is read from the next leader."""
     brokers = Brokers()
-    piece = Piece(topic_partition=ORDERS, start=READ, end=Position(offset=Offset(95), leader_epoch=Epoch(5)))
-    async with PieceReader(OPTIONS, piece, connections=brokers.connections, clock=VirtualClock()) as reader:
+    options = batch_read_options({"bootstrap.servers": "b1:1,b2:2", "subscribe": "orders", **rack})
+    end = Position(offset=Offset(95), leader_epoch=Epoch(5))
+    piece = Piece(topic_partition=ORDERS, topic_id=TopicId(7), start=READ, end=end)
+    async with PieceReader(options, piece, connections=brokers.connections, clock=VirtualClock()) as reader:
         records = await reader.next_records()
         assert [record.offset for record in records] == list(range(90, 95))
         assert await reader.next_records() == []
+
+
+async def test_a_batch_is_cut_by_who_has_it() -> None:
+    """A batch that is planned again is cut where the log has its epochs, not where a stale leader would have them."""
+    brokers = Brokers()
+    options = stream_read_options({"bootstrap.servers": "b1:1,b2:2", "subscribe": "orders", "minPartitions": "2"})
+    start, end = (
+        StreamOffset(topic_ids={"orders": TopicId(7)}, positions={ORDERS: Position(offset=Offset(at), leader_epoch=of)})
+        for at, of in ((70, Epoch(4)), (100, Epoch(5)))
+    )
+    async with TopicLogs(options.connection, connections=brokers.connections, clock=VirtualClock()) as logs:
+        pieces = await stream_pieces(options, logs, start, end)
+    assert [piece.end for piece in pieces] == [
+        Position(offset=Offset(85), leader_epoch=Epoch(5)),
+        Position(offset=Offset(100), leader_epoch=Epoch(5)),
+    ]
