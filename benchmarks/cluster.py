@@ -10,53 +10,21 @@ import asyncio
 import json
 import os
 import platform
-import shutil
-import socket
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
 import psutil
 
+from benchmarks.brokers import running
 from nemesis.runner import versions
 from replica.client.admin import Admin
 
-BROKERS, VOTERS = 5, 3
+BROKERS = 5
 TOPICS, PARTITIONS, REPLICATION_FACTOR = 4, 25, 3
 SETTLE_S = 10.0
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
-def start(folder: Path, addresses: Sequence[str]) -> list[subprocess.Popen[bytes]]:
-    """Format and start the brokers, each with its log beside its data."""
-    voters = [word for number in range(VOTERS) for word in ("--voter", f"{number + 1}={addresses[number]}")]
-    replica = [str(Path(sys.executable).with_name("replica"))]
-    processes = []
-    for number, address in enumerate(addresses, start=1):
-        data = ["--data-dir", f"{folder / str(number)}"]
-        identity = ["--cluster-id", "bench", "--replica-id", f"{number}"]
-        subprocess.run([*replica, "format", *data, *identity], check=True, stdout=subprocess.DEVNULL)
-        roles = [] if number <= VOTERS else ["--roles", "broker", "--advertised-address", address]
-        with (folder / f"{number}.log").open("wb") as log:
-            processes.append(
-                subprocess.Popen(
-                    [*replica, "start", *data, "--listen", address, *voters, *roles], stdout=log, stderr=log
-                )
-            )
-    return processes
 
 
 async def create_topics(bootstrap: str) -> int:
@@ -90,20 +58,10 @@ def cpu_shares(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> 
 
 def measure(seconds: float) -> Mapping[str, object]:
     """Run the cluster and take its figures."""
-    folder = Path(tempfile.mkdtemp(prefix="highwater-bench-"))
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(BROKERS)]
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        processes = start(folder, addresses)
-        in_sync = asyncio.run(create_topics(addresses[0]))
-        shares = cpu_shares(processes, seconds)
-        rss_mb = [round(psutil.Process(process.pid).memory_info().rss / (1 << 20), 1) for process in processes]
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(timeout=30)
-        shutil.rmtree(folder)
+    with running(BROKERS) as brokers:
+        in_sync = asyncio.run(create_topics(brokers.addresses[0]))
+        shares = cpu_shares(brokers.processes, seconds)
+        rss_mb = [round(psutil.Process(process.pid).memory_info().rss / (1 << 20), 1) for process in brokers.processes]
     return {
         "brokers": BROKERS,
         "partitions": TOPICS * PARTITIONS,

@@ -4,31 +4,33 @@ Owns the histories, which are registers with unique writes, a hundred operations
 with compare-and-sets and one write in a hundred of unknown outcome. A few objects are spoiled, and exactly those must
 be found. They are generated in parts, so that memory bounds no size. The time is that after the start of the session,
 with what the first Python workers cost in it. CPU seconds are those of all processes: on a machine that does other
-things as well they say more. Writes ``store/bench-pipeline.json``.
+things as well they say more. Writes ``store/bench-pipeline.json``, anew after each measurement.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import platform
 import shutil
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import click
 import numpy as np
-import psutil
 import pyarrow as pa
 
+from benchmarks.watch import Watch, disk_bytes
 from nemesis.linearizability.arrays.columns import Ending, Function
 from nemesis.linearizability.models.register import CasRegister
 from nemesis.pipeline.java import java_available
 from nemesis.pipeline.objects.engine import judge_store
+from nemesis.pipeline.objects.results import Results
 from nemesis.pipeline.objects.schemas import OPERATION_ROWS
 from nemesis.pipeline.objects.store import OperationWriter
 from nemesis.runner import versions
@@ -38,6 +40,7 @@ EACH = 100
 """Operations an object."""
 PART_OBJECTS = 10_000
 SPOILED = 12
+MASTER = "local[2]"
 MIB = 1024 * 1024
 
 
@@ -98,12 +101,13 @@ def generate(folder: Path, operations: int, seed: int) -> set[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What it took: wall time and CPU time of all processes, and the peaks of memory."""
+    """What it took: wall time, CPU time of all processes, and the peaks of memory and of disk."""
 
     engine: str
     operations: int
     objects: int
-    invalid: int
+    spoiled: int
+    """How many objects were found not to be right: exactly those that were spoiled."""
     seconds: float
     cpu_seconds: float
     operations_per_s: int
@@ -111,89 +115,55 @@ class Measured:
     peak_mib: int
     peak_python_mib: int
     """Of the one Python process that took most."""
-
-
-class _Watch:
-    """Memory and CPU time of this process and all below it, looked at twice a second."""
-
-    def __init__(self) -> None:
-        self.peak = self.peak_python = 0
-        self._cpu: dict[int, float] = {}
-        self._over = threading.Event()
-
-    def look(self) -> None:
-        """Take one look."""
-        total = 0
-        here = psutil.Process()
-        for process in [here, *here.children(recursive=True)]:
-            try:
-                size, times = process.memory_info().rss, process.cpu_times()
-                name = process.name()
-            except psutil.NoSuchProcess:
-                continue
-            self._cpu[process.pid] = times.user + times.system
-            total += size
-            if "python" in name:
-                self.peak_python = max(self.peak_python, size)
-        self.peak = max(self.peak, total)
-
-    @property
-    def cpu(self) -> float:
-        """CPU seconds of all processes that were seen."""
-        return sum(self._cpu.values())
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Look on meanwhile."""
-
-        def watch() -> None:
-            while not self._over.wait(0.5):
-                self.look()
-
-        thread = threading.Thread(target=watch, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._over.set()
-            thread.join()
-            self.look()
+    history_mib: float
+    scratch_mib: float
+    """What the engine put aside, beside the history."""
 
 
 def measure(engine: str, folder: Path, operations: int, spoiled: set[int]) -> Measured:
     """Judge a folder. Raises AssertionError unless exactly the spoiled objects are found."""
-    if engine == "local":
-        return _measured(engine, folder, operations, spoiled, None)
-    from nemesis.pipeline.session import spark_session
+    with tempfile.TemporaryDirectory(prefix="aside-", dir=folder.parent) as aside:
+        tempfile.tempdir = os.environ["SPARK_LOCAL_DIRS"] = aside
+        if engine == "local":
+            return _measured(engine, folder, operations, spoiled, None)
+        from nemesis.pipeline.session import spark_session
 
-    with spark_session("local[2]") as session:
-        return _measured(engine, folder, operations, spoiled, session)
+        with spark_session(MASTER) as session:
+            return _measured(engine, folder, operations, spoiled, session)
 
 
 def _measured(engine: str, folder: Path, operations: int, spoiled: set[int], session: object) -> Measured:
-    watch = _Watch()
+    watch = Watch(Path(tempfile.gettempdir()))
     watch.look()
     cpu_before, begun = watch.cpu, time.perf_counter()
     with watch.running():
         results = judge_store(folder, CasRegister(), engine=engine, spark=session)  # type: ignore[arg-type]  # no pyspark here
     seconds = time.perf_counter() - begun
     cpu = watch.cpu - cpu_before
-    found = set(results.anomalies.column("object").to_pylist())
-    assert found == spoiled, f"{engine} found {sorted(found)}, and {sorted(spoiled)} are spoiled"
-    assert results.counts["invalid"] == len(spoiled), f"{results.counts}"
-    assert results.keys.num_rows == operations // EACH, f"{results.keys.num_rows} objects"
+    _check_found(results, operations, spoiled)
     return Measured(
-        engine="local" if engine == "local" else "spark local[2]",
+        engine=engine if session is None else f"{engine} {MASTER}",
         operations=operations,
         objects=results.keys.num_rows,
-        invalid=results.counts["invalid"],
+        spoiled=results.anomalies.num_rows,
         seconds=round(seconds, 2),
         cpu_seconds=round(cpu, 2),
         operations_per_s=round(operations / seconds),
         operations_per_cpu_s=round(operations / cpu) if cpu else 0,
         peak_mib=watch.peak // MIB,
         peak_python_mib=watch.peak_python // MIB,
+        history_mib=round(disk_bytes(folder) / MIB, 1),
+        scratch_mib=round(watch.peak_disk / MIB, 1),
     )
+
+
+def _check_found(results: Results, operations: int, spoiled: set[int]) -> None:
+    """Assert that exactly the spoiled objects are invalid, and that no other is unknown or missing."""
+    found = set(results.anomalies.column("object").to_pylist())
+    assert found == spoiled, f"found {sorted(found)}, and {sorted(spoiled)} are spoiled"
+    verdicts = results.anomalies.column("verdict").to_pylist()
+    assert verdicts == ["invalid"] * len(spoiled), f"{verdicts}"
+    assert results.keys.num_rows == operations // EACH, f"{results.keys.num_rows} objects"
 
 
 def figures(sizes: tuple[int, ...], engines: tuple[str, ...], scratch: Path, seed: int) -> Iterator[Measured]:
@@ -208,16 +178,55 @@ def figures(sizes: tuple[int, ...], engines: tuple[str, ...], scratch: Path, see
         shutil.rmtree(folder)
 
 
-def growth(rows: list[Measured], engine: str) -> float | None:
-    """How many times the CPU time of an operation is at the last size what it was at the one before."""
-    own = [row.cpu_seconds / row.operations for row in rows if row.engine == engine]
-    return round(own[-1] / own[-2], 2) if len(own) > 1 and own[-2] else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """How many times as much one size takes as the one before it."""
+
+    engine: str
+    before: int
+    operations: int
+    times_operations: float
+    times_seconds: float
+    times_cpu_seconds: float
+    times_peak_mib: float
+
+
+def growth(rows: Sequence[Measured]) -> list[Growth]:
+    """From each size to the next, for each engine; nothing of a single size."""
+    engines = dict.fromkeys(row.engine for row in rows)
+    return [
+        Growth(
+            engine=engine,
+            before=earlier.operations,
+            operations=later.operations,
+            times_operations=round(later.operations / earlier.operations, 2),
+            times_seconds=round(later.seconds / earlier.seconds, 2),
+            times_cpu_seconds=round(later.cpu_seconds / max(earlier.cpu_seconds, 0.01), 2),
+            times_peak_mib=round(later.peak_mib / earlier.peak_mib, 2),
+        )
+        for engine in engines
+        for earlier, later in pairwise([row for row in rows if row.engine == engine])
+    ]
+
+
+def told(row: Measured) -> str:
+    """One measurement, as a sentence."""
+    return (
+        f"{row.engine}: {row.operations} operations on {row.objects} objects, {row.seconds} s, "
+        f"{row.operations_per_s} a second; {row.cpu_seconds} s of CPU; memory {row.peak_mib} MiB in all, "
+        f"{row.peak_python_mib} MiB in one Python process; disk {row.history_mib} MiB of history, "
+        f"{row.scratch_mib} MiB beside it; {row.spoiled} spoiled objects found"
+    )
 
 
 @click.command()
 @click.option("--operations", type=click.IntRange(EACH), multiple=True, help="Sizes.  [default: 10^5, 10^6, 10^7]")
 @click.option("--engine", type=click.Choice(["local", "spark"]), multiple=True, help="Without: both.")
-@click.option("--scratch", type=click.Path(file_okay=False, path_type=Path), help="Where histories are written.")
+@click.option(
+    "--scratch",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="For histories and what engines put aside.",
+)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("store/bench-pipeline.json"))
 def main(operations: tuple[int, ...], engine: tuple[str, ...], scratch: Path | None, seed: int, output: Path) -> None:
@@ -227,22 +236,34 @@ def main(operations: tuple[int, ...], engine: tuple[str, ...], scratch: Path | N
     if not available and "spark" in engines:
         click.echo(f"Spark is not measured: {reason}", err=True)
         engines = tuple(name for name in engines if name != "spark")
+    if scratch is not None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        scratch = scratch.resolve()
     rows: list[Measured] = []
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-", dir=scratch) as folder:
         for row in figures(operations or SIZES, engines, Path(folder), seed):
             rows.append(row)
-            click.echo(
-                f"{row.engine}: {row.operations} operations on {row.objects} objects, {row.seconds} s, "
-                f"{row.operations_per_s} a second; {row.cpu_seconds} s of CPU; {row.peak_mib} MiB in all, "
-                f"{row.peak_python_mib} MiB in one Python process; {row.invalid} spoiled objects found"
-            )
-    grown = {name: growth(rows, name) for name in dict.fromkeys(row.engine for row in rows)}
-    for name, times in grown.items():
-        click.echo(f"{name}: an operation takes {times} times the CPU time at the last size that it took before")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    found = {"versions": versions(), "rows": [asdict(row) for row in rows], "growth": grown}
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            click.echo(told(row))
+            _write(rows, output)
+    for step in growth(rows):
+        click.echo(
+            f"{step.engine}: {step.times_operations} times the operations take {step.times_seconds} times the time, "
+            f"{step.times_cpu_seconds} times the CPU time and {step.times_peak_mib} times the memory"
+        )
     click.echo(f"result: {output}")
+
+
+def _write(rows: Sequence[Measured], output: Path) -> None:
+    """Write what is measured so far: the next size may take an hour."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    grown = [asdict(step) for step in growth(rows)]
+    found = {"versions": versions(), "machine": machine(), "rows": [asdict(row) for row in rows], "growth": grown}
+    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+def machine() -> dict[str, object]:
+    """What it was measured on."""
+    return {"cores": os.cpu_count(), "machine": platform.machine(), "load": round(os.getloadavg()[0], 2)}
 
 
 if __name__ == "__main__":

@@ -11,19 +11,14 @@ import asyncio
 import json
 import os
 import platform
-import shutil
-import socket
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from benchmarks.brokers import running
 from nemesis.pipeline.session import spark_session
 from nemesis.runner import versions
 from replica.client import Admin, Consumer, ConsumerConfig, OffsetReset, Producer, ProducerConfig
@@ -35,30 +30,6 @@ if TYPE_CHECKING:
 BROKERS = 3
 TOPIC = "bench"
 READS = 3
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
-def start(folder: Path, addresses: list[str]) -> list[subprocess.Popen[bytes]]:
-    """Format and start the replicas, each with its log beside its data."""
-    voters = [word for number, address in enumerate(addresses, 1) for word in ("--voter", f"{number}={address}")]
-    replica = [str(Path(sys.executable).with_name("replica"))]
-    processes = []
-    for number, address in enumerate(addresses, start=1):
-        data = ["--data-dir", f"{folder / str(number)}"]
-        identity = ["--cluster-id", "bench", "--replica-id", f"{number}"]
-        subprocess.run([*replica, "format", *data, *identity], check=True, stdout=subprocess.DEVNULL)
-        with (folder / f"{number}.log").open("wb") as log:
-            command = [*replica, "start", *data, "--listen", address, *voters]
-            processes.append(subprocess.Popen(command, stdout=log, stderr=log))
-    return processes
 
 
 async def fill(servers: str, records: int, record_bytes: int, partitions: int) -> None:
@@ -134,16 +105,8 @@ def measure(servers: str, records: int, record_bytes: int, partitions: int) -> d
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("store/bench-tables.json"))
 def main(records: int, record_bytes: int, partitions: int, output: Path) -> None:
     """Measure, print, and write the figures to a file."""
-    folder = Path(tempfile.mkdtemp(prefix="bench-tables-"))
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(BROKERS)]
-    processes = start(folder, addresses)
-    try:
-        figures = measure(",".join(addresses), records, record_bytes, partitions)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-        shutil.rmtree(folder)
+    with running(BROKERS) as brokers:
+        figures = measure(",".join(brokers.addresses), records, record_bytes, partitions)
     machine = {"python": platform.python_version(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
     found = {"versions": versions(), "machine": machine, **figures}
     click.echo(json.dumps(found, indent=2))
