@@ -20,6 +20,7 @@ from nemesis.cli_shrink import shrink
 from nemesis.cli_sim import sim
 from nemesis.cli_soak import soak
 from nemesis.cli_story import story
+from nemesis.cli_suite import suite
 from nemesis.cli_synth import synth
 
 
@@ -40,6 +41,7 @@ cli.add_command(story)
 cli.add_command(run)
 cli.add_command(demo)
 cli.add_command(soak)
+cli.add_command(suite)
 cli.add_command(check)
 cli.add_command(export)
 cli.add_command(list_variants)

@@ -1,0 +1,132 @@
+"""A run that was judged, as one value read from its folder.
+
+Owns the reading of ``test.json`` and ``results.json`` for those who tell others of a run, and the order in which
+anomalies are told: worst first. Judges nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nemesis.ci.command import Execute
+from nemesis.ci.settings import at_most_s, words_of
+
+VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
+VERDICTS = (VALID, UNKNOWN, INVALID)
+"""From good to bad."""
+VIOLATION = "violation"
+MORE = "more"
+REPORT_NAME = "report.html"
+RUN_LINE = "run: "
+ERROR_LINES_MAX = 12
+
+
+class NotJudgedError(Exception):
+    """A run that was not brought to a verdict: the harness failed, or refused; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRun:
+    """What is known of a run. ``verdict`` is valid, invalid or unknown; ``reasons`` say why, the worst first.
+
+    ``anomalies`` are rows of ``results.json``, violations first and in the order of ``reasons``. ``argv`` is the
+    command that repeats the run's faults. ``stats`` are the counts of what it did.
+    """
+
+    folder: Path
+    verdict: str
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    anomalies: tuple[Mapping[str, Any], ...]
+    stats: Mapping[str, int]
+    faults_bit: bool
+    seed: int
+    workload: str
+    schedule: str
+    variant: str | None
+    argv: tuple[str, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether every promise was kept, and everything was there to show that."""
+        return self.verdict == VALID
+
+    @property
+    def violations(self) -> tuple[Mapping[str, Any], ...]:
+        """The anomalies that convict."""
+        return tuple(row for row in self.anomalies if row["severity"] == VIOLATION)
+
+    @property
+    def found(self) -> frozenset[str]:
+        """The names of the anomalies that convict, such as ``lost-write``."""
+        return frozenset(row["anomaly"] for row in self.violations)
+
+    @property
+    def report(self) -> Path | None:
+        """The page, where one was written."""
+        path = self.folder / REPORT_NAME
+        return path if path.exists() else None
+
+    @property
+    def command(self) -> str:
+        """The command that repeats the run's faults, for a shell."""
+        return shlex.join(self.argv)
+
+
+def judged_run(folder: Path) -> JudgedRun:
+    """Read what is known of the run in ``folder``. Raises NotJudgedError when it was not judged."""
+    try:
+        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        test = json.loads((folder / "test.json").read_text(encoding="utf-8"))
+        return JudgedRun(
+            folder=folder.resolve(),
+            verdict=results["verdict"],
+            reasons=tuple(results["reasons"]),
+            warnings=tuple(results["warnings"]),
+            anomalies=_worst_first(results["anomalies"], results["reasons"]),
+            stats=results["stats"],
+            faults_bit=results["faults_bit"],
+            seed=test["seed"],
+            workload=test["workload"],
+            schedule=test["options"]["schedule"],
+            variant=test["options"].get("variant"),
+            argv=tuple(test["argv"]),
+        )
+    except FileNotFoundError as error:
+        raise NotJudgedError(f"{folder} was not judged: there is no {Path(error.filename).name}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotJudgedError(f"what {folder} says of its run cannot be read: {error!r}") from None
+
+
+def _worst_first(anomalies: Sequence[Mapping[str, Any]], reasons: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
+    """Violations before the rest, kinds in the order of the reasons, and what only counts the others of a kind last."""
+    weights = {reason.partition(":")[0]: weight for weight, reason in reversed(list(enumerate(reasons)))}
+
+    def order(row: Mapping[str, Any]) -> tuple[bool, int, bool]:
+        return row["severity"] != VIOLATION, weights.get(row["anomaly"], len(weights)), MORE in row["evidence"]
+
+    return tuple(sorted(anomalies, key=order))
+
+
+def record_and_judge(settings: Mapping[str, Any], *, store: Path, execute: Execute, engine: str = "local") -> JudgedRun:
+    """Run ``nemesis run`` with these settings to its verdict. Raises NotJudgedError when it comes to none."""
+    words = (*words_of(settings), "--engine", engine, "--store", str(store))
+    try:
+        finished = execute(("run", *words), at_most_s(settings))
+    except TimeoutError as error:
+        raise NotJudgedError(str(error)) from None
+    told = [line.removeprefix(RUN_LINE) for line in finished.out.splitlines() if line.startswith(RUN_LINE)]
+    if finished.exit_code not in range(len(VERDICTS)) or not told:
+        last = "\n".join(finished.err.rstrip().splitlines()[-ERROR_LINES_MAX:])
+        raise NotJudgedError(f"nemesis run ended with {finished.exit_code} and without a verdict:\n{last}")
+    return judged_run(Path(told[-1]))
+
+
+def worst(verdicts: Sequence[str]) -> str:
+    """The verdict on all: a violation outweighs what is unknown, and that outweighs what is valid."""
+    return max(verdicts, key=VERDICTS.index, default=UNKNOWN)

@@ -1,0 +1,98 @@
+"""The settings of a run by name, and the words of ``nemesis run`` that they are.
+
+Owns the translation and what is refused before anything is started. The names are those of the command's options, with
+``faults`` for ``--nemesis``; so whatever the command learns can be set here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+FAULTS = "faults"
+NO_FAULTS = "none"
+OVERHEAD_S_MAX = 300.0
+"""Beyond the time of the workload and that for agreeing: starting, reading and dumping logs, judging, reporting."""
+TIME_LIMIT_S_DEFAULT = 60.0
+FINAL_TIME_LIMIT_S_DEFAULT = 45.0
+NOT_SETTINGS = frozenset({"nemesis", "store", "engine", "master", "junit"})
+"""Options that say where and by whom, not what; and the one that has another name here."""
+
+
+class SettingError(ValueError):
+    """A setting that does not exist, or a value that it cannot have; ``name`` says which."""
+
+    def __init__(self, message: str, name: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+def names() -> tuple[str, ...]:
+    """The names of all settings."""
+    from nemesis.cli_run import run
+
+    options = [parameter.name for parameter in run.params if parameter.name]
+    return (FAULTS, *(name for name in options if name not in NOT_SETTINGS))
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Look at each setting by itself. Raises SettingError; whether they go together, the command says."""
+    known = names()
+    for name in settings:
+        if name not in known:
+            raise SettingError(f"there is no setting {name!r}: give some of {', '.join(known)}", name)
+    for name, value in settings.items():
+        try:
+            _parse(words_of({name: value}))
+        except click.UsageError as error:
+            raise SettingError(f"{name} = {value!r}: {error.format_message()}", name) from None
+
+
+def _parse(words: Sequence[str]) -> None:
+    from nemesis.cli_run import run
+
+    run.make_context("run", list(words)).close()
+
+
+def words_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The options of ``nemesis run``. What is ``None`` is left to the command; a list is joined by commas."""
+    return tuple(word for name, value in settings.items() if value is not None for word in _option(name, value))
+
+
+def _option(name: str, value: Any) -> tuple[str, ...]:
+    option = "nemesis" if name == FAULTS else name.replace("_", "-")
+    if value is False and _is_off_without(name):
+        return ()
+    if isinstance(value, bool):
+        return (f"--{'' if value else 'no-'}{option}",)
+    return (f"--{option}", _text(name, value))
+
+
+def _is_off_without(name: str) -> bool:
+    """Whether the option is a flag that has no opposite, so that to leave it away is to say no."""
+    from nemesis.cli_run import run
+
+    found = [option for option in run.params if option.name == name]
+    return any(isinstance(option, click.Option) and option.is_flag and not option.secondary_opts for option in found)
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return str(value)
+    return ",".join(map(str, value)) or (NO_FAULTS if name == FAULTS else "")
+
+
+def at_most_s(settings: Mapping[str, Any]) -> float:
+    """How long a run may take in all: after that, it hangs."""
+    workload_s = settings.get("time_limit") or TIME_LIMIT_S_DEFAULT
+    agreeing_s = settings.get("final_time_limit") or FINAL_TIME_LIMIT_S_DEFAULT
+    return float(workload_s) + float(agreeing_s) + OVERHEAD_S_MAX
+
+
+def draws_its_faults(settings: Mapping[str, Any]) -> bool:
+    """Whether the schedule is drawn from the seed, and lasts as long as it is told to; else it is a directed one."""
+    if settings.get(FAULTS) is not None:
+        return True
+    return settings.get("schedule") is None and settings.get("variant") is None

@@ -1,0 +1,153 @@
+"""What pytest loads: options, the marker ``nemesis``, the fixtures, and what is said at the end.
+
+Owns what pytest sees. Everything that a run needs is a process of its own, so that loading this and collecting tests
+costs nothing but this file and what the command line is made of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nemesis.ci.command import Execute, execute
+from nemesis.ci.settings import SettingError, words_of
+from nemesis.cli_cluster import NAMES
+from nemesis.plugin.asked import GivenOptions, merged
+from nemesis.plugin.chaos import Chaos
+from nemesis.plugin.cluster import Cluster
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+MARKER = "nemesis"
+FIXTURES = ("chaos", "cluster")
+STORE_DEFAULT = "store"
+NAME_MAX = 120
+_PASSED = pytest.StashKey[bool]()
+_FOLDER = pytest.StashKey[Path]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of all runs."""
+    group = parser.getgroup("nemesis", "chaos tests of replicated logs")
+    group.addoption("--nemesis-seed", type=int, metavar="N", help="seed of every run, to repeat one")
+    group.addoption(
+        "--nemesis-time-limit", type=float, metavar="S", help="seconds of workload under faults that are drawn"
+    )
+    group.addoption(
+        "--nemesis-store", metavar="DIR", help=f"where runs are kept [default: {STORE_DEFAULT} in the root directory]"
+    )
+    group.addoption("--nemesis-keep-all", action="store_true", help="keep valid runs whole as well")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line(
+        "markers",
+        "nemesis(faults=[...], seed=..., time_limit=..., variant=..., schedule=..., workload=..., ...): what the "
+        "fixtures chaos and cluster are given: the options of `nemesis run`, by name",
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test's own marker without a fixture that reads it would be a test of nothing that is green."""
+    names = getattr(item, "fixturenames", ())
+    is_marked = any(mark.name == MARKER for mark in item.own_markers)
+    if is_marked and not set(FIXTURES) & set(names):
+        pytest.fail("the marker nemesis does nothing here: ask for the fixture chaos or cluster", pytrace=False)
+
+
+def given_options(config: pytest.Config) -> GivenOptions:
+    """What the command line says."""
+    store = config.getoption("--nemesis-store")
+    return GivenOptions(
+        store=config.rootpath / STORE_DEFAULT if store is None else config.invocation_params.dir / store,
+        seed=config.getoption("--nemesis-seed"),
+        time_limit=config.getoption("--nemesis-time-limit"),
+        keep_all=config.getoption("--nemesis-keep-all"),
+    )
+
+
+def _marked(node: pytest.Item) -> dict[str, Any]:
+    return merged([(mark.args, mark.kwargs) for mark in node.iter_markers(MARKER)])
+
+
+def folder_name(nodeid: str) -> str:
+    """A test's name as that of a folder, its end kept where it is too long."""
+    return re.sub(r"[^\w.-]+", "_", nodeid).strip("_")[-NAME_MAX:]
+
+
+@pytest.fixture(scope="session")
+def nemesis_execute() -> Execute:
+    """How ``nemesis`` is run: as a process. A port; override it to test without a cluster."""
+    return execute
+
+
+@pytest.fixture
+def chaos(request: pytest.FixtureRequest, nemesis_execute: Execute) -> Iterator[Chaos]:
+    """Run a workload under faults and judge it: ``chaos.run()``. Settings come from the marker ``nemesis``."""
+    item, options = request.node, given_options(request.config)
+    asked = Chaos(
+        test=item.nodeid,
+        store=options.store / folder_name(item.nodeid),
+        marked=_marked(item),
+        options=options,
+        execute=nemesis_execute,
+        # Not by record_property, which warns under the form of JUnit files that pytest has by default.
+        note=lambda name, value: item.user_properties.append((name, value)),
+    )
+    yield asked
+    if not asked.runs and item.stash.get(_PASSED, False):
+        pytest.fail("the test asked for chaos and ran none: call chaos.run()", pytrace=False)
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of replicas that is ready, with ports and a folder of its own; it ends with the test."""
+    item = request.node
+    settings = _of_cluster(_marked(item), item.fixturenames)
+    folder = item.stash[_FOLDER] = tmp_path_factory.mktemp("cluster")
+    with Cluster(folder, words_of(settings)) as started:
+        yield started
+
+
+def _of_cluster(settings: Mapping[str, Any], fixtures: Sequence[str]) -> dict[str, Any]:
+    """What of the marker a cluster is made of. Raises SettingError for what would do nothing."""
+    useless = sorted(set(settings) - {*NAMES, "variant"})
+    if useless and "chaos" not in fixtures:
+        raise SettingError(f"the fixture cluster has no use for {', '.join(useless)}: that is for the fixture chaos")
+    return {name: value for name, value in settings.items() if name not in useless}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember whether the test itself passed, and say where a failed one's cluster has left its logs."""
+    report = yield
+    if call.when == "call":
+        item.stash[_PASSED] = report.passed
+    if report.failed and _FOLDER in item.stash:
+        report.sections.append(("nemesis", f"logs of the replicas: {item.stash[_FOLDER]}/nodes/*/replica.log"))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+    """Tell of every run, and tell GitHub, where it runs this."""
+    from nemesis.ci.telling import tell_ci
+    from nemesis.plugin.summary import SEED, cases_of, runs_told
+
+    reports = [report for kind in terminalreporter.stats.values() for report in kind if hasattr(report, "nodeid")]
+    told = runs_told(reports)
+    if not told:
+        return
+    cases = list(cases_of(told, config.rootpath))
+    terminalreporter.section("nemesis")
+    for case in cases:
+        expected = ", as expected" if case.is_expected else ""
+        terminalreporter.line(f"{case.verdict}{expected}: {case.name}, seed {case.properties[SEED]}: {case.message}")
+    tell_ci(cases, name="pytest")

@@ -1,0 +1,65 @@
+"""Settings by name, and the words of the command that they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nemesis.ci.settings import SettingError, check_settings, draws_its_faults, words_of
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"faults": ["partition", "kill"]}, ("--nemesis", "partition,kill")),
+        ({"faults": "kill"}, ("--nemesis", "kill")),
+        ({"faults": []}, ("--nemesis", "none")),
+        ({"time_limit": 8.5, "seed": 0}, ("--time-limit", "8.5", "--seed", "0")),
+        ({"idempotence": False, "unclean_leader_election": True}, ("--no-idempotence", "--unclean-leader-election")),
+        ({"variant": None, "acks": 1}, ("--acks", "1")),
+        ({"stop_at_anomaly": True}, ("--stop-at-anomaly",)),
+        ({"stop_at_anomaly": False}, ()),
+    ],
+)
+def test_settings_are_options(settings: dict[str, Any], words: tuple[str, ...]) -> None:
+    """Each setting is the option of its name; an absent one is left to the command, and all of them are accepted."""
+    check_settings(settings)
+    assert words_of(settings) == words
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"fault": ["kill"]}, "there is no setting 'fault': give some of faults, workload"),
+        ({"nemesis": "kill"}, "there is no setting 'nemesis'"),
+        ({"store": "x"}, "there is no setting 'store'"),
+        ({"faults": ["kil"]}, "faults = .*'kil': give some of partition, kill, pause, rolling-restart"),
+        ({"nodes": "many"}, "nodes = 'many'"),
+        ({"nodes": 2}, "nodes = 2: .*2 is not in the range"),
+        ({"seed": -1}, "seed = -1: "),
+        ({"variant": "none-such"}, "variant = 'none-such'"),
+        ({"nodes": False}, "nodes = False"),
+        ({"idempotence": "yes"}, "idempotence = 'yes'"),
+    ],
+)
+def test_what_cannot_be_set_is_refused_by_name(settings: dict[str, Any], said: str) -> None:
+    """A setting that does not exist, or a value that it cannot have, is told with its name before anything starts."""
+    with pytest.raises(SettingError, match=said) as refused:
+        check_settings(settings)
+    assert refused.value.name == next(iter(settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "drawn"),
+    [
+        ({}, True),
+        ({"faults": ["kill"]}, True),
+        ({"schedule": "isolated-leader"}, False),
+        ({"variant": "ack-before-replication"}, False),
+        ({"variant": "ack-before-replication", "faults": ["kill"]}, True),
+    ],
+)
+def test_a_directed_schedule_lasts_as_long_as_its_story(settings: dict[str, Any], drawn: bool) -> None:
+    """A variant brings a directed schedule, unless kinds of faults are asked for."""
+    assert draws_its_faults(settings) is drawn
