@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from nemesis.cli_check_file import FileOptions, check_file, file_options
 from nemesis.cli_check_objects import check_objects, check_runs
+from nemesis.cli_follow import follow_and_tell, follow_option, patience_option
 from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, master_option
 
 _run_folder = click.argument(
@@ -29,16 +30,29 @@ EXPORTED_EDN = "history.edn"
 )
 @engine_option
 @master_option
+@follow_option
+@patience_option
 @file_options
 @click.pass_context
-def check(context: click.Context, /, paths: tuple[Path, ...], engine: str | None, master: str, **asked: Any) -> int:
+def check(
+    context: click.Context,
+    /,
+    paths: tuple[Path, ...],
+    engine: str | None,
+    master: str,
+    follow: bool,
+    patience: float,
+    **asked: Any,
+) -> int:
     """Judge what was recorded.
 
-    Of a stored RUN, rewrite its results.json and report.html. Of a FILE, the history of any system in one of the known
-    formats, tell which objects were not linearizable, and why. Several RUNs, or several FILEs and FOLDERs of them, or a
-    FOLDER of operations, are one job.
+    Of a stored RUN, rewrite its results.json and report.html; with --follow, watch one that is still going on. Of a
+    FILE, the history of any system in one of the known formats, tell which objects were not linearizable, and why.
+    Several RUNs, or several FILEs and FOLDERs of them, or a FOLDER of operations, are one job.
     """
     options = FileOptions(**asked)
+    if follow:
+        return _follow(paths, options, engine=engine, master=master, patience_s=patience)
     if len(paths) > 1 or (options.model is not None and paths[0].is_dir() and not _is_run(paths[0])):
         return _check_many(paths, options, engine=engine, master=master)
     path = paths[0]
@@ -51,6 +65,13 @@ def check(context: click.Context, /, paths: tuple[Path, ...], engine: str | None
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name}: for a run; {path} is a file, which this process judges")
     return check_file(path, options)
+
+
+def _follow(paths: Sequence[Path], options: FileOptions, *, engine: str | None, master: str, patience_s: float) -> int:
+    if len(paths) > 1 or paths[0].is_file() or options.names:
+        raise click.UsageError("--follow is for one run: give its folder, and no options for files")
+    _check_is_run(paths[0])
+    return follow_and_tell(paths[0].resolve(), engine=choose_engine(engine), master=master, patience_s=patience_s)
 
 
 def _check_many(paths: Sequence[Path], options: FileOptions, *, engine: str | None, master: str) -> int:

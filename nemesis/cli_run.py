@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ import click
 from nemesis.cli_cluster import cluster_options, local_options
 from nemesis.cli_exit import Exit
 from nemesis.cli_faults import nemesis_option
+from nemesis.cli_follow import first_anomaly, followed
 from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, master_option
 from nemesis.cli_progress import progress_shown
 from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
@@ -26,7 +29,7 @@ from nemesis.schedule import Package, Schedule, random_schedule, schedule_from_j
 from nemesis.variants.catalogue import BUILT, DIRECTED_VARIANTS
 
 if TYPE_CHECKING:
-    from nemesis.runner import RunOptions
+    from nemesis.runner import FirstAnomaly, RunOptions
 
 TIME_LIMIT_S_DEFAULT = 30.0
 CONCURRENCY_DEFAULT = 10
@@ -61,18 +64,22 @@ def _schedule(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--seed", type=click.IntRange(min=0), help="Decides the schedule. [default: drawn and shown]")
 @click.option("--concurrency", type=click.IntRange(1, 1000), help="Processes. [default: 10]")
 @click.option("--rate", type=click.FloatRange(0.1, 100_000), help="Operations a second. [default: 200]")
+@click.option("--stop-at-anomaly", is_flag=True, help="Judge while it goes on, and stop when something is wrong.")
 @cluster_options
 @_store
 @engine_option
 @master_option
-def run(workload: str, store: Path, engine: str | None, master: str, **given: Any) -> int:
+def run(workload: str, store: Path, engine: str | None, master: str, stop_at_anomaly: bool, **given: Any) -> int:
     """Run a workload under faults, judge what was recorded, and report.
 
     A variant runs under its own directed schedule unless --schedule or --nemesis is given.
     """
     del workload
     schedule, options = plan(given)
-    return record_and_judge(options, schedule, store=store, engine=choose_engine(engine), master=master)
+    chosen = choose_engine(engine)
+    return record_and_judge(
+        options, schedule, store=store, engine=chosen, master=master, stop_at_anomaly=stop_at_anomaly
+    )
 
 
 @click.command()
@@ -151,9 +158,13 @@ def _lasting(schedule: Schedule, time_limit_s: float) -> Schedule:
         raise click.UsageError(f"--time-limit is too short for this schedule: {error}") from None
 
 
-def record_and_judge(options: RunOptions, schedule: Schedule, *, store: Path, engine: str, master: str) -> int:
-    """Record a run in a new folder of ``store``, judge it, report; returns the exit code."""
-    from nemesis.cluster.system import NodeFailedError
+def record_and_judge(
+    options: RunOptions, schedule: Schedule, *, store: Path, engine: str, master: str, stop_at_anomaly: bool = False
+) -> int:
+    """Record a run in a new folder of ``store``, judge it, report; returns the exit code.
+
+    With ``stop_at_anomaly`` it is judged while it goes on as well, and ended at the first anomaly.
+    """
     from nemesis.runner import new_folder, write_documents
 
     now = datetime.now(UTC)
@@ -163,18 +174,33 @@ def record_and_judge(options: RunOptions, schedule: Schedule, *, store: Path, en
         raise click.BadParameter(f"no folder for the run can be made: {error}", param_hint="--store") from None
     words: list[str] = click.get_current_context().find_object(list) or ["nemesis"]
     write_documents(folder, options, schedule, words, now)
-    click.echo(f"recording {folder}: schedule {schedule.name}, seed {options.seed}", err=True)
+    following = followed(folder, engine=engine, master=master) if stop_at_anomaly else nullcontext()
+    # The session is there before the cluster is: its start would take the replicas' time.
+    with following as follower:
+        click.echo(f"recording {folder}: schedule {schedule.name}, seed {options.seed}", err=True)
+        wait = None if follower is None else partial(first_anomaly, follower, engine)
+        if not _recorded(folder, options, schedule, wait):
+            return Exit.INTERRUPTED
+        if follower is not None:
+            follower.close()
+        return judge_and_tell(folder, engine=engine, master=master)
+
+
+def _recorded(folder: Path, options: RunOptions, schedule: Schedule, wait: FirstAnomaly | None) -> bool:
+    """Record; whether nobody interrupted it."""
+    from nemesis.cluster.system import NodeFailedError
+
     try:
-        asyncio.run(_record(folder, options, schedule))
+        asyncio.run(_record(folder, options, schedule, wait))
     except (KeyboardInterrupt, asyncio.CancelledError):
         click.echo(f"interrupted; what was recorded is kept: nemesis check {folder}", err=True)
-        return Exit.INTERRUPTED
+        return False
     except NodeFailedError as error:
         raise click.ClickException(str(error)) from error
-    return judge_and_tell(folder, engine=engine, master=master)
+    return True
 
 
-async def _record(folder: Path, options: RunOptions, schedule: Schedule) -> None:
+async def _record(folder: Path, options: RunOptions, schedule: Schedule, wait: FirstAnomaly | None) -> None:
     """Record; SIGTERM ends it as Ctrl-C does."""
     from nemesis.runner import record_run
 
@@ -182,4 +208,4 @@ async def _record(folder: Path, options: RunOptions, schedule: Schedule) -> None
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     with progress_shown() as show:
-        await record_run(folder, options, schedule, show)
+        await record_run(folder, options, schedule, show, wait)

@@ -12,7 +12,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -24,8 +24,9 @@ from typing import Any
 from nemesis.cluster.local import LocalCluster
 from nemesis.cluster.local_options import LocalOptions
 from nemesis.cluster.system import System
-from nemesis.faults.injector import Injector
+from nemesis.faults.injector import Injector, is_set_within
 from nemesis.history import EventType, HistoryWriter
+from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.schedule import Schedule
 from nemesis.workload.append import AppendWorkload
 from nemesis.workload.ending import ReportWriter, dump_all, final_read, wait_converged
@@ -77,6 +78,10 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+FirstAnomaly = Callable[[], Awaitable[Found | None]]
+"""Waits for the first anomaly of the run that is being recorded; None when nobody looks for any more."""
+STOP = "stop"
+"""What stands in the history where the run was stopped."""
 
 
 def new_folder(store: Path, now: datetime) -> Path:
@@ -140,20 +145,29 @@ def _commit() -> str | None:
         return None
 
 
-async def record_run(folder: Path, options: RunOptions, schedule: Schedule, on_progress: OnProgress) -> None:
+async def record_run(
+    folder: Path,
+    options: RunOptions,
+    schedule: Schedule,
+    on_progress: OnProgress,
+    first_anomaly: FirstAnomaly | None = None,
+) -> None:
     """Run the schedule against a local cluster in ``folder`` and record it.
 
-    Raises NodeFailedError when the cluster does not start. When cancelled, faults are undone, processes ended, and what
-    was recorded is kept, without the mark of a complete history.
+    With ``first_anomaly`` the run ends when that has come: no further step, everything heals, and all is read. Raises
+    NodeFailedError when the cluster does not start. When cancelled, faults are undone, processes ended, and what was
+    recorded is kept, without the mark of a complete history.
     """
     cluster = LocalCluster(folder, options.cluster)
     with HistoryWriter(folder) as writer:
         clock = Clock()
         reports = ReportWriter(writer, clock)
-        run = _Run(cluster, writer, clock, reports, options, schedule, on_progress)
+        run = OpenRun(cluster, writer, clock, reports, options, schedule, on_progress, first_anomaly)
         try:
             await cluster.open()
-            await run.record()
+            stopped = await run.record()
+            if stopped is not None:
+                write_stopped(folder, stopped)
         finally:
             # What befalls the replicas now is their being stopped, not the run; unless one ends otherwise.
             reports.write_new(cluster.reports())
@@ -162,7 +176,7 @@ async def record_run(folder: Path, options: RunOptions, schedule: Schedule, on_p
             reports.write_new([report for report in cluster.reports() if report.event in ENDED_BY_ITSELF])
 
 
-class _Run:
+class OpenRun:
     """The phases of one run over an open cluster."""
 
     def __init__(
@@ -174,6 +188,7 @@ class _Run:
         options: RunOptions,
         schedule: Schedule,
         on_progress: OnProgress,
+        first_anomaly: FirstAnomaly | None = None,
     ) -> None:
         self._system = system
         self._writer = writer
@@ -182,6 +197,8 @@ class _Run:
         self._options = options
         self._schedule = schedule
         self._on_progress = on_progress
+        self._first_anomaly = first_anomaly
+        self._stopped: Stopped | None = None
         self._phase = "starting"
         self._recorder = recorder = Recorder(writer, clock)
         self._injector = Injector(system, recorder)
@@ -195,13 +212,14 @@ class _Run:
             acks=WEAK_ACKS.get(options.cluster.client.acks),
         )
 
-    async def record(self) -> None:
-        """Make the topics, let clients and faults loose, heal, read everything."""
+    async def record(self) -> Stopped | None:
+        """Make the topics, let clients and faults loose, heal, read everything; returns what cut it short."""
         watch = asyncio.create_task(self._watch())
         try:
             await self._system.create_logs()
             await self._break_and_use()
             await self._read_everything()
+            return self._stopped
         finally:
             await self._injector.abandon()
             watch.cancel()
@@ -209,21 +227,30 @@ class _Run:
                 await watch
 
     async def _break_and_use(self) -> None:
-        """Clients and faults side by side, until the time is up and the last step is done."""
+        """Clients and faults side by side, until the time is up and the last step is done, or an anomaly is known."""
         self._phase = "running"
-        stop = asyncio.Event()
+        over, stop = asyncio.Event(), asyncio.Event()
         begin_s = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as tasks:
             # It ends here: of two who ask side by side, the older answer could be written after the newer one.
             samples = tasks.create_task(sample_high_watermarks(self._system, self._recorder))
             tasks.create_task(self._workload.run(rate=self._options.rate, stop=stop))
-            await self._injector.run(self._schedule, begin_s=begin_s)
-            left_s = begin_s + self._schedule.time_limit_s - asyncio.get_running_loop().time()
-            await asyncio.sleep(max(0.0, left_s))
+            judge = tasks.create_task(self._end_at_anomaly(over))
+            await self._injector.run(self._schedule, begin_s=begin_s, stop=over)
+            await is_set_within(over, begin_s + self._schedule.time_limit_s - asyncio.get_running_loop().time())
+            judge.cancel()
             self._phase = "healing"
             await self._injector.heal_all()
             stop.set()
             samples.cancel()
+
+    async def _end_at_anomaly(self, over: asyncio.Event) -> None:
+        """Set ``over`` when the first anomaly is known, and say so in the history."""
+        found = None if self._first_anomaly is None else await self._first_anomaly()
+        if found is not None:
+            self._stopped = Stopped(at_s=round(self._clock.now_ns() / 1e9, 3), found=found)
+            self._recorder.harness(EventType.INFO, STOP, asdict(self._stopped))
+            over.set()
 
     async def _read_everything(self) -> None:
         self._phase = "converging"

@@ -64,11 +64,15 @@ class Injector:
         """What is broken now, in words, for the progress line."""
         return tuple(f"{name_of(fault.fault)} {list(fault.nodes)}" for fault in self._open.values())
 
-    async def run(self, schedule: Schedule, *, begin_s: float) -> None:
-        """Do the steps at their times; ``begin_s`` is the event loop's time at which the schedule begins."""
+    async def run(self, schedule: Schedule, *, begin_s: float, stop: asyncio.Event | None = None) -> None:
+        """Do the steps at their times; ``begin_s`` is the event loop's time at which the schedule begins.
+
+        When ``stop`` is set no further step is done, and what is open stays so.
+        """
         loop = asyncio.get_running_loop()
         for step in schedule.steps:
-            await asyncio.sleep(max(0.0, begin_s + step.at_s - loop.time()))
+            if await is_set_within(stop or asyncio.Event(), begin_s + step.at_s - loop.time()):
+                return
             await self._do(step)
 
     async def heal_all(self) -> None:
@@ -234,6 +238,14 @@ class Injector:
             if not isinstance(error, NodeFailedError):
                 raise error
         return "; ".join(str(error) for error in errors) or None
+
+
+async def is_set_within(event: asyncio.Event, at_most_s: float) -> bool:
+    """Wait for the event, or until the time is up; whether it is set."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, at_most_s)):
+            await event.wait()
+    return event.is_set()
 
 
 async def _hit(nodes: Sequence[int], strike: Callable[[int], Awaitable[bool]]) -> tuple[int, ...]:

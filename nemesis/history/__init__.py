@@ -2,7 +2,8 @@
 
 The way of the data: ``events`` (the values that are recorded) -> ``schemas`` (their Arrow columns) -> ``writer``
 (Parquet shards, written while the run goes on) -> ``reader`` (the shards again, and what is wrong with them) ->
-``json_lines`` (the same for people and other tools); ``tables`` is the short way, from values to columns without files.
+``json_lines`` (the same for people and other tools); ``tables`` is the short way, from values to columns without files,
+and ``stopped`` says what ended a run before its time.
 Judging starts where this package ends: it needs the folder, never the cluster.
 """
 

@@ -23,6 +23,11 @@ SHARD_ROWS_DEFAULT = 10_000
 SHARD_ROWS_MAX = 10_000_000
 
 
+def shard_name(number: int) -> str:
+    """The file of a table's shard; they are numbered from 0 without gaps."""
+    return f"part-{number:05d}.parquet"
+
+
 def _row(event: RunEvent) -> dict[str, Any]:
     row = {name: getattr(event, name) for name in type(event).__slots__}
     if row.get("records") is not None:
@@ -47,8 +52,7 @@ class _Shards:
         """Write the waiting rows as one shard; nothing when none wait."""
         if not self._rows:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"part-{self.written:05d}.parquet"
+        path = self._folder / shard_name(self.written)
         unfinished = self._folder / f".{path.name}.unfinished"
         table = pa.Table.from_pylist(self._rows, schema=self._schema)
         pq.write_table(table, unfinished, write_page_checksum=True)
@@ -72,7 +76,9 @@ class HistoryWriter:
             if any((folder / kind).glob("*.parquet")):
                 raise FileExistsError(f"{folder / kind} already holds a recorded run: give a new folder")
         self._marker = folder / Kind.HISTORY / COMPLETE_MARKER
-        self._marker.parent.mkdir(parents=True, exist_ok=True)
+        # All of them from the start: who watches a run grow must have something to watch.
+        for kind in Kind:
+            (folder / kind).mkdir(parents=True, exist_ok=True)
         self._shard_rows = shard_rows
         self._shards = {kind: _Shards(folder, kind) for kind in Kind}
         self._next_index = 0

@@ -7,12 +7,13 @@ time or the place of judging is in it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from nemesis.checks.anomalies import row_order
+from nemesis.checks.schemas import Severity
 from nemesis.checks.verdict import RunCounts, Verdict, decide, faults_bit
 from nemesis.pipeline.runs import RunFolder
 
@@ -51,17 +52,26 @@ def judgement_of(
 ) -> Judgement:
     """The judgement of one run from its own anomaly rows and counts."""
     rows = tuple(sorted(anomalies, key=row_order))
-    decision = decide(counts=counts, anomalies=rows, complete=run.complete, problems=run.problems)
+    problems = (*run.problems, *_contradicted(run, rows))
+    decision = decide(counts=counts, anomalies=rows, complete=run.complete, problems=problems)
     return Judgement(
         run_id=run.run_id,
         verdict=decision.verdict,
         reasons=decision.reasons,
-        warnings=decision.warnings,
+        warnings=(*decision.warnings, *(() if run.stopped is None else (str(run.stopped),))),
         anomalies=rows,
         stats=counts,
         faults_bit=faults_bit(counts),
         engine=engine,
     )
+
+
+def _contradicted(run: RunFolder, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What stopped a run must stand in the judgement of its whole history; else one of the two is wrong."""
+    if run.stopped is None or any(row["severity"] == Severity.VIOLATION for row in rows):
+        return ()
+    name = run.stopped.found.anomaly
+    return (f"the run was stopped at {name}, and no violation is found in the whole of it: one of the two is wrong",)
 
 
 def write_results(judgement: Judgement, folder: Path) -> Path:

@@ -12,18 +12,23 @@ from pathlib import Path
 
 from nemesis.history.reader import ShardListing, is_complete, list_shards
 from nemesis.history.schemas import Kind
+from nemesis.history.stopped import Stopped, read_stopped
 
 RUNS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFolder:
-    """One recorded run: the shards that count, what is wrong with the others, and whether it has its end."""
+    """One recorded run: the shards that count, what is wrong with the others, and whether it has its end.
+
+    ``stopped`` says what ended it before its time, if anything did.
+    """
 
     run_id: str
     folder: Path
     shards: dict[Kind, ShardListing]
     complete: bool
+    stopped: Stopped | None = None
 
     @property
     def history_whole(self) -> bool:
@@ -51,6 +56,7 @@ def open_runs(folders: Sequence[Path]) -> tuple[RunFolder, ...]:
             folder=folder,
             shards={kind: list_shards(folder, kind) for kind in Kind},
             complete=is_complete(folder),
+            stopped=read_stopped(folder),
         )
         for folder, run_id in zip(resolved, _names(resolved), strict=True)
     )

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
     """The judgements of these runs, in their order."""
-    folders = _frame(spark, pa.table({"folder": [str(run.folder) for run in runs], "run_id": [r.run_id for r in runs]}))
-    history, logs, events = (_read(spark, runs, folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
+    folders = folders_of(spark, runs)
+    history, logs, events = (read_shards(spark, runs, folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
     operations = history.transform(frames.paired_operations)
     options = CheckOptions(incomplete_runs=frozenset(run.run_id for run in runs if not run.history_whole))
-    judged = frames.facts(operations, logs, events).transform(frames.anomalies, options, _buckets(spark))
+    judged = frames.facts(operations, logs, events).transform(frames.anomalies, options, buckets(spark))
     counted = frames.run_counts(history, operations, logs, events)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in judged.toArrow().to_pylist():
@@ -41,7 +41,12 @@ def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judg
     return tuple(judgement_of(run, counts.get(run.run_id, RunCounts()), rows[run.run_id], engine) for run in runs)
 
 
-def _read(spark: SparkSession, runs: Sequence[RunFolder], folders: DataFrame, kind: Kind) -> DataFrame:
+def folders_of(spark: SparkSession, runs: Sequence[RunFolder]) -> DataFrame:
+    """Each folder with the ``run_id`` of its run."""
+    return _frame(spark, pa.table({"folder": [str(run.folder) for run in runs], "run_id": [r.run_id for r in runs]}))
+
+
+def read_shards(spark: SparkSession, runs: Sequence[RunFolder], folders: DataFrame, kind: Kind) -> DataFrame:
     """The usable shards of one table of all runs, with the ``run_id`` of each row."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -67,7 +72,7 @@ def spark_path(path: Path) -> str:
     return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path))
 
 
-def _buckets(spark: SparkSession) -> int:
+def buckets(spark: SparkSession) -> int:
     """As many buckets as a shuffle has partitions: each is judged by one call."""
     return int(spark.conf.get("spark.sql.shuffle.partitions") or "1")
 

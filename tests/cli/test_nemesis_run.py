@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from nemesis.history import is_complete, read_history, read_replica_events
+from nemesis.history.stopped import read_stopped
 
 pytestmark = pytest.mark.cluster
 
@@ -83,6 +84,25 @@ def test_a_quiet_run_has_no_elections_but_the_first(tmp_path: Path) -> None:
     assert process.returncode == 0, err
     assert (stats["leader_elections"], stats["logs_led"], stats["truncations"]) == (2, 2, 0)
     assert results["faults_bit"] is False
+
+
+def test_a_run_stops_at_its_first_anomaly(tmp_path: Path) -> None:
+    """A wrong protocol is convicted long before its time is up, and the folder says what by and when."""
+    wrong = ("--variant", "ack-before-replication", "--stop-at-anomaly")
+    process = start(tmp_path, *wrong, "--time-limit", "90", "--rate", "50")
+    out, err = process.communicate(timeout=PATIENCE_S)
+    run = tmp_path / "append" / "latest"
+
+    assert (process.returncode, out.splitlines()[0]) == (1, "verdict: invalid"), err
+    assert "stopping at the first anomaly" in err
+    stopped = read_stopped(run)
+    assert stopped is not None
+    assert stopped.at_s < 80
+    results = json.loads((run / "results.json").read_text())
+    assert str(stopped) in results["warnings"]
+    assert results["stats"]["final_reads_whole"] == 2, "everything was read all the same"
+    assert is_complete(run)
+    assert processes_of(tmp_path) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

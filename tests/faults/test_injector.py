@@ -270,3 +270,23 @@ def test_the_report_knows_every_fault_by_its_name() -> None:
     kinds = [(kind_of(name_of(fault), BEGINS), kind_of(healer_of(fault), ENDS)) for fault in FAULTS]
 
     assert all(begun is not None and begun is healed for begun, healed in kinds)
+
+
+async def test_a_schedule_that_is_stopped_does_no_further_step(tmp_path: Path) -> None:
+    """What was done stays done; the step that is waited for, and those after it, are never done."""
+    stage, stop = Stage(tmp_path), asyncio.Event()
+    steps = tuple(
+        Step(at_s=at_s, action=Inject(fault_id=number, fault=Kill(target="one")))
+        for number, at_s in enumerate((0, 60, 61))
+    )
+    schedule = Schedule(name="test", time_limit_s=90, steps=steps)
+    async with asyncio.timeout(10):
+        running = asyncio.create_task(
+            stage.injector.run(schedule, begin_s=asyncio.get_running_loop().time(), stop=stop)
+        )
+        while not stage.told():
+            await asyncio.sleep(0)
+        stop.set()
+        await running
+    assert [f for f, kind, _ in stage.told() if kind == "info"] == ["kill"]
+    assert len(stage.injector.open_faults) == 1

@@ -1,0 +1,68 @@
+"""Follow a run in this process, without a JVM.
+
+Owns the rows that it has read, which are kept: all of the history so far. Must give the same rows as ``on_spark``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nemesis.checks.judge import CheckOptions, judge_partitions
+from nemesis.checks.schemas import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA
+from nemesis.history.reader import HistoryError, ShardListing, read_table
+from nemesis.history.schemas import SCHEMAS, Kind
+from nemesis.pipeline.local import of_run, pair_operations
+from nemesis.pipeline.streaming.finality import Row, Told
+from nemesis.pipeline.streaming.growth import FOLLOWED, FollowError, Growth
+
+
+class InProcessFollower:
+    """Judges what is new of one run folder whenever it is asked to."""
+
+    def __init__(self, folder: Path, growth: Growth | None = None) -> None:
+        self._run_id = folder.name
+        self._growth = Growth(folder) if growth is None else growth
+        self._tables = {kind: SCHEMAS[kind].empty_table() for kind in FOLLOWED}
+        self._told = Told()
+
+    def look(self) -> list[Row]:
+        """The anomalies that are final and were not told before. Raises ``FollowError``."""
+        new = {kind: _read(kind, paths) for kind, paths in self._growth.look().items()}
+        self._tables = {kind: pa.concat_tables([self._tables[kind], new[kind]]) for kind in FOLLOWED}
+        touched = sorted({name for table in new.values() for name in _names(table)})
+        return list(self._told.new(self.judge(touched))) if touched else []
+
+    def catch_up(self) -> list[Row]:
+        """The same, of everything that is written by now."""
+        return self.look()
+
+    def close(self) -> None:
+        """Nothing goes on by itself."""
+
+    def judge(self, touched: list[str]) -> list[Row]:
+        """The anomaly rows of these topic-partitions, by all that has been read of them."""
+        operations = _of(pair_operations(self._tables[Kind.HISTORY], self._run_id), touched)
+        events = _of(of_run(self._tables[Kind.EVENTS], self._run_id, RUN_EVENT_SCHEMA), touched)
+        options = CheckOptions(incomplete_runs=frozenset({self._run_id}))
+        rows: list[Row] = judge_partitions(operations, LOG_BATCH_SCHEMA.empty_table(), events, options).to_pylist()
+        return rows
+
+
+def _read(kind: Kind, paths: tuple[Path, ...]) -> pa.Table:
+    try:
+        return read_table(ShardListing(kind=kind, paths=paths, problems=()))
+    except HistoryError as error:
+        raise FollowError(str(error)) from error
+
+
+def _names(table: pa.Table) -> Iterator[str]:
+    yield from table.column("topic_partition").fill_null("").unique().to_pylist()
+
+
+def _of(table: pa.Table, names: list[str]) -> pa.Table:
+    """The rows of these topic-partitions."""
+    return table.filter(pc.is_in(table.column("topic_partition").fill_null(""), pa.array(names, pa.string())))
