@@ -26,7 +26,7 @@ import click
 
 from benchmarks import porcupine
 from nemesis.formats.reading import read_history_file
-from nemesis.linearizability.accelerator import first_answers, library
+from nemesis.linearizability.accelerator import first_answers, loaded
 from nemesis.linearizability.beam import Answer
 from nemesis.linearizability.forms import RegisterForm
 from nemesis.linearizability.judgement import Budget
@@ -230,7 +230,7 @@ def _histories(work: Work) -> tuple[str, list[list[Operation]]]:
 
 
 def _measured(work: Work, way: str) -> Measured:
-    if way == "columns" and (native := library()) is not None:
+    if way == "columns" and (native := loaded()) is not None:
         return measure_columns(*_histories(work), native)
     return measure(*_histories(work), accelerated=way == "C")
 
@@ -252,7 +252,7 @@ def _measured_by_porcupine(work: Work, program: Path) -> Measured:
 
 def figures(shapes: Sequence[Shape], recordings: Path | None, program: Path | None) -> Iterator[Measured]:
     """Every measurement: the recordings, then each shape, in Python, in C where it is there, and by ``program``."""
-    ways = ("Python", "C", "columns") if library() is not None else ("Python",)
+    ways = ("Python", "C", "columns") if loaded() is not None else ("Python",)
     context = multiprocessing.get_context("spawn")
     for work in (*((recordings,) if recordings is not None else ()), *shapes):
         for way in ways:

@@ -115,7 +115,7 @@ def _library_at(path: Path) -> CDLL | None:
         return None
 
 
-def library() -> CDLL | None:
+def loaded() -> CDLL | None:
     """The installed library, or the one that the environment names.
 
     None where there is none, or the environment forbids it; and where it is of no use, with one warning that says why.
@@ -133,7 +133,7 @@ def fits(history: RegisterEvents) -> bool:
 
 def runs_over(history: RegisterEvents, *, accelerated: bool) -> Runs:
     """The runs in C where they may be, are there, and fit; else those in Python."""
-    if accelerated and fits(history) and (native := library()) is not None:
+    if accelerated and fits(history) and (native := loaded()) is not None:
         return NativeRuns(history, native)
     return PythonRuns(history)
 

@@ -13,14 +13,22 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from nemesis.checks.verdict import Verdict
-from nemesis.linearizability import accelerator, lists, logs, register_events, register_search, search, zones
+from nemesis.linearizability import (
+    accelerator,
+    lists,
+    logs,
+    register_batch,
+    register_events,
+    register_search,
+    search,
+    zones,
+)
 from nemesis.linearizability.beam import Answer, C, Finding
 from nemesis.linearizability.counterexample import STATES_MAX, Contradiction, decided, shortest, told, until
 from nemesis.linearizability.forms import AppendForm, FetchForm, Form, RegisterForm, RegisterKind, WholeForm
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Operation, Outcome, Value
-from nemesis.linearizability.register_columns import columns_of
 from nemesis.linearizability.register_states import values_before
 from nemesis.linearizability.slots import ordered_events
 from nemesis.linearizability.violation import InapplicableError, Violation
@@ -83,7 +91,35 @@ def judge(
     registers are searched in C where that is installed; the judgements are the same.
     """
     parts = model.partition(operations)
-    return [_judge_key(key, part, model, budget or Budget(), witness, accelerated) for key, part in parts.items()]
+    budget = budget or Budget()
+    proofs = _proofs(parts, model, budget) if accelerated and witness is None else {}
+    return [
+        _proved(key, proofs[key]) if key in proofs else _judge_key(key, part, model, budget, witness, accelerated)
+        for key, part in parts.items()
+    ]
+
+
+def _proofs(
+    parts: Mapping[Hashable, Sequence[Operation]], model: Model, budget: Budget
+) -> Mapping[Hashable, register_batch.Proof]:
+    """The objects that C proves right in one call, if it is there."""
+    if sum(map(len, parts.values())) < register_batch.OPERATIONS_MIN or (native := accelerator.loaded()) is None:
+        return {}
+    with suppress(Exception):  # what is wrong with one object is said of that object, by those who judge it alone
+        return register_batch.proofs(parts, model, budget, native)
+    return {}
+
+
+def _proved(key: Hashable, proof: register_batch.Proof) -> KeyJudgement:
+    """What the first kernel that can decide would have said."""
+    return KeyJudgement(
+        key=key,
+        verdict=Verdict.VALID,
+        kernel="zones" if proof.unique else "register-search",
+        operations=proof.operations,
+        decided=proof.operations,
+        configurations=0 if proof.unique else proof.visited,
+    )
 
 
 def judge_by(
@@ -211,13 +247,7 @@ def _contradiction(case: _Case, cut: _Case, found: Violation | None) -> Contradi
 def _register_search(case: _Case) -> KeyJudgement:
     forms = [form for form in case.forms if isinstance(form, RegisterForm)]
     _check_all(case, forms)
-    first = case.model.register_initial()
-    if case.accelerated and (native := accelerator.library()) is not None:
-        columns = columns_of(case.operations, forms, first)
-        (answer,) = accelerator.first_answers(columns, case.budget, native)
-        if answer.answer is Answer.YES:
-            return case.judgement("register-search", configurations=answer.visited)
-    history = register_events.encode(case.operations, forms, first)
+    history = register_events.encode(case.operations, forms, case.model.register_initial())
     runs = accelerator.runs_over(history, accelerated=case.accelerated)
     found = register_search.search(len(history.events), case.budget, runs)
     if found.answer is Answer.YES:

@@ -13,12 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 from nemesis.checks.verdict import Verdict
+from nemesis.linearizability.accelerator import loaded
 from nemesis.linearizability.counterexample import until
-from nemesis.linearizability.judgement import KeyJudgement
+from nemesis.linearizability.judgement import Budget, KeyJudgement
 from nemesis.linearizability.kernel import KERNELS, judge, judge_by
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation
+from nemesis.linearizability.register_batch import proofs
 from nemesis.linearizability.violation import InapplicableError
 from tests.linearizability.histories import ASK, UNSEEN, large_shape, random_history, random_shape
 from tests.linearizability.oracle import linearizable
@@ -57,6 +59,9 @@ def disagreements(
             if judgement.counterexample is not None and not large:
                 part = parts[judgement.key]
                 wrong += [f"{name}: {line}" for line in _wrong_evidence(judgement, part, workload, strict_cas)]
+    native = loaded()
+    if native is not None and len(proofs(parts, model, Budget(), native)) == len(parts):
+        said.append(("batch", Verdict.VALID))
     if len(parts) == 1:
         said += verdicts_of_runs(history, model)
     for name, verdict in said:
