@@ -8,7 +8,8 @@ stand in order), ``transactions`` (which ones happened, and what they may not se
 later), ``sequences`` (a producer's batches stand once and in order), ``replica_logs`` (replicas agree),
 ``high_watermarks`` (committed stays committed), ``in_sync`` (who is called in sync has it all) ->
 ``unclean_elections`` (why, or where, where that is known) -> ``anomalies`` (rows) -> ``judge`` (all checks over all
-topic-partitions of a call; of transactions also ``cycles``, which crosses them) -> ``verdict``.
+topic-partitions of a call; of transactions also ``cycles``, which crosses them: by ``precedence``, what stands before
+what, and ``components``, where such a graph has circles) -> ``verdict``.
 
 Every check is a pure function of numpy arrays, so that Spark and a single process call the same ones. Nothing here
 imports the system that is judged: a checker that shares code with it inherits its faults.

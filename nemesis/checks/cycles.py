@@ -1,253 +1,195 @@
 """No transaction comes before itself: the one judgement that crosses topic-partitions.
 
-Owns **G0** and **G1c** among transactions that are known to have happened. One stands before another where its value is
-the one before the other's in a log (*ww*), where the other polled a value of it (*wr*), or where one process did both,
-one after the other (*process*). A circle of ww alone is G0, which logs allow: transactions of several processes may
-take turns in each. One of wr, and of process where need be, is G1c, and convicts; one that closes only with ww is
-*allowed*, for the same reason as G0. One circle is shown for each group of transactions that lie in circles, a shortest
-one through one of its edges. Of several values at one offset, the one that the earliest operation showed is believed.
-Source: Adya, "Weak Consistency" (1999); the graph of ``jepsen.tests.kafka``; Tarjan (1972).
+Owns the circles among transactions that are known to have happened, and their names, which are Elle's. A circle of ww
+alone is **G0**, one with wr is **G1c**. If it closes only because one process did one operation after the other, it is
+**-process**; if only because one operation was over before another began, **-realtime**. Logs allow G0 in each form:
+transactions of several processes may take turns in each log. G1c convicts in each form, unless it closes only with ww,
+which is *allowed* for the same reason. A name is given only to what has no simpler one: circles are taken away as they
+are found, the simplest kinds first and of each kind the smallest first, until none is left. Source: Adya, "Weak
+Consistency" (1999); ``elle.txn``; the graph and the allowed errors of ``jepsen.tests.kafka``.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from nemesis.checks.anomalies import LISTED_MAX, Anomaly
-from nemesis.checks.observations import Observations, contains, first_offsets, observe
-from nemesis.checks.partition import Ints, Partition
+from nemesis.checks.components import Graph, components, way
+from nemesis.checks.partition import Partition
+from nemesis.checks.precedence import Edge, Kind, Precedence, graph_of, precedence_of
 from nemesis.checks.schemas import AnomalyName, Severity
 
-WW, WR, PROCESS = "ww", "wr", "process"
-Graph = Mapping[int, Sequence[int]]
+Circle = tuple[Edge, ...]
+ROUNDS_MAX = 20
+"""How often circles are taken from one tangle; then its other dependencies of the kind are dropped, unlooked at."""
+STEPS_MAX = 200_000
+"""How many nodes are looked at for the smallest circle of a tangle, more or less; beyond that a small one will do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
-    """Operation ``before`` stands before operation ``after``, and what shows it; no place where a process does."""
+class Form:
+    """One kind of circle: the edges that it may have."""
 
-    before: int
-    after: int
-    kind: str
-    topic_partition: str = ""
-    offset: int | None = None
-    value: int | None = None
+    name: AnomalyName
+    severity: Severity
+    kinds: frozenset[Kind]
+
+
+def _forms() -> Iterator[Form]:
+    """Every form after those that are simpler; those that convict before those that are allowed."""
+    of_writes = AnomalyName.WRITE_CYCLE, AnomalyName.WRITE_CYCLE_PROCESS, AnomalyName.WRITE_CYCLE_REALTIME
+    of_reads = (
+        AnomalyName.CIRCULAR_INFORMATION_FLOW,
+        AnomalyName.CIRCULAR_INFORMATION_FLOW_PROCESS,
+        AnomalyName.CIRCULAR_INFORMATION_FLOW_REALTIME,
+    )
+    orders: tuple[tuple[Kind, ...], ...] = ((), (Kind.PROCESS,), (Kind.PROCESS, Kind.REALTIME))
+    for names, severity, kinds in (
+        (of_reads, Severity.VIOLATION, (Kind.WR,)),
+        (of_writes, Severity.ALLOWED, (Kind.WW,)),
+        (of_reads, Severity.ALLOWED, (Kind.WW, Kind.WR)),
+    ):
+        for name, order in zip(names, orders, strict=True):
+            yield Form(name=name, severity=severity, kinds=frozenset((*kinds, *order)))
+
+
+FORMS = tuple(_forms())
 
 
 def cycles(partitions: Sequence[Partition]) -> Iterator[tuple[str, Anomaly]]:
     """The circles of one run, the smallest of each kind first, each with the least topic-partition that it touches.
 
     ``partitions`` are all of the run. Where each operation is one send or poll there are no transactions, and what
-    could be found is for the checks of one topic-partition to find.
+    could be found is for the checks of one topic-partition to find: operations that can be placed in the order of time
+    in each log can be so in all of them at once (Herlihy and Wing, 1990).
     """
     rows = np.concatenate([one.operations.invoke_index for one in partitions] or [np.zeros(0, np.int64)])
     if len(np.unique(rows)) == len(rows):
         return
-    ww = [edge for partition in partitions for edge in _ww(partition)]
-    wr = [edge for partition in partitions for edge in _wr(partition)]
-    real = [*wr, *_process(partitions)]
-    inside = {index for group in _groups(_graph(real)) for index in group}
-    convicted = _circles(real, through=WR)
-    groups = _groups(_graph([*ww, *wr]))
-    mixed = [group for group in groups if not inside & set(group)]
-    found = [(AnomalyName.WRITE_CYCLE, Severity.ALLOWED, circle) for circle in _circles(ww, through=WW)]
-    found += [(AnomalyName.CIRCULAR_INFORMATION_FLOW, Severity.VIOLATION, circle) for circle in convicted]
-    found += [
-        (AnomalyName.CIRCULAR_INFORMATION_FLOW, Severity.ALLOWED, circle)
-        for circle in _circles([*ww, *wr], through=WR, groups=mixed)
+    precedence = precedence_of(partitions)
+    tangles = _tangles(precedence, sorted(precedence.process))
+    parts = zip(precedence.parts(tangles), tangles, strict=True)
+    found = [(form, circle) for part, tangle in parts for form in FORMS for circle in _circles(part, tangle, form)]
+    for form, circle in sorted(found, key=_order):
+        where = min(edge.topic_partition for edge in circle if edge.topic_partition)
+        yield where, _anomaly(form, circle)
+
+
+def _order(found: tuple[Form, Circle]) -> tuple[str, str, int, list[tuple[int, int]]]:
+    form, circle = found
+    return form.name, form.severity, len(circle), [(edge.before, edge.after) for edge in circle]
+
+
+def _tangles(precedence: Precedence, operations: Sequence[int]) -> list[list[int]]:
+    """The operations of each part of the whole graph that has circles; all circles lie in one of them."""
+    graph = graph_of(precedence, operations, frozenset(Kind))
+    return [[operations[node] for node in part if node < graph.places] for part in components(graph)]
+
+
+def _circles(left: Precedence, operations: Sequence[int], form: Form) -> Iterator[Circle]:
+    """The circles of one form in a tangle; their dependencies are taken away from ``left``: none remains in the end."""
+    for last in (*[False] * ROUNDS_MAX, True):
+        graph = graph_of(left, operations, form.kinds)
+        for part in _parts(left, operations, form, graph):
+            for circle in () if last else part.pairs() or [part.smallest()]:
+                yield circle
+                _take_away(left, circle)
+            for pair in part.dependencies if last else ():
+                _take_away(left, [edge for edge in left.dependencies[pair].values() if edge.kind in form.kinds])
+
+
+def _take_away(left: Precedence, edges: Sequence[Edge]) -> None:
+    for edge in edges:
+        left.dependencies.get((edge.before, edge.after), {}).pop(edge.kind, None)
+
+
+def _parts(left: Precedence, operations: Sequence[int], form: Form, graph: Graph) -> list[_Part]:
+    """The strongly connected parts of a graph, each with the dependencies in it."""
+    found = components(graph)
+    owner = {operations[node]: number for number, part in enumerate(found) for node in part if node < graph.places}
+    pairs: list[list[tuple[int, int]]] = [[] for _ in found]
+    for (before, after), edges in left.dependencies.items() if found else ():
+        if before in owner and owner[before] == owner.get(after) and not form.kinds.isdisjoint(edges):
+            pairs[owner[before]].append((before, after))
+    return [
+        _Part(left, operations, form.kinds, graph, sorted(own), len(part))
+        for part, own in zip(found, pairs, strict=True)
     ]
-    for name, severity, circle in sorted(found, key=lambda one: (one[0], one[1], len(one[2]), one[2][0].before)):
-        yield min(edge.topic_partition for edge in circle if edge.kind != PROCESS), _anomaly(name, severity, circle)
 
 
-def _happened(partition: Partition) -> Ints:
-    operations = partition.operations
-    return np.flatnonzero(operations.append & operations.has_value & (operations.ok | operations.committed))
+class _Part:
+    """A strongly connected part of a graph, of so many nodes. ``dependencies`` are the pairs that have one in it."""
+
+    def __init__(
+        self,
+        left: Precedence,
+        operations: Sequence[int],
+        kinds: frozenset[Kind],
+        graph: Graph,
+        dependencies: Sequence[tuple[int, int]],
+        size: int,
+    ) -> None:
+        self._left, self._operations, self._kinds, self._graph = left, operations, kinds, graph
+        self._size = size
+        self.dependencies = dependencies
+
+    def _edge(self, pair: tuple[int, int]) -> Edge | None:
+        """What shows that the first stands before the second: a dependency rather than an order."""
+        edges = self._left.dependencies.get(pair, {})
+        shown = next((edges[kind] for kind in (Kind.WR, Kind.WW) if kind in edges and kind in self._kinds), None)
+        order = self._left.order(*pair)
+        if shown is not None or order not in self._kinds:
+            return shown
+        return Edge(before=pair[0], after=pair[1], kind=order)
+
+    def _known(self, pair: tuple[int, int]) -> Edge:
+        edge = self._edge(pair)
+        assert edge is not None, f"{pair} follow one another in the graph and nowhere else"
+        return edge
+
+    def pairs(self) -> list[Circle]:
+        """The circles of two operations."""
+        found: dict[tuple[int, int], Circle] = {}
+        for before, after in self.dependencies:
+            back = self._edge((after, before))
+            if back is not None:
+                found.setdefault((min(before, after), max(before, after)), (self._known((before, after)), back))
+        return [_from_least(circle) for circle in found.values()]
+
+    def smallest(self) -> Circle:
+        """A circle with as few operations as there are in any, unless the part is large."""
+        best: list[int] = []
+        for before, after in self.dependencies[: max(1, STEPS_MAX // self._size)]:
+            start, end = (bisect_left(self._operations, index) for index in (after, before))
+            walked = way(self._graph, start, end, len(best) - 2 if best else None)
+            best = best if walked is None else self._places(walked)
+        steps = [(self._operations[first], self._operations[second]) for first, second in pairwise([best[-1], *best])]
+        return _from_least(tuple(map(self._known, steps)))
+
+    def _places(self, walked: Sequence[int]) -> list[int]:
+        return [node for node in walked if node < self._graph.places]
 
 
-def _writers(partition: Partition) -> dict[int, int]:
-    """The operation that wrote each value; of several, the earliest."""
-    operations, rows = partition.operations, _happened(partition)[::-1]
-    return dict(zip(operations.value[rows].tolist(), operations.invoke_index[rows].tolist(), strict=True))
-
-
-def _ww(partition: Partition) -> Iterator[Edge]:
-    writers = _writers(partition)
-    values, offsets = _versions(observe(partition), np.asarray(sorted(writers), np.int64))
-    for (_, first), (offset, second) in pairwise(zip(offsets.tolist(), values.tolist(), strict=True)):
-        if writers[first] != writers[second]:
-            yield Edge(
-                before=writers[first],
-                after=writers[second],
-                kind=WW,
-                topic_partition=partition.topic_partition,
-                offset=offset,
-                value=second,
-            )
-
-
-def _versions(seen: Observations, written: Ints) -> tuple[Ints, Ints]:
-    """The values that somebody wrote, and their offsets, ascending; at one offset the one that was shown first.
-
-    A value that was seen at several offsets stands where it was seen first.
-    """
-    values, offsets = first_offsets(seen)
-    is_written = contains(written, values)
-    values, offsets = values[is_written], offsets[is_written]
-    order = np.lexsort((values, _first_shown(seen, values), offsets))
-    values, offsets = values[order], offsets[order]
-    _, first = np.unique(offsets, return_index=True)
-    return values[first], offsets[first]
-
-
-def _first_shown(seen: Observations, values: Ints) -> Ints:
-    """For each of these values, the least index of an operation that showed it."""
-    order = np.lexsort((seen.op_index, seen.value))
-    return seen.op_index[order][np.searchsorted(seen.value[order], values)]
-
-
-def _wr(partition: Partition) -> Iterator[Edge]:
-    operations, writers = partition.operations, _writers(partition)
-    reader = operations.invoke_index[operations.record_row].tolist()
-    records = zip(reader, operations.record_offset.tolist(), operations.record_value.tolist(), strict=True)
-    for after, offset, value in records:
-        before = writers.get(value)
-        if before is not None and before != after:
-            yield Edge(
-                before=before,
-                after=after,
-                kind=WR,
-                topic_partition=partition.topic_partition,
-                offset=offset,
-                value=value,
-            )
-
-
-def _process(partitions: Sequence[Partition]) -> Iterator[Edge]:
-    """From each operation that happened to the next of the same process."""
-    last: dict[int, int] = {}
-    done: set[tuple[int, int]] = set()
-    for partition in partitions:
-        operations = partition.operations
-        rows = np.flatnonzero(operations.ok | operations.committed)
-        done.update(zip(operations.invoke_index[rows].tolist(), operations.process[rows].tolist(), strict=True))
-    for index, process in sorted(done):
-        if process in last:
-            yield Edge(before=last[process], after=index, kind=PROCESS)
-        last[process] = index
-
-
-def _graph(edges: Sequence[Edge]) -> dict[int, list[int]]:
-    graph: dict[int, list[int]] = {}
-    for edge in edges:
-        graph.setdefault(edge.before, []).append(edge.after)
-        graph.setdefault(edge.after, [])
-    return graph
-
-
-def _circles(
-    edges: Sequence[Edge], *, through: str, groups: Sequence[Sequence[int]] | None = None
-) -> list[tuple[Edge, ...]]:
-    """One circle for each group, by its first edge of this kind that lies in the group."""
-    graph = _graph(edges)
-    by_pair: dict[tuple[int, int], Edge] = {}
-    for edge in edges:
-        by_pair.setdefault((edge.before, edge.after), edge)
-    groups = _groups(graph) if groups is None else groups
-    member = {node: number for number, group in enumerate(groups) for node in group}
-    chosen: dict[int, tuple[Edge, ...]] = {}
-    for edge in edges:
-        number = member.get(edge.before)
-        if edge.kind != through or number is None or member.get(edge.after) != number or number in chosen:
-            continue
-        way = _way(graph, edge.after, edge.before)
-        chosen[number] = (edge, *(by_pair[step] for step in pairwise(way)))
-    return [_from_least(circle) for circle in chosen.values()]
-
-
-def _from_least(circle: tuple[Edge, ...]) -> tuple[Edge, ...]:
+def _from_least(circle: Circle) -> Circle:
     start = min(range(len(circle)), key=lambda i: circle[i].before)
     return circle[start:] + circle[:start]
 
 
-def _way(graph: Graph, start: int, end: int) -> list[int]:
-    """A shortest way, both ends included; there is one."""
-    came: dict[int, int] = {start: start}
-    waiting = deque([start])
-    while end not in came:
-        node = waiting.popleft()
-        for following in graph[node]:
-            if following not in came:
-                came[following] = node
-                waiting.append(following)
-    way = [end]
-    while way[-1] != start:
-        way.append(came[way[-1]])
-    return way[::-1]
-
-
-def _groups(graph: Graph) -> list[list[int]]:
-    """The strongly connected components of more than one operation, by Tarjan's algorithm with a stack of its own."""
-    number: dict[int, int] = {}
-    low: dict[int, int] = {}
-    open_nodes: list[int] = []
-    is_open: set[int] = set()
-    groups: list[list[int]] = []
-    for root in sorted(graph):
-        waiting = [] if root in number else [(root, 0)]
-        while waiting:
-            node, at = waiting.pop()
-            if at == 0:
-                number[node] = low[node] = len(number)
-                open_nodes.append(node)
-                is_open.add(node)
-            else:
-                low[node] = min(low[node], low[graph[node][at - 1]]) if graph[node][at - 1] in is_open else low[node]
-            deeper = _next_unseen(graph[node], at, number, low, node, is_open)
-            if deeper is not None:
-                waiting += [(node, deeper + 1), (graph[node][deeper], 0)]
-            elif low[node] == number[node]:
-                group = _closed(open_nodes, is_open, node)
-                groups += [sorted(group)] if len(group) > 1 else []
-    return groups
-
-
-def _next_unseen(
-    following: Sequence[int], at: int, number: dict[int, int], low: dict[int, int], node: int, is_open: set[int]
-) -> int | None:
-    """Where among ``following`` the next one stands that was never seen; what was seen on the way lowers the node."""
-    for place in range(at, len(following)):
-        if following[place] not in number:
-            return place
-        if following[place] in is_open:
-            low[node] = min(low[node], number[following[place]])
-    return None
-
-
-def _closed(open_nodes: list[int], is_open: set[int], node: int) -> list[int]:
-    """Take a finished component from the stack."""
-    group: list[int] = []
-    while not group or group[-1] != node:
-        group.append(open_nodes.pop())
-        is_open.discard(group[-1])
-    return group
-
-
-def _anomaly(name: AnomalyName, severity: Severity, circle: Sequence[Edge]) -> Anomaly:
+def _anomaly(form: Form, circle: Circle) -> Anomaly:
     steps = [
-        f"{edge.before} before {edge.after} (process)"
-        if edge.kind == PROCESS
+        f"{edge.before} before {edge.after} ({edge.kind})"
+        if edge.offset is None
         else f"{edge.before} before {edge.after} ({edge.kind} of {edge.topic_partition} at offset {edge.offset})"
         for edge in circle[:LISTED_MAX]
     ]
     return Anomaly(
-        name=name,
-        severity=severity,
+        name=form.name,
+        severity=form.severity,
         detail=f"{len(circle)} operations come before themselves: {', '.join(steps)}",
         offsets=[edge.offset for edge in circle if edge.offset is not None],
         op_indexes=[edge.before for edge in circle],

@@ -33,7 +33,11 @@ class AnomalyName(StrEnum):
     INT_NONMONOTONIC_SEND = "int-nonmonotonic-send"
     INT_SEND_SKIP = "int-send-skip"
     WRITE_CYCLE = "G0"
+    WRITE_CYCLE_PROCESS = "G0-process"
+    WRITE_CYCLE_REALTIME = "G0-realtime"
     CIRCULAR_INFORMATION_FLOW = "G1c"
+    CIRCULAR_INFORMATION_FLOW_PROCESS = "G1c-process"
+    CIRCULAR_INFORMATION_FLOW_REALTIME = "G1c-realtime"
     REALTIME_REORDER = "realtime-reorder"
     STALE_READ = "stale-read"
     HOLE = "hole"
@@ -152,7 +156,11 @@ DEFINITIONS: Mapping[AnomalyName, str] = MappingProxyType(
         AnomalyName.INT_NONMONOTONIC_SEND: "of two sends of one transaction, the later one stands below the first",
         AnomalyName.INT_SEND_SKIP: "between two sends of one transaction stands what another has sent",
         AnomalyName.WRITE_CYCLE: "transactions stand before one another in a circle of logs",
+        AnomalyName.WRITE_CYCLE_PROCESS: "such a circle closes only by the order of what one process did",
+        AnomalyName.WRITE_CYCLE_REALTIME: "such a circle closes only because one was over before another began",
         AnomalyName.CIRCULAR_INFORMATION_FLOW: "transactions read from one another in a circle",
+        AnomalyName.CIRCULAR_INFORMATION_FLOW_PROCESS: "a transaction read from what its process did after it",
+        AnomalyName.CIRCULAR_INFORMATION_FLOW_REALTIME: "a transaction read from what began after it was over",
         AnomalyName.REALTIME_REORDER: "an append began after a longer log was known, and was placed before its end",
         AnomalyName.STALE_READ: "a read that promised recency missed what was known before it began",
         AnomalyName.HOLE: "an offset below the end of the log that no append can have filled",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 
 from nemesis.synth.log_world import Call, LogWorld, Partition, Poll, Record, Script, Send
@@ -308,6 +309,28 @@ def _circular_information_flow(tape: Tape, key: int) -> None:
     tape.end(answering)
 
 
+def _around(tape: Tape, key: int, *, same_process: bool, reads: bool) -> None:
+    """A transaction stands before one operation and behind another, which began when that one was over.
+
+    It does so in two logs: by where its values stand, or by what is read; no two of the three stand in a circle.
+    """
+    other, process = tape.world.logs[key], tape.world.new_process()
+    values = [tape.world.fresh() for _ in range(4)]
+    second = process if same_process else tape.world.new_process()
+    if reads:
+        first, last = other.put(values[0]), tape.log.put(values[1])
+        outer = tape.begin(Send(key, values[0], first, 1), tape.poll((last, values[1])))
+        tape.did(Poll(key, first, [(first, values[0])], high_watermark=other.end), process=process)
+        tape.did(tape.send(values[1], last), process=second)
+    else:
+        mine = [tape.log.put(values[0]), tape.log.put(values[1])]
+        theirs = [other.put(values[2]), other.put(values[3])]
+        outer = tape.begin(tape.send(values[0], mine[0]), Send(key, values[3], theirs[1], 1))
+        tape.did(tape.send(values[1], mine[1]), process=process)
+        tape.did(Send(key, values[2], theirs[0], 1), process=second)
+    tape.end(outer)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """How one kind is planted, what a judge should say of it, and what else may follow."""
@@ -329,8 +352,8 @@ SHARED: Mapping[str, Kind] = MappingProxyType(
         "poll-skip": Kind(script=_poll_skip),
         "int-poll-skip": Kind(script=_int_poll_skip),
         "int-nonmonotonic-poll": Kind(script=_int_nonmonotonic_poll),
-        "nonmonotonic-send": Kind(script=_nonmonotonic_send, implies=("realtime-reorder",)),
-        "realtime-reorder": Kind(script=_realtime_reorder),
+        "nonmonotonic-send": Kind(script=_nonmonotonic_send, implies=("realtime-reorder", "G0-process")),
+        "realtime-reorder": Kind(script=_realtime_reorder, implies=("G0-realtime",)),
         "unseen": Kind(script=_unseen, severity=UNKNOWN),
         "malformed-operation": Kind(script=_malformed_operation, severity=UNKNOWN),
     }
@@ -364,7 +387,11 @@ TRANSACTIONS: Mapping[str, Kind] = MappingProxyType(
         "int-nonmonotonic-send": Kind(script=_int_nonmonotonic_send),
         "int-send-skip": Kind(script=_int_send_skip, severity=ALLOWED, implies=("G0",)),
         "G0": Kind(pair=_write_cycle, severity=ALLOWED),
+        "G0-process": Kind(pair=partial(_around, same_process=True, reads=False), severity=ALLOWED),
+        "G0-realtime": Kind(pair=partial(_around, same_process=False, reads=False), severity=ALLOWED),
         "G1c": Kind(pair=_circular_information_flow),
+        "G1c-process": Kind(pair=partial(_around, same_process=True, reads=True)),
+        "G1c-realtime": Kind(pair=partial(_around, same_process=False, reads=True)),
     }
 )
 """What a history of a Kafka workload shows, in which an operation may send and poll several times."""

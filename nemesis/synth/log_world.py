@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nemesis.synth.newcomers import Newcomers
 from nemesis.synth.plan import Placing, Plan
 
 POLL_MAX = 10
@@ -123,12 +124,13 @@ class Partition:
 Script = Callable[["LogWorld", Placing], None]
 
 
-class LogWorld:
+class LogWorld(Newcomers):
     """All logs and all processes of one history. ``scripts`` plant, when nothing is pending on their logs."""
 
     def __init__(
         self, plan: Plan, recorder: Recorder, scripts: dict[str, Script], placed: list[Placing], *, transactions: bool
     ) -> None:
+        super().__init__(plan.processes)
         self.rng = random.Random(f"logs {plan.seed}")
         self.recorder = recorder
         self.logs = [Partition() for _ in range(plan.keys)]
@@ -141,18 +143,6 @@ class LogWorld:
         self._running: list[Call | None] = [None] * plan.processes
         self._names = list(range(plan.processes))
         self._positions: dict[tuple[int, int], int] = {}
-        self._next_process = plan.processes
-        self._number = 0
-
-    def fresh(self) -> int:
-        """A value that was never used."""
-        self._number += 1
-        return self._number
-
-    def new_process(self) -> int:
-        """A process that nobody has heard of."""
-        self._next_process += 1
-        return self._next_process - 1
 
     def run(self) -> None:
         """The workload, what is planted, and the reading of everything in the end."""

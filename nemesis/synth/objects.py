@@ -10,8 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from nemesis.synth.newcomers import Newcomers
 from nemesis.synth.plan import Placing, Plan, SynthModel
 
 READ_SHARE = 0.5
@@ -32,14 +33,6 @@ class Told:
     value: Any
 
 
-class Numbers(Protocol):
-    """Whoever gives out numbers that nobody was given before."""
-
-    def fresh(self) -> int:
-        """The next one."""
-        ...
-
-
 @dataclass(slots=True)
 class Register:
     """One value, None at first; every written value is another."""
@@ -47,7 +40,7 @@ class Register:
     names: tuple[str, str, str | None]
     value: int | None = None
 
-    def ask(self, rng: random.Random, numbers: Numbers) -> tuple[str, Any]:
+    def ask(self, rng: random.Random, numbers: Newcomers) -> tuple[str, Any]:
         """What a client may want now."""
         read, write, cas = self.names
         if rng.random() < READ_SHARE:
@@ -75,7 +68,7 @@ class Log:
 
     records: list[int]
 
-    def ask(self, rng: random.Random, numbers: Numbers) -> tuple[str, Any]:
+    def ask(self, rng: random.Random, numbers: Newcomers) -> tuple[str, Any]:
         """Append one record, or fetch some."""
         if rng.random() < READ_SHARE:
             end = len(self.records)
@@ -96,7 +89,7 @@ class List:
 
     elements: list[int]
 
-    def ask(self, rng: random.Random, numbers: Numbers) -> tuple[str, Any]:
+    def ask(self, rng: random.Random, numbers: Newcomers) -> tuple[str, Any]:
         """Append one, or read all."""
         if rng.random() < READ_SHARE or len(self.elements) >= LIST_MAX:
             return "read", None
@@ -144,13 +137,14 @@ class _Running:
 Script = Callable[["ObjectWorld", Placing], None]
 
 
-class ObjectWorld:
+class ObjectWorld(Newcomers):
     """All objects and all processes of one history; ``events`` are told since they were last taken.
 
     ``scripts`` plant: each is called when nothing is pending on its key.
     """
 
     def __init__(self, plan: Plan, scripts: dict[str, Script], placed: list[Placing]) -> None:
+        super().__init__(plan.processes)
         self.rng = random.Random(f"objects {plan.seed}")
         self.events: list[Told] = []
         self.objects: dict[int, Object] = {}
@@ -161,19 +155,7 @@ class ObjectWorld:
         self._pending: dict[int, int] = {}
         self._running: list[_Running | None] = [None] * plan.processes
         self._names = list(range(plan.processes))
-        self._next_process = plan.processes
-        self._number = 0
         self.index = 0
-
-    def fresh(self) -> int:
-        """A value that was never used."""
-        self._number += 1
-        return self._number
-
-    def new_process(self) -> int:
-        """A process that nobody has heard of."""
-        self._next_process += 1
-        return self._next_process - 1
 
     def object_of(self, key: int) -> Object:
         """The object of a key; it comes into being when it is first used."""

@@ -15,8 +15,19 @@ from tests.checks.histories import Row
 from tests.checks.transactions import KEYS, Op
 
 Found = tuple[Any, ...]
-CIRCLES = ("G0", "G1c")
 VIOLATION, ALLOWED, UNKNOWN = "violation", "allowed", "unknown"
+CIRCLES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("G1c", VIOLATION): ("wr",),
+    ("G1c-process", VIOLATION): ("wr", "process"),
+    ("G1c-realtime", VIOLATION): ("wr", "process", "realtime"),
+    ("G0", ALLOWED): ("ww",),
+    ("G0-process", ALLOWED): ("ww", "process"),
+    ("G0-realtime", ALLOWED): ("ww", "process", "realtime"),
+    ("G1c", ALLOWED): ("ww", "wr"),
+    ("G1c-process", ALLOWED): ("ww", "wr", "process"),
+    ("G1c-realtime", ALLOWED): ("ww", "wr", "process", "realtime"),
+}
+"""The edges that each circle may have, simpler ones first."""
 
 
 def identity(row: Row) -> Found:
@@ -206,11 +217,11 @@ class BruteTransactions:
                     found["wr"] |= {(index, op.index) for index in writers if index != op.index}
             order = self.versions(key, writer)
             found["ww"] |= {(writer[a], writer[b]) for a, b in pairwise(order) if writer[a] != writer[b]}
-        for op in self.ops:
-            later = [o.index for o in self.ops if o.process == op.process and o.index > op.index]
-            later = [index for index in later if index in self.happened and self.touches(index)]
-            if op.index in self.happened and self.touches(op.index) and later:
-                found["process"].add((op.index, min(later)))
+        done = [op for op in self.ops if op.index in self.happened and self.touches(op.index)]
+        pairs = [(a, b) for a in done for b in done if a.index < b.index]
+        found["process"] = {(a.index, b.index) for a, b in pairs if a.process == b.process}
+        answered = [(a, b) for a, b in pairs if a.type == "ok" and a.end is not None and a.end < b.index]
+        found["realtime"] = {(a.index, b.index) for a, b in answered}
         return found
 
     def touches(self, index: int) -> bool:
@@ -229,23 +240,22 @@ class BruteTransactions:
                     places[at] = (index, value, at)
         return [places[at][1] for at in sorted(places)]
 
-    def groups(self, *kinds: str) -> set[frozenset[int]]:
-        """The sets of operations that all reach each other."""
-        found = self.edges()
-        following: dict[int, set[int]] = {op.index: set() for op in self.ops}
-        for before, after in (edge for kind in kinds for edge in found[kind]):
-            following[before].add(after)
-        reach = {index: reached(index, following) for index in following}
-        groups = {frozenset(b for b in reach if b in reach[a] and a in reach[b]) for a in reach}
-        return {group for group in groups if len(group) > 1}
+
+def shortest(edges: set[tuple[int, int]]) -> int:
+    """How many edges the smallest circle has; 0 where there is none."""
+    following: dict[int, set[int]] = {}
+    for before, after in edges:
+        following.setdefault(before, set()).add(after)
+    lengths = [length for start in following if (length := back_to(start, following))]
+    return min(lengths, default=0)
 
 
-def reached(start: int, following: dict[int, set[int]]) -> set[int]:
-    """Everything that one comes to."""
-    found: set[int] = set()
-    waiting = [start]
-    while waiting:
-        new = following[waiting.pop()] - found
-        found |= new
-        waiting += new
-    return found
+def back_to(start: int, following: dict[int, set[int]]) -> int:
+    """In how many steps one comes back; 0 if never."""
+    layer, seen, steps = {start}, set[int](), 0
+    while layer:
+        layer, steps = {after for node in layer for after in following.get(node, ())} - seen, steps + 1
+        if start in layer:
+            return steps
+        seen |= layer
+    return 0
