@@ -103,14 +103,19 @@ def check_file(path: Path, options: FileOptions) -> int:
 
 def _check_as_kafka(path: Path, options: FileOptions) -> int:
     """The history of a Kafka workload: what is judged are logs, and not objects by a model."""
-    others = [name for name in options.names if name not in ("--model", "--format", "--output")]
-    if others:
-        raise click.UsageError(f"{', '.join(others)}: not with --model {KAFKA}")
-    history, result = judged_as_kafka(path, options.format)
-    tell_kafka(history, result)
+    check_kafka_options(options)
+    result = judged_as_kafka(path, options.format)
+    tell_kafka(result)
     if options.output is not None:
         _write_json(options.output, result)
     return VERDICT_EXITS[str(result["verdict"])]
+
+
+def check_kafka_options(options: FileOptions) -> None:
+    """Raise UsageError for options that are about objects."""
+    others = [name for name in options.names if name not in ("--model", "--format", "--output")]
+    if others:
+        raise click.UsageError(f"{', '.join(others)}: not with --model {KAFKA}")
 
 
 def _judged(path: Path, options: FileOptions) -> tuple[ReadHistory, Model, Sequence[KeyJudgement]]:

@@ -1,65 +1,98 @@
-"""``nemesis check FILE --model kafka``: the history of a Kafka workload, judged by the checks of logs in this process.
+"""``nemesis check FILE... --model kafka``: histories of Kafka workloads, judged by the checks of logs.
 
-Owns the words of the result and its JSON. The checks are those that judge a run; what they need and a history does not
-have, such as the replicas' logs, they do without.
+Owns the words of the result and its JSON. One file is judged in this process; several, or a folder, are one job.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from nemesis.cli_exit import VERDICT_EXITS
 
-    from nemesis.formats.reading import ReadHistory
+if TYPE_CHECKING:
+    from nemesis.pipeline.objects.workloads import WorkloadResults
 
 MODEL = "kafka"
-WORDS = {"violation": "", "unknown": " (undecided)", "allowed": " (allowed)"}
 ROWS_SHOWN = 20
 """Anomalies told on the terminal; the JSON has them all."""
 
 
-def judged_as_kafka(path: Path, format: str | None) -> tuple[ReadHistory, dict[str, object]]:
-    """Judge the history in ``path``; returns it and the result as JSON has it. Raises HistoryError."""
-    from nemesis.checks import judge_transactions
-    from nemesis.formats.kafka_operations import micro_operations
-    from nemesis.formats.keyed import KeyPairs
-    from nemesis.formats.reading import read_history_file
+def judged_as_kafka(path: Path, format: str | None) -> dict[str, Any]:
+    """Judge the history in ``path``; returns the result as JSON has it. Raises HistoryError."""
     from nemesis.formats.recognise import Format
+    from nemesis.pipeline.objects.workloads import judge_workload
 
-    history = read_history_file(path, format=None if format is None else Format(format), key_pairs=KeyPairs.NO)
-    operations = micro_operations(history.events, path)
-    rows = judge_transactions(operations).to_pylist()
-    found = _counts(rows)
-    verdict, reasons = _decided(operations, found)
-    return history, {
-        "file": str(path),
-        "format": history.format.value,
-        "model": MODEL,
-        "verdict": verdict,
-        "reasons": reasons,
-        "events": len(history.events),
-        "events_of_others": history.skipped,
-        "topic_partitions": len(set(operations.column("topic_partition").to_pylist())),
-        "anomalies": [_without_run(row) for row in rows],
-    }
+    row = judge_workload((0, str(path), str(path)), None if format is None else Format(format))
+    anomalies = [_without_run(anomaly) for anomaly in row.pop("anomalies")]
+    return {"file": row.pop("run_id"), "model": MODEL, **row, "anomalies": anomalies}
 
 
-def tell_kafka(history: ReadHistory, result: dict[str, Any]) -> None:
-    """Print the result: what was found, the summary, the verdict."""
+def check_workloads(paths: Sequence[Path], format: str | None, output: Path | None, *, engine: str, master: str) -> int:
+    """Judge the files in ``paths`` in one job, print the result, write it to the folder ``output``; the exit code."""
+    from nemesis.formats.recognise import Format
+    from nemesis.pipeline.objects.histories import files_in
+    from nemesis.pipeline.objects.store import is_store
+    from nemesis.pipeline.objects.workloads import judge_workloads, write_workloads
+
+    store = next((path for path in paths if is_store(path)), None)
+    if store is not None:
+        raise click.UsageError(f"{store} is a folder of operations on objects; --model {MODEL} judges histories")
+    files = files_in(paths)
+    if not files:
+        raise click.UsageError(f"{', '.join(map(str, paths))} holds no run and no history")
+    known = None if format is None else Format(format)
+    results = judge_workloads(files, format=known, engine=engine, master=master)
+    _tell_all(results)
+    if output is not None:
+        write_workloads(results, output)
+        click.echo(f"results: {output}")
+    click.echo(f"verdict: {results.verdict.value}")
+    return VERDICT_EXITS[results.verdict.value]
+
+
+def _tell_all(results: WorkloadResults) -> None:
+    """A line for each file that is not valid, the first anomalies, and a summary."""
+    for row in results.runs.to_pylist():
+        if row["verdict"] != "valid":
+            click.echo(f"{row['run_id']}: {row['verdict']}: {'; '.join(row['reasons'])}")
+    for row in results.anomalies.slice(0, ROWS_SHOWN).to_pylist():
+        click.echo(f"{row['run_id']}: {_told(row)}")
+    _tell_more(results.anomalies.num_rows)
+    verdicts = results.runs.column("verdict").to_pylist()
+    events = sum(results.runs.column("events").to_pylist())
+    click.echo(f"judged as {MODEL}: {events} events in {_files(len(verdicts))}")
+    click.echo("files: " + ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICT_EXITS))
+
+
+def _files(count: int) -> str:
+    return f"{count} file" if count == 1 else f"{count} files"
+
+
+def _told(row: dict[str, Any]) -> str:
+    from nemesis.pipeline.objects.workloads import SUFFIXES
+
+    where = row["topic_partition"] or "all logs"
+    return f"{where}: {row['anomaly']}{SUFFIXES[row['severity']]}: {row['detail']}"
+
+
+def _tell_more(count: int) -> None:
+    if count > ROWS_SHOWN:
+        click.echo(f"{count - ROWS_SHOWN} more, in the results of --output")
+
+
+def tell_kafka(result: dict[str, Any]) -> None:
+    """Print the result of one file: what was found, the summary, the verdict."""
     rows = result["anomalies"]
     for row in rows[:ROWS_SHOWN]:
-        where = row["topic_partition"] or "all logs"
-        click.echo(f"{where}: {row['anomaly']}{WORDS[row['severity']]}: {row['detail']}")
-    if len(rows) > ROWS_SHOWN:
-        click.echo(f"{len(rows) - ROWS_SHOWN} more, in the JSON of --output")
-    others = f", {history.skipped} events of others" if history.skipped else ""
-    click.echo(f"history: {history.path.name} ({history.format}), {len(history.events)} events{others}")
+        click.echo(_told(row))
+    _tell_more(len(rows))
+    others = f", {result['events_of_others']} events of others" if result["events_of_others"] else ""
+    click.echo(f"history: {Path(result['file']).name} ({result['format']}), {result['events']} events{others}")
     click.echo(f"judged as {MODEL}: {result['topic_partitions']} topic-partitions")
     for reason in result["reasons"]:
         click.echo(f"  {reason}")
@@ -69,23 +102,3 @@ def tell_kafka(history: ReadHistory, result: dict[str, Any]) -> None:
 def _without_run(row: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in row.items() if name != "run_id"}
     return kept | {"evidence": json.loads(row["evidence"])}
-
-
-def _counts(rows: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
-    found: Counter[tuple[str, str]] = Counter()
-    for row in rows:
-        found[(row["severity"], row["anomaly"])] += json.loads(row["evidence"]).get("more", 1)
-    return found
-
-
-def _decided(operations: pa.Table, found: Counter[tuple[str, str]]) -> tuple[str, list[str]]:
-    """The verdict, and one sentence for each kind of anomaly."""
-    reasons = [f"{name}: {found[(severity, name)]}{WORDS[severity]}" for severity, name in sorted(found)]
-    severities = {severity for severity, _ in found}
-    if "violation" in severities:
-        return "invalid", reasons
-    promised = set(zip(operations.column("f").to_pylist(), operations.column("type").to_pylist(), strict=True))
-    if ("append", "ok") not in promised:
-        reasons.append("nothing was acknowledged, so nothing was promised")
-        return "unknown", reasons
-    return ("unknown" if "unknown" in severities else "valid"), reasons

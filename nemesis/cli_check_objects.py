@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_check_file import FileOptions, model_named
+from nemesis.cli_check_file import FileOptions, check_kafka_options, model_named
+from nemesis.cli_check_kafka import MODEL as KAFKA
+from nemesis.cli_check_kafka import check_workloads
 from nemesis.cli_exit import VERDICT_EXITS
 
 if TYPE_CHECKING:
@@ -28,10 +30,14 @@ def check_objects(paths: Sequence[Path], options: FileOptions, *, engine: str, m
     from nemesis.linearizability.model import ModelError
     from nemesis.pipeline.objects.results import write_results
 
+    if options.model == KAFKA:
+        check_kafka_options(options)
     if options.output is not None:
         _check_is_free(options.output)
     click.echo(f"judging with {engine}", err=True)
     try:
+        if options.model == KAFKA:
+            return check_workloads(paths, options.format, options.output, engine=engine, master=master)
         results = _judged(paths, options, engine=engine, master=master)
     except (HistoryError, ModelError) as error:
         raise click.UsageError(str(error)) from error

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nemesis.formats.errors import refuse
 from nemesis.formats.events import Event, checked
 from nemesis.formats.jepsen_edn import read_jepsen_edn
 from nemesis.formats.jepsen_log import read_jepsen_log
@@ -56,7 +57,12 @@ class ReadHistory:
 
 
 def read_history_file(path: Path, *, format: Format | None = None, key_pairs: KeyPairs = KeyPairs.AUTO) -> ReadHistory:
-    """Read a file as ``format``, or as what it begins like. Raises HistoryError."""
+    """Read a file as ``format``, or as what it begins like.
+
+    Raises HistoryError, also for what is there and is no file: a pipe or a device may have no end.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        refuse(path, None, "this is no file with an end", "copy what comes from it into a file")
     known = recognised(path) if format is None else format
     events, skipped = checked(READERS[known](path), path)
     is_always_keyed = known is Format.MAELSTROM and key_pairs is KeyPairs.AUTO

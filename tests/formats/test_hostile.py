@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -224,3 +225,11 @@ def test_a_folder_is_no_file() -> None:
     """What cannot be opened says so."""
     with pytest.raises(HistoryError, match="cannot be read"):
         read_history_file(SAMPLES)
+
+
+@pytest.mark.parametrize("known", [None, *Format])
+def test_a_pipe_is_refused(known: Format | None, tmp_path: Path) -> None:
+    """What has no end is not waited for, in no format."""
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(HistoryError, match="this is no file with an end"):
+        read_history_file(tmp_path / "pipe.jsonl", format=known)

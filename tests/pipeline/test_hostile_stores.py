@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,18 @@ import pytest
 
 from nemesis.cli import cli
 from nemesis.cli_exit import Exit, exit_code_of
+from nemesis.formats.errors import HistoryError
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.register import CasRegister
-from nemesis.linearizability.models.registry import load_model
+from nemesis.linearizability.models.registry import load_model, model_names
 from nemesis.pipeline.objects.bucket import Task
 from nemesis.pipeline.objects.encoding import rows_of
 from nemesis.pipeline.objects.engine import judge_store
 from nemesis.pipeline.objects.histories import files_in
 from nemesis.pipeline.objects.local import judge_locally
-from nemesis.pipeline.objects.plan import ChangedError, Sizes
+from nemesis.pipeline.objects.plan import SLOTS, ChangedError, Sizes
 from nemesis.pipeline.objects.schemas import OBJECT_ROWS, OPERATION_ROWS
-from nemesis.pipeline.objects.store import batches_of, check_file, files_of
+from nemesis.pipeline.objects.store import batches_of, check_file, check_unchanged, files_of, stamps_of
 from tests.pipeline.corpora import write_corpus
 from tests.pipeline.stores import SMALL, sequence, write_rows, write_store
 
@@ -77,6 +79,18 @@ def named_by_null(store: Path) -> None:
     pq.write_table(rows, store / "objects" / "part-000000.parquet")
 
 
+def named_twice(store: Path) -> None:
+    """Two names of one object, in two files."""
+    for number, key in enumerate(("a", "b")):
+        rows = pa.table({"object": [0], "run_id": ["r"], "key": [key]}, schema=OBJECT_ROWS)
+        pq.write_table(rows, store / "objects" / f"part-{number:06}.parquet")
+
+
+def numbered_with_a_stride(store: Path) -> None:
+    """Objects whose numbers leave one remainder, so that no dealing parts them."""
+    write_rows(store, [WRITE | {"argument": 1, "object": SLOTS * number} for number in range(9)])
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -87,6 +101,7 @@ def named_by_null(store: Path) -> None:
         (linked_to_nothing, "a.parquet: the file is no Parquet"),
         (named_by_junk, "objects/part-000000.parquet: the file is no Parquet"),
         (named_by_others, "objects/part-000000.parquet: column object is of type string"),
+        (named_twice, "objects: object 0 has two names, 'a' and 'b'; give each object one"),
         (named_by_null, "objects/part-000000.parquet: column object has a null"),
     ],
 )
@@ -175,6 +190,58 @@ def test_a_changed_folder_is_bad_arguments(tmp_path: Path, monkeypatch: pytest.M
     assert listed == [files_of(store)] * 2
 
 
+@pytest.mark.parametrize("at_pass", [2, 3, 4])
+def test_a_file_that_is_written_again_with_as_many_rows(tmp_path: Path, at_pass: int) -> None:
+    """The same number of other rows between two passes is a change too."""
+    store = write_store(tmp_path, [sequence(number, 300) for number in range(4)])
+    (file, *_) = files = files_of(store)
+    other = pq.read_table(file).to_pydict()
+    other["line"] = [line + 1 for line in other["line"]]
+    before = stamps_of(files)
+    check_unchanged(files, before)
+
+    pieces = spoiling(store, lambda: pq.write_table(pa.table(other, schema=OPERATION_ROWS), file), at_pass)
+    judge_locally(pieces, TASK, SMALL)
+
+    with pytest.raises(ChangedError, match=r"part-000000\.parquet was written again"):
+        check_unchanged(files, before)
+
+
+def test_a_folder_that_is_written_to_is_bad_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command says of a file that was written again that it was."""
+    store = write_store(tmp_path, [sequence(0, 40)])
+
+    def rewriting(files: list[Path]) -> Iterator[pa.Table]:
+        yield from batches_of(files)
+        pq.write_table(pq.read_table(files[0]), files[0])
+
+    monkeypatch.setattr("nemesis.pipeline.objects.engine.batches_of", rewriting)
+
+    assert code_of(store) == Exit.BAD_ARGUMENTS
+
+
+def test_what_no_bucket_takes_is_refused(tmp_path: Path) -> None:
+    """Objects that cannot be parted, and are too many for a call together, are an error of the folder."""
+    store = tmp_path / "store"
+    numbered_with_a_stride(store)
+    assert judge_store(store, CasRegister(), sizes=Sizes(bucket=2, hot=2, call=9), engine="local").counts == {
+        "valid": 9
+    }
+    with pytest.raises(HistoryError, match=r"9 operations do not fit 4093 buckets of 4, .*; judge it in parts"):
+        judge_store(store, CasRegister(), sizes=Sizes(bucket=2, hot=2, call=4), engine="local")
+
+
+@pytest.mark.parametrize("model", sorted(set(model_names()) - {"register", "cas-register", "kv"}))
+def test_an_operation_that_the_model_does_not_have(tmp_path: Path, model: str) -> None:
+    """Its object is unknown and the reason has the line; the job goes on, and so does the command."""
+    rows = [WRITE | {"argument": 1, "object": 3}, {"function": 0, "text": '[0 "frobnicate" [[1] 2] nil]', "object": 5}]
+    results = judge_store(write_rows(tmp_path / "store", rows), load_model(model), engine="local")
+
+    assert [row["verdict"] for row in results.keys.to_pylist()] == ["unknown", "unknown"]
+    reasons = [row["reason"] for row in results.anomalies.to_pylist()]
+    assert [f"line {line}" in reason for line, reason in enumerate(reasons, start=1)] == [True, True]
+
+
 def verdicts(folder: Path, model: str = "cas-register") -> list[tuple[Any, ...]]:
     """Object and verdict of each, in order."""
     keys = judge_store(folder, load_model(model), engine="local").keys.to_pylist()
@@ -247,3 +314,26 @@ def test_a_link_to_nothing_is_unknown(tmp_path: Path) -> None:
 
     assert [path.name for path in files_in([tmp_path])] == ["gone.jsonl", "other.edn"]
     assert code_of(tmp_path) == Exit.UNKNOWN
+
+
+def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+    """A folder is found by its link, and a link that leads back up does no harm."""
+    (tmp_path / "corpus" / "sub").mkdir(parents=True)
+    (tmp_path / "far").mkdir()
+    for name in ("corpus/a.jsonl", "corpus/sub/b.jsonl", "far/c.jsonl"):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    (tmp_path / "corpus" / "up").symlink_to(tmp_path / "corpus")
+    (tmp_path / "corpus" / "linked").symlink_to(tmp_path / "far")
+    (tmp_path / "far" / "back").symlink_to(tmp_path / "corpus" / "sub")
+    (tmp_path / "corpus" / "round.jsonl").symlink_to(tmp_path / "corpus" / "round.jsonl")
+
+    found = [path.name for path in files_in([tmp_path / "corpus"])]
+
+    assert sorted(found) == ["a.jsonl", "b.jsonl", "c.jsonl", "round.jsonl"]
+
+
+def test_a_pipe_is_no_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a corpus it is an unknown object; nobody waits for what may never come."""
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    assert code_of(tmp_path) == Exit.UNKNOWN
+    assert "this is no file with an end" in capsys.readouterr().out

@@ -18,10 +18,11 @@ from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.register import CasRegister
 from nemesis.linearizability.models.registry import load_model
+from nemesis.linearizability.operations import Operation, Outcome, Value
 from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
 from nemesis.pipeline.objects.encoding import columns_of, operations_of, rows_of
 from nemesis.pipeline.objects.engine import judge_store
-from nemesis.pipeline.objects.plan import SLOTS, Sizes, planned
+from nemesis.pipeline.objects.plan import SLOTS, Sizes, TooManyError, planned
 from nemesis.pipeline.objects.results import write_results
 from nemesis.pipeline.objects.windows import Cutter
 from tests.linearizability.histories import ASK, Shape, random_history
@@ -46,6 +47,15 @@ def test_operations_come_back_as_they_were(workload: str) -> None:
             assert other.key == 7
             assert place[one.invoked] == other.invoked
             assert (one.returned is None) == (other.returned is None)
+
+
+@pytest.mark.parametrize("argument", [(), (1,), (1, 2, 3, 4), (None, 1), ((1,), 2), (1, 2, False)])
+def test_a_fetch_of_another_shape_is_text(argument: Value) -> None:
+    """What asks for no offset and limit comes back as it was, as any operation that no column holds."""
+    op = Operation(
+        process=0, f="fetch", key=0, argument=argument, result=None, outcome=Outcome.OK, invoked=0, returned=1, line=1
+    )
+    assert operations_of(rows_of([op], {0: 0}))[0].argument == argument
 
 
 def test_a_folder_is_judged_as_each_object_alone(tmp_path: Path) -> None:
@@ -202,7 +212,7 @@ def test_a_plan_fits_calls() -> None:
 
     weights = np.bincount([plan.bucket_of(slot) for slot in uneven], weights=list(uneven.values()))
     assert weights.max() <= 2_000
-    with pytest.raises(ValueError, match="judge the folder in parts"):
+    with pytest.raises(TooManyError, match="8190093 operations do not fit 4093 buckets of 2000"):
         planned(dict.fromkeys(range(SLOTS), 2_001), {}, [], sizes, parallelism=4)
 
 

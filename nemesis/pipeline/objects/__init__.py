@@ -3,5 +3,6 @@
 The way of the data: ``schemas`` (the tables) <- ``encoding`` (operations as rows, and back) <- ``store`` (folders of
 Parquet) or ``histories`` (files of any known format). ``plan`` puts objects into buckets, ``windows`` cuts the history
 of an object that would fill one. ``bucket`` judges one, whoever calls it: ``local`` in this process, ``on_spark`` on a
-cluster. ``results`` makes anomalies and a verdict of the judgements and writes them. ``engine`` chooses.
+cluster; ``parts`` convicts what is too large for it. ``results`` makes anomalies and a verdict of the judgements and
+writes them. ``engine`` chooses. Beside it stands ``workloads``: files of which logs are judged, and no objects.
 """

@@ -2,7 +2,7 @@
 
 Owns the way from rows to the kernels and back, and the bound on memory: rows are gathered until there are enough for a
 call, and of a window that does not fit no more is kept than how many operations it has. A window that is malformed is
-*unknown*, with the line, and stops no other.
+*unknown*, with the line, and stops no other; so is one of which the model has no such operation.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import pyarrow as pa
 from nemesis.checks.verdict import Verdict
 from nemesis.formats.edn_text import edn_text
 from nemesis.linearizability.arrays.columns import CALL_OPERATIONS_MAX, NIL, Ending, Function, Ints
-from nemesis.linearizability.arrays.judge import Judged, cut_from, judge_columns
+from nemesis.linearizability.arrays.judge import SEARCH_OPERATIONS_MAX, Judged, cut_from, judge_columns
 from nemesis.linearizability.arrays.sorting import dense, starts_of
 from nemesis.linearizability.judgement import Budget, KeyJudgement
-from nemesis.linearizability.model import Model
+from nemesis.linearizability.model import Model, ModelError
 from nemesis.linearizability.operations import Operation
 from nemesis.pipeline.objects.encoding import columns_of, ints, operations_of
+from nemesis.pipeline.objects.parts import convicted
 from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OPERATION_ROWS
 
 _WINDOWS_MAX = 2**31
@@ -50,16 +51,36 @@ def judge_bucket(rows: pa.Table, task: Task) -> pa.Table:
         return JUDGEMENT_ROWS.empty_table()
     windows = ints(rows, "window", 0)
     units, numbers = dense(ints(rows, "object", 0)) if not windows.any() else _units(rows, windows)
-    unit_rows = _Units(rows, numbers, len(units))
+    unit_rows = _Units(rows, numbers, len(units), task.model)
     spoiled = _malformed(rows, numbers)
     initial = None if cut_from(task.model) is None else _initial(rows, numbers, len(units))
     columns = columns_of(*_sound(rows, numbers, spoiled), len(units))
     judged = judge_columns(columns, task.model, task.budget, unit_rows.operations, initial=initial)
-    told = judged.told | {
-        number: _unknown(number, int(unit_rows.counts[number]), "", reason) for number, reason in spoiled.items()
-    }
+    told = (
+        judged.told
+        | _convicted(judged, unit_rows, task, initial)
+        | {
+            number: _unknown(number, int(unit_rows.counts[number]), "", reason)
+            for number, reason in (spoiled | unit_rows.misfits).items()
+        }
+    )
     first = unit_rows.first
     return _judgements(ints(rows, "object", 0)[first], windows[first], rows, numbers, judged, told)
+
+
+def _convicted(judged: Judged, units: _Units, task: Task, initial: Ints | None) -> dict[int, KeyJudgement]:
+    """Units that are too large to be judged one by one, and yet wrong: by parts of them."""
+    first = cut_from(task.model)
+    found: dict[int, KeyJudgement] = {}
+    for number, judgement in judged.told.items():
+        if first is None or judgement.verdict is not Verdict.UNKNOWN or units.counts[number] <= SEARCH_OPERATIONS_MAX:
+            continue
+        begin = first if initial is None else int(initial[number])
+        limits = {"number": number, "operations_max": SEARCH_OPERATIONS_MAX}
+        by_part = convicted(units.rows(number), task.model, begin, task.budget, **limits)
+        if by_part is not None:
+            found[number] = by_part
+    return found
 
 
 def _units(rows: pa.Table, windows: Ints) -> tuple[Ints, Ints]:
@@ -70,23 +91,38 @@ def _units(rows: pa.Table, windows: Ints) -> tuple[Ints, Ints]:
 
 
 class _Units:
-    """The rows of each unit, sorted when somebody asks for them."""
+    """The rows of each unit, sorted when somebody asks for them.
 
-    def __init__(self, rows: pa.Table, numbers: Ints, units: int) -> None:
-        self._rows, self._numbers = rows, numbers
+    ``misfits`` are those that the model cannot take apart. Nothing is given out of such a one: an error on a worker
+    would end the whole job.
+    """
+
+    def __init__(self, rows: pa.Table, numbers: Ints, units: int, model: Model) -> None:
+        self._rows, self._numbers, self._model = rows, numbers, model
+        self.misfits: dict[int, str] = {}
         self._sorted: pa.Table | None = None
         self.counts = np.bincount(numbers, minlength=units)
         self._ends = np.cumsum(self.counts)
         self.first = np.empty(units, dtype=np.int64)
         self.first[numbers[::-1]] = np.arange(len(numbers))[::-1]
 
-    def operations(self, number: int) -> Sequence[Operation]:
-        """The operations of a unit."""
+    def rows(self, number: int) -> pa.Table:
+        """The rows of a unit."""
         if self._sorted is None:
             order = pa.array(np.argsort(self._numbers, kind="stable"))
             self._sorted = _completed(self._rows).take(order).combine_chunks()
         count = int(self.counts[number])
-        return operations_of(self._sorted.slice(int(self._ends[number]) - count, count))
+        return self._sorted.slice(int(self._ends[number]) - count, count)
+
+    def operations(self, number: int) -> Sequence[Operation]:
+        """The operations of a unit."""
+        found = operations_of(self.rows(number))
+        try:
+            self._model.partition(found)
+        except Exception as error:
+            self.misfits[number] = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
+            return ()
+        return found
 
 
 def _completed(rows: pa.Table) -> pa.Table:

@@ -94,7 +94,7 @@ def _append_row(argument: Value, base: int | None) -> Row | None:
 
 def _fetch_row(operation: Operation, argument: tuple[Value, ...], result: Value) -> Row | None:
     stale = argument[2:] == (True,)
-    start, limit = (*argument[:2], None)[:2]
+    start, limit = (*argument[:2], None, None)[:2]
     if not (2 <= len(argument) <= 2 + stale) or not _is_number(start) or not _is_simple(limit):
         return None
     function = Function.STALE_FETCH if stale else Function.FETCH

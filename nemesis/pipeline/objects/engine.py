@@ -18,9 +18,17 @@ from nemesis.linearizability.model import Model
 from nemesis.pipeline.engine import EngineName
 from nemesis.pipeline.objects.bucket import Task
 from nemesis.pipeline.objects.local import judge_locally
-from nemesis.pipeline.objects.plan import ChangedError, Sizes
+from nemesis.pipeline.objects.plan import ChangedError, Sizes, TooManyError
 from nemesis.pipeline.objects.results import Results, results_of
-from nemesis.pipeline.objects.store import batches_of, check_file, names_of, nothing_in, operation_files
+from nemesis.pipeline.objects.store import (
+    batches_of,
+    check_file,
+    check_unchanged,
+    names_of,
+    nothing_in,
+    operation_files,
+    stamps_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,12 +51,13 @@ def judge_store(
 
     ``budget`` is for each object, or each window of a hot one. ``spark`` is a session to use, whose workers can import
     ``nemesis`` and read the folder; without it one is started on ``master`` and stopped. Raises ``HistoryError`` for a
-    file that holds no operations, for a folder without any or that changes, ``EngineUnavailableError`` when Spark
-    cannot run here.
+    file that holds no operations, for a folder without any, with too many or that changes, ``EngineUnavailableError``
+    when Spark cannot run here.
     """
     dimensions = sizes or Sizes()
     task = Task(model=model, budget=budget or Budget(), call_operations_max=dimensions.call)
     files, names = operation_files(folder), names_of(folder)
+    before = stamps_of(files)
     try:
         match EngineName(engine):
             case EngineName.LOCAL:
@@ -57,8 +66,11 @@ def judge_store(
                 judgements = _judge_on_spark(files, task, dimensions, master, spark)
             case other:
                 assert_never(other)
+        check_unchanged(files, before)
     except ChangedError as error:
         raise HistoryError(folder, None, str(error), "judge it when nobody writes to it") from error
+    except TooManyError as error:
+        raise HistoryError(folder, None, str(error), "judge it in parts, or number the objects from 0") from error
     return results_of(judgements if judgements.num_rows else nothing_in(folder), names, model.name)
 
 

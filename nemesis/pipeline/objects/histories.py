@@ -59,17 +59,44 @@ class Reading:
 def files_in(paths: Sequence[Path]) -> list[Path]:
     """The files, and those in the folders with a suffix that histories have; each once, hidden ones left out.
 
-    A link to nothing, and a file that is gone by now, are among them: that they cannot be read is to be told.
+    Links are followed, and each folder is looked into once. A link to nothing, a file that is gone by now and what is
+    no file are among them: that they cannot be read is to be told. Raises HistoryError for a folder that nobody may
+    look into.
     """
     found: dict[Path, None] = {}
+    looked: set[Path] = set()
     for path in paths:
-        below = sorted(path.rglob("*")) if path.is_dir() else [path]
-        for file in below:
-            is_hidden = any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
-            is_history = file.suffix in SUFFIXES and (file.is_file() or not file.exists())
-            if file == path or (is_history and not is_hidden):
-                found.setdefault(file.resolve() if file.exists() else file.absolute())
+        for file in _below(path, looked) if path.is_dir() else [path]:
+            found.setdefault(file.resolve() if file.exists() else file.absolute())
     return list(found)
+
+
+def _below(folder: Path, looked: set[Path]) -> Iterator[Path]:
+    """What may be histories in a folder and in those below it, in the order of their paths; not twice in one folder."""
+    waiting = [folder]
+    while waiting:
+        path = waiting.pop()
+        if not path.is_dir():
+            yield path
+            continue
+        if path.resolve() in looked:
+            continue
+        looked.add(path.resolve())
+        try:
+            entries = sorted(path.iterdir(), reverse=True)
+        except OSError as error:
+            raise HistoryError(
+                path, None, f"the folder cannot be read ({error})", "allow it, or move it away"
+            ) from error
+        waiting += [entry for entry in entries if not _is_hidden(entry) and (entry.is_dir() or _is_named(entry))]
+
+
+def _is_hidden(path: Path) -> bool:
+    return path.name.startswith((".", "_"))
+
+
+def _is_named(path: Path) -> bool:
+    return path.suffix in SUFFIXES
 
 
 def judge_histories(

@@ -23,6 +23,10 @@ class ChangedError(Exception):
     """What was judged is not what was counted before."""
 
 
+class TooManyError(Exception):
+    """There is no dealing into buckets of which each fits a call."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """How much is judged at once, in rows and records."""
@@ -73,8 +77,8 @@ def planned(
 ) -> Plan:
     """The plan for ``slots``, which weigh so much without the hot objects, and have so many ``operations`` with them.
 
-    At least ``parallelism`` buckets, unless there is too little. Raises ValueError where no number of buckets is
-    enough: beyond some billions of operations.
+    At least ``parallelism`` buckets, unless there is too little. Raises TooManyError where no number of buckets is
+    enough: beyond some billions of operations, or where the numbers of most objects leave one remainder.
     """
     weights = np.zeros(SLOTS, dtype=np.int64)
     for slot, weight in slots.items():
@@ -84,4 +88,6 @@ def planned(
     for buckets in range(min(least, SLOTS), SLOTS + 1):
         if int(np.bincount(np.arange(SLOTS) % buckets, weights=weights).max()) <= sizes.call:
             return Plan(buckets=buckets, hot=hot, operations=operations, columns=frozenset(columns))
-    raise ValueError(f"{total} operations do not fit {SLOTS} buckets of {sizes.call}; judge the folder in parts")
+    raise TooManyError(
+        f"{total} operations do not fit {SLOTS} buckets of {sizes.call}, dealt by their objects' numbers modulo {SLOTS}"
+    )

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nemesis.formats.errors import HistoryError, refuse
+from nemesis.formats.errors import HistoryError, excerpt, refuse
+from nemesis.pipeline.objects.plan import ChangedError
 from nemesis.pipeline.objects.schemas import OBJECT_ROWS, OBJECTS, OPERATION_ROWS, OPERATIONS, OPTIONAL
 
 FILE_ROWS = 1_000_000
@@ -135,11 +137,44 @@ def check_schema(found: pa.Schema, path: Path, declared: pa.Schema = OPERATION_R
             raise HistoryError(path, None, f"there is no column {field.name}", "write the columns as they are declared")
 
 
+Stamp = tuple[int, int, int] | None
+"""Size, time of the last change in nanoseconds, and number of a file; None of one that is not there."""
+
+
+def stamps_of(files: Sequence[Path]) -> list[Stamp]:
+    """What tells that a file was written again, also where it has as many rows as before."""
+    return [_stamp(path) for path in files]
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def check_unchanged(files: Sequence[Path], before: Sequence[Stamp]) -> None:
+    """Raise ChangedError for the first file that is not what it was: one pass may have read what another did not."""
+    for path, old in zip(files, before, strict=True):
+        if _stamp(path) != old:
+            raise ChangedError(f"{path.name} was written again while it was judged")
+
+
 def names_of(folder: Path) -> pa.Table:
-    """The names of the objects (``OBJECT_ROWS``); none for those that go by their numbers. Raises HistoryError."""
+    """The names of the objects (``OBJECT_ROWS``); none for those that go by their numbers.
+
+    Raises HistoryError, also for an object that has two names, be they the same.
+    """
     tables = [OBJECT_ROWS.empty_table()]
     for path in files_of(folder, OBJECTS):
         with _refusing(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
             check_schema(file.schema_arrow, path, OBJECT_ROWS)
             tables.append(_without_nulls(file.read(OBJECT_ROWS.names), OBJECT_ROWS, path).cast(OBJECT_ROWS))
-    return pa.concat_tables(tables)
+    names = pa.concat_tables(tables).sort_by("object")
+    numbers = names.column("object").to_numpy()
+    for place in np.flatnonzero(numbers[1:] == numbers[:-1])[:1].tolist():
+        first, second = names.column("key").slice(place, 2).to_pylist()
+        problem = f"object {numbers[place]} has two names, {excerpt(first)} and {excerpt(second)}"
+        raise HistoryError(folder / OBJECTS, None, problem, "give each object one")
+    return names
