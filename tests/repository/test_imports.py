@@ -25,6 +25,8 @@ VALUE_MODULES = frozenset(
 )
 PURE_LAYER = ("replica.core", "replica.records", "replica.ids", "replica.errors")
 JUDGES = ("nemesis.checks", "nemesis.pipeline", "nemesis.report", "nemesis.history", "nemesis.formats")
+REGISTRY = "replica.machines.registry"
+REGISTRY_MODULE = "importlib.metadata"
 HEAVY_MODULES = ("grpc", "numpy", "pandas", "pyarrow", "pyspark")
 
 
@@ -58,9 +60,9 @@ def is_outside(name: str, *allowed: str) -> bool:
 
 RULES = (
     Rule(
-        name="the core imports value modules, records, ids and errors",
+        name="the core imports value modules, records, ids, errors and machines",
         binds=lambda module: within(module, "replica.core"),
-        forbids=lambda found: is_outside(found.name, *VALUE_MODULES, *PURE_LAYER),
+        forbids=lambda found: is_outside(found.name, *VALUE_MODULES, *PURE_LAYER, "replica.machines"),
     ),
     Rule(
         name="records import value modules, struct, crc32c, lz4, zstandard, ids and errors",
@@ -129,6 +131,21 @@ RULES = (
         name="topics as tables are imported by nobody",
         binds=lambda module: is_outside(module, "replica.spark"),
         forbids=lambda found: within(found.name, "replica.spark"),
+    ),
+    Rule(
+        name="machines import value modules, hashlib, struct, sortedcontainers, records, ids and errors, no randomness",
+        binds=lambda module: within(module, "replica.machines"),
+        forbids=lambda found: is_outside(
+            found.name,
+            *(VALUE_MODULES - {"random"} | {"hashlib", "struct", "sortedcontainers"}),
+            *("replica.machines", "replica.records", "replica.ids", "replica.errors"),
+            REGISTRY_MODULE,
+        ),
+    ),
+    Rule(
+        name="what is installed is read by the registry of machines, which nothing pure imports",
+        binds=lambda module: within(module, "replica.machines", *PURE_LAYER) and module != REGISTRY,
+        forbids=lambda found: within(found.name, REGISTRY_MODULE, REGISTRY),
     ),
 )
 
@@ -263,6 +280,15 @@ OFFENDERS = [
     ("nemesis.checks.append", "import pandas", RULES[11]),
     ("nemesis.checks.append", "from nemesis.pipeline import session", RULES[11]),
     ("replica.client.consumer", "def f():\n    from replica.spark import register", RULES[12]),
+    ("replica.machines.applied", "import time", RULES[13]),
+    ("replica.machines.applied", "from random import Random", RULES[13]),
+    ("replica.machines.key_value.store", "import uuid", RULES[13]),
+    ("replica.machines.lock", "from replica.core.effects import Reply", RULES[13]),
+    ("replica.machines.registry", "import importlib", RULES[13]),
+    ("replica.machines.entries", "from replica.v1 import data_pb2", RULES[13]),
+    ("replica.machines.applied", "from importlib.metadata import entry_points", RULES[14]),
+    ("replica.machines", "from replica.machines.registry import make_machine", RULES[14]),
+    ("replica.core.replica", "from replica.machines import registry", RULES[14]),
 ]
 
 
@@ -286,6 +312,10 @@ def test_every_rule_has_an_offender() -> None:
         ("replica.server.codec_shapes", "from replica.v1 import data_pb2"),
         ("replica.storage.files", "import os\nos.fsync(3)"),
         ("replica.client.channels", "import grpc.aio"),
+        ("replica.core.replica", "from replica.machines import AppliedLog"),
+        ("replica.machines.applied", "from hashlib import sha256\nfrom replica.records import decode_records"),
+        ("replica.machines.registry", "from importlib.metadata import entry_points"),
+        ("replica.server.main", "from replica.machines.registry import make_machine"),
         ("nemesis.cluster.local", "from replica.client import LogClient"),
         ("replica.spark.source", "from pyspark.sql.datasource import DataSource"),
         (

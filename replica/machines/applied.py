@@ -1,0 +1,240 @@
+"""The fold: a log's committed entries, one after the other, into sessions and a machine.
+
+Owns how far the log has been applied, log time, the sessions and the machine. Reads what is committed only, hence never
+takes anything back. Knows nothing of how a log is read, kept or replicated, and asks no clock.
+
+Whatever stands in the log, every replica makes the same of it: an entry that cannot be read and a command that the
+machine does not understand are refused, and count. Only a bug in the machine stops the fold, at a named offset.
+
+Source: KIP-630 for snapshots and their ids; Kafka's ``RaftClient.Listener``; Ongaro's thesis, chapters 5 and 6.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import assert_never
+
+from replica.ids import Epoch, Offset
+from replica.machines.batches import CommittedBatch, SnapshotId
+from replica.machines.entries import (
+    CloseSession,
+    KeepSessionAlive,
+    MalformedEntry,
+    OpenSession,
+    PlainCommand,
+    SessionCommand,
+    SessionId,
+    Tick,
+    decode_entry,
+)
+from replica.machines.machine import CorruptSnapshotError, InvalidCommandError, StateMachine
+from replica.machines.outcomes import Answered, Done, Outcome, Refusal, refused
+from replica.machines.sessions import SessionLimits, SessionTable
+from replica.machines.snapshots import AppliedState, check_fits, decode_state, encode_state, sealed, unsealed
+
+LOG_TIME_MS_MAX = 1 << 62
+"""Log time goes no further, so that what expires some time later still has a number of 64 bits."""
+
+
+class MachineFailedError(Exception):
+    """The machine has raised what it must not, at ``offset``; the replica halts, and applies nothing more.
+
+    The same will happen on every replica, and again after a restart, until the machine is repaired. The cause has the
+    traceback.
+    """
+
+    def __init__(self, machine: str, offset: Offset, cause: BaseException) -> None:
+        super().__init__(machine, offset, cause)
+        self.machine = machine
+        self.offset = offset
+
+    def __str__(self) -> str:
+        machine, offset, cause = self.args
+        return f"state machine {machine} failed at offset {offset}: {type(cause).__name__}: {cause}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedEntry:
+    """One entry that was applied, for whoever waits for it. ``offset`` is its own."""
+
+    offset: Offset
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A whole state as bytes."""
+
+    id: SnapshotId
+    data: bytes
+
+
+class AppliedLog:
+    """The state of a log below ``applied_offset``.
+
+    ``applied_epoch`` is that of the last record that was applied, absent before the first. ``log_time_ms`` is 0 before
+    the first stamp. ``name`` says which machine it is; a snapshot of another is refused. All replicas of a log have the
+    same ``limits``.
+    """
+
+    def __init__(self, machine: StateMachine, *, name: str, limits: SessionLimits | None = None) -> None:
+        self.name = name
+        self.applied_offset = Offset(0)
+        self.applied_epoch: Epoch | None = None
+        self.log_time_ms = 0
+        self.sessions = SessionTable(limits or SessionLimits())
+        self._machine = machine
+        self._failure: MachineFailedError | None = None
+        self._digest: str | None = None
+
+    def apply(self, batch: CommittedBatch) -> tuple[AppliedEntry, ...]:
+        """Apply the next batch: all of it, in order, at its log time.
+
+        Raises MachineFailedError if the machine fails, and from then on. A gap, or an offset that was applied before,
+        is our own mistake: AssertionError.
+        """
+        self._check_runs()
+        assert batch.base_offset == self.applied_offset, (batch.base_offset, self.applied_offset)
+        assert self.applied_epoch is None or batch.epoch >= self.applied_epoch, (batch.epoch, self.applied_epoch)
+        self._digest = None
+        self._advance(batch.timestamp_ms)
+        applied = []
+        for entry in batch.entries:
+            offset = self.applied_offset
+            applied.append(AppliedEntry(offset=offset, outcome=self._perform(entry, offset)))
+            self.applied_offset = Offset(offset + 1)
+        self.applied_offset = batch.end_offset
+        self.applied_epoch = batch.epoch
+        return tuple(applied)
+
+    def query(self, request: bytes) -> Outcome:
+        """Ask the machine, as it stands at ``applied_offset``: Answered, or Refused. Raises MachineFailedError.
+
+        Whether that is recent enough for a linearizable read, the caller knows. A question on which the machine fails
+        is refused: nothing of the log hangs on it.
+        """
+        self._check_runs()
+        try:
+            return Answered(reply=_checked_bytes(self._machine.query(request)))
+        except InvalidCommandError as error:
+            return refused(Refusal.INVALID_COMMAND, str(error))
+        except Exception as error:
+            return refused(Refusal.QUERY_FAILED, f"{type(error).__name__}: {error}")
+
+    def snapshot(self) -> Snapshot:
+        """The state as bytes, with its id. There is none of a log of which nothing has been applied."""
+        self._check_runs()
+        assert self.applied_epoch is not None, "nothing has been applied"
+        return Snapshot(
+            id=SnapshotId(self.applied_offset, self.applied_epoch), data=sealed(encode_state(self._state()))
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Let the state be that of a snapshot, which is ahead of it.
+
+        Raises CorruptSnapshotError for bytes that are damaged, not of this id, of another machine or of other limits.
+        If it is the machine that says so, its state is void and nothing but another restore is possible; in all other
+        cases nothing has changed. To load one that is behind is our own mistake: AssertionError.
+        """
+        assert snapshot.id.end_offset > self.applied_offset, (snapshot.id, self.applied_offset)
+        state = decode_state(unsealed(snapshot.data))
+        check_fits(state, snapshot.id, name=self.name, limits=self.sessions.limits)
+        self._restore_machine(state.machine)
+        self.sessions.restore(state.sessions)
+        self.applied_offset = snapshot.id.end_offset
+        self.applied_epoch = snapshot.id.epoch
+        self.log_time_ms = state.log_time_ms
+        self._failure = None
+        self._digest = None
+
+    def digest(self) -> str:
+        """A hash of the whole state: equal on all replicas that have applied equally much. Costs a snapshot."""
+        if self._digest is None:
+            self._digest = sha256(encode_state(self._state())).hexdigest()
+        return self._digest
+
+    def _advance(self, timestamp_ms: int) -> None:
+        """Let log time be that of a batch, unless that lies back: then it stands still."""
+        self.log_time_ms = max(self.log_time_ms, min(timestamp_ms, LOG_TIME_MS_MAX))
+        self.sessions.expire(self.log_time_ms)
+        try:
+            self._machine.advance(self.log_time_ms)
+        except Exception as error:
+            raise self._halted(self.applied_offset, error) from error
+
+    def _perform(self, data: bytes, offset: Offset) -> Outcome:
+        entry = decode_entry(data)
+        match entry:
+            case SessionCommand():
+                return self._once(entry, offset)
+            case PlainCommand(command=command):
+                return self._command(command, offset)
+            case OpenSession(ttl_ms=ttl_ms):
+                return self.sessions.open(SessionId(offset), ttl_ms=ttl_ms, time_ms=self.log_time_ms)
+            case KeepSessionAlive(session_id=session_id, acknowledged=acknowledged):
+                return self.sessions.keep_alive(session_id, acknowledged=acknowledged, time_ms=self.log_time_ms)
+            case CloseSession(session_id=session_id):
+                return self.sessions.close(session_id)
+            case Tick():
+                return Done()
+            case MalformedEntry(reason=reason):
+                return refused(Refusal.INVALID_ENTRY, reason)
+            case _:
+                assert_never(entry)
+
+    def _once(self, entry: SessionCommand, offset: Offset) -> Outcome:
+        outcome = self.sessions.outcome_of(entry, time_ms=self.log_time_ms)
+        if outcome is None:
+            outcome = self._command(entry.command, offset)
+            self.sessions.keep(entry, outcome)
+        return outcome
+
+    def _command(self, command: bytes, offset: Offset) -> Outcome:
+        try:
+            return Answered(reply=_checked_bytes(self._machine.apply(command, time_ms=self.log_time_ms)))
+        except InvalidCommandError as error:
+            return refused(Refusal.INVALID_COMMAND, str(error))
+        except Exception as error:
+            raise self._halted(offset, error) from error
+
+    def _restore_machine(self, data: bytes) -> None:
+        try:
+            self._machine.restore(data)
+        except CorruptSnapshotError as error:
+            self._halted(self.applied_offset, error)
+            raise
+        except Exception as error:
+            raise self._halted(self.applied_offset, error) from error
+
+    def _machine_snapshot(self) -> bytes:
+        try:
+            return _checked_bytes(self._machine.snapshot())
+        except Exception as error:
+            raise self._halted(self.applied_offset, error) from error
+
+    def _halted(self, offset: Offset, cause: Exception) -> MachineFailedError:
+        self._failure = MachineFailedError(self.name, offset, cause)
+        return self._failure
+
+    def _check_runs(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _state(self) -> AppliedState:
+        self._check_runs()
+        return AppliedState(
+            applied_offset=self.applied_offset,
+            applied_epoch=self.applied_epoch,
+            log_time_ms=self.log_time_ms,
+            limits=self.sessions.limits,
+            sessions=self.sessions.states(),
+            name=self.name,
+            machine=self._machine_snapshot(),
+        )
+
+
+def _checked_bytes(reply: bytes) -> bytes:
+    if not isinstance(reply, bytes):
+        raise TypeError(f"a reply is bytes, this is {type(reply).__name__}")
+    return reply

@@ -1,0 +1,72 @@
+"""What a state machine is: commands in, replies out, and nothing else.
+
+Owns the interface that a machine implements, and the errors that it may raise. Knows nothing of logs, sessions or
+offsets: whoever folds a log into a machine (``applied``) does.
+
+The replicas of a machine never compare notes. Each applies the same commands in the same order, and all must arrive at
+the same state and the same replies. So a machine asks no clock, no dice, no file and no network; it never lets the
+order of a set or an object's address show; and what time it is, its caller says.
+
+Source: Schneider, "Implementing fault-tolerant services using the state machine approach" (1990); Ongaro's thesis,
+chapter 5.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Protocol, runtime_checkable
+
+
+class InvalidCommandError(ValueError):
+    """A command or a request that the machine does not understand. Nothing has changed, and nothing would, ever.
+
+    Raise it before anything changes. The message goes to the client and is part of the outcome: it must follow from
+    the bytes alone.
+    """
+
+
+class CorruptSnapshotError(ValueError):
+    """Bytes that no snapshot of this machine has; the message says what is wrong with them."""
+
+
+@runtime_checkable
+class StateMachine(Protocol):
+    """A deterministic machine. Subclass it, or have the same methods.
+
+    Any exception but those that are named here is a bug in the machine: the replica halts with the offset of the
+    command, since nobody knows what a command that was applied by half has left behind. All replicas will halt there,
+    and go on from there with a machine that was repaired.
+    """
+
+    def advance(self, time_ms: int) -> None:  # noqa: ARG002 - most machines do nothing by time
+        """Let log time be ``time_ms``: it never goes back. What has expired by then goes now.
+
+        Called before the commands of that time, and with every tick while there are none.
+        """
+        return
+
+    @abstractmethod
+    def apply(self, command: bytes, *, time_ms: int) -> bytes:
+        """Perform one command at log time ``time_ms``, and return the reply.
+
+        Raises InvalidCommandError for bytes that are no command. A command that is understood and cannot be done (a
+        comparison that fails, an account without money) is an ordinary reply.
+        """
+
+    @abstractmethod
+    def query(self, request: bytes) -> bytes:
+        """Answer a question. Changes nothing: it runs on one replica, whenever that wants.
+
+        Raises InvalidCommandError for bytes that are no request.
+        """
+
+    @abstractmethod
+    def snapshot(self) -> bytes:
+        """The whole state, from which ``restore`` makes an equal one. Equal states are equal bytes."""
+
+    @abstractmethod
+    def restore(self, snapshot: bytes) -> None:
+        """Let the state be that of ``snapshot``, whatever it was before.
+
+        Raises CorruptSnapshotError; the state is then void.
+        """

@@ -1,0 +1,218 @@
+"""Exactly once: what is remembered of clients, so that a command that comes again is answered and not applied.
+
+Owns the table of sessions: who is there, until when, and which replies are kept. Knows nothing of machines or logs; all
+it is told comes from committed entries, so it is the same on all replicas, and part of the snapshot. A command that was
+applied and whose reply is not here could be applied twice.
+
+A client may have many commands on their way, and they may be committed in any order. For each sequence of a session
+exactly one of these holds:
+
+    sequence < acknowledged                     the client waits for it no more: refused, whatever became of it
+    a reply is kept                             it was applied: the same reply once more
+    sequence < acknowledged + window            it was never applied: now it is, and the reply is kept
+    else                                        too far ahead to be remembered: refused, and may come again
+
+``acknowledged`` never falls, and a session that has gone never comes back: its id is the offset of an entry. So no
+command can find itself in the third line twice.
+
+Source: Ongaro's thesis, section 6.3, where clients acknowledge and sessions expire by log time in this way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica.machines.deadlines import Deadlines
+from replica.machines.encoding import COUNT, POSITIVE, Fields, Row
+from replica.machines.entries import SessionCommand, SessionId
+from replica.machines.outcomes import OUTCOME, Done, Outcome, Refusal, Refused, SessionOpened, refused, size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLimits:
+    """How much is remembered at most. All replicas of a log have the same limits: outcomes hang on them."""
+
+    sessions_max: int = 4_096
+    window: int = 8_192
+    """How many sequences of one session, from the acknowledged one on, may be sent."""
+    kept_bytes_max: int = 4 << 20
+    """How many bytes of replies a session may keep; the last one may exceed it."""
+    ttl_ms_min: int = 1_000
+    ttl_ms_max: int = 86_400_000
+
+    def __post_init__(self) -> None:
+        if min(self.sessions_max, self.window, self.kept_bytes_max, self.ttl_ms_min) < 1:
+            raise ValueError(f"limits are 1 or more: {self}")
+        if self.ttl_ms_min > self.ttl_ms_max:
+            raise ValueError(f"the shortest time to live is above the longest: {self}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptReply:
+    """What became of one sequence."""
+
+    sequence: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionState:
+    """One session as a snapshot holds it; replies in the order of their sequences."""
+
+    session_id: SessionId
+    ttl_ms: int
+    expires_at_ms: int
+    acknowledged: int
+    replies: tuple[KeptReply, ...]
+
+
+LIMITS = Fields(
+    SessionLimits,
+    sessions_max=POSITIVE,
+    window=POSITIVE,
+    kept_bytes_max=POSITIVE,
+    ttl_ms_min=POSITIVE,
+    ttl_ms_max=POSITIVE,
+)
+SESSION = Fields(
+    SessionState,
+    session_id=COUNT,
+    ttl_ms=POSITIVE,
+    expires_at_ms=COUNT,
+    acknowledged=COUNT,
+    replies=Row(Fields(KeptReply, sequence=COUNT, outcome=OUTCOME)),
+)
+
+
+class _Session:
+    """One client. ``replies`` has all sequences that were applied, from ``acknowledged`` on."""
+
+    __slots__ = ("acknowledged", "kept_bytes", "replies", "ttl_ms")
+
+    def __init__(self, ttl_ms: int) -> None:
+        self.ttl_ms = ttl_ms
+        self.acknowledged = 0
+        self.replies: dict[int, Outcome] = {}
+        self.kept_bytes = 0
+
+    def acknowledge(self, acknowledged: int) -> None:
+        """Forget the replies below. A lower number than before comes from an entry that was late."""
+        if acknowledged <= self.acknowledged:
+            return
+        if acknowledged - self.acknowledged <= len(self.replies):
+            forgotten = [sequence for sequence in range(self.acknowledged, acknowledged) if sequence in self.replies]
+        else:  # a leap: what is there is less than what lies between
+            forgotten = [sequence for sequence in self.replies if sequence < acknowledged]
+        for sequence in forgotten:
+            self.kept_bytes -= size_bytes(self.replies.pop(sequence))
+        self.acknowledged = acknowledged
+
+    def keep(self, sequence: int, outcome: Outcome) -> None:
+        """Remember what became of a sequence."""
+        assert sequence not in self.replies, sequence
+        assert sequence >= self.acknowledged, (sequence, self.acknowledged)
+        self.replies[sequence] = outcome
+        self.kept_bytes += size_bytes(outcome)
+
+
+class SessionTable:
+    """All sessions that have not expired."""
+
+    def __init__(self, limits: SessionLimits) -> None:
+        self.limits = limits
+        self._sessions: dict[SessionId, _Session] = {}
+        self._deadlines: Deadlines[int] = Deadlines()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def expire(self, time_ms: int) -> None:
+        """Let the sessions go that were not heard of for too long."""
+        for session_id in self._deadlines.expire(time_ms):
+            del self._sessions[SessionId(session_id)]
+
+    def open(self, session_id: SessionId, *, ttl_ms: int, time_ms: int) -> Outcome:
+        """Begin a session."""
+        assert session_id not in self._sessions, session_id
+        shortest, longest = self.limits.ttl_ms_min, self.limits.ttl_ms_max
+        if not shortest <= ttl_ms <= longest:
+            return refused(Refusal.INVALID_TTL, f"a session lives from {shortest} to {longest} ms, not {ttl_ms}")
+        if len(self._sessions) >= self.limits.sessions_max:
+            return refused(Refusal.TOO_MANY_SESSIONS, f"there are {len(self._sessions)} sessions, and may be no more")
+        self._sessions[session_id] = _Session(ttl_ms)
+        self._deadlines.set(session_id, time_ms + ttl_ms)
+        return SessionOpened(session_id=session_id)
+
+    def keep_alive(self, session_id: SessionId, *, acknowledged: int, time_ms: int) -> Outcome:
+        """Hear of a client."""
+        session = self._hear(session_id, acknowledged, time_ms)
+        return _unknown(session_id) if session is None else Done()
+
+    def close(self, session_id: SessionId) -> Outcome:
+        """End a session; one that has ended is not refused, so that closing can be repeated."""
+        self._sessions.pop(session_id, None)
+        self._deadlines.remove(session_id)
+        return Done()
+
+    def outcome_of(self, command: SessionCommand, *, time_ms: int) -> Outcome | None:
+        """What a command is answered with as it stands; None if it is new: then it is to be applied, and kept."""
+        session = self._hear(command.session_id, command.acknowledged, time_ms)
+        if session is None:
+            return _unknown(command.session_id)
+        if command.sequence < session.acknowledged:
+            return refused(Refusal.SEQUENCE_FORGOTTEN, f"acknowledged is what lies below {session.acknowledged}")
+        kept = session.replies.get(command.sequence)
+        return self._no_room(session, command.sequence) if kept is None else kept
+
+    def keep(self, command: SessionCommand, outcome: Outcome) -> None:
+        """Remember the outcome of a command that ``outcome_of`` has found to be new."""
+        self._sessions[command.session_id].keep(command.sequence, outcome)
+
+    def states(self) -> tuple[SessionState, ...]:
+        """All sessions, in the order of their ids."""
+        return tuple(self._state(session_id) for session_id in sorted(self._sessions))
+
+    def restore(self, states: tuple[SessionState, ...]) -> None:
+        """Let these be all sessions."""
+        self._sessions = {}
+        self._deadlines = Deadlines()
+        for state in states:
+            session = _Session(state.ttl_ms)
+            session.acknowledged = state.acknowledged
+            for kept in state.replies:
+                session.keep(kept.sequence, kept.outcome)
+            self._sessions[state.session_id] = session
+            self._deadlines.set(state.session_id, state.expires_at_ms)
+
+    def _hear(self, session_id: SessionId, acknowledged: int, time_ms: int) -> _Session | None:
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.acknowledge(acknowledged)
+            self._deadlines.set(session_id, time_ms + session.ttl_ms)
+        return session
+
+    def _no_room(self, session: _Session, sequence: int) -> Refused | None:
+        end = session.acknowledged + self.limits.window
+        if sequence >= end:
+            return refused(
+                Refusal.SEQUENCE_BEYOND_WINDOW, f"sequences from {session.acknowledged} to {end - 1} may come"
+            )
+        if session.kept_bytes >= self.limits.kept_bytes_max:
+            return refused(Refusal.REPLIES_FULL, f"{session.kept_bytes} bytes of replies wait to be acknowledged")
+        return None
+
+    def _state(self, session_id: SessionId) -> SessionState:
+        session = self._sessions[session_id]
+        return SessionState(
+            session_id=session_id,
+            ttl_ms=session.ttl_ms,
+            expires_at_ms=self._deadlines.at_ms(session_id),
+            acknowledged=session.acknowledged,
+            replies=tuple(
+                KeptReply(sequence=sequence, outcome=session.replies[sequence]) for sequence in sorted(session.replies)
+            ),
+        )
+
+
+def _unknown(session_id: SessionId) -> Refused:
+    return refused(Refusal.UNKNOWN_SESSION, f"there is no session {session_id}, or no longer")
