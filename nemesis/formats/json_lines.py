@@ -70,7 +70,7 @@ def _element(text: str, at: int, path: Path, line: int) -> tuple[object, int]:
     """The value that begins at ``at``: as little is looked at as holds it, and no more than a line may have."""
     length = _PIECE_CHARS
     while length < LINE_BYTES_MAX and at + length < len(text):
-        with suppress(json.JSONDecodeError, BadValueError):
+        with suppress(json.JSONDecodeError, BadValueError, RecursionError):
             value, end = _DECODER.raw_decode(text[at : at + length])
             if isinstance(value, dict):
                 return value, at + end

@@ -109,6 +109,7 @@ CASES: tuple[Case, ...] = (
     ("a line without an end", "x" * (LINE_BYTES_MAX + 1), Format.JSON, 1, "LINE_BYTES_MAX"),
     ("deep lists", json_event(value="[" * 90 + "]" * 90), Format.JSON, 1, "NESTING_MAX"),
     ("very deep lists", json_event(value="[" * 500_000 + "]" * 500_000), Format.JSON, 1, "too deep"),
+    ("a deep array", "[" + json_event(value="[" * 100_000 + "]" * 100_000) + "]", Format.JSON, 1, "too deep"),
     ("deep lists in edn", edn_event(value="[" * 500_000), Format.EDN, 1, "NESTING_MAX"),
     ("deep objects", json_event(value='{"a":' * 90 + "1" + "}" * 90), Format.JSON, 1, "NESTING_MAX"),
     ("deep lists in a log", log_event("0\t:invoke\t:read\t" + "[" * 90), Format.JEPSEN_LOG, 1, "NESTING_MAX"),

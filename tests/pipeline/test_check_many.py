@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow.parquet as pq
 import pytest
 
+from nemesis.checks.verdict import Verdict
 from nemesis.cli import cli
 from nemesis.cli_exit import Exit, exit_code_of
+from nemesis.linearizability.judgement import Budget
+from nemesis.linearizability.models.register import Register
+from nemesis.linearizability.operations import Operation, Value
+from nemesis.pipeline.objects.bucket import Task
+from nemesis.pipeline.objects.histories import Reading, judge_histories
 from tests.pipeline.corpora import write_corpus
 from tests.pipeline.stores import mixed, sequence, write_store
 
@@ -52,6 +59,26 @@ def test_an_unreadable_history_is_unknown(tmp_path: Path) -> None:
     files = [path for path in write_corpus(tmp_path) if path.name in ("other.edn", "broken.jsonl")]
 
     assert code_of("check", *files, "--model", "cas-register", "--engine", "local") == Exit.UNKNOWN
+
+
+class Faulty(Register):
+    """A user's model with a mistake of its own."""
+
+    def step(self, state: Value, operation: Operation) -> NoReturn:
+        """Fail at every operation."""
+        raise ZeroDivisionError("a mistake")
+
+
+def test_a_model_that_fails_makes_its_histories_unknown(tmp_path: Path) -> None:
+    """What judging itself did wrong is told of the file at hand, and is no end of the job."""
+    files = [path for path in write_corpus(tmp_path) if path.name in ("other.edn", "broken.jsonl")]
+
+    results = judge_histories(files, Reading(task=Task(model=Faulty(), budget=Budget())), engine="local")
+
+    reasons = {Path(row["run_id"]).name: row["reason"] for row in results.anomalies.to_pylist()}
+    assert results.verdict is Verdict.UNKNOWN
+    assert reasons["other.edn"] == "ZeroDivisionError: a mistake"
+    assert "this is no JSON" in reasons["broken.jsonl"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,6 +117,13 @@ def test_a_folder_of_operations_has_no_workload(tmp_path: Path, capsys: pytest.C
     store = write_store(tmp_path, [sequence(0, 4)])
     assert code_of("check", store, "--model", "kafka", "--engine", "local") == Exit.BAD_ARGUMENTS
     assert "is a folder of operations on objects" in capsys.readouterr().err
+
+
+def test_a_name_that_no_result_can_have_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Results are texts, so a file's name must be one; which file it is can be seen."""
+    (tmp_path / os.fsdecode(b"\xff.jsonl")).write_text("{}", encoding="utf-8")
+    assert code_of("check", tmp_path, "--model", "kafka", "--engine", "local") == Exit.BAD_ARGUMENTS
+    assert r"\xff.jsonl: the name is no UTF-8" in capsys.readouterr().err
 
 
 @pytest.mark.spark

@@ -16,7 +16,7 @@ from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.register import CasRegister, Register
-from nemesis.linearizability.operations import Operation
+from nemesis.linearizability.operations import Operation, Outcome
 from nemesis.pipeline.objects.bucket import Task, judge_bucket
 from nemesis.pipeline.objects.encoding import rows_of
 from nemesis.pipeline.objects.parts import convicted
@@ -47,6 +47,45 @@ def test_a_part_never_says_more_than_the_whole(name: str, values: int) -> None:
         assert values or (part is Verdict.INVALID) == (whole == [Verdict.INVALID]), number
         found += part is not None
     assert found > 20 or values
+
+
+def _one_after_the_other(*steps: tuple[object, ...]) -> list[Operation]:
+    """Operations of ``f, argument, result`` and, if it is not 0, the process; each begins after the one before it."""
+    return [
+        Operation(
+            process=step[3] if len(step) > 3 else 0,
+            f=str(step[0]),
+            key=0,
+            argument=step[1],
+            result=step[2],
+            outcome=Outcome.OK,
+            invoked=2 * place,
+            returned=2 * place + 1,
+            line=place + 1,
+        )
+        for place, step in enumerate(steps)
+    ]
+
+
+REST = (("write", 6, None), ("read", None, 6), ("read", None, 6))
+TOLD_AS_TEXT = {
+    "a process that is a text": (Register(), ("write", 5, None, "a"), ("read", None, 5)),
+    "a write of 1.0": (Register(), ("write", 1.0, None), ("read", None, 1)),
+    "a write of True": (Register(), ("write", True, None), ("read", None, 1)),
+    "a write with a result": (Register(), ("write", 5, "OK"), ("read", None, 5)),
+    "a function of no register": (Register(), ("set", 5, None), ("read", None, 5)),
+    "a cas on what has none": (Register(), ("write", 4, None), ("cas", (4, 5), None), ("read", None, 5)),
+    "a cas from a text": (CasRegister(), ("write", "x", None), ("cas", ("x", 5), None), ("read", None, 5)),
+    "a cas with a result": (CasRegister(), ("write", 4, None), ("cas", (4, 5), True), ("read", None, 5)),
+}
+
+
+@pytest.mark.parametrize(("model", "steps"), [(it[0], it[1:]) for it in TOLD_AS_TEXT.values()], ids=list(TOLD_AS_TEXT))
+def test_what_stands_in_no_column_may_have_written_anything(
+    model: Model, steps: tuple[tuple[object, ...], ...]
+) -> None:
+    """Beside an operation whose effect the columns do not tell, a read of a value without a write convicts nobody."""
+    assert by_part(_one_after_the_other(*steps, *REST), model) is None
 
 
 def test_the_part_is_small_and_is_of_the_history() -> None:

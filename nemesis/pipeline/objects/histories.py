@@ -7,6 +7,7 @@ so nothing is moved between tasks.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -61,14 +62,22 @@ def files_in(paths: Sequence[Path]) -> list[Path]:
 
     Links are followed, and each folder is looked into once. A link to nothing, a file that is gone by now and what is
     no file are among them: that they cannot be read is to be told. Raises HistoryError for a folder that nobody may
-    look into.
+    look into, and for a name that no result could have.
     """
     found: dict[Path, None] = {}
     looked: set[Path] = set()
     for path in paths:
         for file in _below(path, looked) if path.is_dir() else [path]:
             found.setdefault(file.resolve() if file.exists() else file.absolute())
+    for file in found:
+        _check_name(file)
     return list(found)
+
+
+def _check_name(file: Path) -> None:
+    name = os.fsencode(file).decode("utf-8", "backslashreplace")
+    if name != str(file):
+        raise HistoryError(Path(name), None, "the name is no UTF-8", "rename the file")
 
 
 def _below(folder: Path, looked: set[Path]) -> Iterator[Path]:
@@ -163,11 +172,16 @@ def judge_file(file: File, reading: Reading) -> pa.Table:
         operations = history.operations()
         model = _model_for(reading.task.model, history.format)
         check_fits(operations, model)
-    except (HistoryError, ModelError) as error:
-        return _named(_unreadable(first, str(error)), run_id, {first: ""})
+    except Exception as error:  # one file's fault must not end the job; nothing is said of what is in it
+        return _named(_unreadable(first, reason_of(error)), run_id, {first: ""})
     keys = {key: first + place for place, key in enumerate(dict.fromkeys(op.key for op in operations))}
     judged = _judged(rows_of(operations, keys), replace(reading.task, model=model))
     return _named(judged, run_id, {place: "" if key is None else edn_text(key) for key, place in keys.items()})
+
+
+def reason_of(error: Exception) -> str:
+    """Why a file is unknown: what is wrong with it, or what went wrong with reading it."""
+    return str(error) if isinstance(error, HistoryError | ModelError) else f"{type(error).__name__}: {error}"
 
 
 def _judged(rows: pa.Table, task: Task) -> pa.Table:

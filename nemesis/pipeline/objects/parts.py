@@ -28,7 +28,7 @@ from nemesis.linearizability.models.register import CasRegister
 from nemesis.pipeline.objects.encoding import columns_of, operations_of
 
 NO_GROUP = -1
-"""Of a row that says nothing of any value, or nothing that is needed: leaving it out proves no less."""
+"""Of a row that wrote nothing and saw nothing, or that nobody knows to have: leaving it out proves no less."""
 
 
 def convicted(
@@ -36,16 +36,19 @@ def convicted(
 ) -> KeyJudgement | None:
     """The judgement of object ``number`` by a part of its ``rows``, which begin with ``first``.
 
-    ``model`` is a register. None where no part of at most ``operations_max`` operations was found that has no order:
-    then nothing is known.
+    ``model`` is a register. None where no part of at most ``operations_max`` operations was found that has no order, or
+    where an operation may have written who knows what: then nothing is known.
     """
     columns = columns_of(rows, np.zeros(rows.num_rows, dtype=np.int64), 1)
-    groups = groups_of(columns, has_cas=type(model) is CasRegister)
+    has_cas = type(model) is CasRegister
+    if _may_have_written_anything(columns, has_cas=has_cas).any():
+        return None
+    groups = groups_of(columns, has_cas=has_cas)
 
     def violates(chosen: Ints) -> bool:
         part = rows.filter(pa.array(np.isin(groups, chosen)))
         own = columns_of(part, np.zeros(part.num_rows, dtype=np.int64), 1)
-        decided = registers.decide(own, np.array([first]), has_cas=type(model) is CasRegister)
+        decided = registers.decide(own, np.array([first]), has_cas=has_cas)
         return bool(decided.decisions[0] == Decision.VIOLATED)
 
     chosen = _guilty(_by_time(groups, columns.invoked), violates)
@@ -55,6 +58,13 @@ def convicted(
     part = operations_of(rows.filter(pa.array(kept)).combine_chunks())
     found = combined(number, judge(part, Beginning(model, value_of(first)), budget))
     return replace(found, operations=rows.num_rows, decided=0) if found.verdict is Verdict.INVALID else None
+
+
+def _may_have_written_anything(columns: Columns, *, has_cas: bool) -> Bools:
+    """The rows whose effect, if they had one, no column tells: of any value that is read it may be the write."""
+    told = (Function.READ, Function.WRITE, *((Function.CAS,) if has_cas else ()))
+    effective: Bools = ~np.isin(columns.function, told) & (columns.ending != Ending.FAIL)
+    return effective
 
 
 def groups_of(columns: Columns, *, has_cas: bool) -> Ints:

@@ -24,14 +24,13 @@ from nemesis.checks.anomalies import anomaly_table
 from nemesis.checks.judge import judge_transactions
 from nemesis.checks.schemas import ANOMALY_SCHEMA, Severity
 from nemesis.checks.verdict import Verdict
-from nemesis.formats.errors import HistoryError
 from nemesis.formats.kafka_operations import micro_operations
 from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.reading import read_history_file
 from nemesis.formats.recognise import Format
 from nemesis.pipeline.engine import EngineName
 from nemesis.pipeline.objects.engine import Session
-from nemesis.pipeline.objects.histories import File, file_frame
+from nemesis.pipeline.objects.histories import File, file_frame, reason_of
 from nemesis.pipeline.objects.schemas import ANOMALIES
 
 if TYPE_CHECKING:
@@ -141,10 +140,10 @@ def _judged(file: File, format: Format | None) -> pa.Table:
     """What is told of a file of a corpus, also of one that cannot be read."""
     try:
         row = judge_workload(file, format)
-    except HistoryError as error:
+    except Exception as error:  # one file's fault must not end the job; nothing is said of what is in it
         row = dict.fromkeys(("events", "events_of_others", "topic_partitions"), 0)
         row |= {"run_id": file[1], "format": "", "verdict": Verdict.UNKNOWN.value}
-        row |= {"reasons": [str(error)], "anomalies": []}
+        row |= {"reasons": [reason_of(error)], "anomalies": []}
     return pa.Table.from_pylist([row], schema=WORKLOAD_ROWS)
 
 
