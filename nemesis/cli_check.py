@@ -53,6 +53,8 @@ def check(
     options = FileOptions(**asked)
     if follow:
         return _follow(paths, options, engine=engine, master=master, patience_s=patience)
+    if context.get_parameter_source("patience") is not ParameterSource.DEFAULT:
+        raise click.UsageError("--patience: with --follow only")
     if len(paths) > 1 or (options.model is not None and paths[0].is_dir() and not _is_run(paths[0])):
         return _check_many(paths, options, engine=engine, master=master)
     path = paths[0]

@@ -21,7 +21,7 @@ import click
 from nemesis.cli_cluster import cluster_options, local_options
 from nemesis.cli_exit import Exit
 from nemesis.cli_faults import nemesis_option
-from nemesis.cli_follow import first_anomaly, followed
+from nemesis.cli_follow import check_can_follow, first_anomaly, followed
 from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, master_option
 from nemesis.cli_progress import progress_shown
 from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
@@ -167,6 +167,8 @@ def record_and_judge(
     """
     from nemesis.runner import new_folder, write_documents
 
+    if stop_at_anomaly:
+        check_can_follow(engine, master)
     now = datetime.now(UTC)
     try:
         folder = new_folder(store, now)
@@ -176,13 +178,14 @@ def record_and_judge(
     write_documents(folder, options, schedule, words, now)
     following = followed(folder, engine=engine, master=master) if stop_at_anomaly else nullcontext()
     # The session is there before the cluster is: its start would take the replicas' time.
-    with following as follower:
+    with following as watch:
         click.echo(f"recording {folder}: schedule {schedule.name}, seed {options.seed}", err=True)
-        wait = None if follower is None else partial(first_anomaly, follower, engine)
+        wait = None if watch is None else partial(first_anomaly, watch)
         if not _recorded(folder, options, schedule, wait):
             return Exit.INTERRUPTED
-        if follower is not None:
-            follower.close()
+        if watch is not None:
+            watch.close()
+            engine = watch.engine
         return judge_and_tell(folder, engine=engine, master=master)
 
 

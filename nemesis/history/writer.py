@@ -76,8 +76,9 @@ class HistoryWriter:
             if any((folder / kind).glob("*.parquet")):
                 raise FileExistsError(f"{folder / kind} already holds a recorded run: give a new folder")
         self._marker = folder / Kind.HISTORY / COMPLETE_MARKER
-        # All of them from the start: who watches a run grow must have something to watch.
-        for kind in Kind:
+        # All of them from the start, and the history, by which a run is known, when the others are there: who watches
+        # it grow must have something to watch.
+        for kind in sorted(Kind, key=lambda kind: kind is Kind.HISTORY):
             (folder / kind).mkdir(parents=True, exist_ok=True)
         self._shard_rows = shard_rows
         self._shards = {kind: _Shards(folder, kind) for kind in Kind}

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from nemesis.checks.anomalies import row_order
-from nemesis.checks.schemas import Severity
 from nemesis.checks.verdict import RunCounts, Verdict, decide, faults_bit
+from nemesis.pipeline.implied import is_shown
 from nemesis.pipeline.runs import RunFolder
 
 RESULTS_NAME = "results.json"
@@ -68,10 +68,12 @@ def judgement_of(
 
 def _contradicted(run: RunFolder, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """What stopped a run must stand in the judgement of its whole history; else one of the two is wrong."""
-    if run.stopped is None or any(row["severity"] == Severity.VIOLATION for row in rows):
+    if run.stopped is None:
         return ()
-    name = run.stopped.found.anomaly
-    return (f"the run was stopped at {name}, and no violation is found in the whole of it: one of the two is wrong",)
+    found = run.stopped.found
+    if is_shown(found.anomaly, found.topic_partition, rows):
+        return ()
+    return (f"the run was stopped at {found}; the whole of it does not show that: one of the two is wrong",)
 
 
 def write_results(judgement: Judgement, folder: Path) -> Path:

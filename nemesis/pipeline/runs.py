@@ -6,22 +6,23 @@ Owns what both engines must agree on before they read a row. Does not know what 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nemesis.history.reader import ShardListing, is_complete, list_shards
+from nemesis.history.reader import HistoryError, ShardListing, is_complete, list_shards
 from nemesis.history.schemas import Kind
 from nemesis.history.stopped import Stopped, read_stopped
 
 RUNS_MAX = 100_000
+Listing = Callable[[Path, Kind], ShardListing]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFolder:
     """One recorded run: the shards that count, what is wrong with the others, and whether it has its end.
 
-    ``stopped`` says what ended it before its time, if anything did.
+    ``stopped`` says what ended it before its time, if anything did; ``stopped_problem`` why that cannot be read.
     """
 
     run_id: str
@@ -29,6 +30,7 @@ class RunFolder:
     shards: dict[Kind, ShardListing]
     complete: bool
     stopped: Stopped | None = None
+    stopped_problem: str | None = None
 
     @property
     def history_whole(self) -> bool:
@@ -38,10 +40,11 @@ class RunFolder:
     @property
     def problems(self) -> tuple[str, ...]:
         """One sentence for each thing that is wrong with the files of the run."""
-        return tuple(problem for kind in Kind for problem in self.shards[kind].problems)
+        of_shards = tuple(problem for kind in Kind for problem in self.shards[kind].problems)
+        return of_shards if self.stopped_problem is None else (*of_shards, self.stopped_problem)
 
 
-def open_runs(folders: Sequence[Path]) -> tuple[RunFolder, ...]:
+def open_runs(folders: Sequence[Path], listing: Listing = list_shards) -> tuple[RunFolder, ...]:
     """The runs in these folders, in this order; a folder given twice counts once.
 
     A run is called by the name of its folder, with as many parents as it takes to tell it from the others. Raises
@@ -50,16 +53,25 @@ def open_runs(folders: Sequence[Path]) -> tuple[RunFolder, ...]:
     resolved = list(dict.fromkeys(folder.resolve() for folder in folders))
     if not 1 <= len(resolved) <= RUNS_MAX:
         raise ValueError(f"{len(resolved)} runs to judge: give 1 to {RUNS_MAX} run folders")
-    return tuple(
-        RunFolder(
-            run_id=run_id,
-            folder=folder,
-            shards={kind: list_shards(folder, kind) for kind in Kind},
-            complete=is_complete(folder),
-            stopped=read_stopped(folder),
-        )
-        for folder, run_id in zip(resolved, _names(resolved), strict=True)
+    return tuple(_opened(folder, run_id, listing) for folder, run_id in zip(resolved, _names(resolved), strict=True))
+
+
+def _opened(folder: Path, run_id: str, listing: Listing) -> RunFolder:
+    # Before the shards are listed: a run that ends in between would be judged by its beginning as if that were all.
+    complete = is_complete(folder)
+    shards = {kind: listing(folder, kind) for kind in Kind}
+    stopped, problem = _stopped(folder)
+    return RunFolder(
+        run_id=run_id, folder=folder, shards=shards, complete=complete, stopped=stopped, stopped_problem=problem
     )
+
+
+def _stopped(folder: Path) -> tuple[Stopped | None, str | None]:
+    """What stopped the run, or what is wrong with the file that should tell it."""
+    try:
+        return read_stopped(folder), None
+    except HistoryError as error:
+        return None, str(error)
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

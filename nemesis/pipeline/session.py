@@ -12,7 +12,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +59,9 @@ def spark_session(master: str = "local[*]") -> Iterator[SparkSession]:
         try:
             yield session
         finally:
-            session.stop()
+            # A JVM that has died cannot be told to: what it has given stands, and what it owes is an error by itself.
+            with suppress(Exception):
+                session.stop()
 
 
 def settings(master: str) -> dict[str, str]:

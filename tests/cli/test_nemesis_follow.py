@@ -6,17 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from tests.checks.histories import replica_log
-from tests.checks.simulation import Run
+from nemesis.cli_check import check
+from nemesis.cli_exit import UnsupportedError
+from nemesis.cli_follow import follow_and_tell
+from nemesis.cli_run import record_and_judge
+from nemesis.faults.directed import DEMO
+from nemesis.runner import RunOptions
 from tests.cli.commands import nemesis
 from tests.pipeline.prefixes import Growing
 from tests.pipeline.recorded import record_run
-from tests.pipeline.test_streaming import WRONG
+from tests.pipeline.test_streaming import CLEAN, WRONG
 
 FOLLOW = ("--follow", "--engine", "local")
-CLEAN = Run(operations=WRONG.operations[:3], logs=replica_log(1, [(1, [7, 8])]), events=[], gapless=False)
 
 
 def test_an_anomaly_is_told_before_the_run_is_over(tmp_path: Path) -> None:
@@ -68,3 +73,27 @@ def test_what_is_no_run_cannot_be_followed(words: tuple[str, ...], tmp_path: Pat
     places["FILE"].touch()
     done = nemesis("check", *(str(places.get(word, word)) for word in words), *FOLLOW)
     assert done.returncode == 254, done.stderr
+
+
+@pytest.mark.parametrize("words", [("--patience", "3"), ("--follow", "--patience", "nan")])
+def test_patience_is_seconds_of_following(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Without following it means nothing, and what is no number would never be over."""
+    folder = record_run(tmp_path / "run", CLEAN)
+    done = CliRunner().invoke(check, [str(folder), *words, "--engine", "local"], standalone_mode=False)
+    assert isinstance(done.exception, click.UsageError)
+    assert "patience" in done.exception.format_message() or "nan" in done.exception.format_message()
+
+
+def test_a_run_that_is_taken_away_is_said_to_be_gone(tmp_path: Path) -> None:
+    """Its folder may be deleted while somebody waits for more of it."""
+    with pytest.raises(click.ClickException, match="is gone"):
+        follow_and_tell(tmp_path / "run", engine="local", master="local[1]", patience_s=1.0)
+
+
+def test_a_run_that_could_not_be_followed_is_not_begun(tmp_path: Path) -> None:
+    """A Spark Connect server is refused before there is a folder."""
+    with pytest.raises(UnsupportedError, match="Spark Connect"):
+        record_and_judge(
+            RunOptions(seed=1), DEMO, store=tmp_path, engine="spark", master="sc://nowhere:1", stop_at_anomaly=True
+        )
+    assert list(tmp_path.iterdir()) == []

@@ -224,3 +224,11 @@ def test_json_lines(tmp_path: Path) -> None:
     assert export_jsonl(tmp_path, target) == 4
     lines = [json.loads(line) for line in target.read_text().splitlines()]
     assert lines[3] == {"index": 3, "time_ns": 30, "process": 0, "type": "invoke", "f": "append"}
+
+
+def test_the_history_is_there_when_the_other_tables_are(tmp_path: Path) -> None:
+    """A folder is known for a run by its history: whoever sees that may watch all the tables."""
+    (tmp_path / "events").touch()
+    with pytest.raises(FileExistsError):
+        HistoryWriter(tmp_path)
+    assert not (tmp_path / "history").exists()

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from nemesis.checks import Verdict
-from nemesis.cli_follow import first_anomaly
+from nemesis.cli_follow import Watch, first_anomaly, judged_at_the_end
 from nemesis.faults.targets import Role
 from nemesis.faults.values import Kill
-from nemesis.history import HistoryError, HistoryWriter, read_history
+from nemesis.history import HistoryError, HistoryWriter, Kind, ShardListing, list_shards, read_history
 from nemesis.history.stopped import Found, Stopped, read_stopped, write_stopped
 from nemesis.history.writer import shard_name
 from nemesis.pipeline import EngineUnavailableError, judge_run, write_results
+from nemesis.pipeline.local import judge_locally
+from nemesis.pipeline.runs import open_runs
 from nemesis.pipeline.streaming import Follower, FollowError, Growth, following
 from nemesis.pipeline.streaming.finality import Row
 from nemesis.pipeline.streaming.in_process import InProcessFollower
@@ -47,6 +51,14 @@ WRONG = Run(
     events=[became_leader(1, 1), became_leader(2, 1)],
     gapless=False,
 )
+SOUND = [
+    append((0, 1), 7, 0),
+    append((2, 3), 8, 1),
+    poll((4, 5), 0, (0, 7), (1, 8), process=1),
+    append((6, 7), 9, 2),
+    poll((8, 9), 0, (0, 7), (1, 8), (2, 9), process=2),
+]
+CLEAN = Run(operations=WRONG.operations[:3], logs=replica_log(1, [(1, [7, 8])]), events=[], gapless=False)
 FOUND = Found(anomaly="duplicate", topic_partition="log-0", detail="a value stands twice", others=2, engine="local")
 
 
@@ -147,14 +159,76 @@ def test_what_stopped_a_run_is_told_with_its_verdict(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_stopped_for_nothing_is_unknown(tmp_path: Path) -> None:
-    """If the whole does not show any violation, either it or what stopped the run is wrong."""
-    clean = Run(operations=WRONG.operations[:3], logs=replica_log(1, [(1, [7, 8])]), events=[], gapless=False)
-    folder = record_run(tmp_path / "run", clean)
+    """If the whole does not show what stopped the run, one of the two is wrong, whatever else is wrong with it."""
+    folder = record_run(tmp_path / "run", CLEAN)
     assert judge_run(folder, engine="local").verdict is Verdict.VALID
     write_stopped(folder, Stopped(at_s=1, found=FOUND))
     judgement = judge_run(folder, engine="local")
     assert judgement.verdict is Verdict.UNKNOWN
     assert "one of the two is wrong" in judgement.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "topic_partition", "is_shown"),
+    [
+        ("inconsistent-offsets", "log-0", True),
+        ("inconsistent-offsets", "log-1", False),
+        ("aborted-read", "log-0", False),
+        ("phantom-read", "log-0", True),
+        ("stale-read", "log-0", False),
+        ("no-such-kind", "log-0", False),
+    ],
+)
+def test_what_stopped_a_run_must_be_what_the_whole_shows(
+    anomaly: str, topic_partition: str, is_shown: bool, tmp_path: Path
+) -> None:
+    """A violation of another kind, or of another topic-partition, does not stand for it."""
+    folder = record_run(tmp_path / "run", WRONG)
+    write_stopped(folder, Stopped(at_s=1, found=replace(FOUND, anomaly=anomaly, topic_partition=topic_partition)))
+    judgement = judge_run(folder, engine="local")
+    assert judgement.verdict is Verdict.INVALID
+    assert any("one of the two is wrong" in reason for reason in judgement.reasons) != is_shown
+
+
+def test_a_run_whose_stop_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+    """A damaged stopped.json is a reason not to call a run valid, and no error that ends the job."""
+    folder = record_run(tmp_path / "run", CLEAN)
+    (folder / "stopped.json").write_text("{")
+    judgement = judge_run(folder, engine="local")
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert "does not say what stopped" in judgement.reasons[0]
+
+
+@pytest.mark.parametrize("ends_before", list(Kind))
+def test_a_run_that_ends_while_its_shards_are_listed_is_not_convicted(ends_before: Kind, tmp_path: Path) -> None:
+    """What was listed is a beginning then, and what it lacks may stand in the rest."""
+    run = Run(operations=SOUND, logs=replica_log(1, [(1, [7, 8, 9])]), events=[], gapless=False)
+    growing = Growing(tmp_path / "run", run)
+    growing.write(6)
+    left = [growing]
+
+    def ending(folder: Path, kind: Kind) -> ShardListing:
+        if kind is ends_before and left:
+            left.pop().finish()
+        return list_shards(folder, kind)
+
+    (judgement,) = judge_locally(open_runs([tmp_path / "run"], ending))
+    assert judgement.verdict is Verdict.UNKNOWN, judgement.reasons
+    assert judge_run(tmp_path / "run", engine="local").verdict is Verdict.VALID
+
+
+def test_a_follower_that_has_failed_fails_ever_after(tmp_path: Path) -> None:
+    """What it could not read once would be missing from all that it finds later."""
+    Growing(tmp_path / "run", WRONG).write(16)
+    shard = tmp_path / "run/history" / shard_name(0)
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
+    follower = InProcessFollower(tmp_path / "run")
+    with pytest.raises(FollowError, match="is damaged"):
+        follower.look()
+    shard.write_bytes(whole)
+    with pytest.raises(FollowError, match="is damaged"):
+        follower.look()
 
 
 def test_what_stopped_a_run_is_read_back(tmp_path: Path) -> None:
@@ -197,7 +271,7 @@ async def test_a_run_stops_at_its_first_anomaly(tmp_path: Path) -> None:
     """No further fault is done, the one that was is healed, and the history has its end, and says why it came."""
     folder, system = tmp_path / "run", TwoFaced()
     async with asyncio.timeout(50):
-        stopped = await recorded(folder, system, partial(first_anomaly, InProcessFollower(folder), "local"))
+        stopped = await recorded(folder, system, partial(first_anomaly, Watch(InProcessFollower(folder), "local")))
     assert stopped is not None
     assert stopped.found.anomaly in ("phantom-read", "inconsistent-offsets")
     rows = read_history(folder).to_pylist()
@@ -222,8 +296,71 @@ async def test_a_run_goes_on_when_nobody_looks_any_more(error: Exception | None,
                 raise error
             return []
 
-    waiting = first_anomaly(Failing(tmp_path), "local")
+    waiting = first_anomaly(Watch(Failing(tmp_path), "local"))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1.0):
             await recorded(tmp_path / "run", FakeSystem(), lambda: waiting)
     assert "stop" not in read_history(tmp_path / "run").column("f").to_pylist()
+
+
+class Deaf(io.StringIO):
+    """A stream whose reader has left."""
+
+    def write(self, text: str) -> int:
+        """Nobody takes it."""
+        raise BrokenPipeError
+
+
+class Dying(InProcessFollower):
+    """A follower whose engine has died: nothing can be asked of it, and it cannot be ended."""
+
+    def look(self) -> list[Row]:
+        """Its engine does not answer."""
+        raise ConnectionRefusedError("nobody is there")
+
+    def close(self) -> None:
+        """Nor here."""
+        raise ConnectionRefusedError("nobody is there")
+
+
+@pytest.mark.parametrize("follower", [InProcessFollower, Dying])
+async def test_a_run_is_told_of_to_nobody(follower: type[InProcessFollower], tmp_path: Path) -> None:
+    """When standard error is closed, what is found and what fails are not told, and are no error of the recording."""
+    Growing(tmp_path / "run", WRONG).write(8)
+    with contextlib.redirect_stderr(Deaf()):
+        found = await first_anomaly(Watch(follower(tmp_path / "run"), "local"))
+    assert (found is None) == (follower is Dying)
+
+
+@pytest.mark.parametrize("dies_early", [True, False])
+def test_a_run_is_judged_without_the_engine_that_died(
+    dies_early: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether it was asked once more or is only to be ended: this process judges, and says so."""
+    folder = record_run(tmp_path / "run", WRONG)
+    watch = Watch(Dying(folder), "spark")
+    if dies_early:
+        assert watch.ask(watch.follower.look) == []
+    judgement = judged_at_the_end(folder, watch, "local[1]")
+    assert judgement.verdict is Verdict.INVALID
+    assert judgement.engine["name"] == "local"
+    assert "when it is over, by this process: ConnectionRefusedError" in capsys.readouterr().err
+
+
+def test_a_run_that_is_too_long_to_be_followed_keeps_its_engine(tmp_path: Path) -> None:
+    """Nothing is wrong with Spark then, and a long run is what it is for."""
+    Growing(tmp_path / "run", WRONG).write(16)
+    watch = Watch(InProcessFollower(tmp_path / "run", Growth(tmp_path / "run", events_max=15)), "spark")
+    assert watch.ask(watch.follower.look) == []
+    assert (watch.has_failed, watch.engine) == (True, "spark")
+
+
+@pytest.mark.parametrize(("run", "verdict"), [(CLEAN, Verdict.UNKNOWN), (WRONG, Verdict.INVALID)])
+def test_what_was_told_must_stand_in_the_whole(run: Run, verdict: Verdict, tmp_path: Path) -> None:
+    """Else a run that would be valid is unknown, and one that is invalid says it as well."""
+    folder = record_run(tmp_path / "run", run)
+    watch = Watch(InProcessFollower(folder), "local")
+    watch.told.append({"anomaly": "stale-read", "topic_partition": "log-0"})
+    judgement = judged_at_the_end(folder, watch, "local[1]")
+    assert judgement.verdict is verdict
+    assert "not shown by the whole: stale-read of log-0; one of the two is wrong" in judgement.reasons[-1]

@@ -11,8 +11,20 @@ must stand in it.
 
 from __future__ import annotations
 
-from nemesis.pipeline.streaming.finality import IMPLIED, Told, final, identity
-from nemesis.pipeline.streaming.follow import Follower, following
-from nemesis.pipeline.streaming.growth import FollowError, Growth
+from nemesis.pipeline.implied import IMPLIED
+from nemesis.pipeline.streaming.finality import Told, final, identity
+from nemesis.pipeline.streaming.follow import Follower, check_can_follow, following
+from nemesis.pipeline.streaming.growth import FollowError, Growth, TooLongError
 
-__all__ = ["IMPLIED", "FollowError", "Follower", "Growth", "Told", "final", "following", "identity"]
+__all__ = [
+    "IMPLIED",
+    "FollowError",
+    "Follower",
+    "Growth",
+    "Told",
+    "TooLongError",
+    "check_can_follow",
+    "final",
+    "following",
+    "identity",
+]

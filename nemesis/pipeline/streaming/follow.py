@@ -38,6 +38,14 @@ class Follower(Protocol):
         ...
 
 
+def check_can_follow(engine: EngineName | str, master: str) -> None:
+    """Raise ``EngineUnavailableError`` where an engine could judge, but hand nothing back while it follows."""
+    if EngineName(engine) is EngineName.SPARK and is_remote(master):
+        raise EngineUnavailableError(
+            f"{master} is a Spark Connect server: a run is followed by a session of this process, or without"
+        )
+
+
 @contextmanager
 def following(folder: Path, *, engine: EngineName | str, master: str = "local[*]") -> Iterator[Follower]:
     """Follow the run in ``folder``, which may be still to come.
@@ -49,10 +57,7 @@ def following(folder: Path, *, engine: EngineName | str, master: str = "local[*]
         case EngineName.LOCAL:
             yield InProcessFollower(folder)
         case EngineName.SPARK:
-            if is_remote(master):
-                raise EngineUnavailableError(
-                    f"{master} is a Spark Connect server: a run is followed by a session of this process, or without"
-                )
+            check_can_follow(engine, master)
             with _quiet_session(master) as spark:
                 warm_up(spark)
                 follower = SparkFollower(spark, folder)

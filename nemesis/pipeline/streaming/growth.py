@@ -25,6 +25,10 @@ class FollowError(Exception):
     """The run cannot be judged any further while it goes on. Its verdict at the end is as good as without."""
 
 
+class TooLongError(FollowError):
+    """The history has outgrown being judged again and again."""
+
+
 class Growth:
     """The shards of one run folder. Looking again finds those that have been added."""
 
@@ -59,7 +63,7 @@ class Growth:
     def _count(self, rows: int) -> None:
         self._events += rows
         if self._events > self._events_max:
-            raise FollowError(f"the history has become longer than {self._events_max} events")
+            raise TooLongError(f"the history has become longer than {self._events_max} events")
 
 
 def _rows(path: Path, kind: Kind) -> int:

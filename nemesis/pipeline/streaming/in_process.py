@@ -28,13 +28,24 @@ class InProcessFollower:
         self._growth = Growth(folder) if growth is None else growth
         self._tables = {kind: SCHEMAS[kind].empty_table() for kind in FOLLOWED}
         self._told = Told()
+        self._error: FollowError | None = None
 
     def look(self) -> list[Row]:
-        """The anomalies that are final and were not told before. Raises ``FollowError``."""
-        new = {kind: _read(kind, paths) for kind, paths in self._growth.look().items()}
+        """The anomalies that are final and were not told before. Raises ``FollowError``, from then on the same."""
+        new = self._new()
         self._tables = {kind: pa.concat_tables([self._tables[kind], new[kind]]) for kind in FOLLOWED}
         touched = sorted({name for table in new.values() for name in _names(table)})
         return list(self._told.new(self.judge(touched))) if touched else []
+
+    def _new(self) -> dict[Kind, pa.Table]:
+        """The rows that have been added. What could not be read once is missing ever after."""
+        if self._error is not None:
+            raise self._error
+        try:
+            return {kind: _read(kind, paths) for kind, paths in self._growth.look().items()}
+        except FollowError as error:
+            self._error = error
+            raise
 
     def catch_up(self) -> list[Row]:
         """The same, of everything that is written by now."""

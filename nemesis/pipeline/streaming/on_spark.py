@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,13 +71,15 @@ class SparkFollower:
         return self._found(query)
 
     def close(self) -> None:
-        """End the query; what it has not come to is not judged. Closing again does nothing."""
+        """End the query; what it has not come to is not judged. Closing again does nothing, and no error is raised."""
         self._is_closed = True
-        if self._query is not None:
+        query, self._query = self._query, None
+        if query is not None:
             if self._working.acquire(timeout=CLOSE_S_MAX):
                 self._working.release()
-            self._query.stop()
-            self._query = None
+            # A JVM that has died has ended it.
+            with suppress(Exception):
+                query.stop()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 
     def _running(self) -> StreamingQuery | None:
