@@ -4,13 +4,15 @@ Owns how far the log has been applied, log time, the sessions and the machine. R
 takes anything back. Knows nothing of how a log is read, kept or replicated, and asks no clock.
 
 Whatever stands in the log, every replica makes the same of it: an entry that cannot be read and a command that the
-machine does not understand are refused, and count. Only a bug in the machine stops the fold, at a named offset.
+machine does not understand are refused, and count. A bug in the machine stops the fold, at a named offset; a lack of
+memory is no bug, and stops it under its own name.
 
 Source: KIP-630 for snapshots and their ids; Kafka's ``RaftClient.Listener``; Ongaro's thesis, chapters 5 and 6.3.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import assert_never
@@ -28,13 +30,11 @@ from replica.machines.entries import (
     Tick,
     decode_entry,
 )
+from replica.machines.log_time import LOG_TIME_MS_MAX
 from replica.machines.machine import CorruptSnapshotError, InvalidCommandError, StateMachine
 from replica.machines.outcomes import Answered, Done, Outcome, Refusal, refused
 from replica.machines.sessions import SessionLimits, SessionTable
 from replica.machines.snapshots import AppliedState, check_fits, decode_state, encode_state, sealed, unsealed
-
-LOG_TIME_MS_MAX = 1 << 62
-"""Log time goes no further, so that what expires some time later still has a number of 64 bits."""
 
 
 class MachineFailedError(Exception):
@@ -70,6 +70,10 @@ class Snapshot:
     data: bytes
 
 
+def _drop(applied: AppliedEntry) -> None:
+    """Nobody waits: so it is on a follower, and while a log is replayed."""
+
+
 class AppliedLog:
     """The state of a log below ``applied_offset``.
 
@@ -85,40 +89,40 @@ class AppliedLog:
         self.log_time_ms = 0
         self.sessions = SessionTable(limits or SessionLimits())
         self._machine = machine
-        self._failure: MachineFailedError | None = None
+        self._failure: Exception | None = None
         self._digest: str | None = None
 
-    def apply(self, batch: CommittedBatch) -> tuple[AppliedEntry, ...]:
-        """Apply the next batch: all of it, in order, at its log time.
+    def apply(self, batch: CommittedBatch, tell: Callable[[AppliedEntry], None] = _drop) -> None:
+        """Apply the next batch: all of it, in order, at its log time. Each entry is told as soon as it is applied.
 
-        Raises MachineFailedError if the machine fails, and from then on. A gap, or an offset that was applied before,
-        is our own mistake: AssertionError.
+        No outcome is held here once it is told, but the replies that sessions keep. ``tell`` may not raise, nor touch
+        the log. Raises MachineFailedError if the machine fails, and from then on; entries before were told. Anything
+        else that comes out of a batch half-way, such as MemoryError, comes out as it is, and also from then on. A gap,
+        or an offset that was applied before, is our own mistake: AssertionError.
         """
         self._check_runs()
         assert batch.base_offset == self.applied_offset, (batch.base_offset, self.applied_offset)
         assert self.applied_epoch is None or batch.epoch >= self.applied_epoch, (batch.epoch, self.applied_epoch)
         self._digest = None
-        self._advance(batch.timestamp_ms)
-        applied = []
-        for entry in batch.entries:
-            offset = self.applied_offset
-            applied.append(AppliedEntry(offset=offset, outcome=self._perform(entry, offset)))
-            self.applied_offset = Offset(offset + 1)
-        self.applied_offset = batch.end_offset
-        self.applied_epoch = batch.epoch
-        return tuple(applied)
+        try:
+            self._fold(batch, tell)
+        except Exception as error:  # what was half done cannot be gone on from, whatever it was
+            self._failure = error
+            raise
 
     def query(self, request: bytes) -> Outcome:
-        """Ask the machine, as it stands at ``applied_offset``: Answered, or Refused. Raises MachineFailedError.
+        """Ask the machine, as it stands at ``applied_offset``: Answered, or Refused.
 
-        Whether that is recent enough for a linearizable read, the caller knows. A question on which the machine fails
-        is refused: nothing of the log hangs on it.
+        Raises MachineFailedError and MemoryError. Whether that is recent enough for a linearizable read, the
+        caller knows. A question on which the machine fails is refused: nothing of the log hangs on it.
         """
         self._check_runs()
         try:
             return Answered(reply=_checked_bytes(self._machine.query(request)))
         except InvalidCommandError as error:
             return refused(Refusal.INVALID_COMMAND, str(error))
+        except MemoryError:
+            raise
         except Exception as error:
             return refused(Refusal.QUERY_FAILED, f"{type(error).__name__}: {error}")
 
@@ -133,14 +137,15 @@ class AppliedLog:
     def restore(self, snapshot: Snapshot) -> None:
         """Let the state be that of a snapshot, which is ahead of it.
 
-        Raises CorruptSnapshotError for bytes that are damaged, not of this id, of another machine or of other limits.
-        If it is the machine that says so, its state is void and nothing but another restore is possible; in all other
-        cases nothing has changed. To load one that is behind is our own mistake: AssertionError.
+        Raises CorruptSnapshotError for bytes that are damaged, not of this id, of another machine or of other limits,
+        or that hold what no log leads to. If the machine says so, or does not write down what it was given, its state
+        is void and nothing but another restore is possible; in all other cases nothing has changed. To load one that is
+        behind is our own mistake: AssertionError.
         """
         assert snapshot.id.end_offset > self.applied_offset, (snapshot.id, self.applied_offset)
         state = decode_state(unsealed(snapshot.data))
         check_fits(state, snapshot.id, name=self.name, limits=self.sessions.limits)
-        self._restore_machine(state.machine)
+        self._restore_machine(state.machine, state.log_time_ms)
         self.sessions.restore(state.sessions)
         self.applied_offset = snapshot.id.end_offset
         self.applied_epoch = snapshot.id.epoch
@@ -150,9 +155,20 @@ class AppliedLog:
 
     def digest(self) -> str:
         """A hash of the whole state: equal on all replicas that have applied equally much. Costs a snapshot."""
+        self._check_runs()
         if self._digest is None:
             self._digest = sha256(encode_state(self._state())).hexdigest()
         return self._digest
+
+    def _fold(self, batch: CommittedBatch, tell: Callable[[AppliedEntry], None]) -> None:
+        self._advance(batch.timestamp_ms)
+        for entry in batch.entries:
+            offset = self.applied_offset
+            outcome = self._perform(entry, offset)
+            self.applied_offset = Offset(offset + 1)
+            tell(AppliedEntry(offset=offset, outcome=outcome))
+        self.applied_offset = batch.end_offset
+        self.applied_epoch = batch.epoch
 
     def _advance(self, timestamp_ms: int) -> None:
         """Let log time be that of a batch, unless that lies back: then it stands still."""
@@ -160,6 +176,8 @@ class AppliedLog:
         self.sessions.expire(self.log_time_ms)
         try:
             self._machine.advance(self.log_time_ms)
+        except MemoryError:
+            raise
         except Exception as error:
             raise self._halted(self.applied_offset, error) from error
 
@@ -195,14 +213,23 @@ class AppliedLog:
             return Answered(reply=_checked_bytes(self._machine.apply(command, time_ms=self.log_time_ms)))
         except InvalidCommandError as error:
             return refused(Refusal.INVALID_COMMAND, str(error))
+        except MemoryError:
+            raise
         except Exception as error:
             raise self._halted(offset, error) from error
 
-    def _restore_machine(self, data: bytes) -> None:
+    def _restore_machine(self, data: bytes, time_ms: int) -> None:
+        """Restore it, and see that it is as a machine is that was taken down at this log time."""
         try:
             self._machine.restore(data)
+            self._machine.advance(time_ms)
+            if self._machine.snapshot() != data:
+                raise CorruptSnapshotError("restored, the machine writes down another snapshot than it was given")
         except CorruptSnapshotError as error:
             self._halted(self.applied_offset, error)
+            raise
+        except MemoryError as error:
+            self._failure = error
             raise
         except Exception as error:
             raise self._halted(self.applied_offset, error) from error
@@ -210,6 +237,8 @@ class AppliedLog:
     def _machine_snapshot(self) -> bytes:
         try:
             return _checked_bytes(self._machine.snapshot())
+        except MemoryError:
+            raise
         except Exception as error:
             raise self._halted(self.applied_offset, error) from error
 

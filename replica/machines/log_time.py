@@ -9,6 +9,9 @@ wrong, can take log time years ahead, which would expire everything and then sto
 
 from __future__ import annotations
 
+LOG_TIME_MS_MAX = 1 << 62
+"""Log time goes no further, so that what expires some time later still has a number of 64 bits."""
+
 
 class LeaderClock:
     """The stamps of one leadership: log time as it was when that began, and what has passed since.

@@ -41,7 +41,7 @@ class StateMachine(Protocol):
     def advance(self, time_ms: int) -> None:  # noqa: ARG002 - most machines do nothing by time
         """Let log time be ``time_ms``: it never goes back. What has expired by then goes now.
 
-        Called before the commands of that time, and with every tick while there are none.
+        Called before the commands of that time, with every tick while there are none, and behind a restore.
         """
         return
 

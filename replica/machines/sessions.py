@@ -12,6 +12,9 @@ exactly one of these holds:
     sequence < acknowledged + window            it was never applied: now it is, and the reply is kept
     else                                        too far ahead to be remembered: refused, and may come again
 
+Replies that take too much room delay the third line for all sequences but ``acknowledged`` itself, the one that the
+client must have to acknowledge more: it is always let in, so no session locks itself up.
+
 ``acknowledged`` never falls, and a session that has gone never comes back: its id is the offset of an entry. So no
 command can find itself in the third line twice.
 
@@ -21,6 +24,7 @@ Source: Ongaro's thesis, section 6.3, where clients acknowledge and sessions exp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from replica.machines.deadlines import Deadlines
 from replica.machines.encoding import COUNT, POSITIVE, Fields, Row
@@ -36,12 +40,15 @@ class SessionLimits:
     window: int = 8_192
     """How many sequences of one session, from the acknowledged one on, may be sent."""
     kept_bytes_max: int = 4 << 20
-    """How many bytes of replies a session may keep; the last one may exceed it."""
+    """How many bytes of replies a session may keep. The last one may exceed it, and so may that of the lowest sequence
+    that is not acknowledged, which is always let in."""
+    kept_bytes_total_max: int = 256 << 20
+    """The same for all sessions together: each may exceed it by the reply of its lowest sequence."""
     ttl_ms_min: int = 1_000
     ttl_ms_max: int = 86_400_000
 
     def __post_init__(self) -> None:
-        if min(self.sessions_max, self.window, self.kept_bytes_max, self.ttl_ms_min) < 1:
+        if min(self.sessions_max, self.window, self.kept_bytes_max, self.kept_bytes_total_max, self.ttl_ms_min) < 1:
             raise ValueError(f"limits are 1 or more: {self}")
         if self.ttl_ms_min > self.ttl_ms_max:
             raise ValueError(f"the shortest time to live is above the longest: {self}")
@@ -71,6 +78,7 @@ LIMITS = Fields(
     sessions_max=POSITIVE,
     window=POSITIVE,
     kept_bytes_max=POSITIVE,
+    kept_bytes_total_max=POSITIVE,
     ttl_ms_min=POSITIVE,
     ttl_ms_max=POSITIVE,
 )
@@ -122,6 +130,7 @@ class SessionTable:
         self.limits = limits
         self._sessions: dict[SessionId, _Session] = {}
         self._deadlines: Deadlines[int] = Deadlines()
+        self._kept_bytes = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -129,7 +138,7 @@ class SessionTable:
     def expire(self, time_ms: int) -> None:
         """Let the sessions go that were not heard of for too long."""
         for session_id in self._deadlines.expire(time_ms):
-            del self._sessions[SessionId(session_id)]
+            self._kept_bytes -= self._sessions.pop(SessionId(session_id)).kept_bytes
 
     def open(self, session_id: SessionId, *, ttl_ms: int, time_ms: int) -> Outcome:
         """Begin a session."""
@@ -150,7 +159,9 @@ class SessionTable:
 
     def close(self, session_id: SessionId) -> Outcome:
         """End a session; one that has ended is not refused, so that closing can be repeated."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._kept_bytes -= session.kept_bytes
         self._deadlines.remove(session_id)
         return Done()
 
@@ -166,28 +177,35 @@ class SessionTable:
 
     def keep(self, command: SessionCommand, outcome: Outcome) -> None:
         """Remember the outcome of a command that ``outcome_of`` has found to be new."""
-        self._sessions[command.session_id].keep(command.sequence, outcome)
+        session = self._sessions[command.session_id]
+        before = session.kept_bytes
+        session.keep(command.sequence, outcome)
+        self._kept_bytes += session.kept_bytes - before
 
     def states(self) -> tuple[SessionState, ...]:
         """All sessions, in the order of their ids."""
         return tuple(self._state(session_id) for session_id in sorted(self._sessions))
 
     def restore(self, states: tuple[SessionState, ...]) -> None:
-        """Let these be all sessions."""
+        """Let these, which ``sessions_failure`` has nothing against, be all sessions."""
         self._sessions = {}
         self._deadlines = Deadlines()
+        self._kept_bytes = 0
         for state in states:
             session = _Session(state.ttl_ms)
             session.acknowledged = state.acknowledged
             for kept in state.replies:
                 session.keep(kept.sequence, kept.outcome)
             self._sessions[state.session_id] = session
+            self._kept_bytes += session.kept_bytes
             self._deadlines.set(state.session_id, state.expires_at_ms)
 
     def _hear(self, session_id: SessionId, acknowledged: int, time_ms: int) -> _Session | None:
         session = self._sessions.get(session_id)
         if session is not None:
+            before = session.kept_bytes
             session.acknowledge(acknowledged)
+            self._kept_bytes += session.kept_bytes - before
             self._deadlines.set(session_id, time_ms + session.ttl_ms)
         return session
 
@@ -197,8 +215,12 @@ class SessionTable:
             return refused(
                 Refusal.SEQUENCE_BEYOND_WINDOW, f"sequences from {session.acknowledged} to {end - 1} may come"
             )
+        if sequence == session.acknowledged:  # all else may wait for it
+            return None
         if session.kept_bytes >= self.limits.kept_bytes_max:
             return refused(Refusal.REPLIES_FULL, f"{session.kept_bytes} bytes of replies wait to be acknowledged")
+        if self._kept_bytes >= self.limits.kept_bytes_total_max:
+            return refused(Refusal.REPLIES_FULL, f"{self._kept_bytes} bytes of replies wait in all sessions")
         return None
 
     def _state(self, session_id: SessionId) -> SessionState:
@@ -212,6 +234,30 @@ class SessionTable:
                 KeptReply(sequence=sequence, outcome=session.replies[sequence]) for sequence in sorted(session.replies)
             ),
         )
+
+
+def sessions_failure(
+    states: tuple[SessionState, ...], *, limits: SessionLimits, end_offset: int, time_ms: int
+) -> str | None:
+    """Why no log that ends at ``end_offset`` (exclusive) has these sessions at log time ``time_ms``."""
+    if len(states) > limits.sessions_max:
+        return f"{len(states)} sessions, the most is {limits.sessions_max}"
+    if not _ascend([state.session_id for state in states], 0, end_offset):
+        return f"ids of sessions do not ascend below offset {end_offset}"
+    for state in states:
+        if not limits.ttl_ms_min <= state.ttl_ms <= limits.ttl_ms_max:
+            return f"session {state.session_id} lives for {state.ttl_ms} ms"
+        if not time_ms < state.expires_at_ms <= time_ms + state.ttl_ms:
+            return f"session {state.session_id} expires at {state.expires_at_ms}, which log time {time_ms} excludes"
+        sequences = [kept.sequence for kept in state.replies]
+        if not _ascend(sequences, state.acknowledged, state.acknowledged + limits.window):
+            return f"replies of session {state.session_id} do not ascend within its window"
+    return None
+
+
+def _ascend(numbers: list[int], first: int, end: int) -> bool:
+    """Tell whether numbers ascend strictly, from ``first`` (inclusive) to ``end`` (exclusive)."""
+    return all(low < high for low, high in pairwise([first - 1, *numbers, end]))
 
 
 def _unknown(session_id: SessionId) -> Refused:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from replica.ids import Epoch, Offset
 from replica.machines.batches import SnapshotId
 from replica.machines.encoding import BLOB, COUNT, TEXT, Fields, Format, MalformedError, Optional, Row
+from replica.machines.log_time import LOG_TIME_MS_MAX
 from replica.machines.machine import CorruptSnapshotError
-from replica.machines.sessions import LIMITS, SESSION, SessionLimits, SessionState
+from replica.machines.sessions import LIMITS, SESSION, SessionLimits, SessionState, sessions_failure
 from replica.records.checksum import checksum
 
 CHECKSUM_BYTES = 4
@@ -74,10 +75,17 @@ def unsealed(data: bytes) -> bytes:
 
 
 def check_fits(state: AppliedState, snapshot_id: SnapshotId, *, name: str, limits: SessionLimits) -> None:
-    """Raise CorruptSnapshotError unless a state is what its id says, and of this machine with these limits."""
+    """Raise CorruptSnapshotError unless a state is what its id says, of this machine and limits, and possible."""
     if (state.applied_offset, state.applied_epoch) != (snapshot_id.end_offset, snapshot_id.epoch):
         raise CorruptSnapshotError(f"{snapshot_id} holds offset {state.applied_offset}, epoch {state.applied_epoch}")
     if state.name != name:
         raise CorruptSnapshotError(f"it is of state machine {state.name}, not {name}")
     if state.limits != limits:
         raise CorruptSnapshotError(f"its sessions have {state.limits}, not {limits}")
+    if state.log_time_ms > LOG_TIME_MS_MAX:
+        raise CorruptSnapshotError(f"log time is {state.log_time_ms}, the most is {LOG_TIME_MS_MAX}")
+    failure = sessions_failure(
+        state.sessions, limits=limits, end_offset=state.applied_offset, time_ms=state.log_time_ms
+    )
+    if failure is not None:
+        raise CorruptSnapshotError(failure)

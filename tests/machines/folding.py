@@ -183,10 +183,13 @@ def machine_log(make: Callable[[], StateMachine], *, name: str = "tested") -> Ap
 
 def apply_all(log: AppliedLog, made: Iterable[CommittedBatch]) -> list[AppliedEntry]:
     """Fold batches, and return what became of each entry."""
-    return [applied for one in made for applied in log.apply(one)]
+    applied: list[AppliedEntry] = []
+    for one in made:
+        log.apply(one, applied.append)
+    return applied
 
 
 def apply_one(log: AppliedLog, entry: bytes, *, stamp_ms: int = 0) -> Outcome:
     """Fold one more entry, and return what became of it."""
-    (applied,) = log.apply(batch(log.applied_offset, entry, epoch=log.applied_epoch or 0, stamp_ms=stamp_ms))
+    (applied,) = apply_all(log, [batch(log.applied_offset, entry, epoch=log.applied_epoch or 0, stamp_ms=stamp_ms)])
     return applied.outcome

@@ -19,6 +19,7 @@ from replica.machines import (
     PlainCommand,
     Refusal,
     Refused,
+    SessionId,
     SessionLimits,
     Snapshot,
     SnapshotId,
@@ -27,11 +28,14 @@ from replica.machines import (
     committed_batch,
     encode_entry,
 )
-from replica.machines.applied import LOG_TIME_MS_MAX
 from replica.machines.counter import Counter
-from replica.machines.snapshots import decode_state, encode_state, sealed, unsealed
+from replica.machines.key_value import KeyValueMachine, encode_command
+from replica.machines.key_value.commands import GrantLease
+from replica.machines.log_time import LOG_TIME_MS_MAX
+from replica.machines.sessions import KeptReply, SessionState
+from replica.machines.snapshots import AppliedState, decode_state, encode_state, sealed, unsealed
 from replica.records import encode_batch, leader_change_batch
-from tests.machines.folding import apply_one, batch, control
+from tests.machines.folding import apply_all, apply_one, batch, control
 
 
 def plain(amount: int) -> bytes:
@@ -93,12 +97,12 @@ class Void(Counter):
 def test_entries_are_applied_in_order_and_told_with_their_offsets() -> None:
     """A batch's entries have one outcome each; records of the log's own have none, and count."""
     log = counter_log()
-    assert log.apply(control(0, epoch=4)) == ()
-    applied = log.apply(batch(1, plain(2), plain(3), epoch=4, stamp_ms=70))
-    assert applied == (
+    assert apply_all(log, [control(0, epoch=4)]) == []
+    applied = apply_all(log, [batch(1, plain(2), plain(3), epoch=4, stamp_ms=70)])
+    assert applied == [
         AppliedEntry(offset=Offset(1), outcome=Answered(reply=b"2")),
         AppliedEntry(offset=Offset(2), outcome=Answered(reply=b"5")),
-    )
+    ]
     assert (log.applied_offset, log.applied_epoch, log.log_time_ms) == (3, 4, 70)
     assert log.snapshot().id == SnapshotId(Offset(3), Epoch(4))
 
@@ -114,10 +118,51 @@ def test_record_batches_are_taken_as_they_are_committed() -> None:
     assert committed_batch(data) == batch(1, plain(1), plain(2), epoch=3, stamp_ms=900)
     log = counter_log()
     log.apply(committed_batch(opening))
-    assert [applied.outcome for applied in log.apply(committed_batch(data))] == [
+    assert [applied.outcome for applied in apply_all(log, [committed_batch(data)])] == [
         Answered(reply=b"1"),
         Answered(reply=b"3"),
     ]
+
+
+def test_each_entry_is_told_as_soon_as_it_is_applied() -> None:
+    """What became of an entry is told before the next one is applied, and so before a later one fails."""
+    log = AppliedLog(Fragile(), name="fragile")
+    told: list[tuple[Offset, Offset]] = []
+    with pytest.raises(MachineFailedError):
+        log.apply(
+            batch(0, plain(5), plain(7), plain(1), plain(1)),
+            lambda applied: told.append((applied.offset, log.applied_offset)),
+        )
+    assert told == [(0, 1), (1, 2)]
+
+
+@pytest.mark.parametrize("call", ["apply", "advance", "restore"])
+def test_a_lack_of_memory_is_not_the_machines_fault(call: str) -> None:
+    """It comes out as it is, and what was done by half is not gone on from."""
+    source = snapshot_of_one()
+    machine = Counter()
+    setattr(machine, call, exhausted)
+    log = AppliedLog(machine, name="counter")
+    with pytest.raises(MemoryError):
+        log.restore(source) if call == "restore" else log.apply(batch(0, plain(1)))
+    for attempt in (lambda: log.apply(batch(log.applied_offset, plain(1))), lambda: log.query(b""), log.digest):
+        with pytest.raises(MemoryError):
+            attempt()
+
+
+def test_a_question_without_memory_halts_nobody() -> None:
+    """A lack of memory comes out of a question, and the log goes on."""
+    machine = Counter()
+    setattr(machine, "query", exhausted)  # noqa: B010 - a fake, on this one machine
+    log = AppliedLog(machine, name="counter")
+    with pytest.raises(MemoryError):
+        log.query(b"")
+    assert apply_one(log, plain(1)) == Answered(reply=b"1")
+
+
+def exhausted(*_: object, **__: object) -> bytes:
+    """A method for which there is no memory."""
+    raise MemoryError
 
 
 @pytest.mark.parametrize("offset", [0, 1, 3])
@@ -268,7 +313,61 @@ def wrong_snapshots() -> dict[str, tuple[Snapshot, str]]:
             "its sessions have",
         ),
         "content": (replace(good, data=sealed(encode_state(replace(state, machine=b"x")))), "a number in decimal"),
+        "spelling": (replace(good, data=sealed(encode_state(replace(state, machine=b"01")))), "another snapshot"),
+        "time": (
+            replace(good, data=sealed(encode_state(replace(state, log_time_ms=LOG_TIME_MS_MAX + 1)))),
+            "log time is",
+        ),
     }
+
+
+GOOD_SESSION = SessionState(session_id=SessionId(1), ttl_ms=5_000, expires_at_ms=5_100, acknowledged=3, replies=())
+
+
+def replies(*sequences: int) -> SessionState:
+    """A session that keeps replies."""
+    return replace(
+        GOOD_SESSION, replies=tuple(KeptReply(sequence=number, outcome=Answered(reply=b"1")) for number in sequences)
+    )
+
+
+IMPOSSIBLE_SESSIONS: dict[str, tuple[SessionState, ...]] = {
+    "twice": (GOOD_SESSION, GOOD_SESSION),
+    "out_of_order": (GOOD_SESSION, replace(GOOD_SESSION, session_id=SessionId(0))),
+    "id_ahead": (replace(GOOD_SESSION, session_id=SessionId(5)),),
+    "too_many": tuple(replace(GOOD_SESSION, session_id=SessionId(number)) for number in range(4)),
+    "lives_too_long": (replace(GOOD_SESSION, ttl_ms=(1 << 63) - 1),),
+    "lives_too_shortly": (replace(GOOD_SESSION, ttl_ms=1),),
+    "has_expired": (replace(GOOD_SESSION, expires_at_ms=100),),
+    "expires_too_late": (replace(GOOD_SESSION, expires_at_ms=5_101),),
+    "reply_that_was_acknowledged": (replies(2),),
+    "reply_twice": (replies(4, 4),),
+    "replies_out_of_order": (replies(5, 4),),
+    "reply_beyond_the_window": (replies(3, 7),),
+}
+
+
+def snapshot_with(sessions: tuple[SessionState, ...], limits: SessionLimits) -> Snapshot:
+    """A well sealed snapshot that ends at offset 5 and log time 100, with a counter at 100."""
+    state = AppliedState(
+        applied_offset=Offset(5), applied_epoch=Epoch(0), log_time_ms=100, limits=limits, sessions=sessions,
+        name="counter", machine=b"100",
+    )  # fmt: skip
+    return Snapshot(id=SnapshotId(Offset(5), Epoch(0)), data=sealed(encode_state(state)))
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE_SESSIONS)
+def test_sessions_that_no_log_leads_to_are_refused(name: str) -> None:
+    """A snapshot that is well sealed and impossible is refused, and changes nothing; a possible one is taken."""
+    limits = SessionLimits(sessions_max=3, window=4)
+    log = AppliedLog(Counter(), name="counter", limits=limits)
+    apply_one(log, plain(7))
+    before = log.snapshot()
+    with pytest.raises(CorruptSnapshotError):
+        log.restore(snapshot_with(IMPOSSIBLE_SESSIONS[name], limits))
+    assert log.snapshot() == before
+    log.restore(snapshot_with((replies(3, 6),), limits))
+    assert log.query(b"") == Answered(reply=b"100")
 
 
 @pytest.mark.parametrize("name", wrong_snapshots())
@@ -285,11 +384,29 @@ def test_a_snapshot_that_is_wrong_is_refused(name: str) -> None:
 
 def test_a_machine_whose_restore_failed_does_nothing_more() -> None:
     """What the machine itself has refused leaves it void, until another snapshot is restored."""
-    log = counter_log()
-    with pytest.raises(CorruptSnapshotError):
-        log.restore(wrong_snapshots()["content"][0])
-    with pytest.raises(MachineFailedError):
-        log.apply(batch(0, plain(1)))
+    for name in ("content", "spelling"):
+        log = counter_log()
+        log.digest()
+        with pytest.raises(CorruptSnapshotError):
+            log.restore(wrong_snapshots()[name][0])
+        with pytest.raises(MachineFailedError):
+            log.apply(batch(0, plain(1)))
+        with pytest.raises(MachineFailedError):
+            log.digest()
+
+
+def test_a_machine_of_another_time_is_not_taken() -> None:
+    """A machine's state that is ahead of the snapshot's log time, or has what ends by then, is not gone on from."""
+    log = AppliedLog(KeyValueMachine(), name="kv")
+    apply_one(log, encode_entry(PlainCommand(command=encode_command(GrantLease(ttl_ms=50)))), stamp_ms=100)
+    state = decode_state(unsealed(log.snapshot().data))
+    for log_time_ms, error in ((99, MachineFailedError), (150, CorruptSnapshotError)):
+        wrong = sealed(encode_state(replace(state, log_time_ms=log_time_ms)))
+        void = AppliedLog(KeyValueMachine(), name="kv")
+        with pytest.raises(error):
+            void.restore(Snapshot(id=log.snapshot().id, data=wrong))
+        with pytest.raises(MachineFailedError):
+            void.digest()
 
 
 def test_equal_states_have_equal_digests_and_others_do_not() -> None:
@@ -311,7 +428,7 @@ def test_equal_states_have_equal_digests_and_others_do_not() -> None:
     assert len(digests) == 5
     again = counter_log()
     again.apply(batch(0, plain(1)))
-    assert again.apply(batch(1, encode_entry(Tick()))) == (AppliedEntry(offset=Offset(1), outcome=Done()),)
+    assert apply_all(again, [batch(1, encode_entry(Tick()))]) == [AppliedEntry(offset=Offset(1), outcome=Done())]
     assert again.digest() == base.digest()
 
 

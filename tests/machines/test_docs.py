@@ -60,4 +60,5 @@ def test_the_page_names_everything(pytestconfig: pytest.Config) -> None:
     limits = SessionLimits()
     bounds = (limits.sessions_max, limits.window, values.KEY_BYTES_MAX, values.OPERATIONS_MAX, values.RANGE_KEYS_MAX)
     assert [bound for bound in (*bounds, values.WATCH_CHANGES_MAX, values.LEASES_MAX) if f"{bound:,}" not in text] == []
+    assert f"{limits.kept_bytes_total_max >> 20} MiB" in text
     assert (limits.kept_bytes_max, values.VALUE_BYTES_MAX, values.ANSWER_BYTES_MAX) == (4 << 20, 1 << 20, 1 << 20)

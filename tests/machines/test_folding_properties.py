@@ -52,11 +52,11 @@ def parted_by_cutting(make: Make, seed: int) -> str | None:
     states = {}
     singly: list[AppliedEntry] = []
     for batch in batches(log, None):
-        singly += one.apply(batch)
+        singly += apply_all(one, [batch])
         states[one.applied_offset] = one.digest()
     together: list[AppliedEntry] = []
     for batch in batches(log, Random(seed)):
-        together += other.apply(batch)
+        together += apply_all(other, [batch])
         if other.digest() != states[other.applied_offset]:
             return f"seed {seed}: other states at offset {other.applied_offset}"
     return None if singly == together else f"seed {seed}: other outcomes"
@@ -119,7 +119,7 @@ def told_twice(make: Callable[[StateMachine], AppliedLog], seed: int) -> str | N
     first: dict[tuple[int, int], Outcome] = {}
     told = 0
     for batch in batches(log, None):
-        (*_, outcome) = [None, *(applied.outcome for applied in folded.apply(batch))]
+        (*_, outcome) = [None, *(applied.outcome for applied in apply_all(folded, [batch]))]
         grown, told = len(machine.told) > told, len(machine.told)
         entry = decode_entry(batch.entries[0]) if batch.entries else None
         if isinstance(entry, SessionCommand) and outcome is not None:

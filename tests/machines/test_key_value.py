@@ -37,6 +37,7 @@ from replica.machines.key_value.commands import (
     Increment,
     KeepLeaseAlive,
     NumberField,
+    Operation,
     Operator,
     Put,
     Range,
@@ -471,6 +472,40 @@ def test_an_answer_is_bounded_in_keys_and_bytes(store: Store) -> None:
     many = store.ask(Range(keys=prefix(b"many/"), limit=10 * RANGE_KEYS_MAX)).result
     assert isinstance(many, RangeResult)
     assert (len(many.found), many.more) == (RANGE_KEYS_MAX, True)
+
+
+def test_the_gets_of_a_transaction_hold_no_more_than_an_answer(store: Store) -> None:
+    """Values that are too large together, there before or put by the transaction itself, are refused before a write."""
+    store.apply(put(b"k", bytes(ANSWER_BYTES_MAX)))
+    before = store.machine.snapshot()
+    get = Get(key=b"k")
+    own = (put(b"own", bytes(ANSWER_BYTES_MAX)), Get(key=b"own"), Get(key=b"own"))
+    for then in ((put(b"n"), get, get), own):
+        command = Transaction(comparisons=(), then=then, otherwise=())
+        assert error_of(store.apply(command)) is KeyValueError.ANSWER_TOO_LARGE
+    assert store.machine.snapshot() == before
+    assert isinstance(store.apply(Transaction(comparisons=(), then=(get,), otherwise=own)).result, TransactionResult)
+
+
+def test_the_ranges_of_a_transaction_share_one_answer(store: Store) -> None:
+    """Ranges and gets of one transaction hold together what one range may, in bytes and in keys."""
+    for number in range(6):
+        store.apply(put(b"large/%d" % number, bytes(ANSWER_BYTES_MAX // 4)))
+    every = Range(keys=prefix(b"large/"))
+    for then, counts in (((every, every), [4, 0]), ((Range(keys=prefix(b"large/"), limit=3), every), [3, 1])):
+        assert found_by(store, *then) == [(count, True) for count in counts]
+    assert found_by(store, Get(key=b"large/0"), every) == [(3, True)]
+    for number in range(RANGE_KEYS_MAX // 2 + 1):
+        store.apply(put(b"many/%d" % number, b""))
+    many = Range(keys=prefix(b"many/"))
+    assert found_by(store, many, many) == [(RANGE_KEYS_MAX // 2 + 1, False), (RANGE_KEYS_MAX // 2 - 1, True)]
+
+
+def found_by(store: Store, *then: Operation) -> list[tuple[int, bool]]:
+    """How many keys each range of a transaction finds, and whether there are more."""
+    done = store.apply(Transaction(comparisons=(), then=then, otherwise=())).result
+    assert isinstance(done, TransactionResult)
+    return [(len(result.found), result.more) for result in done.results if isinstance(result, RangeResult)]
 
 
 @pytest.mark.parametrize(

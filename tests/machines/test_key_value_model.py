@@ -78,7 +78,14 @@ def test_the_commands_reach_everything() -> None:
             seen |= {type(command).__name__, type(result).__name__}
             seen |= {result.error.value} if isinstance(result, results.Rejected) else set()
     errors = {error.value for error in results.KeyValueError}
-    sizes = {"EMPTY_KEY", "KEY_TOO_LARGE", "VALUE_TOO_LARGE", "TOO_MANY_OPERATIONS", "TOO_MANY_LEASES"}
+    sizes = {
+        "EMPTY_KEY",
+        "KEY_TOO_LARGE",
+        "VALUE_TOO_LARGE",
+        "TOO_MANY_OPERATIONS",
+        "TOO_MANY_LEASES",
+        "ANSWER_TOO_LARGE",
+    }
     assert errors - sizes - seen == set()
     assert {kind.__name__ for kind in commands.Command.__args__} - seen == set()
 

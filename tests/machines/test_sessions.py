@@ -121,6 +121,16 @@ CONVERSATIONS: dict[str, list[tuple[int, Entry, str]]] = {
         (0, add(1), "100"),
         (0, add(2, 1), "101"),
     ],
+    "the_lowest_that_is_waited_for_always_has_room": [
+        (0, opened(), "session 0"),
+        (0, add(1, amount=1000), "1000"),
+        (0, add(2, amount=1000), "2000"),
+        (0, add(3), "REPLIES_FULL"),
+        (0, add(0), "2001"),
+        (0, add(0), "2001"),
+        (0, add(3, 1), "REPLIES_FULL"),
+        (0, add(3, 3), "2002"),
+    ],
     "sessions_do_not_mix": [
         (0, opened(), "session 0"),
         (0, opened(), "session 1"),
@@ -226,6 +236,25 @@ def test_what_is_kept_is_bounded() -> None:
     (state,) = log.sessions.states()
     assert [kept.sequence for kept in state.replies] == list(range(92, 100))
     assert log.applied_offset == Offset(101)
+
+
+def test_replies_of_all_sessions_share_room() -> None:
+    """Where all sessions together keep too much, each is let in with its lowest sequence only, until there is room."""
+    log = AppliedLog(Counter(), name="counter", limits=SessionLimits(kept_bytes_total_max=6))
+    for session in range(3):
+        apply_one(log, encode_entry(OpenSession(ttl_ms=1_000 + session)))
+    apply_one(log, encode_entry(add(0, session=0, amount=123_456)))
+    again = AppliedLog(Counter(), name="counter", limits=SessionLimits(kept_bytes_total_max=6))
+    again.restore(log.snapshot())
+    for one in (log, again):
+        said = [add(1, session=1), add(0, session=1), add(0, session=2), alive(1, session=1), add(1, 1, session=1)]
+        said += [add(2, 1, session=1), CloseSession(session_id=SessionId(0)), add(2, 2, session=1)]
+        outcomes = [told(apply_one(one, encode_entry(entry))) for entry in said]
+        assert outcomes == ["REPLIES_FULL", "123457", "123458", "done", "123459", "REPLIES_FULL", "done", "123460"]
+        assert told(apply_one(one, encode_entry(add(3, 2, session=1)))) == "REPLIES_FULL"
+        apply_one(one, encode_entry(alive(session=1)), stamp_ms=900)
+        apply_one(one, encode_entry(alive(3, session=1)), stamp_ms=1_003)
+        assert told(apply_one(one, encode_entry(add(4, 3, session=1)))) == "123461"
 
 
 @pytest.mark.parametrize("refusal", Refusal)

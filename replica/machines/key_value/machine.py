@@ -32,11 +32,13 @@ from replica.machines.key_value.commands import (
 )
 from replica.machines.key_value.encoding import decode_command, decode_request, encode_response
 from replica.machines.key_value.operations import (
+    answer_failure,
     holds,
     lease_failure,
     operation_failure,
     overlap_failure,
     perform,
+    perform_all,
     revision_failure,
     size_failure,
 )
@@ -166,8 +168,10 @@ class KeyValueMachine(StateMachine):
             failure = operation_failure(self._state, operation)
             if failure is not None:
                 return failure
-        results = tuple(perform(self._state, operation) for operation in chosen)
-        return TransactionResult(succeeded=succeeded, results=results)
+        failure = answer_failure(self._state, chosen)
+        if failure is not None:
+            return failure
+        return TransactionResult(succeeded=succeeded, results=perform_all(self._state, chosen))
 
     def _grant(self, ttl_ms: int) -> Result:
         if not 1 <= ttl_ms <= LEASE_TTL_MS_MAX:

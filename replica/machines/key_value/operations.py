@@ -42,6 +42,7 @@ from replica.machines.key_value.results import (
 from replica.machines.key_value.state import KeyValueState
 from replica.machines.key_value.store import Store
 from replica.machines.key_value.values import (
+    ANSWER_BYTES_MAX,
     KEY_BYTES_MAX,
     RANGE_KEYS_MAX,
     VALUE_BYTES_MAX,
@@ -113,8 +114,35 @@ def overlap_failure(operations: Sequence[Operation]) -> Rejected | None:
     return None
 
 
-def perform(state: KeyValueState, operation: Operation) -> OperationResult:
-    """Do an operation that ``operation_failure`` has nothing against."""
+def answer_failure(state: KeyValueState, operations: Sequence[Operation]) -> Rejected | None:
+    """Why a list of operations cannot be answered: the keys that it gets, as they are or as it puts them, are large."""
+    held = 0
+    for size_bytes in _got_bytes(state, operations):
+        if held >= ANSWER_BYTES_MAX:
+            message = f"the keys that are got hold more than {ANSWER_BYTES_MAX} bytes"
+            return rejected(KeyValueError.ANSWER_TOO_LARGE, message)
+        held += size_bytes
+    return None
+
+
+def perform_all(state: KeyValueState, operations: Sequence[Operation]) -> tuple[OperationResult, ...]:
+    """Do operations that nothing speaks against. What they get and their ranges share the room of one answer."""
+    bytes_left = max(0, ANSWER_BYTES_MAX - sum(_got_bytes(state, operations)))
+    keys_left = RANGE_KEYS_MAX
+    results: list[OperationResult] = []
+    for operation in operations:
+        result = perform(state, operation, keys_max=keys_left, bytes_max=bytes_left)
+        if isinstance(result, RangeResult):
+            keys_left -= len(result.found)
+            bytes_left -= sum(current.size_bytes for current in result.found)
+        results.append(result)
+    return tuple(results)
+
+
+def perform(
+    state: KeyValueState, operation: Operation, *, keys_max: int = RANGE_KEYS_MAX, bytes_max: int = ANSWER_BYTES_MAX
+) -> OperationResult:
+    """Do an operation that ``operation_failure`` has nothing against. A range ends at so many keys or bytes."""
     match operation:
         case Put(key=key, value=value, lease_id=lease_id):
             state.put(key, value, lease_id)
@@ -126,7 +154,9 @@ def perform(state: KeyValueState, operation: Operation) -> OperationResult:
         case Get(key=key, revision=revision):
             return GetResult(found=state.store.get(key, revision))
         case Range(keys=keys, limit=limit, revision=revision):
-            found, more = state.store.range(keys, limit=min(limit or RANGE_KEYS_MAX, RANGE_KEYS_MAX), revision=revision)
+            found, more = state.store.range(
+                keys, limit=min(limit or keys_max, keys_max), revision=revision, bytes_max=bytes_max
+            )
             return RangeResult(found=found, more=more)
         case _:
             assert_never(operation)
@@ -142,6 +172,18 @@ def holds(store: Store, comparison: Comparison) -> bool:
             return _compares(operator, 0 if current is None else _number_of(current, field), number)
         case _:
             assert_never(comparison)
+
+
+def _got_bytes(state: KeyValueState, operations: Sequence[Operation]) -> list[int]:
+    """How many bytes each key that is got may have at most, whatever stands between."""
+    put = {operation.key: len(operation.value) for operation in operations if isinstance(operation, Put)}
+    sizes = []
+    for operation in operations:
+        if isinstance(operation, Get):
+            current = state.store.get(operation.key, operation.revision)
+            there = 0 if current is None else len(current.value)
+            sizes.append(len(operation.key) + max(there, put.get(operation.key, 0)))
+    return sizes
 
 
 def _compares(operator: Operator, left: V, right: V) -> bool:

@@ -29,6 +29,8 @@ class KeyValueError(StrEnum):
     INVALID_TTL = "INVALID_TTL"
     FUTURE_REVISION = "FUTURE_REVISION"
     """The store has not come to this revision."""
+    ANSWER_TOO_LARGE = "ANSWER_TOO_LARGE"
+    """The keys that a transaction gets hold too many bytes together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,12 +55,14 @@ class Store:
         versions = self._versions.get(key)
         return None if versions is None else _live_at(versions, revision)
 
-    def range(self, keys: KeyRange, *, limit: int, revision: int | None = None) -> tuple[tuple[KeyValue, ...], bool]:
+    def range(
+        self, keys: KeyRange, *, limit: int, revision: int | None = None, bytes_max: int = ANSWER_BYTES_MAX
+    ) -> tuple[tuple[KeyValue, ...], bool]:
         """The keys of a range in their order, and whether it goes on behind them: at ``limit``, or too many bytes."""
         found: list[KeyValue] = []
         size_bytes = 0
         for current in self._walk(keys, revision):
-            if len(found) == limit or size_bytes >= ANSWER_BYTES_MAX:
+            if len(found) == limit or size_bytes >= bytes_max:
                 return tuple(found), True
             found.append(current)
             size_bytes += current.size_bytes

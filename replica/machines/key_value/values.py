@@ -19,7 +19,7 @@ OPERATIONS_MAX = 128
 """How many comparisons, and how many operations in either list, a transaction may have."""
 RANGE_KEYS_MAX = 10_000
 ANSWER_BYTES_MAX = 1 << 20
-"""How many bytes of keys and values one range or watch answers with; what exceeds it is the last of it."""
+"""How many bytes of keys and values one range, watch or transaction answers with; what exceeds it is the last of it."""
 WATCH_CHANGES_MAX = 100_000
 """How many changes are looked at for one answer."""
 LEASES_MAX = 100_000
