@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from nemesis.ci.judged import UNKNOWN, VALID, JudgedRun
 from nemesis.ci.words import told
@@ -60,6 +61,16 @@ def case_of(run: JudgedRun, *, group: str = "nemesis", name: str | None = None, 
 def properties_of(run: JudgedRun) -> dict[str, str]:
     """What a reader of a JUnit file wants to know of a run, valid or not."""
     return {"nemesis_seed": str(run.seed), "nemesis_verdict": run.verdict, "nemesis_store": str(run.folder)}
+
+
+def properties_without_verdict(*, seed: int, store: Path, error: str) -> dict[str, str]:
+    """The same of a run that came to no verdict, ``error`` says why; ``store`` is where its folder would be."""
+    return {
+        "nemesis_seed": str(seed),
+        "nemesis_verdict": UNKNOWN,
+        "nemesis_store": str(store),
+        "nemesis_error": error,
+    }
 
 
 def undecided(*, group: str, name: str, reason: str, seconds: float = 0.0, command: str = "") -> Case:

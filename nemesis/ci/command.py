@@ -71,13 +71,14 @@ def start(
 
 def end(process: subprocess.Popen[str]) -> None:
     """SIGTERM, and SIGKILL if it does not heed that in time; nothing if it has ended."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        try:
+    try:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
             process.communicate(timeout=ENDED_S_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+    finally:
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()

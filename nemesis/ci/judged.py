@@ -15,6 +15,7 @@ from typing import Any
 
 from nemesis.ci.command import Execute
 from nemesis.ci.settings import at_most_s, words_of
+from nemesis.cli_exit import VERDICT_EXITS
 
 VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
 VERDICTS = (VALID, UNKNOWN, INVALID)
@@ -124,7 +125,10 @@ def record_and_judge(settings: Mapping[str, Any], *, store: Path, execute: Execu
     if finished.exit_code not in range(len(VERDICTS)) or not told:
         last = "\n".join(finished.err.rstrip().splitlines()[-ERROR_LINES_MAX:])
         raise NotJudgedError(f"nemesis run ended with {finished.exit_code} and without a verdict:\n{last}")
-    return judged_run(Path(told[-1]))
+    run = judged_run(Path(told[-1]))
+    if VERDICT_EXITS.get(run.verdict) != finished.exit_code:
+        raise NotJudgedError(f"nemesis run ended with {finished.exit_code}, and {run.folder} says {run.verdict}")
+    return run
 
 
 def worst(verdicts: Sequence[str]) -> str:

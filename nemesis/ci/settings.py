@@ -15,7 +15,6 @@ FAULTS = "faults"
 NO_FAULTS = "none"
 OVERHEAD_S_MAX = 300.0
 """Beyond the time of the workload and that for agreeing: starting, reading and dumping logs, judging, reporting."""
-TIME_LIMIT_S_DEFAULT = 60.0
 FINAL_TIME_LIMIT_S_DEFAULT = 45.0
 NOT_SETTINGS = frozenset({"nemesis", "store", "engine", "master", "junit"})
 """Options that say where and by whom, not what; and the one that has another name here."""
@@ -86,6 +85,8 @@ def _text(name: str, value: Any) -> str:
 
 def at_most_s(settings: Mapping[str, Any]) -> float:
     """How long a run may take in all: after that, it hangs."""
+    from nemesis.cli_run import TIME_LIMIT_S_DEFAULT
+
     workload_s = settings.get("time_limit") or TIME_LIMIT_S_DEFAULT
     agreeing_s = settings.get("final_time_limit") or FINAL_TIME_LIMIT_S_DEFAULT
     return float(workload_s) + float(agreeing_s) + OVERHEAD_S_MAX

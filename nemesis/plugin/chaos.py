@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nemesis.ci.cases import properties_of
+from nemesis.ci.cases import properties_of, properties_without_verdict
 from nemesis.ci.command import Execute
-from nemesis.ci.judged import UNKNOWN, JudgedRun, record_and_judge
+from nemesis.ci.judged import UNKNOWN, JudgedRun, NotJudgedError, record_and_judge
 from nemesis.ci.keeping import make_small
 from nemesis.ci.words import told
 from nemesis.plugin.asked import GivenOptions, settled
@@ -65,15 +65,22 @@ class Chaos:
         """
         __tracebackhide__ = True
         wanted = settled(self._marked, settings, self._options)
-        run = record_and_judge(wanted, store=self._store, execute=self._execute)
+        try:
+            run = record_and_judge(wanted, store=self._store, execute=self._execute)
+        except NotJudgedError as error:
+            self._note_all(properties_without_verdict(seed=wanted["seed"], store=self._store, error=str(error)))
+            raise
         self.runs.append(run)
-        for name, value in properties_of(run).items():
-            self._note(name, value)
+        self._note_all(properties_of(run))
         if check and not run.is_valid:
             raise self._failure(run)
         if run.is_valid and not self._options.keep_all:
             make_small(run.folder)
         return run
+
+    def _note_all(self, properties: Mapping[str, str]) -> None:
+        for name, value in properties.items():
+            self._note(name, value)
 
     def _failure(self, run: JudgedRun) -> ViolationError | UndecidedError:
         again = f"pytest {shlex.quote(self._test)} --nemesis-seed {run.seed}"

@@ -22,6 +22,7 @@ from nemesis.ci.command import end, start
 if TYPE_CHECKING:
     from replica.client import Admin, Consumer, ConsumerConfig, Producer, ProducerConfig
 
+HOST = ("-m", "nemesis.plugin.host")
 STARTED_S_MAX = 180.0
 ANSWERED_S_MAX = 60.0
 WAITED_S_DEFAULT = 30.0
@@ -54,16 +55,19 @@ class ClusterView:
 class Cluster:
     """Replicas in ``folder``, one process each, ready when this is made. Close it; ``with`` does that."""
 
-    def __init__(self, folder: Path, words: Sequence[str] = ()) -> None:
-        """Start a cluster; ``words`` are options of ``nemesis run`` that say what of. Raises ClusterError."""
+    def __init__(self, folder: Path, words: Sequence[str] = (), *, host: Sequence[str] = HOST) -> None:
+        """Start a cluster; ``words`` are options of ``nemesis run`` that say what of. Raises ClusterError.
+
+        ``host`` is the process that owns it, as arguments of Python: a port, for tests without a cluster.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._cuts = itertools.count()
-        command = ("-m", "nemesis.plugin.host", "--folder", str(folder), *words)
+        command = (*host, "--folder", str(folder), *words)
         with (folder / "host.log").open("ab") as log:
             self._host = start(command, stdin=subprocess.PIPE, stderr=log)
         try:
-            said = self._answer(STARTED_S_MAX)
+            said = _without_error(self._answer(STARTED_S_MAX))
         except BaseException:
             self.close()
             raise
@@ -117,24 +121,27 @@ class Cluster:
     # --- faults -------------------------------------------------------------------------------------------------------
 
     def start(self, node: int) -> None:
-        """Start a replica on the data that it has, and wait until it serves; nothing if it runs."""
-        self._call("start", node=node)
+        """Start a replica on the data that it has, and wait until it serves; nothing if it runs.
+
+        Raises ClusterError, as the next ones do, for a replica that does not exist.
+        """
+        self._call_node("start", node)
 
     def stop(self, node: int) -> bool:
         """Let a replica stop gracefully; whether there was something to stop."""
-        return bool(self._call("stop", node=node))
+        return bool(self._call_node("stop", node))
 
     def kill(self, node: int) -> bool:
         """SIGKILL a replica; whether there was something to kill."""
-        return bool(self._call("kill", node=node))
+        return bool(self._call_node("kill", node))
 
     def pause(self, node: int) -> bool:
         """SIGSTOP a replica; whether it was running."""
-        return bool(self._call("pause", node=node))
+        return bool(self._call_node("pause", node))
 
     def resume(self, node: int) -> bool:
         """SIGCONT a replica; whether it was paused."""
-        return bool(self._call("resume", node=node))
+        return bool(self._call_node("resume", node))
 
     def isolate(self, *nodes: int) -> None:
         """Part these replicas, together, from the other replicas; clients still reach all of them."""
@@ -197,30 +204,48 @@ class Cluster:
 
     # --- the process that owns it -------------------------------------------------------------------------------------
 
+    def _call_node(self, name: str, node: int) -> Any:
+        if node not in self.addresses:
+            raise ClusterError(f"there is no replica {node}: give one of {', '.join(map(str, self.nodes))}")
+        return self._call(name, node=node)
+
     def _call(self, name: str, **named: Any) -> Any:
+        request = json.dumps({"do": name, **named})
+        try:
+            said = self._asked(request)
+        except BaseException:
+            # An answer that nobody has read would be taken for that to the next call.
+            self.close()
+            raise
+        return _without_error(said).get("done")
+
+    def _asked(self, request: str) -> dict[str, Any]:
         assert self._host.stdin is not None
         try:
-            self._host.stdin.write(json.dumps({"do": name, **named}) + "\n")
+            self._host.stdin.write(request + "\n")
             self._host.stdin.flush()
         except (OSError, ValueError):
             raise ClusterError(f"the cluster is gone: see {self.folder / 'host.log'}") from None
-        return self._answer(ANSWERED_S_MAX).get("done")
+        return self._answer(ANSWERED_S_MAX)
 
     def _answer(self, at_most_s: float) -> dict[str, Any]:
         assert self._host.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._host.stdout, selectors.EVENT_READ)
             if not selector.select(at_most_s):
-                self.close()
                 raise ClusterError(f"the cluster did not answer within {at_most_s:g} s: see {self.folder / 'host.log'}")
         line = self._host.stdout.readline()
         if not line:
             raise ClusterError(f"the cluster ended: {self._last_words()}")
         said: dict[str, Any] = json.loads(line)
-        if "error" in said:
-            raise ClusterError(said["error"])
         return said
 
     def _last_words(self) -> str:
         lines = (self.folder / "host.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
+
+
+def _without_error(said: dict[str, Any]) -> dict[str, Any]:
+    if "error" in said:
+        raise ClusterError(said["error"])
+    return said

@@ -19,6 +19,7 @@ from nemesis.cli_cluster import NAMES
 from nemesis.plugin.asked import GivenOptions, merged
 from nemesis.plugin.chaos import Chaos
 from nemesis.plugin.cluster import Cluster
+from nemesis.plugin.summary import FAILED, SEED, cases_of, reports_told
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -55,10 +56,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A test's own marker without a fixture that reads it would be a test of nothing that is green."""
-    names = getattr(item, "fixturenames", ())
-    is_marked = any(mark.name == MARKER for mark in item.own_markers)
-    if is_marked and not set(FIXTURES) & set(names):
+    if _is_marked(item) and not _asks(item):
         pytest.fail("the marker nemesis does nothing here: ask for the fixture chaos or cluster", pytrace=False)
+
+
+def _is_marked(item: pytest.Item) -> bool:
+    return any(mark.name == MARKER for mark in item.own_markers)
+
+
+def _asks(item: pytest.Item) -> bool:
+    return not set(FIXTURES).isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def given_options(config: pytest.Config) -> GivenOptions:
@@ -131,6 +138,8 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "call":
         item.stash[_PASSED] = report.passed
+    if report.failed and (_asks(item) or _is_marked(item)):
+        report.user_properties.append((FAILED, report.when))
     if report.failed and _FOLDER in item.stash:
         report.sections.append(("nemesis", f"logs of the replicas: {item.stash[_FOLDER]}/nodes/*/replica.log"))
     return report
@@ -139,15 +148,17 @@ def pytest_runtest_makereport(
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
     """Tell of every run, and tell GitHub, where it runs this."""
     from nemesis.ci.telling import tell_ci
-    from nemesis.plugin.summary import SEED, cases_of, runs_told
 
-    reports = [report for kind in terminalreporter.stats.values() for report in kind if hasattr(report, "nodeid")]
-    told = runs_told(reports)
-    if not told:
+    if hasattr(config, "workerinput"):
+        # A worker of pytest-xdist has a summary as well; whoever gathers all of them tells of each once.
         return
-    cases = list(cases_of(told, config.rootpath))
+    reports = [report for kind in terminalreporter.stats.values() for report in kind if hasattr(report, "nodeid")]
+    cases = list(cases_of(reports_told(reports), config.rootpath))
+    if not cases:
+        return
     terminalreporter.section("nemesis")
     for case in cases:
         expected = ", as expected" if case.is_expected else ""
-        terminalreporter.line(f"{case.verdict}{expected}: {case.name}, seed {case.properties[SEED]}: {case.message}")
+        seed = f", seed {case.properties[SEED]}" if SEED in case.properties else ""
+        terminalreporter.line(f"{case.verdict}{expected}: {case.name}{seed}: {case.message}")
     tell_ci(cases, name="pytest")

@@ -12,6 +12,7 @@ import asyncio
 import json
 import signal
 import sys
+import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -90,6 +91,10 @@ class Calls:
             return {"done": await getattr(self, f"do_{named.pop('do')}")(**named)}
         except (NodeFailedError, ValueError) as error:
             return {"error": str(error)}
+        except Exception as error:
+            # One call that goes wrong is no reason to take the cluster from the test; host.log has the way to it.
+            traceback.print_exc()
+            return {"error": f"{request.get('do')} went wrong: {error!r}"}
 
     async def do_start(self, node: int) -> None:
         """Start a replica and wait until it serves."""

@@ -1,7 +1,8 @@
 """From the reports of all tests to the cases that are told of.
 
-Owns how a run is found again in a report: by its properties, which travel from the workers of pytest-xdist as well.
-What was found in a run is read from its folder, where that is still there.
+Owns how a run is found again in a report: by its properties, which travel from the workers of pytest-xdist as well; and
+that no test that has failed is told of as if all was well, whatever its runs say. What was found in a run is
+read from its folder, where that is still there.
 """
 
 from __future__ import annotations
@@ -13,40 +14,72 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.ci.cases import Case, case_of
-from nemesis.ci.judged import VALID, NotJudgedError, judged_run
+from nemesis.ci.cases import Case, case_of, undecided
+from nemesis.ci.judged import UNKNOWN, VALID, NotJudgedError, judged_run
 
-SEED, VERDICT, STORE = "nemesis_seed", "nemesis_verdict", "nemesis_store"
+SEED, VERDICT, STORE, ERROR = "nemesis_seed", "nemesis_verdict", "nemesis_store", "nemesis_error"
+FAILED = "nemesis_failed"
+"""The property of a report that says that a test of this plugin has failed, and in which phase."""
+RERUN = "rerun"
+"""The outcome that pytest-rerunfailures gives to a failure after which it tries again."""
 
 
-def runs_told(reports: Iterable[pytest.TestReport]) -> dict[str, list[pytest.TestReport]]:
-    """The reports of each test that has run something, by its name; those of its phases together."""
+def reports_told(reports: Iterable[pytest.TestReport]) -> dict[str, list[pytest.TestReport]]:
+    """The reports of each test that has run something or failed to, by its name; those of its phases together."""
     found: dict[str, list[pytest.TestReport]] = {}
     for report in reports:
-        if any(name == STORE for name, _ in getattr(report, "user_properties", ())):
+        if any(name in (STORE, FAILED) for name, _ in getattr(report, "user_properties", ())):
             found.setdefault(report.nodeid, []).append(report)
     return found
 
 
 def cases_of(told: Mapping[str, Sequence[pytest.TestReport]], root: Path) -> Iterator[Case]:
-    """One case for each run. A run that is not valid in a test that passed is what the test expected."""
+    """One case for each run, and one for a test that failed without any.
+
+    A run that is not valid in a test that passed is what the test expected. In a test that failed although each of its
+    runs is valid, the last one's case is *unknown*.
+    """
     for nodeid, reports in told.items():
         fullest = max(reports, key=lambda report: len(report.user_properties))
-        failed = any(report.failed for report in reports)
-        values = {name: [str(v) for n, v in fullest.user_properties if n == name] for name in (SEED, VERDICT, STORE)}
-        for seed, verdict, store in zip(values[SEED], values[VERDICT], values[STORE], strict=True):
-            case = _case(nodeid, seed, verdict, store)
-            file, line, _ = fullest.location
-            is_expected = not failed and verdict != VALID
+        failures = [report for report in reports if report.failed or report.outcome == RERUN]
+        cases = [_case(nodeid, properties) for properties in _runs(fullest)]
+        if failures and all(case.verdict == VALID for case in cases):
+            cases[-1:] = [_failed(failures[-1], *cases[-1:])]
+        file, line, _ = fullest.location
+        for case in cases:
+            is_expected = not failures and case.verdict != VALID
             yield replace(case, file=_from_workspace(root / file), line=(line or 0) + 1, is_expected=is_expected)
 
 
-def _case(nodeid: str, seed: str, verdict: str, store: str) -> Case:
+def _runs(report: pytest.TestReport) -> list[dict[str, str]]:
+    """The properties of each run: those from its seed to the next one's."""
+    runs: list[dict[str, str]] = []
+    for name, value in report.user_properties:
+        if name == SEED:
+            runs.append({})
+        if runs and name in (SEED, VERDICT, STORE, ERROR):
+            runs[-1][name] = str(value)
+    return runs
+
+
+def _case(nodeid: str, properties: Mapping[str, str]) -> Case:
+    if ERROR in properties:
+        return replace(undecided(group="pytest", name=nodeid, reason=properties[ERROR]), properties=properties)
     try:
-        return case_of(judged_run(Path(store)), group="pytest", name=nodeid)
+        return case_of(judged_run(Path(properties[STORE])), group="pytest", name=nodeid)
     except NotJudgedError as error:
-        properties = {SEED: seed, VERDICT: verdict, STORE: store}
+        verdict = properties[VERDICT]
         return Case(group="pytest", name=nodeid, verdict=verdict, message=str(error), properties=properties)
+
+
+def _failed(report: pytest.TestReport, run: Case | None = None) -> Case:
+    """The case of a test that failed by itself, with what is known of its last run."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = (crash.message if crash else report.longreprtext).strip() or "it does not say why"
+    message = f"the test failed: {said.splitlines()[0]}"
+    if run is None:
+        return replace(undecided(group="pytest", name=report.nodeid, reason=said), message=message)
+    return replace(run, verdict=UNKNOWN, message=message, text=f"the test failed: {said}\n\n{run.text}")
 
 
 def _from_workspace(file: Path) -> str:

@@ -82,6 +82,18 @@ def test_a_command_without_a_verdict_is_no_verdict(verdict: str, tmp_path: Path)
         )
 
 
+@pytest.mark.parametrize(("verdict", "exit_code"), [("valid", 1), ("invalid", 0), ("unknown", 0), ("valid", 2)])
+def test_a_verdict_counts_only_where_the_command_agrees(verdict: str, exit_code: int, tmp_path: Path) -> None:
+    """A folder that says other than the exit code is no verdict, in either direction."""
+    runs = FakeRuns(verdict)
+    with pytest.raises(NotJudgedError, match=f"ended with {exit_code}, and .* says {verdict}"):
+        record_and_judge(
+            {"seed": 7},
+            store=tmp_path,
+            execute=lambda words, at_most_s: replace(runs(words, at_most_s), exit_code=exit_code),
+        )
+
+
 def test_a_folder_without_results_is_not_judged(tmp_path: Path) -> None:
     """A run that was recorded only, or whose results are damaged, has no verdict."""
     folder = write_run(tmp_path / "run", "valid")

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from nemesis.ci.settings import SettingError, check_settings, draws_its_faults, words_of
+from nemesis.ci.settings import (
+    FINAL_TIME_LIMIT_S_DEFAULT,
+    OVERHEAD_S_MAX,
+    SettingError,
+    at_most_s,
+    check_settings,
+    draws_its_faults,
+    words_of,
+)
+from nemesis.cli_run import TIME_LIMIT_S_DEFAULT
 
 
 @pytest.mark.parametrize(
@@ -63,3 +72,8 @@ def test_what_cannot_be_set_is_refused_by_name(settings: dict[str, Any], said: s
 def test_a_directed_schedule_lasts_as_long_as_its_story(settings: dict[str, Any], drawn: bool) -> None:
     """A variant brings a directed schedule, unless kinds of faults are asked for."""
     assert draws_its_faults(settings) is drawn
+
+
+def test_the_bound_on_a_run_is_that_of_the_command() -> None:
+    """A run without a time limit may take as long as the command's own default, and what comes on top of that."""
+    assert at_most_s({}) == TIME_LIMIT_S_DEFAULT + FINAL_TIME_LIMIT_S_DEFAULT + OVERHEAD_S_MAX == 375.0

@@ -9,6 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from nemesis.ci.cases import properties_of
+from nemesis.ci.judged import judged_run
+from nemesis.plugin.summary import cases_of, reports_told
+from tests.ci.runs import write_run
+
 pytest_plugins = ["pytester"]
 
 ALONE = ("-p", "nemesis.plugin.hooks", "-p", "no:cacheprovider")
@@ -254,6 +259,76 @@ def test_github_is_told_of_failures_where_they_are(project: pytest.Pytester, mon
     assert (
         (project.path / "summary.md").read_text().startswith("### ❌ pytest: invalid (0 valid, 0 unknown, 1 invalid)")
     )
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")])
+def test_no_failure_is_green_at_github(
+    project: pytest.Pytester,
+    pytestconfig: pytest.Config,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+) -> None:
+    """A run without a verdict, and a test that fails by itself after a valid run or without any, are unknown."""
+    monkeypatch.setenv("PYTHONPATH", str(pytestconfig.rootpath))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
+    test = """
+        import pytest
+
+        def test_by_itself(chaos):
+            chaos.run()
+            assert 1 == 2, "not as wanted"
+
+        def test_endless(chaos):
+            chaos.run(seed=5)
+
+        def test_before(chaos):
+            raise OSError("no room")
+
+        @pytest.mark.nemesis(rate=5)
+        def test_no_cluster(cluster):
+            pass
+
+        def test_kept(chaos):
+            chaos.run()
+
+        @pytest.mark.xfail
+        def test_wanted(chaos):
+            raise OSError("no room")
+
+        def test_of_words():
+            assert False
+    """
+    project.makeconftest(CONFTEST.format(verdicts="'valid', 'endless', 'valid'"))
+    project.makepyfile(test_it=test)
+    done = project.runpytest_subprocess(*ALONE, "-p", "xdist", *arguments)
+    done.assert_outcomes(passed=1, failed=4, errors=1, xfailed=1)
+    summary = (project.path / "summary.md").read_text()
+    assert summary.startswith("### ❓ pytest: unknown (1 valid, 4 unknown, 0 invalid)")
+    for row in (
+        "| test_it.py::test_by_itself | ❓ unknown | the test failed: AssertionError: not as wanted | ",
+        "| test_it.py::test_endless | ❓ unknown | nemesis run had not ended after 375 s | 5 |",
+        "| test_it.py::test_before | ❓ unknown | the test failed: OSError: no room |  |",
+        "| test_it.py::test_no_cluster | ❓ unknown | the test failed: nemesis.ci.settings.SettingError: the fixture ",
+    ):
+        assert row in summary
+    assert summary.count("### ") == 1
+    assert sum("::error file=" in line for line in done.errlines) == 4
+
+
+def test_a_failure_that_was_tried_again_is_not_expected(project: pytest.Pytester) -> None:
+    """What pytest-rerunfailures runs again has failed: the run that convicts is not one that the test wanted."""
+    folders = [write_run(project.path / word, word) for word in ("invalid", "valid")]
+    noted = [[*properties_of(judged_run(folder)).items()] for folder in folders]
+    first, second = (
+        pytest.TestReport(
+            "test_a.py::test_a", ("test_a.py", 0, "test_a"), {}, "passed", None, "call", user_properties=of
+        )
+        for of in (noted[0], noted[0] + noted[1])
+    )
+    vars(first)["outcome"] = "rerun"
+    cases = list(cases_of(reports_told([first, second]), project.path))
+    assert [(case.verdict, case.outcome) for case in cases] == [("invalid", "invalid"), ("valid", "valid")]
 
 
 def test_workers_keep_apart(
