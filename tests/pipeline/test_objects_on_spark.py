@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -89,10 +90,16 @@ def _rows_on(master: str, store: Path, **environment: str) -> object:
 
 @contextmanager
 def _started(command: list[str], folder: Path, ready: str, **environment: str) -> Iterator[str]:
-    """A process of Spark's; what its log says where it says that it is ready. It is ended at the end."""
+    """A process of Spark's; what its log says where it says that it is ready.
+
+    It is ended at the end, with all that it has started: some of Spark's scripts wait for a JVM of theirs.
+    """
     log = folder / f"{len(list(folder.glob('*.log')))}.log"
     settings = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"} | environment
-    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out, env=settings, cwd=folder) as process:
+    with (
+        log.open("w") as out,
+        subprocess.Popen(command, stdout=out, stderr=out, env=settings, cwd=folder, start_new_session=True) as process,
+    ):
         try:
             deadline = time.monotonic() + 300
             while (said := re.search(ready, log.read_text())) is None:
@@ -101,7 +108,7 @@ def _started(command: list[str], folder: Path, ready: str, **environment: str) -
                 time.sleep(0.2)
             yield said.group()
         finally:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)
             process.wait(60)
 
 
