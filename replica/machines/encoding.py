@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from enum import StrEnum
 from struct import Struct
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 EnumT = TypeVar("EnumT", bound=StrEnum)
@@ -222,7 +222,8 @@ class Fields(Codec[T]):
     """A dataclass: its fields, one behind the other. The codecs are given in the order of the class, none left out."""
 
     def __init__(self, kind: type[T], **codecs: Codec[Any]) -> None:
-        assert tuple(codecs) == tuple(field.name for field in fields(kind)), (kind, tuple(codecs))  # type: ignore[arg-type]
+        names = tuple(field.name for field in fields(cast(Any, kind)))
+        assert tuple(codecs) == names, (kind, tuple(codecs))
         self.kind = kind
         self._codecs = tuple(codecs.items())
 

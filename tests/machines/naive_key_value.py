@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import assert_never, cast
 
 from replica.machines.key_value import commands, results
 from replica.machines.key_value.results import KeyValueError
@@ -161,7 +161,8 @@ class NaiveKeyValue:
             _check_once(operations)
         succeeded = all(self._holds(comparison) for comparison in command.comparisons)
         done = [self._do(operation) for operation in (command.then if succeeded else command.otherwise)]
-        return results.TransactionResult(succeeded=succeeded, results=tuple(done))  # type: ignore[arg-type]
+        answers = cast("tuple[results.OperationResult, ...]", tuple(done))  # what is no operation is not in a list
+        return results.TransactionResult(succeeded=succeeded, results=answers)
 
     def _holds(self, comparison: commands.Comparison) -> bool:
         there = self.now.get(comparison.key)
