@@ -64,3 +64,11 @@ class EpochEndOffset:
 
     epoch: Epoch
     end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SnapshotId:
+    """What a snapshot contains: all below ``end_offset`` (exclusive), whose last record is of ``epoch``."""
+
+    end_offset: Offset
+    epoch: Epoch

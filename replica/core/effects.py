@@ -11,8 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replica.core.messages import DumpLogResponse, FetchResponse, ListOffsetsResponse, PeerRequest, Response
-from replica.ids import CallId, CorrelationId, Epoch, EpochEntry, Offset, ReplicaId, TopicId, TopicPartition
+from replica.core.messages import (
+    DumpLogResponse,
+    FetchResponse,
+    FetchSnapshotResponse,
+    ListOffsetsResponse,
+    PeerRequest,
+    Response,
+)
+from replica.ids import CallId, CorrelationId, Epoch, EpochEntry, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
 from replica.records import RecordBatch
 
 
@@ -134,6 +141,50 @@ class ReplyWithOffset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyWithSnapshot:
+    """Answer the call with ``response.with_data(...)``: up to ``max_bytes`` of a snapshot, from ``position`` on."""
+
+    call_id: CallId
+    response: FetchSnapshotResponse
+    topic_partition: TopicPartition
+    snapshot_id: SnapshotId
+    position: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSnapshot:
+    """Keep a snapshot beside the log, and report ``SnapshotStored`` when it is durable: later, and never torn.
+
+    At most one of a log is on its way. It may be abandoned, unreported, when an ``InstallSnapshot`` comes meanwhile.
+    """
+
+    topic_partition: TopicPartition
+    snapshot_id: SnapshotId
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallSnapshot:
+    """Keep a snapshot from the leader, durably, and only then drop everything in the log, which begins at its end.
+
+    A crash between the two leaves a snapshot beyond the log's end: the next start drops the log. Older snapshots go.
+    """
+
+    topic_partition: TopicPartition
+    snapshot_id: SnapshotId
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropSnapshots:
+    """Remove the snapshots that end below ``end_offset``. What a crash leaves of them, the next start removes."""
+
+    topic_partition: TopicPartition
+    end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateLog:
     """Create an empty log for a partition of this topic, durably. One of another topic of that name is gone by then."""
 
@@ -221,6 +272,9 @@ Effect = (
     | ApplyRetention
     | ReadLog
     | ScanProducers
+    | StoreSnapshot
+    | InstallSnapshot
+    | DropSnapshots
     | Append
     | Flush
     | Truncate
@@ -228,5 +282,6 @@ Effect = (
     | Reply
     | ReplyWithRecords
     | ReplyWithOffset
+    | ReplyWithSnapshot
     | Halt
 )

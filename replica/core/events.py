@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from replica.core.messages import PeerResponse, Request
 from replica.core.recovered import ProducerEntry
-from replica.ids import CallId, CorrelationId, Offset, ReplicaId, TopicPartition
+from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestReceived:
-    """A client or a peer asks; the core owes exactly one Reply or ReplyWithRecords for ``call_id``."""
+    """A client or a peer asks; the core owes exactly one Reply, or ReplyWith..., for ``call_id``."""
 
     call_id: CallId
     request: Request
@@ -81,6 +81,14 @@ class LogStartMoved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotStored:
+    """What ``StoreSnapshot`` asked for is durable."""
+
+    topic_partition: TopicPartition
+    snapshot_id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StorageFailed:
     """Reading, writing or flushing failed. After that nothing on this disk is trusted: the replica halts."""
 
@@ -102,6 +110,7 @@ Event = (
     | LogRead
     | ProducersScanned
     | LogStartMoved
+    | SnapshotStored
     | StorageFailed
     | ResignRequested
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replica.core.effects import QuorumState
-from replica.ids import EpochEntry, Offset, TopicId
+from replica.ids import EpochEntry, Offset, SnapshotId, TopicId
 
 PRODUCER_BATCHES_KEPT = 5
 """How many of a producer's newest batches are remembered: as many as it may have in flight (Kafka)."""
@@ -35,12 +35,23 @@ class ProducerEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSnapshot:
+    """A snapshot that is on stable storage."""
+
+    id: SnapshotId
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredLog:
     """A log after recovery: everything below ``log_end_offset`` is verified and on stable storage.
 
     ``epochs`` are cut to ``[log_start_offset, log_end_offset]`` and agree with the batches. ``quorum_state`` is absent
     on a freshly formatted disk, and for a partition. ``topic_id`` is absent for a quorum log. ``high_watermark`` is
     the checkpointed one, between log start and log end; absent if none was ever stored.
+
+    ``snapshots`` are those on disk, oldest first, none beyond the log's end; ``snapshot`` is the content of the newest.
+    Where a quorum log does not begin at 0, the oldest ends at the log start.
     """
 
     log_start_offset: Offset
@@ -50,3 +61,5 @@ class RecoveredLog:
     topic_id: TopicId | None = None
     high_watermark: Offset | None = None
     producers: tuple[ProducerEntry, ...] = ()
+    snapshots: tuple[StoredSnapshot, ...] = ()
+    snapshot: bytes = b""

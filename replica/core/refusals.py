@@ -9,7 +9,7 @@ from replica.errors import ErrorCode
 
 
 def refusal(request: m.Request, error: ErrorCode, *, current_leader: m.CurrentLeader | None = None) -> m.Response:
-    """Build the response to ``request`` that says ``error`` and nothing else; a Produce was definitely not appended.
+    """Build the response to ``request`` that says ``error`` and nothing else; what it would write was not appended.
 
     Of a Fetch, each log is refused for itself. A request for the controller is told who leads the metadata log.
     """
@@ -30,8 +30,26 @@ def refusal(request: m.Request, error: ErrorCode, *, current_leader: m.CurrentLe
             return m.ListOffsetsResponse(error=error)
         case m.DeleteRecordsRequest():
             return m.DeleteRecordsResponse(error=error)
+        case m.ApplyRequest() | m.QueryRequest() | m.ReadIndexRequest() | m.FetchSnapshotRequest():
+            return _group_refusal(request, error, current_leader)
         case _:
             return _quorum_refusal(request, error, current_leader)
+
+
+def _group_refusal(
+    request: m.GroupRequest | m.FetchSnapshotRequest, error: ErrorCode, leader: m.CurrentLeader | None
+) -> m.Response:
+    match request:
+        case m.ApplyRequest():
+            return m.ApplyResponse(error=error, not_appended=True, current_leader=leader)
+        case m.QueryRequest():
+            return m.QueryResponse(error=error, current_leader=leader)
+        case m.ReadIndexRequest():
+            return m.ReadIndexResponse(error=error, current_leader=leader)
+        case m.FetchSnapshotRequest():
+            return m.FetchSnapshotResponse(error=error, current_leader=leader)
+        case _:
+            assert_never(request)
 
 
 def _quorum_refusal(

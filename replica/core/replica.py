@@ -187,6 +187,8 @@ class Replica:
                 self._emit(Reply(call_id=call_id, response=self._describe_cluster(request)))
             case m.ProduceRequest(topic_partition=topic_partition) if topic_partition == METADATA_LOG:
                 self._refuse(call_id, request, ErrorCode.INVALID_REQUEST)  # Only the controller writes there.
+            case _ if isinstance(request, m.GroupRequest):
+                self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             case _ if isinstance(request, m.ControllerRequest):
                 self._ask_controller(call_id, request, now_ms)
             case _:

@@ -11,8 +11,9 @@ them by name, and those that others have brought. But for that one, nothing here
 
 from __future__ import annotations
 
+from replica.ids import SnapshotId
 from replica.machines.applied import AppliedEntry, AppliedLog, MachineFailedError, Snapshot
-from replica.machines.batches import CommittedBatch, SnapshotId, committed_batch
+from replica.machines.batches import CommittedBatch, committed_batch
 from replica.machines.client_session import ClientSession
 from replica.machines.entries import (
     CloseSession,

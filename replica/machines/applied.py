@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import assert_never
 
-from replica.ids import Epoch, Offset
-from replica.machines.batches import CommittedBatch, SnapshotId
+from replica.ids import Epoch, Offset, SnapshotId
+from replica.machines.batches import CommittedBatch
 from replica.machines.entries import (
     CloseSession,
     KeepSessionAlive,

@@ -1,6 +1,6 @@
-"""Committed batches as a fold takes them, and the name of a snapshot.
+"""Committed batches as a fold takes them.
 
-Owns the two values that a log and a machine exchange. Knows nothing of machines, nor of how a log is kept.
+Owns the value that a log hands to a machine. Knows nothing of machines, nor of how a log is kept.
 """
 
 from __future__ import annotations
@@ -43,11 +43,3 @@ def committed_batch(batch: RecordBatch) -> CommittedBatch:
         timestamp_ms=batch.max_timestamp_ms,
         entries=entries,
     )
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class SnapshotId:
-    """What a snapshot contains: all below ``end_offset`` (exclusive), whose last record is of ``epoch``."""
-
-    end_offset: Offset
-    epoch: Epoch

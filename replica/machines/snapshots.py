@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica.ids import Epoch, Offset
-from replica.machines.batches import SnapshotId
+from replica.ids import Epoch, Offset, SnapshotId
 from replica.machines.encoding import BLOB, COUNT, TEXT, Fields, Format, MalformedError, Optional, Row
 from replica.machines.log_time import LOG_TIME_MS_MAX
 from replica.machines.machine import CorruptSnapshotError

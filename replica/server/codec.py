@@ -25,6 +25,8 @@ from replica.core.messages import (
     AlterPartitionResponse,
     AlterTopicRequest,
     AlterTopicResponse,
+    ApplyRequest,
+    ApplyResponse,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     BrokerHeartbeatRequest,
@@ -51,6 +53,8 @@ from replica.core.messages import (
     EndQuorumEpochResponse,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     ListOffsetsRequest,
@@ -59,17 +63,22 @@ from replica.core.messages import (
     OffsetForLeaderEpochResponse,
     ProduceRequest,
     ProduceResponse,
+    QueryRequest,
+    QueryResponse,
+    ReadIndexRequest,
+    ReadIndexResponse,
     Request,
     Response,
     VoteRequest,
     VoteResponse,
 )
 from replica.server.codec_shapes import MalformedMessageError, Shape
-from replica.v1 import admin_pb2, cluster_pb2, data_pb2, inspection_pb2, quorum_pb2
+from replica.v1 import admin_pb2, cluster_pb2, data_pb2, group_pb2, inspection_pb2, quorum_pb2
 
 __all__ = [
     "ALTER_PARTITION",
     "ALTER_TOPIC",
+    "APPLY",
     "BEGIN_QUORUM_EPOCH",
     "BROKER_HEARTBEAT",
     "BROKER_REGISTRATION",
@@ -83,11 +92,14 @@ __all__ = [
     "ELECT_LEADER",
     "END_QUORUM_EPOCH",
     "FETCH",
+    "FETCH_SNAPSHOT",
     "INIT_PRODUCER_ID",
     "LIST_OFFSETS",
     "METHODS",
     "OFFSET_FOR_LEADER_EPOCH",
     "PRODUCE",
+    "QUERY",
+    "READ_INDEX",
     "SERVICES",
     "VOTE",
     "MalformedMessageError",
@@ -154,6 +166,7 @@ def _method(
 
 _REPLICA = data_pb2.DESCRIPTOR.services_by_name["ReplicaService"]
 _QUORUM = quorum_pb2.DESCRIPTOR.services_by_name["QuorumService"]
+_GROUP = group_pb2.DESCRIPTOR.services_by_name["GroupService"]
 _CONTROLLER = cluster_pb2.DESCRIPTOR.services_by_name["ControllerService"]
 _ADMIN = admin_pb2.DESCRIPTOR.services_by_name["AdminService"]
 _INSPECTION = inspection_pb2.DESCRIPTOR.services_by_name["InspectionService"]
@@ -169,6 +182,10 @@ VOTE = _method(_QUORUM, "Vote", VoteRequest, VoteResponse)
 BEGIN_QUORUM_EPOCH = _method(_QUORUM, "BeginQuorumEpoch", BeginQuorumEpochRequest, BeginQuorumEpochResponse)
 END_QUORUM_EPOCH = _method(_QUORUM, "EndQuorumEpoch", EndQuorumEpochRequest, EndQuorumEpochResponse)
 DESCRIBE_QUORUM = _method(_QUORUM, "DescribeQuorum", DescribeQuorumRequest, DescribeQuorumResponse)
+APPLY = _method(_GROUP, "Apply", ApplyRequest, ApplyResponse)
+QUERY = _method(_GROUP, "Query", QueryRequest, QueryResponse)
+READ_INDEX = _method(_GROUP, "ReadIndex", ReadIndexRequest, ReadIndexResponse)
+FETCH_SNAPSHOT = _method(_GROUP, "FetchSnapshot", FetchSnapshotRequest, FetchSnapshotResponse)
 BROKER_REGISTRATION = _method(_CONTROLLER, "BrokerRegistration", BrokerRegistrationRequest, BrokerRegistrationResponse)
 BROKER_HEARTBEAT = _method(_CONTROLLER, "BrokerHeartbeat", BrokerHeartbeatRequest, BrokerHeartbeatResponse)
 ALTER_PARTITION = _method(_CONTROLLER, "AlterPartition", AlterPartitionRequest, AlterPartitionResponse)
@@ -194,6 +211,10 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
             BEGIN_QUORUM_EPOCH,
             END_QUORUM_EPOCH,
             DESCRIBE_QUORUM,
+            APPLY,
+            QUERY,
+            READ_INDEX,
+            FETCH_SNAPSHOT,
             BROKER_REGISTRATION,
             BROKER_HEARTBEAT,
             ALTER_PARTITION,
@@ -211,7 +232,7 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
 """Every RPC by its full name."""
 
 SERVICES: tuple[str, ...] = tuple(
-    service.full_name for service in (_REPLICA, _QUORUM, _CONTROLLER, _ADMIN, _INSPECTION)
+    service.full_name for service in (_REPLICA, _QUORUM, _GROUP, _CONTROLLER, _ADMIN, _INSPECTION)
 )
 """The full names of the services, for health checking and reflection."""
 

@@ -21,9 +21,11 @@ from replica.core.messages import (
     DescribeReplicaResponse,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
     QuorumPeerRequest,
+    ReadIndexRequest,
     Request,
     Response,
 )
@@ -153,7 +155,7 @@ def is_from_replica(request: Request) -> bool:
     """Tell whether another replica asks; fetches and their like say so by ``replica_id``."""
     if isinstance(request, FetchRequest | OffsetForLeaderEpochRequest | ListOffsetsRequest):
         return request.replica_id is not None
-    return isinstance(request, QuorumPeerRequest | BrokerRequest)
+    return isinstance(request, QuorumPeerRequest | BrokerRequest | ReadIndexRequest | FetchSnapshotRequest)
 
 
 def _errors_of(response: Response) -> set[ErrorCode]:

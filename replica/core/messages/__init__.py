@@ -2,7 +2,7 @@
 
 One frozen class per request and per response, with Kafka's field names. The codec translates them from and to the
 wire; the core and its tests see nothing else. ``None`` stands for "absent" (Kafka's -1) and has that one meaning.
-In the order of their services: ``data``, ``quorum``, ``cluster``, ``admin``, ``inspection``.
+In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin``, ``inspection``.
 """
 
 from replica.core.messages.admin import (
@@ -46,6 +46,17 @@ from replica.core.messages.data import (
     ProduceRequest,
     ProduceResponse,
 )
+from replica.core.messages.groups import (
+    ApplyRequest,
+    ApplyResponse,
+    Consistency,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    QueryRequest,
+    QueryResponse,
+    ReadIndexRequest,
+    ReadIndexResponse,
+)
 from replica.core.messages.inspection import (
     DescribeReplicaRequest,
     DescribeReplicaResponse,
@@ -68,6 +79,9 @@ from replica.core.messages.quorum import (
 QuorumPeerRequest = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
 """What only voters of a quorum log send."""
 
+GroupRequest = ApplyRequest | QueryRequest | ReadIndexRequest
+"""What is asked of the state machine on a quorum log, by clients and by replicas."""
+
 BrokerRequest = BrokerRegistrationRequest | BrokerHeartbeatRequest | AlterPartitionRequest
 """What brokers send to the active controller."""
 
@@ -84,14 +98,23 @@ LogRequest = (
     | DescribeQuorumRequest
     | DescribeReplicaRequest
     | DumpLogRequest
+    | FetchSnapshotRequest
     | QuorumPeerRequest
 )
 """Requests about exactly one log, which their ``topic_partition`` names."""
 
-PeerRequest = FetchRequest | OffsetForLeaderEpochRequest | ListOffsetsRequest | QuorumPeerRequest | BrokerRequest
+PeerRequest = (
+    FetchRequest
+    | OffsetForLeaderEpochRequest
+    | ListOffsetsRequest
+    | FetchSnapshotRequest
+    | ReadIndexRequest
+    | QuorumPeerRequest
+    | BrokerRequest
+)
 """What one replica sends to another (clients use Fetch, OffsetForLeaderEpoch and ListOffsets as well)."""
 
-Request = FetchRequest | LogRequest | ControllerRequest | DescribeClusterRequest
+Request = FetchRequest | LogRequest | GroupRequest | ControllerRequest | DescribeClusterRequest
 
 BrokerResponse = BrokerRegistrationResponse | BrokerHeartbeatResponse | AlterPartitionResponse
 
@@ -99,6 +122,8 @@ PeerResponse = (
     FetchResponse
     | OffsetForLeaderEpochResponse
     | ListOffsetsResponse
+    | FetchSnapshotResponse
+    | ReadIndexResponse
     | VoteResponse
     | BeginQuorumEpochResponse
     | EndQuorumEpochResponse
@@ -111,6 +136,8 @@ Response = (
     | DescribeQuorumResponse
     | DescribeReplicaResponse
     | DumpLogResponse
+    | ApplyResponse
+    | QueryResponse
     | CreateTopicResponse
     | DeleteTopicResponse
     | AlterTopicResponse
@@ -128,6 +155,8 @@ __all__ = [
     "AlterTopicRequest",
     "AlterTopicResponse",
     "AlteredPartition",
+    "ApplyRequest",
+    "ApplyResponse",
     "BeginQuorumEpochRequest",
     "BeginQuorumEpochResponse",
     "BrokerHeartbeatRequest",
@@ -136,6 +165,7 @@ __all__ = [
     "BrokerRegistrationResponse",
     "BrokerRequest",
     "BrokerResponse",
+    "Consistency",
     "ControllerRequest",
     "CreateTopicRequest",
     "CreateTopicResponse",
@@ -160,7 +190,10 @@ __all__ = [
     "FetchPartition",
     "FetchRequest",
     "FetchResponse",
+    "FetchSnapshotRequest",
+    "FetchSnapshotResponse",
     "FetchedPartition",
+    "GroupRequest",
     "InitProducerIdRequest",
     "InitProducerIdResponse",
     "IsrMember",
@@ -173,8 +206,12 @@ __all__ = [
     "PeerResponse",
     "ProduceRequest",
     "ProduceResponse",
+    "QueryRequest",
+    "QueryResponse",
     "QuorumPeerRequest",
     "QuorumReplicaState",
+    "ReadIndexRequest",
+    "ReadIndexResponse",
     "Request",
     "Response",
     "VoteRequest",

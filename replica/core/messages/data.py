@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from replica.core.messages.leadership import CurrentLeader
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, Epoch, EpochEndOffset, Offset, ReplicaId, TopicId, TopicPartition
+from replica.ids import BrokerEpoch, Epoch, EpochEndOffset, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,7 @@ class FetchPartition:
     ``last_fetched_epoch`` is the epoch of the record just below; ``log_start_offset`` is the fetching replica's own.
     ``high_watermark`` is what the asker already knows: the leader answers at once if its own is larger; absent turns
     that off. ``topic_id`` is absent where the topic is known by name only. ``max_bytes`` bounds this log's share.
+    ``read_round`` is the last that this leader has named to the asker in this epoch; 0 before the first.
     """
 
     topic_partition: TopicPartition
@@ -57,6 +58,7 @@ class FetchPartition:
     log_start_offset: Offset | None = None
     high_watermark: Offset | None = None
     max_bytes: int = 1 << 20
+    read_round: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,9 @@ class FetchedPartition:
     """Whole batches of one log, back to back, from the one that holds ``fetch_offset``; or where the logs part.
 
     ``high_watermark`` is absent while the leader does not know it. ``diverging_epoch`` comes without records.
-    ``preferred_read_replica`` names an in-sync follower that the consumer should rather ask (KIP-392).
+    ``preferred_read_replica`` names an in-sync follower that the consumer should rather ask (KIP-392). ``snapshot_id``
+    comes without records: what the asker lacks is gone from the log, and stands in this snapshot. ``read_round`` is the
+    newest round of linearizable reads, which the asker puts into its next fetch.
     """
 
     topic_partition: TopicPartition
@@ -92,6 +96,8 @@ class FetchedPartition:
     diverging_epoch: EpochEndOffset | None = None
     current_leader: CurrentLeader | None = None
     preferred_read_replica: ReplicaId | None = None
+    snapshot_id: SnapshotId | None = None
+    read_round: int = 0
     records: bytes = b""
 
 

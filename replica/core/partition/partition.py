@@ -110,7 +110,13 @@ class Partition(PartitionState):
                 inspecting.on_describe_replica(self, call_id, request)
             case m.DumpLogRequest():
                 inspecting.on_dump_log(self, call_id, request)
-            case m.DescribeQuorumRequest() | m.VoteRequest() | m.BeginQuorumEpochRequest() | m.EndQuorumEpochRequest():
+            case (
+                m.DescribeQuorumRequest()
+                | m.VoteRequest()
+                | m.BeginQuorumEpochRequest()
+                | m.EndQuorumEpochRequest()
+                | m.FetchSnapshotRequest()
+            ):
                 self.reply(call_id, refusal(request, ErrorCode.INVALID_REQUEST))
             case _:
                 assert_never(request)

@@ -34,7 +34,7 @@ def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: 
         return
     diverging_epoch = _diverging_epoch(q, part)
     if request.replica_id is not None and q.rules.fetch_acknowledges(diverged=diverging_epoch is not None):
-        note_fetch(q, request.replica_id, part.fetch_offset, now_ms)
+        note_fetch(q, request.replica_id, part.fetch_offset, part.read_round, now_ms)
         maybe_advance_high_watermark(q)
     if diverging_epoch is not None:
         _reply_with_divergence(q, call_id, diverging_epoch)
@@ -63,6 +63,7 @@ def _malformed(q: QuorumLogState, request: FetchRequest, part: FetchPartition) -
     believable = (
         part.fetch_offset >= 0
         and request.max_wait_ms >= 0
+        and part.read_round >= 0
         and min(request.max_bytes, part.max_bytes) > 0
         and (last is None or last >= 0)
         and (known is None or last is None or last <= known)

@@ -76,6 +76,7 @@ def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
         last_fetched_epoch=q.rules.last_fetched_epoch(last_epoch=q.log.last_epoch, leader_epoch=q.epoch),
         high_watermark=q.log.high_watermark or Offset(0),
         max_bytes=q.quorum.fetch_max_bytes,
+        read_round=q.role.read_round if isinstance(q.role, Follower) else 0,
     )
     return q.send(
         replica_id,
@@ -127,6 +128,7 @@ def on_follow_response(
         case OffsetForLeaderEpochResponse():
             _on_epoch_end(q, answer, now_ms)
         case FetchedPartition(diverging_epoch=None):
+            q.role = replace(q.role, read_round=answer.read_round)
             _on_records(q, answer, now_ms)
         case FetchedPartition():
             assert answer.diverging_epoch is not None, answer

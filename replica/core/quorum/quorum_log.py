@@ -6,6 +6,7 @@ what is due (*pump*), until the role has nothing more to do at this instant; wha
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from replica.core import messages as m
@@ -20,6 +21,7 @@ from replica.core.events import (
     ResignRequested,
     ResponseReceived,
     SendFailed,
+    SnapshotStored,
     Started,
     StorageFailed,
     Ticked,
@@ -28,7 +30,7 @@ from replica.core.quorum import elections, following, inspecting, invariants, le
 from replica.core.quorum.fetching import on_fetch
 from replica.core.quorum.producing import on_produce
 from replica.core.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from replica.core.quorum.serving import complete_fetches
+from replica.core.quorum.serving import complete_fetches, confirmed_read_round
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import observe_leader, restore
 from replica.core.refusals import refusal
@@ -39,7 +41,7 @@ from replica.records import RecordBatch
 ROLE_CHANGES_MAX = 8
 """More changes of role in one instant than any path through the roles has: beyond that the core is going in circles."""
 
-_OfNoLog = m.ControllerRequest | m.DescribeClusterRequest
+_OfNoLog = m.ControllerRequest | m.DescribeClusterRequest | m.GroupRequest
 
 
 class QuorumLog(QuorumLogState):
@@ -66,6 +68,27 @@ class QuorumLog(QuorumLogState):
         assert isinstance(self.role, Leader), self.role
         before = invariants.observe(self)
         self.append(batch.stamped(base_offset=self.log.log_end_offset, leader_epoch=self.epoch))
+        complete_fetches(self)
+        self._pump(now_ms)
+        if __debug__:
+            invariants.check_state(self, before)
+            invariants.check_step(before, self)
+        return self.take_outbox()
+
+    @property
+    def confirmed_read_round(self) -> int:
+        """The newest read round that a majority has echoed, of the leader that this must be; 0 before the first."""
+        return confirmed_read_round(self)
+
+    def begin_read_round(self, now_ms: int) -> tuple[Effect, ...]:
+        """Number the next read round, as the leader that this must be, and let the voters hear of it at once.
+
+        Once ``confirmed_read_round`` reaches it, nobody can have led a later epoch when it began.
+        """
+        assert self.halted is None, self.halted
+        assert isinstance(self.role, Leader), self.role
+        before = invariants.observe(self)
+        self.role = replace(self.role, read_round=self.role.read_round + 1)
         complete_fetches(self)
         self._pump(now_ms)
         if __debug__:
@@ -113,7 +136,7 @@ class QuorumLog(QuorumLogState):
                 self.halt(reason)
             case ResignRequested():
                 leading.resign(self, now_ms)
-            case LogRead() | ProducersScanned() | LogStartMoved():
+            case LogRead() | ProducersScanned() | LogStartMoved() | SnapshotStored():
                 raise AssertionError(f"a quorum log never asks for {event}")
             case _:
                 assert_never(event)
@@ -140,6 +163,8 @@ class QuorumLog(QuorumLogState):
                 inspecting.on_describe_replica(self, call_id, request)
             case m.DumpLogRequest():
                 inspecting.on_dump_log(self, call_id, request)
+            case m.FetchSnapshotRequest():
+                self.reply(call_id, refusal(request, ErrorCode.SNAPSHOT_NOT_FOUND))
             case m.DeleteRecordsRequest():
                 self.reply(call_id, refusal(request, ErrorCode.INVALID_TOPIC_EXCEPTION))
             case _:
@@ -157,6 +182,8 @@ class QuorumLog(QuorumLogState):
                 leading.on_end_quorum_epoch_response(self, correlation_id, response, now_ms)
             case (
                 m.ListOffsetsResponse()
+                | m.FetchSnapshotResponse()
+                | m.ReadIndexResponse()
                 | m.BrokerRegistrationResponse()
                 | m.BrokerHeartbeatResponse()
                 | m.AlterPartitionResponse()

@@ -74,7 +74,7 @@ class ReplicaProgress:
     """What the leader knows of one other replica: how far it has fetched, and when.
 
     ``log_end_offset`` is the offset of its last fetch, hence flushed there; absent until it has fetched in this epoch.
-    ``announce_at_ms`` is when to repeat BeginQuorumEpoch to it.
+    ``announce_at_ms`` is when to repeat BeginQuorumEpoch to it. ``read_round`` is the newest that it has echoed.
     """
 
     log_end_offset: Offset | None = None
@@ -82,17 +82,22 @@ class ReplicaProgress:
     last_caught_up_ms: int | None = None
     announce_at_ms: int
     has_fetched: bool = False
+    read_round: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
-    """Appends, answers fetches and counts how far the majority is. ``high_watermark`` is absent until it is known."""
+    """Appends, answers fetches and counts how far the majority is. ``high_watermark`` is absent until it is known.
+
+    ``read_round`` numbers the rounds in which it makes sure that it still leads; 0 before the first.
+    """
 
     name: ClassVar[str] = "leader"
     epoch_start_offset: Offset
     voters: Mapping[ReplicaId, ReplicaProgress]
     observers: Mapping[ReplicaId, ReplicaProgress]
     high_watermark: Offset | None = None
+    read_round: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +105,7 @@ class Follower:
     """Fetches from ``leader_id``. At most one request is out (``pending``); the next goes out at ``retry_at_ms``.
 
     ``reconciled`` is false while the follower has yet to ask OffsetForLeaderEpoch where the two logs part.
+    ``read_round`` is the newest of this leadership that it was told, and that its next fetch echoes.
     """
 
     name: ClassVar[str] = "follower"
@@ -109,6 +115,7 @@ class Follower:
     reconciled: bool
     pending: CorrelationId | None = None
     retry_at_ms: int = 0
+    read_round: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

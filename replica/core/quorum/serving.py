@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from replica.core.effects import LogRange, ReplyWithRecords
 from replica.core.messages import FetchedPartition, FetchRequest, FetchResponse
+from replica.core.quorum.roles import Leader
 from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
@@ -21,12 +22,38 @@ def _bound(q: QuorumLogState, request: FetchRequest) -> Offset | None:
 
 
 def is_answerable(q: QuorumLogState, fetch: ParkedFetch) -> bool:
-    """Tell whether there are records for this fetch, or a high watermark that its sender does not know."""
+    """Tell whether there are records for this fetch, or a high watermark or read round that its sender lacks."""
     bound = _bound(q, fetch.request)
     if bound is not None and q.log.has_bytes(fetch.part.fetch_offset, bound, fetch.request.min_bytes):
         return True
+    if awaits_echo(q, fetch):
+        return True
     known = fetch.part.high_watermark
     return known is not None and q.high_watermark is not None and q.high_watermark > known
+
+
+def awaits_echo(q: QuorumLogState, fetch: ParkedFetch) -> bool:
+    """Tell whether linearizable reads wait for this sender to hear of their round, and to fetch again."""
+    role = q.role
+    return (
+        isinstance(role, Leader)
+        and fetch.request.replica_id in role.voters
+        and fetch.part.read_round < role.read_round
+        and confirmed_read_round(q) < role.read_round
+    )
+
+
+def confirmed_read_round(q: QuorumLogState) -> int:
+    """Name the newest read round that a majority of the voters, a leader that is one included, has echoed.
+
+    A voter that echoes a round has fetched, in this epoch, after the round began: it had not left this leader then.
+    """
+    role = q.role
+    assert isinstance(role, Leader), role
+    echoes = [progress.read_round for progress in role.voters.values()]
+    if q.is_voter:
+        echoes.append(role.read_round)
+    return sorted(echoes, reverse=True)[q.majority - 1]
 
 
 def reply_to_fetch(q: QuorumLogState, fetch: ParkedFetch) -> None:
@@ -37,6 +64,7 @@ def reply_to_fetch(q: QuorumLogState, fetch: ParkedFetch) -> None:
         high_watermark=q.high_watermark,
         log_start_offset=q.log.log_start_offset,
         current_leader=q.current_leader,
+        read_round=q.role.read_round if isinstance(q.role, Leader) else 0,
     )
     response = FetchResponse(partitions=(answer,))
     bound = _bound(q, fetch.request)

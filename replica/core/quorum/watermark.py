@@ -35,8 +35,11 @@ def maybe_advance_high_watermark(q: QuorumLogState) -> bool:
     return True
 
 
-def note_fetch(q: QuorumLogState, replica_id: ReplicaId, fetch_offset: Offset, now_ms: int) -> None:
-    """Take a valid fetch for what it is: the sender's acknowledgement of everything below its offset."""
+def note_fetch(q: QuorumLogState, replica_id: ReplicaId, fetch_offset: Offset, read_round: int, now_ms: int) -> None:
+    """Take a valid fetch for what it is: the sender's acknowledgement of everything below its offset.
+
+    And its word that it followed this leader, in this epoch, when it was told of ``read_round``.
+    """
     role = q.role
     assert isinstance(role, Leader), role
     group: Mapping[ReplicaId, ReplicaProgress] = role.voters if replica_id in role.voters else role.observers
@@ -50,6 +53,10 @@ def note_fetch(q: QuorumLogState, replica_id: ReplicaId, fetch_offset: Offset, n
         last_caught_up_ms=caught_up_ms,
         announce_at_ms=now_ms + q.quorum.fetch_timeout_ms,
         has_fetched=True,
+        read_round=max(
+            0 if before is None else before.read_round,
+            q.rules.read_round_of_fetch(echoed=read_round, current=role.read_round),
+        ),
     )
     if group is role.voters:
         q.role = replace(role, voters={**role.voters, replica_id: progress})

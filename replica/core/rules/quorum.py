@@ -92,3 +92,12 @@ class QuorumRules:
         ``needed`` is a majority without the leader. A leader that needs nobody never runs out.
         """
         return NEVER_MS if needed == 0 else sorted(last_fetches_ms)[-needed] + timeout_ms
+
+    def read_round_of_fetch(self, *, echoed: int, current: int) -> int:
+        """Name the read round that a voter's fetch confirms: the one that it echoes, not the one that it arrives in.
+
+        1. Voter B sends a fetch. 2. The leader A is stopped, with the fetch in a buffer. 3. B votes for C, which
+        commits a write. 4. A goes on, takes a read, and then B's fetch: received after the read, it was sent before. An
+        echo proves that B heard of the round, and fetched, after it began.
+        """
+        return min(echoed, current)

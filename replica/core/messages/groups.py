@@ -1,0 +1,132 @@
+"""State machines on quorum logs: what clients ask of them, and how replicas catch up with them.
+
+Sources: KIP-630 (``FetchSnapshot``); Ongaro's thesis, sections 6.3 and 6.4 (clients, read-only queries).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from replica.core.messages.leadership import CurrentLeader
+from replica.errors import ErrorCode
+from replica.ids import Epoch, Offset, ReplicaId, SnapshotId, TopicPartition
+
+
+class Consistency(StrEnum):
+    """How recent an answer must be.
+
+    ``LINEARIZABLE``: not older than the question, whoever answers. ``LEASE``: the same, but only as long as no clock
+    runs faster or slower than configured, and only from a leader that is configured so. ``STALE``: what the asked
+    replica has applied, however old.
+    """
+
+    LINEARIZABLE = "LINEARIZABLE"
+    LEASE = "LEASE"
+    STALE = "STALE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyRequest:
+    """Write ``entries`` into a group's log, in order, and apply them. For its leader.
+
+    Each is encoded by ``replica.machines.encode_entry``. The answer comes when all of them are applied, or after
+    ``timeout_ms``.
+    """
+
+    topic_partition: TopicPartition
+    entries: tuple[bytes, ...]
+    timeout_ms: int
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyResponse:
+    """``outcomes`` (``replica.machines.decode_outcome``), one for each entry, the first of which is at ``base_offset``.
+
+    Both only with error NONE. ``not_appended`` is true where the error was found before the append: no entry was, or
+    will be, applied by this request. With any other error all of them may be. MESSAGE_TOO_LARGE without
+    ``not_appended``: all were applied, and what they came to does not fit into an answer.
+    """
+
+    error: ErrorCode
+    not_appended: bool = False
+    base_offset: Offset | None = None
+    outcomes: tuple[bytes, ...] = ()
+    leader_epoch: Epoch | None = None
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRequest:
+    """Ask a group's machine; any replica of the group answers.
+
+    With ``after_offset`` the answer waits until something at or beyond that offset is applied, or until ``timeout_ms``
+    have passed, and is given then in either case: so a client follows what changes.
+    """
+
+    topic_partition: TopicPartition
+    request: bytes
+    consistency: Consistency
+    timeout_ms: int
+    after_offset: Offset | None = None
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryResponse:
+    """``outcome`` (``replica.machines.decode_outcome``) of the state below ``applied_offset``; only with error NONE."""
+
+    error: ErrorCode
+    outcome: bytes = b""
+    applied_offset: Offset | None = None
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadIndexRequest:
+    """A replica asks the leader of ``current_leader_epoch`` how far it must have applied to answer a question now."""
+
+    topic_partition: TopicPartition
+    replica_id: ReplicaId
+    current_leader_epoch: Epoch
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadIndexResponse:
+    """Who has applied all below ``read_index`` knows what was answered before the question; only with error NONE."""
+
+    error: ErrorCode
+    read_index: Offset | None = None
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotRequest:
+    """Ask the leader of ``current_leader_epoch`` for up to ``max_bytes`` of a snapshot, from ``position`` on."""
+
+    topic_partition: TopicPartition
+    snapshot_id: SnapshotId
+    position: int
+    max_bytes: int
+    current_leader_epoch: Epoch
+    replica_id: ReplicaId
+    replica_directory_id: str | None = None
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotResponse:
+    """``data`` is the snapshot's from ``position`` on; it has ``size_bytes`` in all. Only with error NONE."""
+
+    error: ErrorCode
+    snapshot_id: SnapshotId | None = None
+    size_bytes: int = 0
+    position: int = 0
+    data: bytes = b""
+    current_leader: CurrentLeader | None = None
+
+    def with_data(self, data: bytes) -> FetchSnapshotResponse:
+        """This answer with what was read for it."""
+        return replace(self, data=data)
