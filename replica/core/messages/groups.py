@@ -107,13 +107,19 @@ class FetchSnapshotRequest:
     """Ask the leader of ``current_leader_epoch`` for up to ``max_bytes`` of a snapshot, from ``position`` on."""
 
     topic_partition: TopicPartition
-    snapshot_id: SnapshotId
+    snapshot_end_offset: Offset
+    snapshot_epoch: Epoch
     position: int
     max_bytes: int
     current_leader_epoch: Epoch
     replica_id: ReplicaId
     replica_directory_id: str | None = None
     cluster_id: str | None = None
+
+    @property
+    def snapshot_id(self) -> SnapshotId:
+        """Which snapshot."""
+        return SnapshotId(self.snapshot_end_offset, self.snapshot_epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
