@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from nemesis.cli_check_file import FileOptions, check_file, file_options
 from nemesis.cli_check_objects import check_objects, check_runs
 from nemesis.cli_follow import follow_and_tell, follow_option, patience_option
-from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, master_option
+from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 
 _run_folder = click.argument(
     "folder", metavar="RUN", type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
@@ -32,6 +32,7 @@ EXPORTED_EDN = "history.edn"
 @master_option
 @follow_option
 @patience_option
+@junit_option
 @file_options
 @click.pass_context
 def check(
@@ -42,6 +43,7 @@ def check(
     master: str,
     follow: bool,
     patience: float,
+    junit: Path | None,
     **asked: Any,
 ) -> int:
     """Judge what was recorded.
@@ -52,21 +54,23 @@ def check(
     """
     options = FileOptions(**asked)
     if follow:
+        if junit is not None:
+            raise click.UsageError("--junit: not with --follow, which writes nothing; check the run when it is over")
         return _follow(paths, options, engine=engine, master=master, patience_s=patience)
     if context.get_parameter_source("patience") is not ParameterSource.DEFAULT:
         raise click.UsageError("--patience: with --follow only")
     if len(paths) > 1 or (options.model is not None and paths[0].is_dir() and not _is_run(paths[0])):
-        return _check_many(paths, options, engine=engine, master=master)
+        return _check_many(paths, options, engine=engine, master=master, junit=junit)
     path = paths[0]
     if path.is_dir():
         _check_is_run(path)
         if options.names:
             raise click.UsageError(f"{', '.join(options.names)}: for a file; {path} is a folder, judged as a run")
-        return judge_and_tell(path.resolve(), engine=choose_engine(engine), master=master)
+        return judge_and_tell(path.resolve(), engine=choose_engine(engine), master=master, junit=junit)
     for name in ("engine", "master"):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name}: for a run; {path} is a file, which this process judges")
-    return check_file(path, options)
+    return check_file(path, options, junit=junit)
 
 
 def _follow(paths: Sequence[Path], options: FileOptions, *, engine: str | None, master: str, patience_s: float) -> int:
@@ -76,7 +80,9 @@ def _follow(paths: Sequence[Path], options: FileOptions, *, engine: str | None, 
     return follow_and_tell(paths[0].resolve(), engine=choose_engine(engine), master=master, patience_s=patience_s)
 
 
-def _check_many(paths: Sequence[Path], options: FileOptions, *, engine: str | None, master: str) -> int:
+def _check_many(
+    paths: Sequence[Path], options: FileOptions, *, engine: str | None, master: str, junit: Path | None
+) -> int:
     """Runs are judged as runs, and all else by a model; not both at once."""
     runs = [path for path in paths if _is_run(path)]
     if options.model is None or runs:
@@ -86,8 +92,8 @@ def _check_many(paths: Sequence[Path], options: FileOptions, *, engine: str | No
             _check_is_run(path)
         if options.names:
             raise click.UsageError(f"{', '.join(options.names)}: for histories; these are runs")
-        return check_runs(paths, engine=choose_engine(engine), master=master)
-    return check_objects(paths, options, engine=choose_engine(engine), master=master)
+        return check_runs(paths, engine=choose_engine(engine), master=master, junit=junit)
+    return check_objects(paths, options, engine=choose_engine(engine), master=master, junit=junit)
 
 
 @click.command()

@@ -19,6 +19,7 @@ import click
 from nemesis.cli_check_kafka import MODEL as KAFKA
 from nemesis.cli_check_kafka import judged_as_kafka, tell_kafka
 from nemesis.cli_exit import VERDICT_EXITS
+from nemesis.cli_judge import junit_written
 
 if TYPE_CHECKING:
     from nemesis.formats.reading import ReadHistory
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 FORMATS = ("edn", "jepsen-log", "json", "porcupine-kv", "maelstrom", "parquet")
 KEY_PAIRS = ("auto", "yes", "no")
 VALUE_CHARS_SHOWN = 100
+KEYS_TOLD_MAX = 20
+"""How many keys CI is told of; the terminal has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def check_file(path: Path, options: FileOptions) -> int:
+def check_file(path: Path, options: FileOptions, *, junit: Path | None = None) -> int:
     """Judge the history in ``path``, print the result; returns the exit code."""
     from nemesis.formats.errors import HistoryError
     from nemesis.linearizability.model import ModelError
@@ -85,7 +88,7 @@ def check_file(path: Path, options: FileOptions) -> int:
         _check_output(options.output)
     try:
         if options.model == KAFKA:
-            return _check_as_kafka(path, options)
+            return _check_as_kafka(path, options, junit)
         history, model, judgements = _judged(path, options)
     except HistoryError as error:
         raise click.UsageError(str(error)) from error
@@ -98,16 +101,27 @@ def check_file(path: Path, options: FileOptions) -> int:
     if options.output is not None:
         _write_json(options.output, _as_json(history, model, judgements, verdict, options))
     click.echo(f"verdict: {verdict}")
+    bad = [judgement for judgement in judgements if judgement.verdict.value != "valid"]
+    _tell_ci(path, verdict, [_key_line(judgement) for judgement in bad[:KEYS_TOLD_MAX]], junit)
     return VERDICT_EXITS[verdict]
 
 
-def _check_as_kafka(path: Path, options: FileOptions) -> int:
+def _tell_ci(path: Path, verdict: str, said: Sequence[str], junit: Path | None) -> None:
+    from nemesis.ci.cases import plain_case
+    from nemesis.ci.telling import tell_ci
+
+    with junit_written():
+        tell_ci([plain_case(name=str(path), verdict=verdict, said=said)], junit=junit)
+
+
+def _check_as_kafka(path: Path, options: FileOptions, junit: Path | None) -> int:
     """The history of a Kafka workload: what is judged are logs, and not objects by a model."""
     check_kafka_options(options)
     result = judged_as_kafka(path, options.format)
     tell_kafka(result)
     if options.output is not None:
         _write_json(options.output, result)
+    _tell_ci(path, str(result["verdict"]), result["reasons"], junit)
     return VERDICT_EXITS[str(result["verdict"])]
 
 
@@ -186,14 +200,19 @@ def _tell_key(judgement: KeyJudgement, model: Model) -> None:
     if judgement.verdict.value == "valid":
         return
     found = judgement.counterexample
-    reason = judgement.reason if found is None else found.reason
-    key = "" if judgement.key is None else f" {_shown(judgement.key)}"
-    click.echo(f"key{key}: {judgement.verdict.value} ({judgement.kernel}): {reason}")
+    click.echo(_key_line(judgement))
     if found is not None:
         for operation in found.operations:
             click.echo(f"  line {operation.line}: process {_shown(operation.process)} {_described(operation)}")
         if found.states:
             click.echo(f"  before line {found.last.line} returned: {' or '.join(_states(found, model))}")
+
+
+def _key_line(judgement: KeyJudgement) -> str:
+    found = judgement.counterexample
+    reason = judgement.reason if found is None else found.reason
+    key = "" if judgement.key is None else f" {_shown(judgement.key)}"
+    return f"key{key}: {judgement.verdict.value} ({judgement.kernel}): {reason}"
 
 
 def _tell_summary(history: ReadHistory, model: Model, judgements: Sequence[KeyJudgement]) -> None:

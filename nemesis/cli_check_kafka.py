@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nemesis.cli_exit import VERDICT_EXITS
+from nemesis.cli_judge import junit_written
 
 if TYPE_CHECKING:
     from nemesis.pipeline.objects.workloads import WorkloadResults
@@ -32,17 +33,28 @@ def judged_as_kafka(path: Path, format: str | None) -> dict[str, Any]:
     return {"file": row.pop("run_id"), "model": MODEL, **row, "anomalies": anomalies}
 
 
-def check_workloads(paths: Sequence[Path], format: str | None, output: Path | None, *, engine: str, master: str) -> int:
+def check_workloads(
+    paths: Sequence[Path],
+    format: str | None,
+    output: Path | None,
+    *,
+    engine: str,
+    master: str,
+    junit: Path | None = None,
+) -> int:
     """Judge the files in ``paths`` in one job, print the result, write it to the folder ``output``; the exit code."""
+    from nemesis.ci.cases import at_most, plain_case
+    from nemesis.ci.telling import tell_ci
     from nemesis.formats.recognise import Format
     from nemesis.pipeline.objects.histories import files_in
     from nemesis.pipeline.objects.store import is_store
     from nemesis.pipeline.objects.workloads import judge_workloads, write_workloads
+    from nemesis.synth.manifest import without_manifests
 
     store = next((path for path in paths if is_store(path)), None)
     if store is not None:
         raise click.UsageError(f"{store} is a folder of operations on objects; --model {MODEL} judges histories")
-    files = files_in(paths)
+    files = without_manifests(files_in(paths))
     if not files:
         raise click.UsageError(f"{', '.join(map(str, paths))} holds no run and no history")
     known = None if format is None else Format(format)
@@ -52,6 +64,10 @@ def check_workloads(paths: Sequence[Path], format: str | None, output: Path | No
         write_workloads(results, output)
         click.echo(f"results: {output}")
     click.echo(f"verdict: {results.verdict.value}")
+    with junit_written():
+        rows = results.runs.select(["run_id", "verdict", "reasons"]).to_pylist()
+        cases = [plain_case(name=row["run_id"], verdict=row["verdict"], said=row["reasons"]) for row in rows]
+        tell_ci(at_most(cases), junit=junit)
     return VERDICT_EXITS[results.verdict.value]
 
 

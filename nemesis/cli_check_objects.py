@@ -16,16 +16,22 @@ from nemesis.cli_check_file import FileOptions, check_kafka_options, model_named
 from nemesis.cli_check_kafka import MODEL as KAFKA
 from nemesis.cli_check_kafka import check_workloads
 from nemesis.cli_exit import VERDICT_EXITS
+from nemesis.cli_judge import junit_written
 
 if TYPE_CHECKING:
+    from nemesis.ci.cases import Case
     from nemesis.pipeline.objects.results import Results
 
 ANOMALIES_TOLD_MAX = 20
 """How many objects are told of on the terminal; all of them are in the results that are written."""
 
 
-def check_objects(paths: Sequence[Path], options: FileOptions, *, engine: str, master: str) -> int:
+def check_objects(
+    paths: Sequence[Path], options: FileOptions, *, engine: str, master: str, junit: Path | None = None
+) -> int:
     """Judge everything in ``paths`` by a model, print the result; returns the exit code."""
+    from nemesis.ci.cases import at_most
+    from nemesis.ci.telling import tell_ci
     from nemesis.formats.errors import HistoryError
     from nemesis.linearizability.model import ModelError
     from nemesis.pipeline.objects.results import write_results
@@ -37,7 +43,7 @@ def check_objects(paths: Sequence[Path], options: FileOptions, *, engine: str, m
     click.echo(f"judging with {engine}", err=True)
     try:
         if options.model == KAFKA:
-            return check_workloads(paths, options.format, options.output, engine=engine, master=master)
+            return check_workloads(paths, options.format, options.output, engine=engine, master=master, junit=junit)
         results = _judged(paths, options, engine=engine, master=master)
     except (HistoryError, ModelError) as error:
         raise click.UsageError(str(error)) from error
@@ -46,11 +52,14 @@ def check_objects(paths: Sequence[Path], options: FileOptions, *, engine: str, m
         write_results(results, options.output)
         click.echo(f"results: {options.output}")
     click.echo(f"verdict: {results.verdict.value}")
+    with junit_written():
+        tell_ci(at_most(_cases(results, str(paths[0]))), junit=junit)
     return VERDICT_EXITS[results.verdict.value]
 
 
-def check_runs(folders: Sequence[Path], *, engine: str, master: str) -> int:
+def check_runs(folders: Sequence[Path], *, engine: str, master: str, junit: Path | None = None) -> int:
     """Judge stored runs in one job, write the results of each, print a line for each; returns the worst exit code."""
+    from nemesis.ci.telling import tell_ci_of_runs
     from nemesis.history import HistoryError
     from nemesis.pipeline import judge_runs, write_results
 
@@ -66,6 +75,8 @@ def check_runs(folders: Sequence[Path], *, engine: str, master: str) -> int:
         click.echo(f"{folder}: {judgement.verdict.value}{reasons}")
     verdict = next((worse for worse in ("invalid", "unknown") if worse in found), "valid")
     click.echo(f"verdict: {verdict}")
+    with junit_written():
+        tell_ci_of_runs(folders, junit=junit)
     return VERDICT_EXITS[verdict]
 
 
@@ -77,6 +88,7 @@ def _judged(paths: Sequence[Path], options: FileOptions, *, engine: str, master:
     from nemesis.pipeline.objects.engine import judge_store
     from nemesis.pipeline.objects.histories import Reading, files_in, judge_histories
     from nemesis.pipeline.objects.store import is_store
+    from nemesis.synth.manifest import without_manifests
 
     model = model_named(options)
     budget = Budget() if options.budget is None else Budget(configurations=options.budget)
@@ -84,7 +96,7 @@ def _judged(paths: Sequence[Path], options: FileOptions, *, engine: str, master:
         if len(paths) > 1 or options.format is not None or options.key_pairs is not None:
             raise click.UsageError("a folder of operations is judged by itself, without --format and --key-pairs")
         return judge_store(paths[0], model, budget=budget, engine=engine, master=master)
-    files = files_in(paths)
+    files = without_manifests(files_in(paths))
     if not files:
         raise click.UsageError(f"{', '.join(map(str, paths))} holds no run and no history")
     reading = Reading(
@@ -93,6 +105,26 @@ def _judged(paths: Sequence[Path], options: FileOptions, *, engine: str, master:
         key_pairs=KeyPairs(options.key_pairs or KeyPairs.AUTO),
     )
     return judge_histories(files, reading, engine=engine, master=master)
+
+
+def _cases(results: Results, store: str) -> list[Case]:
+    """One case for each history, or for all of a folder of operations, with the first of what was found in it."""
+    from nemesis.ci.cases import plain_case
+    from nemesis.ci.judged import worst
+
+    verdicts: dict[str, set[str]] = {}
+    for run_id, verdict in zip(*(results.keys.column(name).to_pylist() for name in ("run_id", "verdict")), strict=True):
+        verdicts.setdefault(run_id, set()).add(verdict)
+    said: dict[str, list[str]] = {}
+    for row in results.anomalies.select(["run_id", "key", "verdict", "reason"]).to_pylist():
+        lines = said.setdefault(row["run_id"], [])
+        if len(lines) < ANOMALIES_TOLD_MAX:
+            key = f"key {row['key']}: " if row["key"] else ""
+            lines.append(f"{key}{row['verdict']}: {row['reason']}")
+    return [
+        plain_case(name=run_id or store, verdict=worst(sorted(found)), said=said.get(run_id, ()))
+        for run_id, found in verdicts.items()
+    ]
 
 
 def _tell(results: Results, model: str) -> None:

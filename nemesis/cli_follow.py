@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_exit import VERDICT_EXITS, UnsupportedError
+from nemesis.cli_exit import VERDICT_EXITS, refusal_of
 from nemesis.cli_judge import LOCAL, SPARK, tell
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def followed(folder: Path, *, engine: str, master: str) -> Iterator[Watch]:
         with following(folder, engine=engine, master=master) as follower:
             yield Watch(follower, engine)
     except EngineUnavailableError as error:
-        raise UnsupportedError(str(error)) from error
+        raise refusal_of(error) from error
 
 
 def check_can_follow(engine: str, master: str) -> None:
@@ -133,7 +133,7 @@ def check_can_follow(engine: str, master: str) -> None:
     try:
         streaming.check_can_follow(engine, master)
     except EngineUnavailableError as error:
-        raise UnsupportedError(str(error)) from error
+        raise refusal_of(error) from error
 
 
 def judged_at_the_end(folder: Path, watch: Watch, master: str) -> Judgement:

@@ -6,12 +6,15 @@ Owns the choice of the engine when none was asked for, and the words of the resu
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from nemesis.cli_exit import VERDICT_EXITS, UnsupportedError
+from nemesis.cli_exit import VERDICT_EXITS, UnsupportedError, refusal_of
 
 if TYPE_CHECKING:
     from nemesis.pipeline import Judgement
@@ -24,8 +27,35 @@ engine_option = click.option(
     type=click.Choice([SPARK, LOCAL]),
     help="What judges: Spark, or this process. Without: Spark where it can run.",
 )
+_MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)(,\d+)?\])?|local-cluster\[[\d, ]+\]|yarn|(spark|sc|k8s)://.+")
+"""What Spark takes for a master; it says so only when a JVM has been started, and ends that."""
+
+
+def _master(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    del context, parameter
+    if not _MASTERS.fullmatch(value):
+        raise click.BadParameter(
+            f"{value!r} is no Spark master: give local[*], local[4], spark://host:7077, yarn, k8s://host or, for Spark "
+            "Connect, sc://host:15002; without Spark, this process judges with --engine local"
+        )
+    return value
+
+
 master_option = click.option(
-    "--master", default="local[*]", show_default=True, metavar="URL", help="The Spark master that judges."
+    "--master",
+    default="local[*]",
+    show_default=True,
+    callback=_master,
+    metavar="URL",
+    help="The Spark master that judges.",
+)
+
+
+junit_option = click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the result as JUnit XML as well.",
 )
 
 
@@ -44,19 +74,36 @@ def choose_engine(asked: str | None) -> str:
     return LOCAL
 
 
-def judge_and_tell(folder: Path, *, engine: str, master: str) -> int:
-    """Judge the run in ``folder``, write ``results.json`` and the report, print the result; returns the exit code."""
+def judge_and_tell(folder: Path, *, engine: str, master: str, junit: Path | None = None) -> int:
+    """Judge the run in ``folder``, write ``results.json`` and the report, print the result; returns the exit code.
+
+    Raises what ``refusal_of`` makes of an engine that cannot be had: the run stays as it is.
+    """
+    from nemesis.ci.telling import tell_ci_of_runs
     from nemesis.history import HistoryError
-    from nemesis.pipeline import judge_run, write_results
+    from nemesis.pipeline import EngineUnavailableError, judge_run, write_results
 
     click.echo(f"judging with {engine}", err=True)
     try:
         judgement = judge_run(folder, engine=engine, master=master)
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
+    except EngineUnavailableError as error:
+        raise refusal_of(error, kept=folder) from error
     write_results(judgement, folder)
     tell(judgement, folder, _maybe_report(folder))
+    with junit_written():
+        tell_ci_of_runs([folder], junit=junit)
     return VERDICT_EXITS[judgement.verdict.value]
+
+
+@contextmanager
+def junit_written() -> Iterator[None]:
+    """Within, a file for CI is written last: where it cannot be, the verdict is told already."""
+    try:
+        yield
+    except OSError as error:
+        raise click.BadParameter(f"what CI reads cannot be written: {error}", param_hint="--junit") from error
 
 
 def _maybe_report(folder: Path) -> Path | None:

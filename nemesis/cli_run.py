@@ -22,7 +22,7 @@ from nemesis.cli_cluster import cluster_options, local_options
 from nemesis.cli_exit import Exit
 from nemesis.cli_faults import nemesis_option
 from nemesis.cli_follow import check_can_follow, first_anomaly, followed
-from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, master_option
+from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 from nemesis.cli_progress import progress_shown
 from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
 from nemesis.schedule import Package, Schedule, random_schedule, schedule_from_json
@@ -69,7 +69,16 @@ def _schedule(context: click.Context, parameter: click.Parameter, value: str | N
 @_store
 @engine_option
 @master_option
-def run(workload: str, store: Path, engine: str | None, master: str, stop_at_anomaly: bool, **given: Any) -> int:
+@junit_option
+def run(
+    workload: str,
+    store: Path,
+    engine: str | None,
+    master: str,
+    junit: Path | None,
+    stop_at_anomaly: bool,
+    **given: Any,
+) -> int:
     """Run a workload under faults, judge what was recorded, and report.
 
     A variant runs under its own directed schedule unless --schedule or --nemesis is given.
@@ -78,7 +87,7 @@ def run(workload: str, store: Path, engine: str | None, master: str, stop_at_ano
     schedule, options = plan(given)
     chosen = choose_engine(engine)
     return record_and_judge(
-        options, schedule, store=store, engine=chosen, master=master, stop_at_anomaly=stop_at_anomaly
+        options, schedule, store=store, engine=chosen, master=master, junit=junit, stop_at_anomaly=stop_at_anomaly
     )
 
 
@@ -159,7 +168,14 @@ def _lasting(schedule: Schedule, time_limit_s: float) -> Schedule:
 
 
 def record_and_judge(
-    options: RunOptions, schedule: Schedule, *, store: Path, engine: str, master: str, stop_at_anomaly: bool = False
+    options: RunOptions,
+    schedule: Schedule,
+    *,
+    store: Path,
+    engine: str,
+    master: str,
+    junit: Path | None = None,
+    stop_at_anomaly: bool = False,
 ) -> int:
     """Record a run in a new folder of ``store``, judge it, report; returns the exit code.
 
@@ -186,7 +202,7 @@ def record_and_judge(
         if watch is not None:
             watch.close()
             engine = watch.engine
-        return judge_and_tell(folder, engine=engine, master=master)
+        return judge_and_tell(folder, engine=engine, master=master, junit=junit)
 
 
 def _recorded(folder: Path, options: RunOptions, schedule: Schedule, wait: FirstAnomaly | None) -> bool:

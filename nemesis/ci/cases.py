@@ -5,12 +5,16 @@ Owns the value, and how a judged run becomes one. Knows no format.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nemesis.ci.judged import UNKNOWN, VALID, JudgedRun
+from nemesis.ci.judged import UNKNOWN, VALID, VERDICTS, JudgedRun, NotJudgedError, judged_run, verdict_in
 from nemesis.ci.words import told
+
+CASES_MAX = 10_000
+"""Cases of a corpus: what reads JUnit files holds all of one at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,40 @@ def case_of(run: JudgedRun, *, group: str = "nemesis", name: str | None = None, 
         seconds=seconds,
         properties=properties_of(run),
     )
+
+
+def case_of_folder(folder: Path) -> Case:
+    """The case of the run in a folder. One that was not recorded here is called by its folder, and has no seed.
+
+    Raises NotJudgedError for one that was not judged.
+    """
+    try:
+        return case_of(judged_run(folder))
+    except NotJudgedError:
+        verdict, said = verdict_in(folder)
+        command = shlex.join(("nemesis", "check", str(folder)))
+        return plain_case(name=str(folder), verdict=verdict, said=said, command=command)
+
+
+def plain_case(*, name: str, verdict: str, said: Sequence[str], command: str = "") -> Case:
+    """The case of what has a verdict and a few words, and nothing else that is known; ``name`` is where it is."""
+    again = [f"again: {command}"] if command else []
+    text = "\n".join([f"verdict: {verdict}", *(f"  {line}" for line in said), *again])
+    properties = {"nemesis_verdict": verdict, "nemesis_store": name}
+    message = "; ".join(said)
+    return Case(
+        group="nemesis", name=name, verdict=verdict, message=message, text=text, command=command, properties=properties
+    )
+
+
+def at_most(cases: Sequence[Case], count: int = CASES_MAX) -> list[Case]:
+    """The cases, or the worst of them and one for all others, which has the worst verdict of those."""
+    if len(cases) <= count:
+        return list(cases)
+    order = sorted(cases, key=lambda case: -VERDICTS.index(case.outcome))
+    others = order[count:]
+    said = (f"{len(others)} more, of which the worst is {others[0].verdict}",)
+    return [*order[:count], plain_case(name="all others", verdict=others[0].verdict, said=said)]
 
 
 def properties_of(run: JudgedRun) -> dict[str, str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ class JudgedRun:
 
 def judged_run(folder: Path) -> JudgedRun:
     """Read what is known of the run in ``folder``. Raises NotJudgedError when it was not judged."""
-    try:
+    with _reading(folder):
         results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
         test = json.loads((folder / "test.json").read_text(encoding="utf-8"))
         return JudgedRun(
@@ -98,6 +99,20 @@ def judged_run(folder: Path) -> JudgedRun:
             variant=test["options"].get("variant"),
             argv=tuple(test["argv"]),
         )
+
+
+def verdict_in(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """The verdict on a run that anybody may have recorded, and what is said with it. Raises NotJudgedError."""
+    with _reading(folder):
+        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        return VERDICTS[VERDICTS.index(results["verdict"])], (*results["reasons"], *results["warnings"])
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Raise NotJudgedError for what is not there or makes no sense."""
+    try:
+        yield
     except FileNotFoundError as error:
         raise NotJudgedError(f"{folder} was not judged: there is no {Path(error.filename).name}") from None
     except (ValueError, KeyError, TypeError) as error:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import click
 
-from nemesis.ci.cases import Case, case_of
+from nemesis.ci.cases import Case, case_of_folder
 from nemesis.ci.github import annotated, append_summary
-from nemesis.ci.judged import judged_run
 from nemesis.ci.junit import write_junit
 
 
@@ -34,4 +33,4 @@ def tell_ci(
 
 def tell_ci_of_runs(folders: Sequence[Path], *, junit: Path | None = None) -> None:
     """Tell of runs that were judged: each has its ``results.json``. Raises NotJudgedError for one that has not."""
-    tell_ci([case_of(judged_run(folder)) for folder in folders], junit=junit)
+    tell_ci([case_of_folder(folder) for folder in folders], junit=junit)

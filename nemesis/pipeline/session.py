@@ -1,13 +1,14 @@
 """Start Spark, quietly and with the right Python, and stop it again.
 
-Owns every setting. Workers run this interpreter and get the sources of this distribution shipped, so that nothing need
-be installed on them but Python, numpy and pyarrow, and crc32c where they simulate. A local master binds to the loopback
-address only.
+Owns every setting, and what is said of a master that cannot be had. Workers run this interpreter and get the sources
+of this distribution shipped, so that nothing need be installed on them but Python, numpy and pyarrow, and crc32c where
+they simulate. A local master binds to the loopback address only.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import tempfile
 import zipfile
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from nemesis.pipeline.java import java_available
@@ -34,8 +36,20 @@ _SHIPPED = ("nemesis", "replica")
 """The packages whose sources the workers get: checks for those that judge, all of them for those that simulate."""
 
 
+_STANDALONE = "spark://"
+CONNECT_S_MAX = 10.0
+"""How long a master may take to answer at all. Spark itself would ask for a minute, a Spark Connect client for ten."""
+
+
 class EngineUnavailableError(Exception):
     """Spark cannot run here; the message says what to install."""
+
+
+class MasterError(EngineUnavailableError):
+    """There is no session on the master that was named; the message says why."""
+
+    def __init__(self, master: str, why: str) -> None:
+        super().__init__(f"there is no session on {master}: {why}")
 
 
 @contextmanager
@@ -43,7 +57,8 @@ def spark_session(master: str = "local[*]") -> Iterator[SparkSession]:
     """A session on ``master``, stopped at the end unless it was there before.
 
     ``sc://host:port`` is a Spark Connect server, whose workers run its own Python and must have numpy and pyarrow.
-    Raises ``EngineUnavailableError`` when there is no Java that Spark can use.
+    Raises ``EngineUnavailableError`` when there is no Java that Spark can use, and ``MasterError`` for a master on
+    another machine, or a Spark Connect server, that is not there or gives no session.
     """
     available, reason = _available(master)
     if not available:
@@ -55,7 +70,7 @@ def spark_session(master: str = "local[*]") -> Iterator[SparkSession]:
         yield running
         return
     with tempfile.TemporaryDirectory(prefix="nemesis-spark-") as scratch:
-        session = (_connect if is_remote(master) else _start)(master, Path(scratch))
+        session = _session(master, Path(scratch))
         try:
             yield session
         finally:
@@ -97,6 +112,55 @@ def _available(master: str) -> tuple[bool, str]:
         return java_available()
     is_there = find_spec("pyspark") is not None and find_spec("grpc_status") is not None
     return is_there, "Spark Connect needs more of pyspark: pip install 'pyspark[connect]'"
+
+
+def _session(master: str, scratch: Path) -> SparkSession:
+    """A new session. One of this machine that cannot be had is no fault of the master's name."""
+    if is_local(master):
+        return _start(master, scratch)
+    try:
+        if is_remote(master):
+            _check_answers(master)
+            return _connect(master, scratch)
+        if master.startswith(_STANDALONE):
+            _check_is_there(master)
+        return _start(master, scratch)
+    except Exception as error:
+        raise MasterError(master, _why(error)) from error
+
+
+def _check_is_there(master: str) -> None:
+    """Raise OSError or ValueError where no machine of ``spark://host:port,host:port`` takes a connection."""
+    failed: OSError | None = None
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        if not (host and port.isdecimal()):
+            raise ValueError(f"{address!r} is no host:port")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S_MAX).close()
+            return
+        except OSError as error:
+            failed = error
+    assert failed is not None, master
+    raise failed
+
+
+def _check_answers(master: str) -> None:
+    """Raise ConnectionError where nothing at ``sc://host:port`` speaks as a Spark Connect server does."""
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    is_ready = Event()
+    with DefaultChannelBuilder(master).toChannel() as channel:
+        # A server that is just starting refuses at first: the channel tries again until the time is over.
+        channel.subscribe(lambda state: is_ready.set() if state.name == "READY" else None, try_to_connect=True)
+        if not is_ready.wait(CONNECT_S_MAX):
+            raise ConnectionError(f"no Spark Connect server has answered there for {CONNECT_S_MAX:g} s")
+
+
+def _why(error: Exception) -> str:
+    """The line of an error that says what is wrong: Java's follows a colon, below that of the call."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
 
 
 def _connect(master: str, scratch: Path) -> SparkSession:

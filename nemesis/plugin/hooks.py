@@ -19,7 +19,7 @@ from nemesis.cli_cluster import NAMES
 from nemesis.plugin.asked import GivenOptions, merged
 from nemesis.plugin.chaos import Chaos
 from nemesis.plugin.cluster import Cluster
-from nemesis.plugin.summary import FAILED, SEED, cases_of, reports_told
+from nemesis.plugin.summary import ASKED, FAILED, SEED, cases_of, reports_told
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -134,12 +134,15 @@ def _of_cluster(settings: Mapping[str, Any], fixtures: Sequence[str]) -> dict[st
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember whether the test itself passed, and say where a failed one's cluster has left its logs."""
+    """Remember whether the test itself passed and whose it is, and say where a failed one's cluster left its logs."""
     report = yield
     if call.when == "call":
         item.stash[_PASSED] = report.passed
-    if report.failed and (_asks(item) or _is_marked(item)):
-        report.user_properties.append((FAILED, report.when))
+    if _asks(item) or _is_marked(item):
+        if call.when == "setup":
+            report.user_properties.append((ASKED, True))
+        if report.failed:
+            report.user_properties.append((FAILED, report.when))
     if report.failed and _FOLDER in item.stash:
         report.sections.append(("nemesis", f"logs of the replicas: {item.stash[_FOLDER]}/nodes/*/replica.log"))
     return report

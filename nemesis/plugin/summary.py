@@ -20,17 +20,26 @@ from nemesis.ci.judged import UNKNOWN, VALID, NotJudgedError, judged_run
 SEED, VERDICT, STORE, ERROR = "nemesis_seed", "nemesis_verdict", "nemesis_store", "nemesis_error"
 FAILED = "nemesis_failed"
 """The property of a report that says that a test of this plugin has failed, and in which phase."""
+ASKED = "nemesis_asked"
+"""The property of the report of a setup that says that the test is one of this plugin's, whatever becomes of it."""
 RERUN = "rerun"
 """The outcome that pytest-rerunfailures gives to a failure after which it tries again."""
 
 
 def reports_told(reports: Iterable[pytest.TestReport]) -> dict[str, list[pytest.TestReport]]:
-    """The reports of each test that has run something or failed to, by its name; those of its phases together."""
+    """The reports of each test that has run something or could have, by its name; those of its phases together.
+
+    Of a test in which a worker of pytest-xdist died, the last report is made by whoever has started the worker, and
+    has no properties: that of its setup says whose test it is.
+    """
     found: dict[str, list[pytest.TestReport]] = {}
     for report in reports:
-        if any(name in (STORE, FAILED) for name, _ in getattr(report, "user_properties", ())):
-            found.setdefault(report.nodeid, []).append(report)
-    return found
+        found.setdefault(report.nodeid, []).append(report)
+    return {nodeid: of_test for nodeid, of_test in found.items() if any(map(_is_told, of_test))}
+
+
+def _is_told(report: pytest.TestReport) -> bool:
+    return any(name in (STORE, FAILED, ASKED) for name, _ in getattr(report, "user_properties", ()))
 
 
 def cases_of(told: Mapping[str, Sequence[pytest.TestReport]], root: Path) -> Iterator[Case]:
@@ -75,7 +84,9 @@ def _case(nodeid: str, properties: Mapping[str, str]) -> Case:
 def _failed(report: pytest.TestReport, run: Case | None = None) -> Case:
     """The case of a test that failed by itself, with what is known of its last run."""
     crash = getattr(report.longrepr, "reprcrash", None)
-    said = (crash.message if crash else report.longreprtext).strip() or "it does not say why"
+    # What is said of a worker that died is a text, before which ``longreprtext`` puts the worker's Python.
+    text = report.longrepr if isinstance(report.longrepr, str) else report.longreprtext
+    said = (crash.message if crash else text).strip() or "it does not say why"
     message = f"the test failed: {said.splitlines()[0]}"
     if run is None:
         return replace(undecided(group="pytest", name=report.nodeid, reason=said), message=message)

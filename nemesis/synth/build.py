@@ -11,14 +11,12 @@ from pathlib import Path
 from nemesis.history.writer import HistoryWriter
 from nemesis.synth.log_plants import RUN, TRANSACTIONS, log_scripts
 from nemesis.synth.log_world import LogWorld
-from nemesis.synth.manifest import Manifest, Planted
+from nemesis.synth.manifest import MANIFEST_NAME, Manifest, Planted
 from nemesis.synth.object_plants import KINDS, object_scripts
 from nemesis.synth.objects import ObjectWorld
 from nemesis.synth.plan import Placing, Plan, PlanError, SynthModel, placings
 from nemesis.synth.recording import LINES, NANOSECONDS, Lines, RunRecorder, TransactionRecorder, partition_name
 from nemesis.synth.replicas import batches, told
-
-MANIFEST_NAME = "manifest.json"
 
 
 def kinds_of(model: SynthModel, target: Path) -> Mapping[str, int]:
@@ -42,7 +40,7 @@ def build(plan: Plan, target: Path) -> Manifest:
     planted: list[Planted] = []
     events = _file(plan, target, planted, placed) if is_file else _run(plan, target, planted, placed)
     manifest = Manifest(plan=plan, events=events, planted=planted)
-    manifest.write(target.with_name(f"{target.name}.manifest.json") if is_file else target / MANIFEST_NAME)
+    manifest.write(target.with_name(f"{target.name}.{MANIFEST_NAME}") if is_file else target / MANIFEST_NAME)
     return manifest
 
 

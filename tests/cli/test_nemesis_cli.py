@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterable
-from contextlib import redirect_stderr
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,12 +17,11 @@ import pytest
 
 from nemesis.cli import main
 from nemesis.cli_exit import Exit, UnsupportedError, exit_code_of
-from nemesis.cli_progress import progress_shown
 from nemesis.cli_run import plan, run
 from nemesis.cli_soak import command_of
 from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
 from nemesis.history import EventType, HistoryEvent, HistoryWriter, PolledRecord, ReplicaLogBatch
-from nemesis.runner import Progress, RunOptions, new_folder, options_to_json, write_documents
+from nemesis.runner import RunOptions, new_folder, options_to_json, write_documents
 from nemesis.schedule import Package, random_schedule, schedule_from_json
 from nemesis.variants.catalogue import ALL, DIRECTED_VARIANTS
 
@@ -170,6 +167,10 @@ def test_without_java_spark_is_unsupported(
         (["run", "--replication-factor", "4"], "must not fall"),
         (["run", "--min-insync-replicas", "3", "--replication-factor", "2"], "must not fall"),
         (["soak", "--time-limit", "6", "--replication-factor", "4"], "must not fall"),
+        (["run", "--master", "nonsense"], "give local[*], local[4], spark://host:7077"),
+        (["run", "--master", "local[0]"], "--master"),
+        (["soak", "--master", "spark:/host:7077"], "--master"),
+        (["check", "/", "--master", "nonsense"], "--engine local"),
         (["frobnicate"], "frobnicate"),
         (["check", "/no/such/folder"], "does not exist"),
         (["check", "/"], "holds no run"),
@@ -218,31 +219,6 @@ def test_every_way_to_end_has_its_code(command: object, code: int, capsys: pytes
     """Whatever a command does, the process ends with the code that the help names."""
     assert callable(command)
     assert exit_code_of(command) == code
-
-
-def test_a_listener_who_leaves_is_no_verdict() -> None:
-    """When nobody reads the output, as after ``head``, the command ends quietly, and not with a verdict's code."""
-    read, write = os.pipe()
-    os.close(read)
-    command = (sys.executable, "-m", "nemesis.cli", "list-variants")
-    assert subprocess.run(command, stdout=write, stderr=write, check=False).returncode == Exit.INTERNAL_ERROR
-    os.close(write)
-
-
-class NobodyListens(io.StringIO):
-    """A stream whose reader has left."""
-
-    def write(self, text: str, /) -> int:
-        raise BrokenPipeError
-
-
-def test_the_progress_goes_on_without_a_listener() -> None:
-    """A run is recorded to its end though nobody reads how far it is."""
-    progress = Progress(
-        phase="running", elapsed_s=1.0, time_limit_s=5.0, acknowledged=0, failed=0, unknown=0, polls=0, faults=()
-    )
-    with redirect_stderr(NobodyListens()), progress_shown() as show:
-        show(progress)
 
 
 def test_a_run_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

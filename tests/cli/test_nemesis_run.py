@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import psutil
 import pytest
@@ -76,14 +77,18 @@ def test_a_run_ends_with_everything_in_its_folder(tmp_path: Path) -> None:
 
 def test_a_quiet_run_has_no_elections_but_the_first(tmp_path: Path) -> None:
     """Without faults every partition has one leader to the end, and what the stop of the replicas does is not told."""
-    process = start(tmp_path, "--nemesis", "none", "--time-limit", "2", "--rate", "50", "--concurrency", "3")
+    junit = ("--junit", str(tmp_path / "junit.xml"))
+    process = start(tmp_path, "--nemesis", "none", "--time-limit", "2", "--rate", "50", "--concurrency", "3", *junit)
     _, err = process.communicate(timeout=PATIENCE_S)
     results = json.loads((tmp_path / "append" / "latest" / "results.json").read_text())
+    case = ElementTree.parse(tmp_path / "junit.xml").find("testsuite/testcase")
     stats = results["stats"]
 
     assert process.returncode == 0, err
     assert (stats["leader_elections"], stats["logs_led"], stats["truncations"]) == (2, 2, 0)
     assert results["faults_bit"] is False
+    assert case is not None
+    assert (case.get("name"), [child.tag for child in case]) == ("append, random, seed 5", ["properties"])
 
 
 def test_a_run_stops_at_its_first_anomaly(tmp_path: Path) -> None:

@@ -345,3 +345,32 @@ def test_workers_keep_apart(
     done.stdout.fnmatch_lines_random([f"valid: *::test_kept?{number}?, seed *" for number in range(4)])
     assert len(commands(project)) == 4
     assert len(list(project.path.glob("store/*"))) == 4
+
+
+def test_a_worker_that_dies_hides_no_test(
+    project: pytest.Pytester, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test in which a worker of pytest-xdist has died is unknown; one that asks for neither fixture is not told."""
+    monkeypatch.setenv("PYTHONPATH", str(pytestconfig.rootpath))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
+    test = """
+        import os
+
+        def test_dies(chaos):
+            chaos.run()
+            os._exit(3)
+
+        def test_dies_of_words():
+            os._exit(3)
+
+        def test_kept(chaos):
+            chaos.run()
+    """
+    project.makeconftest(CONFTEST.format(verdicts="'valid'"))
+    project.makepyfile(test_it=test)
+    done = project.runpytest_subprocess(*ALONE, "-p", "xdist", "-n", "1")
+    done.assert_outcomes(passed=1, failed=2)
+    summary = (project.path / "summary.md").read_text()
+    assert summary.startswith("### ❓ pytest: unknown (1 valid, 1 unknown, 0 invalid)")
+    assert "| test_it.py::test_dies | ❓ unknown | the test failed: worker 'gw0' crashed while running " in summary
+    assert "of_words" not in summary

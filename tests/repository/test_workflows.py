@@ -1,0 +1,83 @@
+"""The workflows of continuous integration run commands that exist, with options that exist, and known actions only.
+
+The lines are read as they stand: nothing here knows more of YAML than that.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from nemesis.cli import cli
+
+FOLDER = ".github/workflows"
+ACTIONS = {"checkout", "setup-python", "setup-java", "upload-artifact"}
+NEEDED = {"lint", "test", "sim"}
+"""What must not be forgotten."""
+_TARGETS = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
+_USED = re.compile(r"\buses:\s*(\S+)")
+_EXPRESSION = re.compile(r"\$\{\{.*?\}\}")
+
+
+@pytest.fixture
+def workflows(pytestconfig: pytest.Config) -> str:
+    """All of them, one behind the other, without comments; what GitHub puts in is a number."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted((pytestconfig.rootpath / FOLDER).glob("*.yml"))]
+    assert texts
+    return _EXPRESSION.sub("1", re.sub(r"^\s*#.*\n", "", "".join(texts), flags=re.MULTILINE).replace("\\\n", " "))
+
+
+def commands_in(text: str) -> Iterator[list[str]]:
+    """The words of each line that runs something of this project: ``make`` or a command of the virtual environment."""
+    for line in text.splitlines():
+        found = re.search(r"(?<!\S)(make|\.venv/bin/\S+) .*", line)
+        if found is not None:
+            yield shlex.split(found.group())
+
+
+def test_lines_are_found() -> None:
+    """A command is found behind a key, behind another command and in a block; a word within a name is none."""
+    text = "- run: make lint\n- run: env -u A make test\n    .venv/bin/nemesis run --seed 1\n- name: remake it\n"
+    assert list(commands_in(text)) == [["make", "lint"], ["make", "test"], [".venv/bin/nemesis", "run", "--seed", "1"]]
+
+
+def test_the_targets_are_those_of_the_makefile(workflows: str, pytestconfig: pytest.Config) -> None:
+    """Nothing else is made, and lint, tests and a sweep of the simulator are."""
+    targets = set(_TARGETS.findall((pytestconfig.rootpath / "Makefile").read_text(encoding="utf-8")))
+    made = {word for command, *words in commands_in(workflows) if command == "make" for word in words}
+    assert made <= targets
+    assert made >= NEEDED
+
+
+def test_the_commands_take_their_options(workflows: str) -> None:
+    """Each is read to its end by the command itself, which refuses what it does not know; a run under faults is one."""
+    given = [words[1:] for words in commands_in(workflows) if words[0] != "make"]
+    for words in given:
+        check_is_known(words)
+    assert "run" in {words[0] for words in given}
+
+
+def check_is_known(words: list[str]) -> None:
+    """Read the words as ``nemesis`` does, and run nothing. Raises click.UsageError."""
+    name, command, left = cli.resolve_command(click.Context(cli), words)
+    assert command is not None
+    command.make_context(name, left).close()
+
+
+@pytest.mark.parametrize("words", [["runs"], ["run", "--no-such"], ["run", "--nemesis", "rain"], ["run", "extra"]])
+def test_a_command_that_would_be_refused_is_found(words: list[str]) -> None:
+    """A name, an option or a value that is not there any more."""
+    with pytest.raises(click.UsageError):
+        check_is_known(words)
+
+
+def test_only_known_actions_are_used(workflows: str) -> None:
+    """All are GitHub's own, each of a version."""
+    used = set(_USED.findall(workflows))
+    assert used
+    assert {re.sub(r"@v\d+$", "", name) for name in used} <= {f"actions/{name}" for name in ACTIONS}
+    assert all("@v" in name for name in used)
