@@ -35,7 +35,7 @@ from nemesis.linearizability.register_search import (
 )
 
 LIBRARY = Path(__file__).parent / "native" / "register_search.so"
-ABI_VERSION = 3
+ABI_VERSION = 4
 """What the library must answer to be the one that this module knows."""
 SWITCH = "NEMESIS_ACCELERATOR"
 """The environment variable that forbids the library by the value ``off``, or names the file of another one."""
@@ -48,7 +48,10 @@ UNKNOWN_MAX = 1023
 SLICE = 100_000
 """How many configurations, or events, a call into the library goes over before it comes back."""
 
-_FINISHED, _PAUSED = 0, 2
+_FINISHED, _PAUSED, _OUT_OF_ORDER = 0, 2, 3
+_LACKS_MEMORY = -1
+_WRONG_ROW = "out of the order of invocations, of no kind, over before it has begun, or an unknown read"
+NUMBER_BYTES = 8
 _ANSWERS = (Answer.UNDECIDED, Answer.YES, Answer.NO)
 _ARRAYS = ("events", "kinds", "values", "news", "places", "ends", "needed")
 _COUNTS = ("events_count", "operations_count", "values_count", "unknown", "has_misses")
@@ -179,6 +182,8 @@ class NativeRuns:
         try:
             while status == _PAUSED:
                 status = self._native.register_search_walk(byref(self._history), byref(walk))
+            if status == _OUT_OF_ORDER:
+                raise ValueError("an operation returns where it begins, or before")
             if status != _FINISHED:
                 raise MemoryError("the register search lacks memory")
             words = walk.frontier[: walk.frontier_count * walk.row_words]
@@ -213,8 +218,10 @@ def _config(row: Sequence[int]) -> Config:
 def first_answers(columns: RegisterColumns, budget: Budget, native: CDLL) -> list[FirstAnswer]:
     """What the first runs of ``register_search.search`` find, one answer for each register.
 
-    A register that these do not decide, or that does not fit, is UNDECIDED; ``search`` goes on from there.
+    A register that these do not decide, or that does not fit, is UNDECIDED; ``search`` goes on from there. Raises
+    ValueError for columns that are not as ``RegisterColumns`` says.
     """
+    _check_lengths(columns)
     registers = len(columns.initial)
     width, enough = THRIFTY[0]
     plan = _Plan(
@@ -231,9 +238,25 @@ def first_answers(columns: RegisterColumns, budget: Budget, native: CDLL) -> lis
     done = 0
     while done < registers:
         done = native.register_search_many(byref(given), byref(plan), answers, done)
-        if done < 0:
+        if done == _LACKS_MEMORY:
             raise MemoryError("the register search lacks memory")
+        if done < _LACKS_MEMORY:
+            raise ValueError(f"row {_LACKS_MEMORY - 1 - done} is {_WRONG_ROW}")
     return [FirstAnswer(_ANSWERS[found.answer], found.last, found.visited) for found in answers]
+
+
+def _check_lengths(columns: RegisterColumns) -> None:
+    """Raise ValueError unless the columns are as long as ``starts`` says: C does not see where they end."""
+    views = {name: memoryview(getattr(columns, name)) for name in COLUMNS}
+    if any(view.itemsize != NUMBER_BYTES for view in views.values()):
+        raise ValueError("a column has numbers of other than 64 bits")
+    sizes = {name: len(view) for name, view in views.items()}
+    registers, rows = sizes.pop("initial"), sizes["kinds"]
+    starts = sizes.pop("starts")
+    if starts != registers + 1:
+        raise ValueError(f"{starts} numbers in starts of {registers} registers: there must be one more")
+    if columns.starts[0] != 0 or columns.starts[registers] != rows or set(sizes.values()) != {rows}:
+        raise ValueError(f"rows from {columns.starts[0]} to {columns.starts[registers]} in columns of {sizes}")
 
 
 def _address(column: Column) -> int:

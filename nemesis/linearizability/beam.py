@@ -110,10 +110,10 @@ class Beam(Generic[C]):
     _memo: dict[int, set[C]] = field(default_factory=dict)
     _memo_count: int = 0
 
-    def walk(self, start: C) -> Finding[C]:
+    def walk(self, *starts: C) -> Finding[C]:
         """Forward while there is a configuration, back to those that wait when there is none."""
         found: Finding[C] = Finding()
-        frontier = [start]
+        frontier = self._narrowed(list(starts))
         walker, effort = self.walker, self.walker.effort
         while self._index < self.stop:
             event, index = self.events[self._index], self._index

@@ -44,18 +44,19 @@ class Budget:
 class Counterexample:
     """Why a history is not linearizable.
 
-    ``operations`` are those of the shortest prefix that fails which conflict, in the order of their invocations;
-    ``last`` is the one whose return cannot be explained. ``states`` are the states that the object could be in just
-    before, at most 10 of them. ``reason`` is one sentence for people.
+    ``operations`` are those of a prefix that fails which conflict, in the order of their invocations; ``last`` is the
+    one whose return ends it and cannot be explained. ``states`` are states that the object could be in just before, at
+    most 10 of them; a kernel that does not search tells none. ``reason`` is one sentence for people.
 
-    A prefix that the kernel of logs cannot decide, since an acknowledged append of unknown offset may stand in one of
-    its holes, or an unknown batch beside one, is passed over: there, a shorter prefix may fail as well.
+    ``undecided`` is the number of shorter prefixes, counted by their last returns, that could not be decided within the
+    budget; ``reason`` says so too. Where it is 0, the prefix is the shortest that fails.
     """
 
     last: Operation
     operations: tuple[Operation, ...]
     states: tuple[Value, ...]
     reason: str
+    undecided: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +64,9 @@ class KeyJudgement:
     """The verdict on one key.
 
     ``kernel`` names the algorithm that decided. ``configurations`` is how many it visited; 0 for kernels that do not
-    search. ``decided`` is the number of operations in the longest prefix that is known to be linearizable: all of them
-    if the verdict is *valid*. ``counterexample`` is there exactly if the verdict is *invalid*, ``reason`` exactly if it
-    is *unknown*.
+    search, unless a prefix had to be searched for the counterexample. ``decided`` is the number of operations in the
+    longest prefix that is known to be linearizable: all of them if the verdict is *valid*. ``counterexample`` is there
+    exactly if the verdict is *invalid*, ``reason`` exactly if it is *unknown*.
     """
 
     key: Hashable

@@ -24,7 +24,16 @@ from nemesis.linearizability import (
     zones,
 )
 from nemesis.linearizability.beam import Answer, C, Finding
-from nemesis.linearizability.counterexample import STATES_MAX, Contradiction, decided, shortest, told, until
+from nemesis.linearizability.counterexample import (
+    STATES_MAX,
+    Contradiction,
+    PrefixSearch,
+    Silence,
+    decided,
+    shortest,
+    told,
+    until,
+)
 from nemesis.linearizability.forms import AppendForm, FetchForm, Form, RegisterForm, RegisterKind, WholeForm
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
 from nemesis.linearizability.model import Model, relevant
@@ -217,20 +226,21 @@ def _by_rules(name: str, decide: Callable[[_Case], Violation | None]) -> Kernel:
     """The kernel that judges by ``decide``, and cuts the history where that first finds something."""
 
     def kernel(case: _Case) -> KeyJudgement:
-        def rule(end: int) -> Contradiction | None:
+        def rule(end: int) -> Contradiction | Silence:
             cut = _case(case.key, until(case.operations, end), case.model, case.budget)
             try:
-                return _contradiction(case, cut, decide(cut))
+                return _contradiction(case, cut, decide(cut)) or Silence.RIGHT
             except InapplicableError:
-                return None
+                return searched.said_of(cut.operations)
 
         found = _contradiction(case, case, decide(case))
         if found is None:
             return case.judgement(name)
-        end, found = shortest(case.operations, found, rule)
-        return case.judgement(
-            name, end=end, counterexample=told(case.operations, end, (), found.reason, found.operations)
-        )
+        searched = PrefixSearch(case.model, case.budget)
+        cut = shortest(case.operations, found, rule)
+        found = cut.found
+        example = told(case.operations, cut.end, (), found.reason, found.operations, cut.undecided)
+        return case.judgement(name, end=cut.doubtful, configurations=searched.visited, counterexample=example)
 
     return kernel
 
@@ -266,12 +276,18 @@ def _search(case: _Case) -> KeyJudgement:
         return case.judgement("search", configurations=found.visited)
     events = ordered_events(case.operations)
     if found.answer is Answer.NO:
-        found.died = found.reached = _first_refuted(case, events, found.died)
-        last = case.operations[~events[found.died]]
-        before = [op for op in _until(case, _position(case, events[found.died]) - 1) if op.invoked != last.invoked]
-        states = search.Search(before, case.model, case.budget).states_at_end(STATES_MAX)
+        found.reached, found.died = _first_refuted(case, events, found.died)
+        states = _states_before(case, events[found.died])
         return _by_finding("search", case, found, events, states)
     return _by_finding("search", case, found, events, [])
+
+
+def _states_before(case: _Case, event: int) -> list[Value]:
+    """States just before the return that is ``event``: without what returns, unless others saw that it took effect."""
+    before = _until(case, _position(case, event) - 1)
+    others = [operation for operation in before if operation.invoked != case.operations[~event].invoked]
+    found = search.Search(others, case.model, case.budget).states_at_end(STATES_MAX)
+    return found or search.Search(before, case.model, case.budget).states_at_end(STATES_MAX)
 
 
 def _until(case: _Case, end: int) -> list[Operation]:
@@ -279,21 +295,23 @@ def _until(case: _Case, end: int) -> list[Operation]:
     return relevant(until(case.operations, end), case.model)
 
 
-def _first_refuted(case: _Case, events: Sequence[int], died: int) -> int:
-    """The index of the first return that refutes the history up to there.
+def _first_refuted(case: _Case, events: Sequence[int], died: int) -> tuple[int, int]:
+    """The indexes of the first return in doubt, and of the first that is known to refute the history up to there.
 
     The search died at index ``died`` or before, knowing how the pending operations would end; so it may take longer.
     """
     ends = [index for index, event in enumerate(events) if event < 0 and index >= died]
-    low, high, step = 0, len(ends) - 1, 1
+    known, low, high, step = 0, 0, len(ends) - 1, 1
     while low < high:
         middle = min(low + step - 1, high - 1) if step else (low + high) // 2
         cut = _until(case, _position(case, events[ends[middle]]))
-        if search.Search(cut, case.model, case.budget).run().answer is Answer.NO:
+        answer = search.Search(cut, case.model, case.budget).run().answer
+        if answer is Answer.NO:
             high, step = middle, 0
         else:
             low, step = middle + 1, step * 2
-    return ends[high]
+        known = low if answer is Answer.YES else known
+    return ends[known], ends[high]
 
 
 def _by_finding(
@@ -307,9 +325,10 @@ def _by_finding(
         return case.judgement(name, end=end, configurations=found.visited, reason=reason)
     end = _position(case, events[found.died])
     last = case.operations[~events[found.died]]
-    possible = ", ".join(map(case.model.describe_state, states)) or "unknown"
-    reason = f"{case.model.describe_operation(last)} cannot be explained: the state before was one of {possible}"
-    example = told(case.operations, end, states, reason)
+    possible = " or ".join(map(case.model.describe_state, states)) or "unknown"
+    reason = f"{case.model.describe_operation(last)} cannot be explained: the state before could be {possible}"
+    undecided = sum(event < 0 for event in events[found.reached : found.died])
+    example = told(case.operations, end, states, reason, undecided=undecided)
     judgement = case.judgement(name, end=end, configurations=found.visited, counterexample=example)
     reached = next(_position(case, event) for event in events[found.reached :] if event < 0)
     return replace(judgement, decided=decided(case.operations, reached))

@@ -7,20 +7,22 @@ known from what returned before t, nothing that began at t needs a smaller one; 
 length can be filled by an unknown append of its own, begun while M was not above the hole. Only lower bounds travel
 forward in time, so to read at the least possible length is always best; thresholds of holes are nested, so Hall's
 condition is a count. Acknowledged appends of unknown offset, where there is no hole, stand behind all that is known, in
-the order in which they returned: that is as late as they can, so the log is never longer than it must be. O(n log n).
+the order in which they returned: that is as late as they can, so the log is never longer than it must be. Where there
+are holes, ``holes`` says which of them stand there. O(n log n).
 
-Exact for single records. What may stand in a hole and was acknowledged, and batches that nobody knows of beside holes,
-are packing problems: not for this kernel.
+Exact for single records. Batches of unknown offset beside holes are a packing problem: where they do not fit as they
+come, it is not for this kernel.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from nemesis.linearizability.forms import EVER, AppendForm, FetchForm
+from nemesis.linearizability.holes import Filler, fill, pack
 from nemesis.linearizability.operations import Operation, Outcome
 from nemesis.linearizability.violation import InapplicableError, Violation
 
@@ -146,11 +148,17 @@ def contradiction(operations: Sequence[Operation], facts: LogFacts) -> Violation
     if (torn := _whole_batches(facts)) is not None:
         return torn
     bounds = _Bounds(operations, facts)
-    if (early := bounds.too_short(operations, facts)) is not None:
-        if facts.unseen and _gaps(facts):
-            raise InapplicableError("an acknowledged append of unknown offset may be in a hole")
-        return early
-    return _unfilled(operations, facts, bounds)
+    early = bounds.too_short(operations, facts)
+    if facts.unseen and (gaps := _gaps(facts)):
+        known = replace(facts, unseen=[])
+        if (sure := _Bounds(operations, known).too_short(operations, known)) is not None:
+            return sure
+        if all(records == 1 for records, _ in [*facts.unseen, *facts.unknown]):
+            return _with_holes_filled(operations, facts, gaps)
+        if early is not None:
+            _check_packed(operations, facts, gaps)
+            return None
+    return early or _unfilled(operations, facts, bounds)
 
 
 def _whole_batches(facts: LogFacts) -> Violation | None:
@@ -240,11 +248,60 @@ def _unfilled(operations: Sequence[Operation], facts: LogFacts, bounds: _Bounds)
                 filled += candidates[place][1]
                 place += 1
             if filled < needed:
-                if facts.unseen:
-                    raise InapplicableError("an acknowledged append of unknown offset may be in a hole")
-                members = [k for base, _, k in facts.placed if base == after][:1]
-                members = members or [k for low, _, k in facts.lengths if low > hole][:1]
-                return Violation(operations=tuple(members), reason=f"nobody can have appended offset {hole}")
+                if not facts.unseen:
+                    return _nobody(facts, hole, after)
+                _check_packed(operations, facts, gaps)
+                return None
     if batches:
-        raise InapplicableError("unknown batches beside holes")
+        _check_packed(operations, facts, gaps)
     return None
+
+
+def _nobody(facts: LogFacts, hole: int, after: int) -> Violation:
+    """That a hole stays empty, which ends at offset ``after``."""
+    members = [k for base, _, k in facts.placed if base == after][:1]
+    members = members or [k for low, _, k in facts.lengths if low > hole][:1]
+    return Violation(operations=tuple(members), reason=f"nobody can have appended offset {hole}")
+
+
+def _with_holes_filled(
+    operations: Sequence[Operation], facts: LogFacts, gaps: Sequence[tuple[int, int]]
+) -> Violation | None:
+    """What is wrong even if single records of unknown offset fill the ``gaps`` as well as they can."""
+    fillers = _fillers(operations, facts)
+    length = max([0, *(end for _, end, _ in facts.placed), *(low for low, _, _ in facts.lengths)])
+    offsets = fill(gaps, length, fillers, len(facts.unseen))
+    if isinstance(offsets, int):
+        return _nobody(facts, offsets, next(after for _, after in gaps if after > offsets))
+    placed = [*facts.placed, *((offset, offset + 1, k) for k, offset in offsets.items())]
+    full = LogFacts(placed=placed, lengths=facts.lengths)
+    early = _Bounds(operations, full).too_short(operations, full)
+    if early is None:
+        return None
+    reason = "wherever the appends of unknown offset stand, some operation needs the log to have been shorter"
+    return Violation(operations=early.operations, reason=reason)
+
+
+def _check_packed(operations: Sequence[Operation], facts: LogFacts, gaps: Sequence[tuple[int, int]]) -> None:
+    """Raise InapplicableError unless batches of unknown offset are seen to fill the ``gaps``, and nothing is wrong."""
+    offsets = pack(gaps, _fillers(operations, facts))
+    if offsets is not None:
+        placed = [*facts.placed, *((offsets[k], offsets[k] + n, k) for n, k in _unplaced(facts) if k in offsets)]
+        unseen = [(n, k) for n, k in facts.unseen if k not in offsets]
+        if contradiction(operations, LogFacts(placed=placed, lengths=list(facts.lengths), unseen=unseen)) is None:
+            return
+    raise InapplicableError("batches of unknown offset beside holes")
+
+
+def _unplaced(facts: LogFacts) -> list[tuple[int, int]]:
+    return [*facts.unseen, *facts.unknown]
+
+
+def _fillers(operations: Sequence[Operation], facts: LogFacts) -> list[Filler]:
+    """What has no place, and from where on it may have one."""
+    known = _Bounds(operations, replace(facts, unseen=[]))
+    fillers: list[Filler] = []
+    for records, k in _unplaced(facts):
+        invoked, returned = operations[k].invoked, operations[k].returned
+        fillers.append(Filler(known.at(invoked)[0], EVER if returned is None else returned, k, invoked, records))
+    return fillers

@@ -11,6 +11,10 @@ has done the same, read more, and used fewer unknown operations. The first runs 
 configuration and looks at the first few explanations of a return, by the fewest steps; thrifty ones use as few unknown
 operations as explain it, or a few more. What such a run explains is explained; what it does not proves nothing, and the
 beams that leave nothing out come after them.
+
+A search may begin in several configurations, and may stop within the history to tell those it can be in by then: so a
+history is searched part by part. First it looks for all of them; where these are too many it goes on with some. What
+some explain is explained, and what they do not proves nothing.
 """
 
 from __future__ import annotations
@@ -41,6 +45,20 @@ THRIFTY_TRIES = 64
 WIDTHS = (4, 64, 1024)
 TRIES_PER_EVENT = 4
 """How many configurations all but the widest beam may visit, for each event and each configuration of their width."""
+SHARE = 2
+"""Which part of the budget the run may take that looks for all configurations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What an object may be in when a part of its history begins.
+
+    ``configs`` are states, each with the positions (``invoked``) of the pending operations that have taken effect in
+    it. Unless ``is_all``, it may be in others as well.
+    """
+
+    configs: tuple[tuple[Value, frozenset[int]], ...]
+    is_all: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,33 +72,66 @@ class _Way:
 
 
 class Search:
-    """The search for one object; ``operations`` are those that say something."""
+    """The search for one object; ``operations`` are those that say something.
 
-    def __init__(self, operations: Sequence[Operation], model: Model, budget: Budget) -> None:
+    It goes from ``start``, by default the model's first state, to the event at position ``stop``, or to the last one.
+    """
+
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        model: Model,
+        budget: Budget,
+        start: Start | None = None,
+        stop: int | None = None,
+    ) -> None:
         self._operations, self._model, self._frontier = operations, model, budget.frontier
         self.events = ordered_events(operations)
         self._configurations = budget.limit(len(self.events))
+        self._start = start or Start(configs=((model.initial(), frozenset()),))
+        self._is_cut = stop is not None
+        self.stop = len(self.events) if stop is None else sum(self.position(event) < stop for event in self.events)
+        self._ends = ends_of(self.events, len(operations))
+        self._bits, _, _ = slot_bits(self.events, self._ends)
+        self._has_all = False
+
+    def position(self, event: int) -> int:
+        """Where ``event`` stands in the history."""
+        returned = self._operations[~event].returned
+        if event >= 0:
+            return self._operations[event].invoked
+        assert returned is not None, f"operation {~event} never returned"
+        return returned
 
     def run(self) -> Finding[Config]:
         """The answer, by runs that leave things out and then by wider and wider beams."""
-        unknown = any(operation.outcome is Outcome.INFO for operation in self._operations)
-        walks = [_Way(width=1, tries=FIRST_TRIES, enough=ENOUGH)]
-        walks += [_Way(width=THRIFTY_WIDTH, tries=THRIFTY_TRIES, spare=spare) for spare in SPARE if unknown]
-        walks += [_Way(width=width, tries=TRIES_PER_EVENT * width) for width in WIDTHS[:-1]]
-        walks += [_Way(width=WIDTHS[-1], tries=None)]
         found: Finding[Config] = Finding()
         reached = visited = 0
-        for way in walks:
+        for way in self._ways():
             room = self._configurations - visited
+            if way.width == EVER:
+                room //= SHARE
             if way.tries is not None:
                 room = min(room, way.tries * len(self.events))
             found = self._walk(way, room)
             visited += found.visited
             reached = max(reached, found.reached)
+            self._has_all = way.width == EVER
             if found.answer is not Answer.UNDECIDED or visited >= self._configurations:
                 break
+        if found.answer is Answer.NO and not self._start.is_all:
+            return Finding(reached=reached, visited=visited)
         found.reached, found.visited = reached, visited
         return found
+
+    def _ways(self) -> list[_Way]:
+        """The runs, one after the other until one finds an answer."""
+        unknown = any(operation.outcome is Outcome.INFO for operation in self._operations)
+        first = [_Way(width=EVER, tries=None)] if self._is_cut and self._start.is_all else []
+        first += [_Way(width=1, tries=FIRST_TRIES, enough=ENOUGH)]
+        first += [_Way(width=THRIFTY_WIDTH, tries=THRIFTY_TRIES, spare=spare) for spare in SPARE if unknown]
+        first += [_Way(width=width, tries=TRIES_PER_EVENT * width) for width in WIDTHS[:-1]]
+        return [*first, _Way(width=WIDTHS[-1], tries=None)]
 
     def _walk(self, way: _Way, room: int) -> Finding[Config]:
         effort = Effort(room=room, held_max=self._frontier)
@@ -88,11 +139,42 @@ class Search:
         beam = Beam(
             walker=walker,
             events=self.events,
-            stop=len(self.events),
+            stop=self.stop,
             width=way.width,
             forgets=EVER if way.enough == EVER else FORGETS,
         )
-        return beam.walk((self._model.initial(), 0, 0))
+        return beam.walk(*self._begun())
+
+    def _begun(self) -> list[Config]:
+        """The configurations to begin with. What nobody knows the end of is used, all else that took effect is done."""
+        configs: list[Config] = []
+        places = {operation.invoked: k for k, operation in enumerate(self._operations)}
+        for state, effective in self._start.configs:
+            done = used = 0
+            for k in (places[position] for position in effective if position in places):
+                if self._ends[k] == EVER:
+                    used |= self._bits[k]
+                else:
+                    done |= self._bits[k]
+            configs.append((state, done, used))
+        return configs
+
+    def left(self, found: Finding[Config]) -> Start:
+        """What the object may be in at ``stop``, by what ``run`` found: all of that, if the budget was enough."""
+        assert found.answer is Answer.YES, f"{found.answer} says of no state"
+        pending = [k for k, end in enumerate(self._ends) if end >= self.stop]
+        configs = (
+            (
+                state,
+                frozenset(
+                    self._operations[k].invoked
+                    for k in pending
+                    if (used if self._ends[k] == EVER else done) & self._bits[k]
+                ),
+            )
+            for state, done, used in found.frontier
+        )
+        return Start(configs=tuple(dict.fromkeys(configs)), is_all=self._start.is_all and self._has_all)
 
     def states_at_end(self, most: int) -> list[Value]:
         """States that the object could be in after the last event, at most ``most``; none if there is none."""

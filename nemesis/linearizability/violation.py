@@ -1,7 +1,7 @@
 """What the kernels without a search say: which operations cannot all be, and why.
 
-Owns the value, the way from a set of conflicting operations to the shortest prefix of the history that fails, and the
-error of a kernel that a history does not fit.
+Owns the value, and the error of a kernel that a history does not fit. The way from there to the shortest prefix that
+fails is that of ``counterexample``.
 """
 
 from __future__ import annotations

@@ -163,6 +163,8 @@ ASK: dict[str, tuple[str, Callable[[Random, _Values], Asked]]] = {
     "log": ("log", _ask_log),
     "log-unseen": ("log", _ask_log),
     "log-batches": ("log", _ask_batched_log),
+    "log-wild": ("log", _ask_log),
+    "log-batches-wild": ("log", _ask_batched_log),
     "list": ("list", _ask_list),
 }
 """By the name of a workload: its model, and what a client asks next."""
@@ -174,6 +176,8 @@ def random_history(workload: str, random: Random, shape: Shape) -> list[Operatio
     """One history, in the order of invocations, with one key."""
     if workload == "cas-register-wild":
         return _wild_register_history(random, shape.operations)
+    if workload in {"log-wild", "log-batches-wild"}:
+        return _wild_log_history(random, shape.operations, records_max=3 if "batches" in workload else 1)
     operations = _Simulation(workload, random, shape).run()
     if random.random() < shape.spoiled:
         for _ in range(random.randint(1, 4)):
@@ -208,6 +212,51 @@ def _wild_register_history(random: Random, count: int) -> list[Operation]:
                 key=None,
                 argument={"read": None, "write": value, "cas": (value, new)}[f],
                 result=value if f == "read" else None,
+                outcome=outcome,
+                invoked=invoked,
+                returned=None if outcome is Outcome.INFO else returned,
+                line=invoked + 1,
+            )
+        )
+    return sorted(operations, key=lambda op: op.invoked)
+
+
+def _wild_log_history(random: Random, count: int, records_max: int) -> list[Operation]:
+    """Operations on one log, whose offsets few are told, at about the time at which they took effect, or at any.
+
+    There are holes beside appends of unknown offset, which may stand in them or not.
+    """
+    times = list(range(2 * count))
+    times.sort(key=lambda time: time + random.uniform(0, random.choice((0, 6, 100))))
+    told, unknown, reads = random.choice((0.2, 0.5)), random.choice((0, 0.2, 0.4)), random.choice((0.2, 0.4))
+    log: list[Value] = []
+    values = 1
+    operations: list[Operation] = []
+    argument: Value
+    result: Value
+    for process in range(count):
+        invoked, returned = sorted(times[2 * process : 2 * process + 2])
+        base = len(log)
+        if random.random() < reads:
+            first, limit = random.randint(0, base + 1), random.choice((1, 2, None))
+            f, argument = "fetch", (first, limit)
+            result = tuple(log[first : None if limit is None else first + limit])
+            outcome = Outcome.OK
+        else:
+            records = tuple(range(values, values + random.randint(1, records_max)))
+            values += len(records)
+            f, argument = "append", records if len(records) > 1 else records[0]
+            outcome = Outcome.INFO if random.random() < unknown else Outcome.OK
+            result = base if outcome is Outcome.OK and random.random() < told else None
+            if outcome is Outcome.OK or random.random() < 0.7:
+                log += records
+        operations.append(
+            Operation(
+                process=process,
+                f=f,
+                key=None,
+                argument=argument,
+                result=result,
                 outcome=outcome,
                 invoked=invoked,
                 returned=None if outcome is Outcome.INFO else returned,

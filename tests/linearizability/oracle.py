@@ -8,7 +8,8 @@ verifying concurrent objects" (1993).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nemesis.linearizability.operations import Operation, Outcome
@@ -130,8 +131,35 @@ SPECS: dict[str, tuple[Spec, Any]] = {
 def linearizable(operations: Iterable[Operation], model: str, *, strict_cas: bool = False) -> bool:
     """Whether some order explains every answer; ``strict_cas``: a failed compare-and-set saw another value."""
     spec, state = SPECS[model]
-    asked = [op for op in operations if op.outcome is not Outcome.FAIL or _says_something(op, strict_cas)]
+    asked = [op for op in operations if _counts(op, strict_cas)]
     return _search(spec, state, asked)
+
+
+def states(operations: Iterable[Operation], model: str, *, strict_cas: bool = False) -> list[Any]:
+    """Every state in which the object may be after ``operations``, perhaps more than once."""
+    spec, state = SPECS[model]
+    return list(_states(spec, state, [op for op in operations if _counts(op, strict_cas)]))
+
+
+def prefix(operations: Iterable[Operation], end: int) -> list[Operation]:
+    """What was known after the event at ``end``: what had not ended is unknown, unless it fails in the end."""
+    begun = [op for op in operations if op.invoked <= end]
+    ended = [op for op in begun if op.returned is not None and op.returned <= end]
+    return ended + [
+        replace(op, outcome=Outcome.INFO, result=None, returned=None)
+        for op in begun
+        if op not in ended and op.outcome is not Outcome.FAIL
+    ]
+
+
+def first_refuted(operations: Sequence[Operation], model: str, *, strict_cas: bool = False) -> int | None:
+    """Where the shortest prefix ends that is not linearizable, of all of them; None if the whole is."""
+    ends = sorted(op.returned for op in operations if op.returned is not None)
+    return next((end for end in ends if not linearizable(prefix(operations, end), model, strict_cas=strict_cas)), None)
+
+
+def _counts(op: Operation, strict_cas: bool) -> bool:
+    return op.outcome is not Outcome.FAIL or _says_something(op, strict_cas)
 
 
 def _says_something(op: Operation, strict_cas: bool) -> bool:
@@ -150,6 +178,17 @@ def _search(spec: Spec, state: Any, left: Sequence[Operation]) -> bool:
             if after is not None and _search(spec, after[0], [*left[:place], *left[place + 1 :]]):
                 return True
     return False
+
+
+def _states(spec: Spec, state: Any, left: Sequence[Operation]) -> Iterator[Any]:
+    if all(op.outcome is Outcome.INFO for op in left):
+        yield state
+    first_return = min((op.returned for op in left if op.returned is not None), default=None)
+    for place, op in enumerate(left):
+        if first_return is None or op.invoked < first_return:
+            after = _after(spec, state, op)
+            if after is not None:
+                yield from _states(spec, after[0], [*left[:place], *left[place + 1 :]])
 
 
 def _after(spec: Spec, state: Any, op: Operation) -> tuple[Any] | None:

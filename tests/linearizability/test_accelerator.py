@@ -37,11 +37,11 @@ SMALL = Budget(configurations=5_000, frontier=1_000)
 PLAIN = "0 write 1; 0 ok; 0 write 1; 0 ok; 0 read; 0 ok 1"
 
 OTHERS = [
-    ("int register_search_abi(void) { return 3; }", "register_search_many"),
+    ("int register_search_abi(void) { return 4; }", "register_search_many"),
     (
         "long register_search_abi(void) { return 999; } "
         "int register_search_walk, register_search_free, register_search_many;",
-        "its interface has version 999, not 3",
+        "its interface has version 999, not 4",
     ),
 ]
 

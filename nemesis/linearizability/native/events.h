@@ -191,6 +191,25 @@ static void give_bits(struct encoded *e) {
     }
 }
 
+/* Whether the row is not as interface.h has it; `before` is when the row above was invoked. No branches: what is asked
+ * and answered is as good as random, and this goes over every row. */
+static bool is_wrong(const struct register_columns *c, int64_t row, int64_t before) {
+    int64_t kind = c->kinds[row], invoked = c->invoked[row], returned = c->returned[row];
+    return (((uint64_t)kind > MISS) | (returned <= invoked) | (invoked < before) |
+            (((kind == READ) | (kind == MISS)) & (returned >= EVER))) != 0;
+}
+
+/* The first row from `first` to `end` that is wrong; `end` if none is. */
+static int64_t first_wrong(const struct register_columns *c, int64_t first, int64_t end) {
+    int64_t before = INT64_MIN;
+    for (int64_t row = first; row < end; before = c->invoked[row++]) {
+        if (is_wrong(c, row, before)) {
+            return row;
+        }
+    }
+    return end;
+}
+
 static void forget(struct encoded *e) {
     free(e->memory);
 }

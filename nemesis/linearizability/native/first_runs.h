@@ -5,6 +5,9 @@
 
 #include "events.h"
 
+/* register_search_walk over what is known to be in order. */
+static int64_t go_on(const struct register_history *history, struct register_walk *walk);
+
 /* One walk over the events before `stop`, from its begin to its end, with `room` for so many configurations; false if
  * memory lacked. */
 static bool walk_at_once(const struct register_history *h, struct register_walk *walk, int64_t stop, int64_t room) {
@@ -12,7 +15,7 @@ static bool walk_at_once(const struct register_history *h, struct register_walk 
     walk->stop = stop;
     walk->room = room;
     while (status == PAUSED) {
-        status = register_search_walk(h, walk);
+        status = go_on(h, walk);
     }
     register_search_free(walk);
     return status == FINISHED;

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define ABI_VERSION 3
+#define ABI_VERSION 4
 #define EXPORTED __attribute__((visibility("default")))
 
 /* The arrays of RegisterEvents. `places` are the numbers of the bits; `values_count` is the length of `needed`. */
@@ -50,12 +50,13 @@ struct register_answer {
     int64_t answer, last, visited;
 };
 
-enum { FINISHED, LACKS_MEMORY, PAUSED };
+enum { FINISHED, LACKS_MEMORY, PAUSED, OUT_OF_ORDER };
 
 /* The version of this interface: whoever changes a struct or its meaning counts it up. */
 EXPORTED int64_t register_search_abi(void);
 
-/* Walk on as `walk` says. FINISHED; or PAUSED, if it is to be called again; or LACKS_MEMORY, and nothing was found. */
+/* Walk on as `walk` says. FINISHED; or PAUSED, if it is to be called again; or LACKS_MEMORY, and nothing was found;
+ * or OUT_OF_ORDER, if an operation ends where it begins or before, and nothing was looked at. */
 EXPORTED int64_t register_search_walk(const struct register_history *history, struct register_walk *walk);
 
 /* Free what `walk` holds, the frontier included; at any time after the first call. */
@@ -63,7 +64,8 @@ EXPORTED void register_search_free(struct register_walk *walk);
 
 /* Fill `answers` from register `first` on by the first runs of the search alone; what these do not decide is UNDECIDED.
  * Returns the number of registers that have an answer, which may be fewer than there are: then it is to be called
- * again; -1 if memory lacked. */
+ * again; -1 if memory lacked. If a row is out of order, of no kind, or not over after it began, or is an unknown one
+ * that only reads, nothing is said of its register: -2 - row. `starts` must not lead beyond the columns. */
 EXPORTED int64_t register_search_many(const struct register_columns *columns, const struct register_plan *plan,
                                       struct register_answer *answers, int64_t first);
 

@@ -413,7 +413,18 @@ static struct session *begin_session(const struct register_history *history, str
     return session;
 }
 
-int64_t register_search_walk(const struct register_history *history, struct register_walk *walk) {
+/* Whether each operation ends after it began. */
+static bool is_ordered(const struct register_history *h) {
+    for (int64_t index = 0; index < h->events_count; index++) {
+        int64_t event = h->events[index];
+        if (event >= 0 && h->ends[event] <= index) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int64_t go_on(const struct register_history *history, struct register_walk *walk) {
     struct session *session = walk->state != NULL ? walk->state : begin_session(history, walk);
     if (session == NULL) {
         return LACKS_MEMORY;
@@ -432,6 +443,10 @@ int64_t register_search_walk(const struct register_history *history, struct regi
     return FINISHED;
 }
 
+int64_t register_search_walk(const struct register_history *history, struct register_walk *walk) {
+    return walk->state == NULL && !is_ordered(history) ? OUT_OF_ORDER : go_on(history, walk);
+}
+
 void register_search_free(struct register_walk *walk) {
     if (walk->state != NULL) {
         struct session *session = walk->state;
@@ -445,9 +460,16 @@ void register_search_free(struct register_walk *walk) {
 
 int64_t register_search_many(const struct register_columns *columns, const struct register_plan *plan,
                              struct register_answer *answers, int64_t first) {
-    int64_t cost = 0;
+    int64_t cost = 0, rows = columns->starts[columns->registers_count];
     for (; first < columns->registers_count && cost <= plan->relaxed.slice; first++) {
         int64_t begin = columns->starts[first], end = columns->starts[first + 1];
+        if (begin < 0 || begin > end || end > rows) {
+            return -2 - (begin < 0 ? 0 : begin);
+        }
+        int64_t wrong = first_wrong(columns, begin, end);
+        if (wrong < end) {
+            return -2 - wrong;
+        }
         answers[first] = (struct register_answer){UNDECIDED, -1, 0};
         struct encoded e = encode(columns, begin, end, columns->initial[first]);
         bool done = !e.failed && decide(&e, plan, begin, &answers[first]);

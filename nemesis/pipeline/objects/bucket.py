@@ -52,7 +52,7 @@ def judge_bucket(rows: pa.Table, task: Task) -> pa.Table:
     windows = ints(rows, "window", 0)
     units, numbers = dense(ints(rows, "object", 0)) if not windows.any() else _units(rows, windows)
     unit_rows = _Units(rows, numbers, len(units), task.model)
-    spoiled = _malformed(rows, numbers)
+    spoiled = malformed(rows, numbers)
     initial = None if cut_from(task.model) is None else _initial(rows, numbers, len(units))
     columns = columns_of(*_sound(rows, numbers, spoiled), len(units))
     judged = judge_columns(columns, task.model, task.budget, unit_rows.operations, initial=initial)
@@ -110,7 +110,7 @@ class _Units:
         """The rows of a unit."""
         if self._sorted is None:
             order = pa.array(np.argsort(self._numbers, kind="stable"))
-            self._sorted = _completed(self._rows).take(order).combine_chunks()
+            self._sorted = completed(self._rows).take(order).combine_chunks()
         count = int(self.counts[number])
         return self._sorted.slice(int(self._ends[number]) - count, count)
 
@@ -125,7 +125,7 @@ class _Units:
         return found
 
 
-def _completed(rows: pa.Table) -> pa.Table:
+def completed(rows: pa.Table) -> pa.Table:
     """The rows with every column of ``OPERATION_ROWS``."""
     count = rows.num_rows
     columns = {
@@ -143,8 +143,8 @@ def _sound(rows: pa.Table, numbers: Ints, spoiled: dict[int, str]) -> tuple[pa.T
     return rows.filter(pa.array(kept)), numbers[kept]
 
 
-def _malformed(rows: pa.Table, numbers: Ints) -> dict[int, str]:
-    """What is wrong with units that have an operation which cannot be."""
+def malformed(rows: pa.Table, numbers: Ints) -> dict[int, str]:
+    """What is wrong with units that have an operation which cannot be; ``numbers`` says of which unit each row is."""
     function, ending = ints(rows, "function", -1), ints(rows, "ending", -1)
     returned = rows.column("returned")
     ended = returned.is_valid().to_numpy()
@@ -194,25 +194,27 @@ def _judgements(
         columns["judged"][number] = judgement.operations
         columns["decided"][number] = judgement.decided
         columns["configurations"][number] = judgement.configurations
-        for name, value in _evidence(judgement).items():
+        for name, value in evidence_of(judgement).items():
             texts[name][number] = value
     return pa.table({**columns, **texts}, schema=JUDGEMENT_ROWS)
 
 
-def _evidence(judgement: KeyJudgement) -> dict[str, Any]:
+def evidence_of(judgement: KeyJudgement) -> dict[str, Any]:
+    """The columns of text of ``JUDGEMENT_ROWS`` that say something."""
     found = judgement.counterexample
-    told = {"kernel": judgement.kernel, "verdict": judgement.verdict.value, "reason": judgement.reason}
+    known = {"kernel": judgement.kernel, "verdict": judgement.verdict.value, "reason": judgement.reason}
     if found is None:
-        return told
-    return told | {
+        return known
+    return known | {
         "reason": found.reason,
         "last_line": found.last.line,
-        "conflict": [_told(operation) for operation in found.operations],
+        "conflict": [told(operation) for operation in found.operations],
         "states": [_shown(state) for state in found.states[:STATES_MAX]],
     }
 
 
-def _told(operation: Operation) -> dict[str, Any]:
+def told(operation: Operation) -> dict[str, Any]:
+    """An operation in the evidence, its values in EDN."""
     return {
         "line": operation.line,
         "process": _shown(operation.process),

@@ -16,7 +16,7 @@ import pyarrow as pa
 from nemesis.linearizability.arrays.columns import Ints
 from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
 from nemesis.pipeline.objects.encoding import ints, with_readable_texts
-from nemesis.pipeline.objects.hot import cut_rows
+from nemesis.pipeline.objects.hot import cut_rows, is_cut_ahead, judge_chains
 from nemesis.pipeline.objects.plan import SLOTS, Plan, Sizes, planned
 from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OPTIONAL
 
@@ -148,7 +148,10 @@ def _judge_hot(pieces: Pieces, number: int, count: int, task: Task, sizes: Sizes
         # A distance may be more than a signed number holds, and wraps around to what an unsigned one holds.
         distance = ints(own, "invoked", 0).view(np.uint64) - np.int64(begin).view(np.uint64)
         dealer.deal(own, (distance // np.uint64(min(width, 2**64 - 1))).astype(np.int64))
-    return list(judge_sorted(cut_rows(_in_order(dealer.close()), task, sizes.window), task, sizes.bucket))
+    in_order = _in_order(dealer.close())
+    if is_cut_ahead(task.model):
+        return list(judge_sorted(cut_rows(in_order, task, sizes.window), task, sizes.bucket))
+    return list(judge_chains(in_order, task, sizes.window))
 
 
 def _moments(pieces: Pieces, number: int) -> tuple[int, int] | None:

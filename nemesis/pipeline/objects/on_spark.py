@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
 from nemesis.pipeline.objects.encoding import with_readable_texts
-from nemesis.pipeline.objects.hot import cut_rows, cut_schema
+from nemesis.pipeline.objects.hot import cut_rows, cut_schema, is_cut_ahead, judge_chains
 from nemesis.pipeline.objects.plan import SLOTS, Plan, Sizes, planned
 from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OPERATION_ROWS, OPTIONAL
 
@@ -111,13 +111,19 @@ def cold_judgements(operations: DataFrame, plan: Plan, task: Task) -> DataFrame:
 
 
 def hot_judgements(operations: DataFrame, plan: Plan, task: Task, sizes: Sizes) -> DataFrame:
-    """The judgements of the windows of hot objects: each object is cut by one task, its windows are judged by many."""
+    """The judgements of the windows of hot objects: each object is cut by one task.
+
+    Its windows are judged by many if they are known before one of them is judged, else by the same.
+    """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import from_arrow_schema
 
     columns = _columns(plan)
     hot = operations.select(*columns).where(F.col("object").isin(list(plan.hot)))
     in_order = hot.repartition(len(plan.hot), "object").sortWithinPartitions("object", "invoked", "line")
+    if not is_cut_ahead(task.model):
+        chains = partial(_judge_chains, task=task, window_operations=sizes.window)
+        return in_order.mapInArrow(chains, from_arrow_schema(JUDGEMENT_ROWS))
     cut = in_order.mapInArrow(
         partial(_cut_partition, task=task, window_operations=sizes.window), from_arrow_schema(cut_schema(columns))
     )
@@ -128,8 +134,16 @@ def hot_judgements(operations: DataFrame, plan: Plan, task: Task, sizes: Sizes) 
 
 
 def _cut_partition(batches: Iterator[pa.RecordBatch], task: Task, window_operations: int) -> Iterator[pa.RecordBatch]:
-    readable = (part for batch in batches for part in with_readable_texts(pa.Table.from_batches([batch])).to_batches())
-    return cut_rows(readable, task, window_operations)
+    return cut_rows(_readable(batches), task, window_operations)
+
+
+def _judge_chains(batches: Iterator[pa.RecordBatch], task: Task, window_operations: int) -> Iterator[pa.RecordBatch]:
+    for judged in judge_chains(_readable(batches), task, window_operations):
+        yield from judged.to_batches()
+
+
+def _readable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return (part for batch in batches for part in with_readable_texts(pa.Table.from_batches([batch])).to_batches())
 
 
 def _columns(plan: Plan) -> list[str]:

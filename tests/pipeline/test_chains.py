@@ -1,0 +1,152 @@
+"""Hot objects that are judged window after window get the verdict and the evidence that they have in one piece."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nemesis.checks.verdict import Verdict
+from nemesis.linearizability.judgement import Budget
+from nemesis.linearizability.models.counter import Counter as CounterModel
+from nemesis.linearizability.models.fifo_queue import FifoQueue
+from nemesis.linearizability.models.log import Log
+from nemesis.linearizability.operations import Outcome
+from nemesis.pipeline.objects.engine import judge_store
+from nemesis.pipeline.objects.plan import Sizes
+from tests.linearizability.histories import ASK
+from tests.pipeline.chains import KINDS, drawn, in_windows, model_of, overlapping, right, spoiled, verdict_of, whole
+from tests.pipeline.stores import write_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HISTORIES = 120
+LOGS = 24
+"""How many of them are logs, each of which takes fifty milliseconds."""
+SIZES = Sizes(bucket=200, hot=100, window=40, call=1_000)
+DOUBTS = ("undecided", "refute it as well")
+
+
+@pytest.mark.parametrize("workload", sorted(ASK))
+def test_windows_together_say_what_the_whole_says(workload: str) -> None:
+    """Cut after every few operations, random histories get the same verdict and counterexample, and lose nothing."""
+    model = model_of(workload)
+    several: Counter[str] = Counter()
+    for number in range(LOGS if "log" in workload else HISTORIES):
+        history = drawn(workload, number)
+        windows = in_windows(history, model, 1 + number % 3, batch=(1, 3, 1_000)[number % 3])
+        verdict, judged = whole(history, model)
+        assert verdict_of(windows) is verdict, number
+        assert sum(row["operations"] for row in windows) == len(history), number
+        several[verdict] += len(windows) > 1
+        if verdict is Verdict.INVALID and len(judged) == 1:
+            example = judged[0].counterexample
+            (wrong,) = (row for row in windows if row["verdict"] == "invalid")
+            assert example is not None
+            assert wrong["last_line"] == example.last.line or any(doubt in wrong["reason"] for doubt in DOUBTS), number
+    assert several[Verdict.VALID] > 0
+    assert several[Verdict.INVALID] > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_in_a_late_window_is_found_there(kind: str, tmp_path: Path) -> None:
+    """A hot object of each kind is valid, and invalid with one wrong answer, at the operation that has it."""
+    model, history = right(kind, 600)
+    result = {"counter": 551, "cas-register": 550}.get(kind, 551)
+    wrong = [replace(operation, key=1) for operation in spoiled(history, result)]
+    if kind == "cas-register":
+        wrong = [replace(op, argument=(-7, op.line)) if op.line == result + 1 else op for op in wrong]
+
+    results = judge_store(write_store(tmp_path, [history, wrong]), model, sizes=SIZES, engine="local")
+
+    good, bad = results.keys.sort_by("object").to_pylist()
+    assert (good["verdict"], good["operations"], good["decided"]) == ("valid", 600, 600)
+    assert (bad["verdict"], bad["operations"]) == ("invalid", 600)
+    assert good["windows"] > 4
+    (row,) = results.anomalies.to_pylist()
+    assert row["window"] > 4
+    assert row["last_line"] == result + 1
+    assert result + 1 in {operation["line"] for operation in row["conflict"]}
+    assert 540 <= bad["decided"] <= result
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_spark_gives_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Chains of windows on workers give the rows and the evidence that they give here."""
+    for kind in KINDS:
+        model, history = right(kind, 500)
+        parts = [history, [replace(operation, key=1) for operation in spoiled(history, 451)]]
+        parts += [[replace(operation, key=2) for operation in history[:30]]]
+        store = write_store(tmp_path / kind, parts)
+
+        here = judge_store(store, model, sizes=SIZES, engine="local")
+        there = judge_store(store, model, sizes=SIZES, spark=spark)
+
+        assert there.keys.to_pylist() == here.keys.to_pylist()
+        assert there.anomalies.to_pylist() == here.anomalies.to_pylist()
+        assert max(here.keys.column("windows").to_pylist()) > 4
+
+
+def test_an_unknown_operation_may_take_effect_in_any_later_window() -> None:
+    """An add of unknown outcome explains a read many windows later, once and no more than once."""
+    steps = [("add", 1, None)] * 20 + [("read", None, 20)] * 20 + [("read", None, 120)] * 20
+    history = overlapping(steps)
+    lost = replace(history[0], line=0, invoked=-5, argument=100, outcome=Outcome.INFO, returned=None)
+
+    assert verdict_of(in_windows([lost, *history], CounterModel(), 3)) is Verdict.VALID
+    assert verdict_of(in_windows(history, CounterModel(), 3)) is Verdict.INVALID
+    twice = overlapping([*steps, *[("read", None, 220)] * 8])
+    assert verdict_of(in_windows([lost, *twice], CounterModel(), 3)) is Verdict.INVALID
+
+
+def test_all_states_are_carried() -> None:
+    """Of two enqueues at once, either may come out first in a window far behind."""
+    both = [replace(op, invoked=0, returned=5) for op in overlapping([("enqueue", 1, None), ("enqueue", 2, None)])]
+    both[1] = replace(both[1], invoked=1, returned=6)
+    rest = [("enqueue", 3 + k, None) for k in range(10)]
+    for first in ((1, 2), (2, 1)):
+        out = [("dequeue", None, value) for value in first]
+        behind = [
+            replace(op, line=op.line + 2, invoked=100 + 100 * k, returned=150 + 100 * k)
+            for k, op in enumerate(overlapping([*rest, *out]))
+        ]
+        assert verdict_of(in_windows([*both, *behind], FifoQueue(), 2)) is Verdict.VALID
+
+
+def test_what_cannot_be_carried_is_unknown() -> None:
+    """A state that is too large ends the chain, as does a budget that is too small; nothing is lost from the count."""
+    history = overlapping([("enqueue", k, None) for k in range(60)])
+    windows = in_windows(history, FifoQueue(), 20, budget=Budget(configurations=50, frontier=10))
+    assert verdict_of(windows) is Verdict.UNKNOWN
+    assert sum(row["operations"] for row in windows) == 60
+
+
+def test_a_log_is_not_cut_at_a_hole() -> None:
+    """While nobody knows what stands at an offset there is no cut; beyond what a call takes the log is unknown."""
+    steps = [("append", k, k + (k > 3)) for k in range(60)]
+    history = overlapping(steps)
+    lost = replace(history[0], line=0, invoked=-5, argument=99, outcome=Outcome.INFO, result=None, returned=None)
+    windows = in_windows([lost, *history], Log(), 5)
+
+    assert verdict_of(windows) is Verdict.VALID
+    assert max(row["operations"] for row in windows) > 50
+    assert verdict_of(in_windows([lost, *history], Log(), 5, most=30)) is Verdict.UNKNOWN
+    assert verdict_of(in_windows(history, Log(), 5, most=30)) is Verdict.INVALID
+
+
+def test_a_read_from_the_beginning_is_compared_with_what_is_known() -> None:
+    """Records of windows long gone are still what every read must show."""
+    steps = [("append", k, k) for k in range(50)]
+    reasons = []
+    for records, verdict in ((tuple(range(50)), Verdict.VALID), ((*range(20), 7, *range(21, 50)), Verdict.INVALID)):
+        read = overlapping([*steps, ("fetch", (0, None), records)])
+        read[-1] = replace(read[-1], invoked=1_000, returned=1_010)
+        windows = in_windows(read, Log(), 5)
+        assert verdict_of(windows) is verdict
+        reasons.append(windows[-1]["reason"])
+    assert reasons == [None, "offset 20 has 20 and 7"]
