@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import Ints
 from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
-from nemesis.pipeline.objects.encoding import ints, with_readable_texts
+from nemesis.pipeline.objects.dealing import Dealer, Part, readable, take
+from nemesis.pipeline.objects.encoding import ints
 from nemesis.pipeline.objects.hot import cut_rows, is_cut_ahead, judge_chains
 from nemesis.pipeline.objects.plan import SLOTS, Plan, Sizes, planned
 from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OPTIONAL
@@ -35,13 +36,12 @@ def judge_locally(pieces: Pieces, task: Task, sizes: Sizes) -> pa.Table:
     plan = plan_of(pieces, sizes)
     if not plan.hot and plan.buckets == 1:
         rows = list(pieces())
-        whole = judge_bucket(_readable(pa.concat_tables(rows)), task) if rows else JUDGEMENT_ROWS.empty_table()
+        whole = judge_bucket(readable(pa.concat_tables(rows)), task) if rows else JUDGEMENT_ROWS.empty_table()
         return plan.check_whole(whole)
     with tempfile.TemporaryDirectory(prefix="nemesis-buckets-") as scratch:
         found = [JUDGEMENT_ROWS.empty_table()]
-        for path in _dealt(pieces, plan, Path(scratch)):
-            found.append(judge_bucket(_read(path), task))
-            path.unlink()
+        for part in _dealt(pieces, plan, Path(scratch)):
+            found.append(judge_bucket(take(part), task))
         for number, count in plan.hot.items():
             found += _judge_hot(pieces, number, count, task, sizes, Path(scratch))
     return plan.check_whole(pa.concat_tables(found))
@@ -82,10 +82,10 @@ def _summed(counts: list[Ints]) -> Ints:
     return np.stack((different, total))
 
 
-def _dealt(pieces: Pieces, plan: Plan, scratch: Path) -> Iterator[Path]:
-    """Deal the rows of objects that are not hot into a file for each bucket, then hand out the files."""
+def _dealt(pieces: Pieces, plan: Plan, scratch: Path) -> Iterator[Part]:
+    """Deal the rows of objects that are not hot into files for each bucket, then hand those out."""
     hot = np.array(list(plan.hot), dtype=np.int64)
-    dealer = _Dealer(scratch)
+    dealer = Dealer(scratch)
     for rows in pieces():
         objects = ints(rows, "object", 0)
         bucket = (objects % SLOTS) % plan.buckets
@@ -93,45 +93,6 @@ def _dealt(pieces: Pieces, plan: Plan, scratch: Path) -> Iterator[Path]:
             bucket = np.where(np.isin(objects, hot), -1, bucket)
         dealer.deal(rows, bucket)
     yield from dealer.close()
-
-
-class _Dealer:
-    """A file for each number."""
-
-    def __init__(self, scratch: Path) -> None:
-        self._scratch = scratch
-        self._writers: dict[int, tuple[Path, pa.RecordBatchFileWriter]] = {}
-
-    def deal(self, rows: pa.Table, numbers: Ints) -> None:
-        """Append each row to the file of its number; rows of -1 nowhere."""
-        order = np.argsort(numbers, kind="stable")
-        dealt, ends = rows.take(pa.array(order)), np.cumsum(np.bincount(numbers + 1))
-        for number in range(len(ends) - 1):
-            begin, end = int(ends[number]), int(ends[number + 1])
-            if end > begin:
-                self._writer(number, rows.schema).write_table(dealt.slice(begin, end - begin))
-
-    def _writer(self, number: int, schema: pa.Schema) -> pa.RecordBatchFileWriter:
-        if number not in self._writers:
-            path = self._scratch / f"{number:06}.arrow"
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
-            self._writers[number] = path, pa.ipc.new_file(path, schema, options=options)
-        return self._writers[number][1]
-
-    def close(self) -> list[Path]:
-        """The files, in the order of their numbers."""
-        for _, writer in self._writers.values():
-            writer.close()
-        return [self._writers[number][0] for number in sorted(self._writers)]
-
-
-def _read(path: Path) -> pa.Table:
-    with pa.OSFile(str(path)) as file:
-        return _readable(pa.ipc.open_file(file).read_all())
-
-
-def _readable(rows: pa.Table) -> pa.Table:
-    return with_readable_texts(rows).combine_chunks()
 
 
 def _judge_hot(pieces: Pieces, number: int, count: int, task: Task, sizes: Sizes, scratch: Path) -> list[pa.Table]:
@@ -142,7 +103,7 @@ def _judge_hot(pieces: Pieces, number: int, count: int, task: Task, sizes: Sizes
     begin, end = moments
     slices = -(-count // _SLICE_ROWS)
     width = (end - begin) // slices + 1
-    dealer = _Dealer(scratch)
+    dealer = Dealer(scratch)
     for rows in pieces():
         own = rows.filter(pa.array(ints(rows, "object", 0) == number))
         # A distance may be more than a signed number holds, and wraps around to what an unsigned one holds.
@@ -161,7 +122,6 @@ def _moments(pieces: Pieces, number: int) -> tuple[int, int] | None:
     return (min(times), max(times)) if times else None
 
 
-def _in_order(paths: list[Path]) -> Iterator[pa.RecordBatch]:
-    for path in paths:
-        yield from _read(path).sort_by([("invoked", "ascending"), ("line", "ascending")]).combine_chunks().to_batches()
-        path.unlink()
+def _in_order(parts: list[Part]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        yield from take(part).sort_by([("invoked", "ascending"), ("line", "ascending")]).combine_chunks().to_batches()

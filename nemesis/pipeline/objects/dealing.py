@@ -1,0 +1,78 @@
+"""Rows dealt into files by a number: what a table is too large for is put on disk and read back part by part.
+
+Owns the files and how many of them are open at once. Knows nothing of what the numbers mean.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from nemesis.linearizability.arrays.columns import Ints
+from nemesis.pipeline.objects.encoding import with_readable_texts
+
+OPEN_MAX = 256
+"""How many files are open at once; a process may have a thousand."""
+
+Part = tuple[Path, ...]
+"""The files of one number, in the order in which their rows came."""
+
+
+class Dealer:
+    """Files for each number. At most ``open_max`` are open; a number that comes again later gets a further one."""
+
+    def __init__(self, scratch: Path, *, open_max: int = OPEN_MAX) -> None:
+        self._scratch = scratch
+        self._open_max = open_max
+        self._parts: dict[int, Part] = {}
+        self._writers: dict[int, pa.RecordBatchFileWriter] = {}
+
+    def deal(self, rows: pa.Table, numbers: Ints) -> None:
+        """Append each row to a file of its number; rows of -1 nowhere."""
+        order = np.argsort(numbers, kind="stable")
+        dealt, ends = rows.take(pa.array(order)), np.cumsum(np.bincount(numbers + 1))
+        for number in range(len(ends) - 1):
+            begin, end = int(ends[number]), int(ends[number + 1])
+            if end > begin:
+                self._writer(number, rows.schema).write_table(dealt.slice(begin, end - begin))
+
+    def close(self) -> list[Part]:
+        """The files of each number, in the order of the numbers."""
+        self._close_writers()
+        return [self._parts[number] for number in sorted(self._parts)]
+
+    def _writer(self, number: int, schema: pa.Schema) -> pa.RecordBatchFileWriter:
+        if number not in self._writers:
+            if len(self._writers) >= self._open_max:
+                self._close_writers()
+            paths = self._parts.get(number, ())
+            path = self._scratch / f"{number:06}-{len(paths)}.arrow"
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            self._writers[number] = pa.ipc.new_file(path, schema, options=options)
+            self._parts[number] = (*paths, path)
+        return self._writers[number]
+
+    def _close_writers(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+
+def take(part: Part) -> pa.Table:
+    """Read the rows of one number, in the order in which they came, and remove its files."""
+    rows = pa.concat_tables([_read(path) for path in part])
+    for path in part:
+        path.unlink()
+    return readable(rows)
+
+
+def readable(rows: pa.Table) -> pa.Table:
+    """The same rows in one piece, texts as a kernel reads them."""
+    return with_readable_texts(rows).combine_chunks()
+
+
+def _read(path: Path) -> pa.Table:
+    with pa.OSFile(str(path)) as file:
+        return pa.ipc.open_file(file).read_all()
