@@ -17,7 +17,7 @@ class InvalidConfigError(ValueError):
     """A parameter, or a combination of them, that no replica should start with; the message says what to change."""
 
 
-def check_positive(config: QuorumConfig | BrokerConfig | ControllerConfig) -> None:
+def check_positive(config: QuorumConfig | BrokerConfig | ControllerConfig | GroupConfig) -> None:
     """Raise InvalidConfigError unless every number of a configuration is above 0."""
     for field in fields(config):
         value = getattr(config, field.name)
@@ -40,6 +40,7 @@ class QuorumConfig:
     retry_backoff_ms: int = 20
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 1 << 20
+    snapshot_max_bytes: int = 1 << 30
     message_max_bytes: int = 1_048_588
     produce_timeout_max_ms: int = 120_000
     fetch_wait_max_ms: int = 30_000
@@ -150,6 +151,30 @@ class ControllerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Timing and limits of one group: a state machine on a quorum log.
+
+    A leader writes a tick when nothing was written for ``tick_interval_ms``, so that log time goes on (Kafka's
+    ``metadata.max.idle.interval.ms``). A snapshot is taken after so many bytes of applied records, or after so long
+    (``metadata.log.max.record.bytes.between.snapshots``, ``metadata.log.max.snapshot.interval.ms``).
+    """
+
+    read_max_bytes: int = 1 << 20
+    entries_max: int = 10_000
+    answer_bytes_max: int = 4 << 20
+    pending_applies_max: int = 10_000
+    pending_queries_max: int = 10_000
+    apply_timeout_max_ms: int = 120_000
+    query_timeout_max_ms: int = 120_000
+    tick_interval_ms: int = 500
+    snapshot_max_interval_ms: int = 3_600_000
+    snapshot_max_record_bytes_between: int = 20 << 20
+
+    def __post_init__(self) -> None:
+        check_positive(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
     """How one incarnation of a broker introduces itself: ``address`` is where others reach it, ``HOST:PORT``.
 
@@ -176,6 +201,7 @@ class ReplicaConfig:
     directory_id: str
     voters: tuple[ReplicaId, ...]
     quorum: QuorumConfig = QuorumConfig()
+    group: GroupConfig = GroupConfig()
     identity: BrokerIdentity | None = None
     broker: BrokerConfig = BrokerConfig()
     controller: ControllerConfig | None = None

@@ -1,8 +1,9 @@
-"""What the core knows of one log without reading it: its ends, its epochs, and the sizes of its youngest batches.
+"""What the core knows of one log without reading it: ends, epochs, snapshots, and the sizes of its youngest batches.
 
 Owns log start, log end, flushed end and high watermark and keeps their order:
 ``log_start_offset <= high_watermark <= log_end_offset`` and ``flushed_end_offset <= log_end_offset``. The bytes are
-with the storage; changes here are matched one to one by Append, Flush, Truncate and StoreEpochs effects.
+with the storage; changes here are matched one to one by Append, Flush, Truncate and StoreEpochs effects. Of snapshots,
+which quorum logs have, only ids and sizes are here. Where the log does not begin at 0, the oldest ends where it begins.
 
 Source: Kafka ``UnifiedLog`` / ``ReplicatedLog`` (quorum form of ``endOffsetForEpoch`` and ``validateOffsetAndEpoch``).
 """
@@ -13,9 +14,9 @@ from collections import deque
 from collections.abc import Sequence
 
 from replica.core.epoch_cache import LeaderEpochCache
-from replica.core.recovered import RecoveredLog
+from replica.core.recovered import RecoveredLog, StoredSnapshot
 from replica.core.rules import Rules
-from replica.ids import Epoch, EpochEndOffset, Offset
+from replica.ids import Epoch, EpochEndOffset, Offset, SnapshotId
 from replica.records import RecordBatch
 
 TAIL_BATCHES_MAX = 1024
@@ -35,13 +36,35 @@ class LogState:
         self.high_watermark: Offset | None = recovered.high_watermark
         """Everything below is committed; absent until it is known. In a quorum log it never falls."""
         self.epochs = LeaderEpochCache(recovered.epochs)
+        self.snapshots = recovered.snapshots
+        """Those that are on stable storage, oldest first."""
         self._rules = rules or Rules()
+        if self.snapshots:
+            self.high_watermark = self._rules.high_watermark_at_start(
+                checkpointed=recovered.high_watermark, snapshot_end_offset=self.snapshots[-1].id.end_offset
+            )
         self._tail: deque[tuple[Offset, Offset, int]] = deque(maxlen=TAIL_BATCHES_MAX)
 
     @property
     def last_epoch(self) -> Epoch | None:
-        """The epoch of the last record; absent for an empty log."""
-        return self.epochs.epoch_for_offset(Offset(self.log_end_offset - 1))
+        """The epoch of the last record, of the log or else of the snapshot at whose end it begins; absent without."""
+        return self._rules.last_epoch_of_log(
+            record_epoch=self.epochs.epoch_for_offset(Offset(self.log_end_offset - 1)),
+            snapshot_epoch=None if self._start is None else self._start.epoch,
+        )
+
+    @property
+    def _start(self) -> SnapshotId | None:
+        """The snapshot at whose end the log begins; absent where it begins at 0, and in a partition."""
+        if not self.snapshots or self.snapshots[0].id.end_offset != self.log_start_offset:
+            return None
+        return self.snapshots[0].id
+
+    def epoch_below(self, end_offset: Offset) -> Epoch | None:
+        """Name the epoch of the last record below an offset of the log; absent where there is none."""
+        if end_offset == self.log_start_offset:
+            return None if self._start is None else self._start.epoch
+        return self.epochs.epoch_for_offset(Offset(end_offset - 1))
 
     @property
     def is_flushed(self) -> bool:
@@ -99,6 +122,27 @@ class LogState:
         self.log_start_offset = offset
         return self.epochs.truncate_from_start(offset)
 
+    def add_snapshot(self, snapshot: StoredSnapshot) -> bool:
+        """Note a newer snapshot, which is stored, and let the log begin later; tell whether it does.
+
+        Snapshots that end below the new start are forgotten.
+        """
+        assert not self.snapshots or self.snapshots[-1].id < snapshot.id, (self.snapshots, snapshot)
+        self.snapshots = (*self.snapshots, snapshot)
+        log_start_offset = self._rules.log_start_after_snapshot(
+            snapshots=[known.id for known in self.snapshots], log_start_offset=self.log_start_offset
+        )
+        if log_start_offset == self.log_start_offset:
+            return False
+        self.raise_log_start(log_start_offset)
+        self.snapshots = tuple(known for known in self.snapshots if known.id.end_offset >= log_start_offset)
+        return True
+
+    def start_after(self, snapshot: StoredSnapshot) -> None:
+        """Forget everything: the log is empty and begins at the end of ``snapshot``, the only one it has."""
+        self.start_at(snapshot.id.end_offset)
+        self.snapshots = (snapshot,)
+
     def start_at(self, offset: Offset) -> None:
         """Forget everything: log start, log end and high watermark are all ``offset`` (KAFKA-9491)."""
         assert self.is_flushed, (self.flushed_end_offset, self.log_end_offset)
@@ -126,7 +170,12 @@ class LogState:
         return sum(size for _, end, size in self._tail if start_offset < end <= end_offset) >= wanted
 
     def end_offset_for_epoch(self, epoch: Epoch) -> EpochEndOffset:
-        """Tell where an epoch ends in this log."""
+        """Tell where an epoch ends in this log.
+
+        One that is below all its records' ends at the log start, in the epoch of the snapshot there if there is one.
+        """
+        if self._start is not None and (not self.epochs.entries or epoch < self.epochs.entries[0].epoch):
+            return EpochEndOffset(self._start.epoch, self.log_start_offset)
         return self._rules.epoch_end(
             epochs=self.epochs,
             epoch=epoch,
@@ -144,3 +193,15 @@ class LogState:
         end = self.end_offset_for_epoch(last_fetched_epoch)
         diverged = self._rules.has_diverged(end=end, fetch_offset=fetch_offset, last_fetched_epoch=last_fetched_epoch)
         return end if diverged else None
+
+    def snapshot_instead(self, fetch_offset: Offset, last_fetched_epoch: Epoch) -> SnapshotId | None:
+        """Name the newest snapshot to a follower that needs one: its log cannot go on from this one's records."""
+        if not self.snapshots:
+            return None
+        needs = self._rules.needs_snapshot(
+            fetch_offset=fetch_offset,
+            last_fetched_epoch=last_fetched_epoch,
+            log_start_offset=self.log_start_offset,
+            oldest=self.snapshots[0].id,
+        )
+        return self.snapshots[-1].id if needs else None

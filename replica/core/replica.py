@@ -1,10 +1,11 @@
-"""A replica: quorum logs, and on the one that holds the cluster's metadata a controller and a broker.
+"""A replica: quorum logs, on the one that holds the cluster's metadata a controller and a broker, on others groups.
 
 Owns the routing of events to its parts and the order in which they follow from one another; nothing that only one part
 knows. The driver hands in events and performs effects; it is the only thing that touches clocks, disks and networks.
 
 After each event the replica *settles*: what has been committed of the metadata is read and applied, the controller
-becomes active or ceases to be, the broker acts on what is new, and what one asks of the other is handed over.
+becomes active or ceases to be, the broker acts on what is new, and what one asks of the other is handed over. Each
+group settles for itself.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from replica.core.events import (
     ResignRequested,
     ResponseReceived,
     SendFailed,
+    SnapshotStored,
     Started,
     StorageFailed,
     Ticked,
 )
+from replica.core.group import Group
 from replica.core.loopback import Loopback
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.quorum import QuorumLog
@@ -41,6 +44,7 @@ from replica.core.refusals import refusal
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, ReplicaId, TopicPartition
+from replica.machines import AppliedLog
 
 SETTLING_MAX = 100
 """More rounds than any chain of causes within one replica has: beyond that the core is going in circles."""
@@ -49,9 +53,9 @@ SETTLING_MAX = 100
 class Replica:
     """One replica process as a value-in, value-out machine over all its logs. Not reentrant.
 
-    Of the ``logs``, those with a topic id are partitions of the broker, the others are kept by quorums. ``random`` is
-    used for election jitter only. ``rules`` are the protocol's decisions; nothing but a test of the tests passes other
-    than the default.
+    Of the ``logs``, those with a topic id are partitions of the broker, the others are kept by quorums. ``groups`` are
+    fresh machines for some of the latter. ``random`` is used for election jitter only. ``rules`` are the protocol's
+    decisions; nothing but a test of the tests passes other than the default.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class Replica:
         logs: Mapping[TopicPartition, RecoveredLog],
         random: Random,
         rules: Rules | None = None,
+        groups: Mapping[TopicPartition, AppliedLog] | None = None,
     ) -> None:
         self.config = config
         self.halted: str | None = None
@@ -70,7 +75,8 @@ class Replica:
         self._deadline_ms: int | None = None
         self._last_correlation_id = CorrelationId(0)
         self._owners: dict[CorrelationId, TopicPartition] = {}
-        """Which quorum log has asked; what is not here, the broker has."""
+        """Which quorum log has asked; what is neither here nor a group's, the broker has."""
+        self._asked_by_groups: dict[CorrelationId, Group] = {}
         self._loopback = Loopback()
         rules = rules or Rules()
         self._logs = {
@@ -85,6 +91,7 @@ class Replica:
             for topic_partition, recovered in logs.items()
             if recovered.topic_id is None
         }
+        self._groups = {name: self._new_group(name, logs, rules, machine) for name, machine in (groups or {}).items()}
         self._metadata_log = self._logs.get(METADATA_LOG)
         self.metadata = MetadataReplay(read_max_bytes=config.broker.metadata_read_max_bytes)
         """What the cluster has decided, as far as this replica has applied it."""
@@ -92,6 +99,22 @@ class Replica:
         """The controller in this process; absent where the configuration or the quorum gives it no such part."""
         self.broker = self._new_broker(logs, rules)
         """The broker in this process; absent where the configuration has none."""
+
+    def _new_group(
+        self, name: TopicPartition, logs: Mapping[TopicPartition, RecoveredLog], rules: Rules, machine: AppliedLog
+    ) -> Group:
+        assert name in self._logs, f"{name} is no log that is kept by a quorum"
+        assert name != METADATA_LOG, name
+        return Group(
+            topic_partition=name,
+            config=self.config.group,
+            log=self._logs[name],
+            recovered=logs[name],
+            machine=machine,
+            rules=rules.of_quorum_logs,
+            emit=self._emit,
+            send=partial(self._send_of_group, name),
+        )
 
     def _new_controller(self, rules: Rules) -> QuorumController | None:
         log = self._metadata_log
@@ -121,11 +144,17 @@ class Replica:
         return self._logs
 
     @property
+    def groups(self) -> Mapping[TopicPartition, Group]:
+        """The groups that this replica hosts, to look at between steps."""
+        return self._groups
+
+    @property
     def deadline_ms(self) -> int | None:
         """When ``step(Ticked())`` is wanted at the latest; absent while only an event can change anything."""
         if not self._is_deadline_known:  # It changes with a step only, and is asked for before and after.
             self._deadline_ms = earliest(
                 *[log.deadline_ms for log in self._logs.values()],
+                *[group.deadline_ms for group in self._groups.values()],
                 None if self.controller is None else self.controller.deadline_ms,
                 None if self.broker is None else self.broker.deadline_ms,
             )
@@ -144,6 +173,8 @@ class Replica:
         if self._metadata_log is not None and self.halted is None:
             self._tick_logs(now_ms)
             self._settle(self._metadata_log, now_ms)
+        if self._groups and self.halted is None:
+            self._settle_groups(now_ms)
         effects, self._outbox = tuple(self._outbox), []
         return effects
 
@@ -155,18 +186,29 @@ class Replica:
                 self._on_request(call_id, request, now_ms)
             case ResponseReceived(correlation_id=correlation_id) | SendFailed(correlation_id=correlation_id):
                 owner = self._owners.pop(correlation_id, None)
+                group = self._asked_by_groups.pop(correlation_id, None)
                 if owner is not None:
                     self._step_log(self._logs[owner], event, now_ms)
+                elif group is not None:
+                    group.on_answer(event)
                 elif self.broker is not None:
                     _answer(self.broker, event, now_ms)
             case Flushed(topic_partition=topic_partition) if topic_partition in self._logs:
                 self._step_log(self._logs[topic_partition], event, now_ms)
+            case LogRead(topic_partition=topic_partition) if topic_partition in self._groups:
+                self._groups[topic_partition].on_read(event)
             case LogRead():
                 self.metadata.on_read(event)
+            case SnapshotStored(topic_partition=topic_partition):
+                self._step_log(self._logs[topic_partition], event, now_ms)
             case Flushed() | ProducersScanned() | LogStartMoved():
                 assert self.broker is not None, event
                 self.broker.on_storage(event, now_ms)
-            case Started() | Ticked() | StorageFailed():
+            case Started():
+                self._step_every_log(event, now_ms)
+                for group in self._groups.values():
+                    group.start(now_ms)
+            case Ticked() | StorageFailed():
                 self._step_every_log(event, now_ms)
             case ResignRequested():
                 self._step_every_log(event, now_ms)
@@ -185,14 +227,27 @@ class Replica:
                     self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             case m.DescribeClusterRequest():
                 self._emit(Reply(call_id=call_id, response=self._describe_cluster(request)))
-            case m.ProduceRequest(topic_partition=topic_partition) if topic_partition == METADATA_LOG:
-                self._refuse(call_id, request, ErrorCode.INVALID_REQUEST)  # Only the controller writes there.
-            case _ if isinstance(request, m.GroupRequest):
-                self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            case m.ProduceRequest(topic_partition=topic_partition) if self._is_written_by_itself(topic_partition):
+                self._refuse(call_id, request, ErrorCode.INVALID_REQUEST)
+            case m.ApplyRequest() | m.QueryRequest() | m.ReadIndexRequest():
+                self._on_group_request(call_id, request, now_ms)
             case _ if isinstance(request, m.ControllerRequest):
                 self._ask_controller(call_id, request, now_ms)
             case _:
                 self._on_log_request(call_id, request, now_ms)
+
+    def _is_written_by_itself(self, topic_partition: TopicPartition) -> bool:
+        """Whether only the controller, or only the group on it, writes into this log."""
+        return topic_partition == METADATA_LOG or topic_partition in self._groups
+
+    def _on_group_request(self, call_id: CallId, request: m.GroupRequest, now_ms: int) -> None:
+        group = self._groups.get(request.topic_partition)
+        if group is None:
+            self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return
+        self._tick_logs(now_ms)  # A leader that has to resign by now takes no more commands.
+        if self.halted is None:
+            group.on_request(call_id, request, now_ms)
 
     def _on_log_request(self, call_id: CallId, request: m.LogRequest, now_ms: int) -> None:
         log = self._logs.get(request.topic_partition)
@@ -204,12 +259,17 @@ class Replica:
             self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _ask_controller(self, call_id: CallId, request: m.ControllerRequest, now_ms: int) -> None:
+        if isinstance(request, m.CreateTopicRequest) and any(request.name == name.topic for name in self._groups):
+            message = f"{request.name} is the name of a group"
+            response = m.CreateTopicResponse(error=ErrorCode.INVALID_TOPIC_EXCEPTION, message=message)
+            self._emit(Reply(call_id=call_id, response=response))
+            return
         if self.controller is not None:
             self.controller.on_request(call_id, request, now_ms)
             return
         leader = None if self._metadata_log is None else self._metadata_log.current_leader
-        response = refusal(request, ErrorCode.NOT_CONTROLLER, current_leader=leader)
-        self._emit(Reply(call_id=call_id, response=response))
+        refused = refusal(request, ErrorCode.NOT_CONTROLLER, current_leader=leader)
+        self._emit(Reply(call_id=call_id, response=refused))
 
     def _describe_cluster(self, request: m.DescribeClusterRequest) -> m.DescribeClusterResponse:
         if request.cluster_id not in (None, self.config.cluster_id):
@@ -257,6 +317,12 @@ class Replica:
                 return
         raise AssertionError(f"more than {SETTLING_MAX} rounds at {now_ms}: the parts never stop asking each other")
 
+    def _settle_groups(self, now_ms: int) -> None:
+        self._tick_logs(now_ms)
+        for group in self._groups.values():
+            if self.halted is None:
+                group.settle(now_ms)
+
     def _hand_over(self, now_ms: int) -> bool:
         """Pass on what the parts ask of each other; whether there was anything."""
         was_asked = False
@@ -298,6 +364,15 @@ class Replica:
             self._emit(
                 Send(replica_id=replica_id, correlation_id=correlation_id, request=request, timeout_ms=timeout_ms)
             )
+        return correlation_id
+
+    def _send_of_group(
+        self, name: TopicPartition, replica_id: ReplicaId, request: m.PeerRequest, timeout_ms: int
+    ) -> CorrelationId:
+        """Send a request of a group; its answer goes to that."""
+        correlation_id = self._next_correlation_id(None)
+        self._asked_by_groups[correlation_id] = self._groups[name]
+        self._emit(Send(replica_id=replica_id, correlation_id=correlation_id, request=request, timeout_ms=timeout_ms))
         return correlation_id
 
     def _next_correlation_id(self, owner: TopicPartition | None) -> CorrelationId:

@@ -92,6 +92,11 @@ class AppliedLog:
         self._failure: Exception | None = None
         self._digest: str | None = None
 
+    @property
+    def failure(self) -> Exception | None:
+        """Why nothing more can be applied or asked, if so; after a snapshot that was refused, until the next restore."""
+        return self._failure
+
     def apply(self, batch: CommittedBatch, tell: Callable[[AppliedEntry], None] = _drop) -> None:
         """Apply the next batch: all of it, in order, at its log time. Each entry is told as soon as it is applied.
 

@@ -13,7 +13,7 @@ from replica.core.effects import QuorumState
 from replica.core.epoch_cache import LeaderEpochCache
 from replica.core.rules import NEVER_MS, Rules, Truncation
 from replica.errors import ErrorCode
-from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId
+from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, SnapshotId
 
 FENCED, UNKNOWN = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
 
@@ -129,6 +129,39 @@ def _resigns(name: str, fetches: list[int], needed: int, expected: int) -> Row:
     return Row(name, {"last_fetches_ms": fetches, "needed": needed, "timeout_ms": 30}, expected)
 
 
+def _snapshot(end_offset: int, epoch: int) -> SnapshotId:
+    return SnapshotId(Offset(end_offset), Epoch(epoch))
+
+
+def _begins(name: str, ends: list[int], log_start: int, expected: int) -> Row:
+    asked = {"snapshots": [_snapshot(end, 3) for end in ends], "log_start_offset": log_start}
+    return Row(name, asked, expected)
+
+
+def _last_epoch(record: int | None, snapshot: int | None, expected: int | None) -> Row:
+    return Row(f"{record}_after_{snapshot}", {"record_epoch": record, "snapshot_epoch": snapshot}, expected)
+
+
+def _needs(name: str, fetch: tuple[int, int], log_start: int, oldest: tuple[int, int], expected: bool) -> Row:
+    asked = {
+        "fetch_offset": fetch[0],
+        "last_fetched_epoch": fetch[1],
+        "log_start_offset": log_start,
+        "oldest": _snapshot(*oldest),
+    }
+    return Row(name, asked, expected)
+
+
+def _loads(name: str, snapshot: tuple[int, int], expected: bool) -> Row:
+    asked = {
+        "snapshot_id": _snapshot(*snapshot),
+        "high_watermark": 10,
+        "committed_epoch": 3,
+        "leader_epoch": 5,
+    }
+    return Row(name, asked, expected)
+
+
 TABLES: Mapping[str, tuple[Row, ...]] = {
     "epoch_is_recovered": tuple(Row(f"epoch_{epoch}", {"epoch": epoch}, True) for epoch in (0, 1, 7)),
     "epoch_error": (_epoch(None, None), _epoch(4, FENCED), _epoch(5, None), _epoch(6, UNKNOWN)),
@@ -216,6 +249,53 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
         _resigns("one_of_two_decides", [70, 50], 1, 100),
         _resigns("one_of_two_in_any_order", [50, 70], 1, 100),
         _resigns("second_of_four_decides", [10, 40, 30, 20], 2, 60),
+    ),
+    "read_round_of_fetch": (
+        Row("none_yet", {"echoed": 0, "current": 0}, 0),
+        Row("sent_before", {"echoed": 0, "current": 1}, 0),
+        Row("an_earlier_one", {"echoed": 3, "current": 5}, 3),
+        Row("the_present_one", {"echoed": 5, "current": 5}, 5),
+        Row("one_that_never_was", {"echoed": 9, "current": 5}, 5),
+    ),
+    "log_start_after_snapshot": (
+        _begins("the_first", [10], 0, 0),
+        _begins("the_second", [10, 20], 0, 10),
+        _begins("the_third", [10, 20, 30], 10, 20),
+        _begins("many_after_a_crash", [10, 20, 30, 40], 10, 30),
+        _begins("the_second_after_an_installation", [20, 30], 20, 20),
+    ),
+    "last_epoch_of_log": (
+        _last_epoch(None, None, None),
+        _last_epoch(3, None, 3),
+        _last_epoch(None, 2, 2),
+        _last_epoch(3, 2, 3),
+    ),
+    "high_watermark_at_start": (
+        Row("unknown", {"checkpointed": None, "snapshot_end_offset": 10}, 10),
+        Row("lower", {"checkpointed": 7, "snapshot_end_offset": 10}, 10),
+        Row("higher", {"checkpointed": 12, "snapshot_end_offset": 10}, 12),
+    ),
+    "needs_snapshot": (
+        _needs("nothing_beside_a_whole_log", (0, 0), 0, (10, 3), True),
+        _needs("nothing", (0, 0), 10, (10, 3), True),
+        _needs("below_the_start", (9, 3), 10, (10, 3), True),
+        _needs("below_the_start_of_a_later_epoch", (9, 7), 10, (10, 3), True),
+        _needs("at_the_start", (10, 3), 10, (10, 3), False),
+        _needs("at_the_start_of_an_earlier_epoch", (10, 2), 10, (10, 3), True),
+        _needs("at_the_start_of_a_later_epoch", (10, 4), 10, (10, 3), True),
+        _needs("above_of_an_earlier_epoch", (12, 2), 10, (10, 3), True),
+        _needs("above_of_that_epoch", (12, 3), 10, (10, 3), False),
+        _needs("above_of_a_later_epoch", (12, 4), 10, (10, 3), False),
+        _needs("within_a_whole_log", (5, 3), 0, (10, 3), False),
+        _needs("where_the_snapshot_of_a_whole_log_ends", (10, 4), 0, (10, 3), False),
+    ),
+    "may_load_snapshot": (
+        _loads("ahead", (11, 3), True),
+        _loads("ahead_of_the_leaders_epoch", (30, 5), True),
+        _loads("at_the_high_watermark", (10, 3), False),
+        _loads("below_it", (9, 3), False),
+        _loads("of_an_earlier_epoch", (11, 2), False),
+        _loads("of_an_epoch_that_is_not_yet", (11, 6), False),
     ),
 }
 """The rows by rule, in the order of the rules."""

@@ -19,10 +19,11 @@ from replica.core import messages as m
 from replica.core.config import QuorumConfig, ReplicaConfig
 from replica.core.quorum import QuorumLog
 from replica.core.reading import read_ranges
-from replica.core.recovered import RecoveredLog
+from replica.core.recovered import RecoveredLog, StoredSnapshot
 from replica.core.replica import Replica
 from replica.core.rules import Rules
-from replica.ids import CallId, Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
+from replica.ids import CallId, Epoch, EpochEntry, Offset, ReplicaId, SnapshotId, TopicPartition
+from replica.machines import Snapshot
 from replica.records import RecordBatch, encode_batch
 
 LOG = TopicPartition("log", 0)
@@ -70,19 +71,41 @@ def stored(epoch: int, *, leader_id: int | None = None, voted_id: int | None = N
     )
 
 
+def snapshot_of(end_offset: int, epoch: int) -> Snapshot:
+    """Build a snapshot: its data say what they hold."""
+    data = f"all below {end_offset}, the last of epoch {epoch}".encode()
+    return Snapshot(id=SnapshotId(Offset(end_offset), Epoch(epoch)), data=data)
+
+
 @dataclass
 class Disk:
-    """What the replica has written, what of it is flushed, and which flushes are owed."""
+    """What the replica has written, what of it is flushed, and which flushes and snapshots are owed."""
 
     batches: list[RecordBatch] = field(default_factory=list)
+    start: Offset = Offset(0)  # noqa: RUF009 (a NewType call, immutable)
+    snapshots: dict[SnapshotId, bytes] = field(default_factory=dict)
     flushed_end: Offset = Offset(0)  # noqa: RUF009 (a NewType call, immutable)
     quorum_state: fx.QuorumState | None = None
     epochs: tuple[EpochEntry, ...] = ()
     owed: list[Offset] = field(default_factory=list)
+    storing: list[Snapshot] = field(default_factory=list)
 
     @property
     def end(self) -> Offset:
-        return self.batches[-1].end_offset if self.batches else Offset(0)
+        return self.batches[-1].end_offset if self.batches else self.start
+
+    def begin_at(self, start: Offset) -> None:
+        assert start in {snapshot_id.end_offset for snapshot_id in self.snapshots}, ("begins at no snapshot", start)
+        self.batches = [batch for batch in self.batches if batch.end_offset > start]
+        self.start = start
+
+    def install(self, snapshot_id: SnapshotId, data: bytes) -> None:
+        assert not self.owed, ("emptied while flushes are owed", self.owed)
+        self.batches, self.snapshots = [], {snapshot_id: data}
+        self.start = self.flushed_end = snapshot_id.end_offset
+
+    def drop_snapshots(self, end_offset: Offset) -> None:
+        self.snapshots = {known: data for known, data in self.snapshots.items() if known.end_offset >= end_offset}
 
     def cut(self, end_offset: Offset) -> None:
         self.batches = [batch for batch in self.batches if batch.end_offset <= end_offset]
@@ -99,13 +122,21 @@ class Bench:
         replica_id: int = 0,
         voters: Sequence[int] = (0, 1, 2),
         log: Sequence[tuple[int, int]] = (),
+        start: int = 0,
+        snapshots: Sequence[tuple[int, int]] = (),
         quorum_state: fx.QuorumState | None = None,
         config: QuorumConfig = CONFIG,
         rules: Rules | None = None,
         seed: int = 0,
     ) -> None:
-        batches = batches_of(*log)
-        self.disk = Disk(batches=batches, quorum_state=quorum_state, epochs=epochs_of(batches))
+        batches = batches_of(*log, start=start)
+        self.disk = Disk(
+            batches=batches,
+            start=Offset(start),
+            snapshots={kept.id: kept.data for kept in (snapshot_of(*snapshot) for snapshot in snapshots)},
+            quorum_state=quorum_state,
+            epochs=epochs_of(batches),
+        )
         self.disk.flushed_end = self.disk.end
         self.config = ReplicaConfig(
             cluster_id=CLUSTER,
@@ -126,10 +157,14 @@ class Bench:
 
     def _start(self) -> Replica:
         recovered = RecoveredLog(
-            log_start_offset=Offset(0),
+            log_start_offset=self.disk.start,
             log_end_offset=self.disk.end,
             epochs=epochs_of(self.disk.batches),
             quorum_state=self.disk.quorum_state,
+            snapshots=tuple(
+                StoredSnapshot(id=snapshot_id, size_bytes=len(data))
+                for snapshot_id, data in self.disk.snapshots.items()
+            ),
         )
         self.replica = Replica(config=self.config, logs={LOG: recovered}, random=self._random, rules=self._rules)
         self.step(ev.Started())
@@ -141,6 +176,7 @@ class Bench:
             self.disk.cut(self.disk.flushed_end)
         self.disk.flushed_end = self.disk.end
         self.disk.owed.clear()
+        self.disk.storing.clear()
         self.calls.clear()
         self.sends = []
         self.halted = None
@@ -253,6 +289,24 @@ class Bench:
             effects += self.flush()
         self.effects = effects
 
+    # --- snapshots --------------------------------------------------------------------------------------------------
+
+    def act(self, effects: tuple[fx.Effect, ...]) -> None:
+        """Perform what a call of the log has asked for, and let it do what is due then."""
+        for effect in effects:
+            self._perform(effect)
+        self.effects = (*effects, *self.step(ev.Ticked()))
+
+    def store(self, end_offset: int, epoch: int) -> None:
+        """Have a snapshot stored; it is not yet."""
+        self.act(self.log.store_snapshot(snapshot_of(end_offset, epoch), self.now_ms))
+
+    def finish_storing(self) -> None:
+        """Report the oldest snapshot that was to be stored."""
+        snapshot = self.disk.storing.pop(0)
+        self.disk.snapshots[snapshot.id] = snapshot.data
+        self.act(self.log.step(ev.SnapshotStored(topic_partition=LOG, snapshot_id=snapshot.id), self.now_ms))
+
     # --- performing -------------------------------------------------------------------------------------------------
 
     def _perform(self, effect: fx.Effect) -> None:
@@ -280,6 +334,22 @@ class Bench:
                 self._reply(call_id, response.with_records(read_ranges(effect, self._read)))
             case fx.Halt(reason=reason):
                 self.halted = reason
+            case _:
+                self._perform_on_snapshots(effect)
+
+    def _perform_on_snapshots(self, effect: fx.Effect) -> None:
+        match effect:
+            case fx.StoreSnapshot(snapshot_id=snapshot_id, data=data):
+                self.disk.storing.append(Snapshot(id=snapshot_id, data=data))
+            case fx.RaiseLogStart(log_start_offset=log_start_offset):
+                self.disk.begin_at(log_start_offset)
+            case fx.DropSnapshots(end_offset=end_offset):
+                self.disk.drop_snapshots(end_offset)
+            case fx.InstallSnapshot(snapshot_id=snapshot_id, data=data):
+                self.disk.install(snapshot_id, data)
+            case fx.ReplyWithSnapshot(call_id=call_id, response=response, snapshot_id=snapshot_id, position=position):
+                data = self.disk.snapshots[snapshot_id]
+                self._reply(call_id, response.with_data(data[position : position + effect.max_bytes]))
 
     def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
         assert log == LOG, log

@@ -19,11 +19,11 @@ from replica.core import messages as m
 from replica.core.config import QuorumConfig, ReplicaConfig
 from replica.core.quorum import QuorumLog
 from replica.core.reading import read_ranges
-from replica.core.recovered import RecoveredLog
+from replica.core.recovered import RecoveredLog, StoredSnapshot
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from replica.ids import CallId, CorrelationId, EpochEntry, Offset, ReplicaId, TopicPartition
+from replica.ids import CallId, CorrelationId, EpochEntry, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch, encode_batch
 
 LOG = TopicPartition("log", 0)
@@ -51,10 +51,12 @@ class Disk:
     batches: list[RecordBatch] = field(default_factory=list)
     flushed_end: Offset = BEGINNING
     quorum_state: fx.QuorumState | None = None
+    start: Offset = BEGINNING
+    snapshots: dict[SnapshotId, bytes] = field(default_factory=dict)
 
     @property
     def end(self) -> Offset:
-        return self.batches[-1].end_offset if self.batches else Offset(0)
+        return self.batches[-1].end_offset if self.batches else self.start
 
     def truncate(self, end_offset: Offset) -> None:
         self.batches = [batch for batch in self.batches if batch.end_offset <= end_offset]
@@ -62,7 +64,7 @@ class Disk:
         self.flushed_end = min(self.flushed_end, end_offset)
 
     def lose_unflushed(self, random: Random) -> None:
-        kept_end = random.choice([batch.end_offset for batch in self.batches] + [Offset(0)])
+        kept_end = random.choice([batch.end_offset for batch in self.batches] + [self.start])
         kept_end = max(kept_end, self.flushed_end)
         self.truncate(kept_end)
         self.flushed_end = kept_end
@@ -82,16 +84,45 @@ class Disk:
             data += batch.data
         return data
 
+    def begin_at(self, start: Offset) -> None:
+        self.batches = [batch for batch in self.batches if batch.end_offset > start]
+        self.start = start
+
+    def install(self, snapshot_id: SnapshotId, data: bytes) -> None:
+        self.snapshots, self.batches = {snapshot_id: data}, []
+        self.start = self.flushed_end = snapshot_id.end_offset
+
+    def drop_snapshots(self, end_offset: Offset) -> None:
+        self.snapshots = {known: data for known, data in self.snapshots.items() if known.end_offset >= end_offset}
+
+    def _holds(self, snapshot_id: SnapshotId) -> bool:
+        """Whether the log has the very record with which a snapshot ends, and so all that is in it."""
+        if snapshot_id.end_offset == self.start:
+            return snapshot_id in self.snapshots and all(
+                known == snapshot_id or known.end_offset != self.start for known in self.snapshots
+            )
+        below = list(self.between(Offset(snapshot_id.end_offset - 1), snapshot_id.end_offset))
+        return [batch.leader_epoch for batch in below] == [snapshot_id.epoch]
+
     def recover(self) -> RecoveredLog:
+        """Open the log. A crash within an installation leaves a snapshot that the log does not hold: it begins anew."""
+        newest = max(self.snapshots, default=None)
+        if newest is not None and not self._holds(newest):
+            self.install(newest, self.snapshots[newest])
+        self.drop_snapshots(self.start)
         entries: list[EpochEntry] = []
         for batch in self.batches:
             if not entries or entries[-1].epoch != batch.leader_epoch:
                 entries.append(EpochEntry(batch.leader_epoch, batch.base_offset))
         return RecoveredLog(
-            log_start_offset=Offset(0),
+            log_start_offset=self.start,
             log_end_offset=self.end,
             epochs=tuple(entries),
             quorum_state=self.quorum_state,
+            snapshots=tuple(
+                StoredSnapshot(id=snapshot_id, size_bytes=len(self.snapshots[snapshot_id]))
+                for snapshot_id in sorted(self.snapshots)
+            ),
         )
 
 
@@ -164,7 +195,10 @@ class Promises:
         """Check that every write acknowledged below this offset stands there in the replica's log."""
         held = {batch.base_offset: batch for batch in node.disk.batches}
         for offset, records in self.acknowledged.items():
-            if offset < below and (offset not in held or held[offset].data[61:] != records):
+            data = held[offset].data if offset in held else b""
+            if offset < node.disk.start:  # It is in a snapshot.
+                _, data = self.committed[offset]
+            if offset < below and data[61:] != records:
                 self._fail("an acknowledged write is never lost", (offset, node.replica_id))
 
 
@@ -268,18 +302,29 @@ class SimulatedCluster:
     def _step(self, node: Node, event: ev.Event) -> None:
         if node.core is None:
             return
-        effects = node.core.step(event, self.now_ms)
-        if effects and self.random.random() < self.climate.crash_in_step:
-            for effect in effects[: self.random.randrange(len(effects) + 1)]:
-                self._perform(node, effect)
-            self.crash(node.replica_id)
-            self.at(self.random.randrange(50, 3000), lambda: self._restart(node))
-            return
-        for effect in effects:
-            self._perform(node, effect)
+        self._perform_all(node, node.core.step(event, self.now_ms))
         if node.core is not None:
             self.promises.check(node, self.nodes)
+            self._settle(node)
+        if node.core is not None:
             self._arm_timer(node)
+
+    def _settle(self, node: Node) -> None:
+        """Give whom the log is replayed for its turn; here it is nobody."""
+
+    def _perform_all(self, node: Node, effects: tuple[fx.Effect, ...]) -> None:
+        """Perform the effects, or crash after some of them."""
+        if not effects or self.random.random() >= self.climate.crash_in_step:
+            for effect in effects:
+                self._perform(node, effect)
+            return
+        for effect in effects[: self.random.randrange(len(effects) + 1)]:
+            self._perform(node, effect)
+        self.crash_for_a_while(node)
+
+    def crash_for_a_while(self, node: Node) -> None:
+        self.crash(node.replica_id)
+        self.at(self.random.randrange(50, 3000), lambda: self._restart(node))
 
     def _restart(self, node: Node) -> None:
         if node.core is None:
@@ -325,6 +370,35 @@ class SimulatedCluster:
                 self._reply(node, call_id, response.with_records(records))
             case fx.Halt(reason=reason):
                 raise PromiseBrokenError(f"replica {node.replica_id} halted: {reason}")
+            case _:
+                self._perform_on_snapshots(node, effect)
+
+    def _perform_on_snapshots(self, node: Node, effect: fx.Effect) -> None:
+        match effect:
+            case fx.StoreSnapshot(snapshot_id=snapshot_id, data=data):
+                self._store_snapshot(node, snapshot_id, data)
+            case fx.InstallSnapshot(snapshot_id=snapshot_id, data=data):
+                node.disk.install(snapshot_id, data)
+            case fx.RaiseLogStart(log_start_offset=log_start_offset):
+                node.disk.begin_at(log_start_offset)
+            case fx.DropSnapshots(end_offset=end_offset):
+                node.disk.drop_snapshots(end_offset)
+            case fx.ReplyWithSnapshot(call_id=call_id, response=response, position=position):
+                data = node.disk.snapshots[effect.snapshot_id]
+                self._reply(node, call_id, response.with_data(data[position : position + effect.max_bytes]))
+            case _:
+                raise AssertionError(f"a quorum log never asks for {effect}")
+
+    def _store_snapshot(self, node: Node, snapshot_id: SnapshotId, data: bytes) -> None:
+        """Store it after a while, long enough that an installation may come first."""
+        incarnation = node.incarnation
+
+        def stored() -> None:
+            if node.core is not None and node.incarnation == incarnation:
+                node.disk.snapshots[snapshot_id] = data
+                self._step(node, ev.SnapshotStored(topic_partition=LOG, snapshot_id=snapshot_id))
+
+        self.at(self.random.randint(1, 200), stored)
 
     def _flush(self, node: Node, end_offset: Offset) -> None:
         incarnation = node.incarnation

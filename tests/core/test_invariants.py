@@ -12,11 +12,13 @@ from replica.core import events as ev
 from replica.core.effects import QuorumState
 from replica.core.epoch_cache import LeaderEpochCache
 from replica.core.quorum import QuorumLog, invariants
-from replica.core.quorum.roles import Follower, Leader, Unattached
+from replica.core.quorum.roles import CatchingUp, Follower, Leader, Unattached
 from replica.core.quorum.state import ParkedFetch, ParkedProduce
-from replica.ids import CallId, Epoch, EpochEntry, Offset, ReplicaId
+from replica.core.recovered import StoredSnapshot
+from replica.ids import CallId, CorrelationId, Epoch, EpochEntry, Offset, ReplicaId
 from tests.core.harness import Bench, batches_of, stored
 from tests.core.scenarios import campaign, commit, consume, follower_bench, leader_bench
+from tests.core.snapshot_scenarios import answer_piece, catching_up_bench, leader_with_snapshots, snapshot_id, whole
 
 Break = Callable[[QuorumLog], None]
 
@@ -78,6 +80,19 @@ def park_a_produce(q: QuorumLog) -> None:
     q.produces.add(ParkedProduce(call_id=CallId(1), deadline_ms=1, base_offset=Offset(0), end_offset=Offset(1)))
 
 
+def one_that_received() -> Bench:
+    bench = catching_up_bench()
+    answer_piece(bench, whole(20, 4))
+    return bench
+
+
+def set_snapshots(*snapshots: tuple[int, int]) -> Break:
+    def act(q: QuorumLog) -> None:
+        q.log.snapshots = tuple(StoredSnapshot(id=snapshot_id(*snapshot), size_bytes=1) for snapshot in snapshots)
+
+    return act
+
+
 @pytest.mark.parametrize(
     ("build", "breakage"),
     [
@@ -98,6 +113,16 @@ def park_a_produce(q: QuorumLog) -> None:
         pytest.param(a_candidate, lambda q: q.append(*batches_of((5, 1))), id="candidate_with_unflushed_records"),
         pytest.param(a_follower, park_a_fetch, id="follower_with_a_parked_fetch"),
         pytest.param(a_follower, park_a_produce, id="follower_with_a_parked_write"),
+        pytest.param(leader_with_snapshots, set_snapshots(), id="log_start_without_a_snapshot"),
+        pytest.param(leader_with_snapshots, set_snapshots((20, 4)), id="log_start_below_all_snapshots"),
+        pytest.param(leader_with_snapshots, set_log(log_start_offset=12), id="log_start_between_snapshots"),
+        pytest.param(leader_with_snapshots, set_snapshots((10, 2), (10, 2)), id="two_snapshots_of_one_end"),
+        pytest.param(leader_with_snapshots, set_snapshots((10, 5), (20, 4)), id="epochs_of_snapshots_go_back"),
+        pytest.param(leader_with_snapshots, set_snapshots((10, 2), (31, 6)), id="snapshot_above_high_watermark"),
+        pytest.param(leader_with_snapshots, set_snapshots((10, 2), (20, 3)), id="snapshot_of_another_epoch"),
+        pytest.param(one_that_received, set_role(catching_up=CatchingUp(snapshot_id=snapshot_id(30, 4))), id="asks"),
+        pytest.param(one_that_received, set_role(pending=CorrelationId(1)), id="fetches_though_it_has_received"),
+        pytest.param(one_that_received, set_log(flushed_end_offset=1), id="has_received_and_is_not_flushed"),
     ],
 )
 def test_clauses_about_one_state(build: Callable[[], Bench], breakage: Break) -> None:
@@ -136,6 +161,9 @@ def forgets_its_high_watermark(q: QuorumLog) -> None:
         pytest.param(a_leader, forgets_its_high_watermark, id="leaders_high_watermark_forgotten"),
         pytest.param(a_leader, follows_in_its_own_epoch, id="leader_follows_in_its_own_epoch"),
         pytest.param(a_leader, forgets_its_leadership, id="leader_is_unattached_in_its_own_epoch"),
+        pytest.param(leader_with_snapshots, set_log(log_start_offset=9), id="log_start_falls"),
+        pytest.param(leader_with_snapshots, set_snapshots(), id="snapshots_forgotten"),
+        pytest.param(leader_with_snapshots, set_snapshots((10, 2)), id="newest_snapshot_forgotten"),
     ],
 )
 def test_clauses_about_a_step(build: Callable[[], Bench], breakage: Break) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from nemesis.simulator.climate import WorldKind
 from nemesis.variants.catalogue import BUILT
+from nemesis.variants.groups import ReadIndexOfAnOldFetch
 from nemesis.variants.mutant import overridden
 from nemesis.variants.reconciling import EpochZeroNotRecovered
 from replica.core import messages as m
@@ -19,6 +20,7 @@ from replica.core.rules.log import LogRules
 from replica.core.rules.quorum import QuorumRules
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset
+from tests.core.group.convictions import a_fetch_that_was_sent_before_the_question_does_not_confirm_it
 from tests.core.harness import Bench, batches_of, stored
 from tests.core.scenarios import (
     answer_fetch,
@@ -37,6 +39,7 @@ from tests.core.scenarios import (
     vote,
     voted,
 )
+from tests.core.snapshot_mutations import SNAPSHOTS_CONVICTED
 from tests.storage.recovering import every_epoch_of_the_batches_is_recovered
 
 
@@ -266,6 +269,8 @@ CONVICTED: list[tuple[type[Rules], Scenario]] = [
     (LetHighWatermarkFall, a_voter_that_goes_back_takes_nothing_back),
     (AcknowledgeEarly, a_write_on_one_disk_is_not_acknowledged),
     (EpochZeroNotRecovered, every_epoch_of_the_batches_is_recovered),
+    (ReadIndexOfAnOldFetch, a_fetch_that_was_sent_before_the_question_does_not_confirm_it),
+    *SNAPSHOTS_CONVICTED,
 ]
 
 

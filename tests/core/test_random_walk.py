@@ -18,14 +18,15 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import QuorumConfig
 from replica.errors import ErrorCode
-from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId
+from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId, SnapshotId
 from replica.records import encode_batch
-from tests.core.harness import CLUSTER, LOG, Bench, batches_of, leader, records_of
+from tests.core.harness import CLUSTER, LOG, Bench, batches_of, leader, records_of, snapshot_of
 from tests.core.scenarios import fetch_answer, fetch_of_log
 
 CONFIG = QuorumConfig(parked_fetches_max=4, parked_produces_max=4, observers_max=2, fetch_wait_max_ms=5000)
 PERMITTED_HALTS = ("below the high watermark", "which is committed")
 """What a guessing leader can drive a replica to; two leaders in one epoch there are not."""
+SNAPSHOTS_SEEN = {"stored", "installed", "rejected"}
 
 
 class Walk:
@@ -55,6 +56,9 @@ class Walk:
             (2, self.answer_again),
             (5, self.flush),
             (4, self.wait),
+            (6, self.store_snapshot),
+            (3, self.catch_up),
+            (6, self.load_snapshot),
             (1, lambda: self.bench.to_deadline() if self.bench.replica.deadline_ms is not None else None),
         ]
         weights = [weight for weight, _ in actions]
@@ -100,6 +104,80 @@ class Walk:
         if self.bench.disk.owed:
             self.bench.flush()
 
+    # --- snapshots ---------------------------------------------------------------------------------------------------
+
+    def store_snapshot(self) -> None:
+        """Finish the snapshot that is on its way, or take one of something committed."""
+        bench, log = self.bench, self.bench.log.log
+        if bench.disk.storing:
+            bench.finish_storing()
+            self.seen["stored"] += 1
+            return
+        newest = log.snapshots[-1].id.end_offset if log.snapshots else 0
+        if bench.log.is_storing_snapshot or (log.high_watermark or 0) <= newest:
+            return
+        end_offset = self.random.randint(newest + 1, log.high_watermark or 0)
+        bench.store(end_offset, log.epoch_below(Offset(end_offset)) or 0)
+
+    def catch_up(self) -> None:
+        """Send a follower to a snapshot, and let some pieces come as they should."""
+        for send in reversed(self.bench.sends):
+            if isinstance(send.request, m.FetchRequest):
+                self.bench.respond(send, fetch_answer(error=ErrorCode.NONE, snapshot_id=self.snapshot_id()))
+                break
+        for _ in range(3):
+            for send in reversed(self.bench.sends):
+                if isinstance(send.request, m.FetchSnapshotRequest):
+                    self.bench.respond(send, self.piece(send.request, ErrorCode.NONE))
+                    break
+        if self.random.random() < 0.7:
+            self.load_snapshot()
+
+    def load_snapshot(self) -> None:
+        """Load what was received, or find that it cannot be loaded."""
+        log = self.bench.log
+        if log.received_snapshot is None:
+            return
+        if self.random.random() < 0.7:
+            self.bench.act(log.install_snapshot(self.bench.now_ms))
+            self.seen["installed"] += 1
+        else:
+            self.bench.act(log.reject_snapshot(self.bench.now_ms))
+            self.seen["rejected"] += 1
+
+    def snapshot_id(self) -> SnapshotId:
+        """Guess a snapshot: one that there is, or one ahead."""
+        ahead = SnapshotId(Offset(self.bench.disk.end + self.random.randint(-2, 9)), self.near_epoch())
+        return self.random.choice([ahead, ahead, *self.bench.disk.snapshots])
+
+    def piece(self, request: m.FetchSnapshotRequest, error: ErrorCode) -> m.PeerResponse:
+        if error is not ErrorCode.NONE:
+            return m.FetchSnapshotResponse(error=error, current_leader=self.some_leader())
+        asked = self.random.choice([request.snapshot_id] * 9 + [self.snapshot_id()])
+        data = snapshot_of(asked.end_offset, asked.epoch).data
+        position = request.position + self.random.choice([0] * 9 + [1])
+        return m.FetchSnapshotResponse(
+            error=error,
+            snapshot_id=asked,
+            size_bytes=len(data),
+            position=position,
+            data=data[position : position + self.random.choice([1 << 20, 1 << 20, 20, 0])],
+            current_leader=self.own_leader(),
+        )
+
+    def fetch_snapshot(self) -> m.Request:
+        asked = self.snapshot_id()
+        return m.FetchSnapshotRequest(
+            topic_partition=LOG,
+            cluster_id=self.cluster(),
+            snapshot_end_offset=asked.end_offset,
+            snapshot_epoch=asked.epoch,
+            position=self.random.choice([0, 0, 3, -1, 1 << 40]),
+            max_bytes=self.random.choice([1 << 20, 7, 0, -1]),
+            current_leader_epoch=self.near_epoch(),
+            replica_id=ReplicaId(self.random.choice([0, 1, 2, 9])),
+        )
+
     # --- peers that answer ------------------------------------------------------------------------------------------
 
     def take_send(self) -> fx.Send | None:
@@ -140,6 +218,8 @@ class Walk:
                 return m.VoteResponse(error=ErrorCode.NONE, vote_granted=granted, current_leader=current)
             case m.FetchRequest():
                 return self.fetch_response(send.request, error)
+            case m.FetchSnapshotRequest():
+                return self.piece(send.request, self.random.choice([ErrorCode.NONE] * 199 + list(ErrorCode)))
             case m.OffsetForLeaderEpochRequest(leader_epoch=epoch):
                 end = EpochEndOffset(Epoch(self.random.randint(0, epoch)), self.boundary())
                 answer = end if self.random.random() < 0.9 else None
@@ -159,6 +239,9 @@ class Walk:
         if error is not ErrorCode.NONE:
             of_the_log = fetch_answer(error=error, current_leader=self.some_leader())
             return self.random.choice([of_the_log, of_the_log, of_the_log, m.FetchResponse(error=error)])
+        if self.random.random() < 0.3:
+            sent_to = self.snapshot_id()
+            return fetch_answer(error=error, snapshot_id=sent_to, current_leader=self.own_leader())
         if self.random.random() < 0.1:
             end = EpochEndOffset(Epoch(self.random.randint(0, self.bench.epoch)), self.boundary())
             return fetch_answer(error=error, diverging_epoch=end, current_leader=self.own_leader())
@@ -186,11 +269,14 @@ class Walk:
         return self.random.choice([Offset(self.bench.disk.end + 5), *self._batch_ends()[-4:]])
 
     def _batch_ends(self) -> list[Offset]:
-        return [Offset(0), *(batch.end_offset for batch in self.bench.disk.batches)]
+        return [self.bench.disk.start, *(batch.end_offset for batch in self.bench.disk.batches)]
 
     def request(self) -> None:
-        make = self.random.choice([self.vote, self.begin, self.end, self.fetch, self.fetch, self.produce, self.inspect])
+        make = self.random.choice([self.vote, self.begin, self.end, self.fetch, self.fetch, self.produce, self.ask])
         self.bench.call(make())
+
+    def ask(self) -> m.Request:
+        return self.inspect() if self.random.random() < 0.7 else self.fetch_snapshot()
 
     def cluster(self) -> str | None:
         return self.random.choice([CLUSTER] * 8 + [None, "another"])
@@ -285,14 +371,15 @@ def test_a_walk_of_an_observer_breaks_nothing(seed: int) -> None:
     """The same holds of a replica without a vote, and it never leads or campaigns."""
     walked = walk(seed, replica_id=9)
     assert walked.bench.halted is not None or walked.bench.open_calls == set()
-    assert set(walked.seen) <= {"unattached", "follower", "halt", "restart"}
+    assert set(walked.seen) - SNAPSHOTS_SEEN <= {"unattached", "follower", "halt", "restart"}
 
 
 def test_walks_go_everywhere() -> None:
-    """The walks are worth walking: together they see every role often, and halts and restarts."""
+    """The walks are worth walking: together they see every role often, restarts, and snapshots."""
     seen: Counter[str] = Counter()
     for seed in range(12):
         seen += walk(seed).seen
     roles = ("unattached", "prospective", "candidate", "leader", "follower", "resigned")
     assert all(seen[role] > 50 for role in roles), seen
     assert seen["restart"] > 10, seen
+    assert min(seen["installed"], seen["rejected"]) > 2, seen

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 PAGE = "docs/rules.md"
-DECISIONS = tuple(f"replica/core/rules/{part}.py" for part in ("log", "quorum", "partition", "controller"))
+DECISIONS = tuple(f"replica/core/rules/{part}.py" for part in ("log", "quorum", "partition", "controller", "group"))
 HEADER = ("rule", "decision", "test")
 
 

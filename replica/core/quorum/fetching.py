@@ -2,7 +2,7 @@
 
 A follower's fetch offset is its acknowledgement, so the order matters: a fenced or diverged follower acknowledges
 nothing (KAFKA-13141), and a valid offset moves the high watermark first, so that the answer carries the new one. A
-quorum log is fetched alone.
+quorum log is fetched alone. A follower whose log cannot go on from the records that are left is sent to a snapshot.
 
 Source: Kafka ``KafkaRaftClient.handleFetchRequest``.
 """
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from replica.core.quorum.fencing import cluster_error, leader_request_error
-from replica.core.quorum.serving import is_answerable, refuse_fetch, reply_to_fetch
+from replica.core.quorum.serving import is_answerable, refuse_fetch, reply_to_fetch, reply_with_snapshot_id
 from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.core.quorum.watermark import maybe_advance_high_watermark, note_fetch
 from replica.errors import ErrorCode
-from replica.ids import CallId, EpochEndOffset, Offset
+from replica.ids import CallId, EpochEndOffset, Offset, SnapshotId
 
 
 def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
@@ -31,6 +31,10 @@ def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: 
     error = _error(q, request, part)
     if error is not None:
         refuse_fetch(q, call_id, error)
+        return
+    snapshot_id = _snapshot_id(q, request, part)
+    if snapshot_id is not None:
+        reply_with_snapshot_id(q, call_id, snapshot_id)
         return
     diverging_epoch = _diverging_epoch(q, part)
     if request.replica_id is not None and q.rules.fetch_acknowledges(diverged=diverging_epoch is not None):
@@ -51,7 +55,7 @@ def _error(q: QuorumLogState, request: FetchRequest, part: FetchPartition) -> Er
     error = _malformed(q, request, part) or leader_request_error(
         q, cluster_id=request.cluster_id, current_leader_epoch=part.current_leader_epoch
     )
-    if error is None and not q.log.log_start_offset <= part.fetch_offset <= _readable_end(q, part):
+    if error is None and not _readable_start(q, request) <= part.fetch_offset <= _readable_end(q, part):
         return ErrorCode.OFFSET_OUT_OF_RANGE
     return error
 
@@ -73,9 +77,21 @@ def _malformed(q: QuorumLogState, request: FetchRequest, part: FetchPartition) -
     return None if believable else ErrorCode.INVALID_REQUEST
 
 
+def _readable_start(q: QuorumLogState, request: FetchRequest) -> Offset:
+    """A replica that lacks what is gone from the log is sent to a snapshot; anyone else is out of range there."""
+    return q.log.log_start_offset if request.replica_id is None else Offset(0)
+
+
 def _readable_end(q: QuorumLogState, part: FetchPartition) -> Offset:
     """A replica beyond the log's end has diverged and is told where; anyone else is out of range there."""
     return part.fetch_offset if part.last_fetched_epoch is not None else q.log.log_end_offset
+
+
+def _snapshot_id(q: QuorumLogState, request: FetchRequest, part: FetchPartition) -> SnapshotId | None:
+    """Find the snapshot that a replica needs before it can go on with records."""
+    if request.replica_id is None or part.last_fetched_epoch is None:
+        return None
+    return q.log.snapshot_instead(part.fetch_offset, part.last_fetched_epoch)
 
 
 def _diverging_epoch(q: QuorumLogState, part: FetchPartition) -> EpochEndOffset | None:

@@ -3,6 +3,7 @@
 One request at a time, and none before everything appended is flushed: the next fetch offset tells the leader what this
 replica will still have after a crash. When the leader finds that the logs part, the follower cuts its own back and asks
 again; below its high watermark it never cuts, it halts instead, because then something committed is about to be lost.
+All that a snapshot of its own holds lies below that.
 
 Source: Kafka ``KafkaRaftClient.handleFetchResponse``, ``AbstractFetcherThread.getOffsetTruncationState``.
 """
@@ -19,12 +20,13 @@ from replica.core.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
+from replica.core.quorum.catching_up import begin_catching_up, send_fetch_snapshot
 from replica.core.quorum.producing import acknowledge_committed
 from replica.core.quorum.roles import Follower, Unattached
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import become_prospective, become_unattached, observe_leader
 from replica.errors import ErrorCode
-from replica.ids import CorrelationId, EpochEndOffset, Offset, ReplicaId
+from replica.ids import CorrelationId, EpochEndOffset, Offset, ReplicaId, SnapshotId
 from replica.records import CorruptRecordError, RecordBatch, check_continues, parse_batches
 
 
@@ -35,14 +37,21 @@ def pump_follower(q: QuorumLogState, role: Follower, now_ms: int) -> None:
             become_prospective(q, now_ms)
         else:
             become_unattached(q, q.epoch, now_ms)
-    elif role.pending is None and now_ms >= role.retry_at_ms and _may_fetch(q):
-        ask = _send_fetch if role.reconciled or q.log.last_epoch is None else _send_offset_for_leader_epoch
-        q.role = replace(role, pending=ask(q, role.leader_id))
+    elif role.pending is None and role.received is None and now_ms >= role.retry_at_ms and _may_fetch(q):
+        q.role = replace(role, pending=_ask_leader(q, role))
+
+
+def _ask_leader(q: QuorumLogState, role: Follower) -> CorrelationId:
+    if role.catching_up is not None:
+        return send_fetch_snapshot(q, role.leader_id, role.catching_up)
+    if role.reconciled or q.log.last_epoch is None:
+        return _send_fetch(q, role.leader_id)
+    return _send_offset_for_leader_epoch(q, role.leader_id)
 
 
 def follower_deadline_ms(q: QuorumLogState, role: Follower) -> int:
-    """Name when the follower has something to do again; while it flushes it waits for that."""
-    if role.pending is None and _may_fetch(q):
+    """Name when the follower has something to do again; while it flushes, or has a snapshot to load, it waits."""
+    if role.pending is None and role.received is None and _may_fetch(q):
         return min(role.fetch_deadline_ms, role.retry_at_ms)
     return role.fetch_deadline_ms
 
@@ -127,6 +136,8 @@ def on_follow_response(
     match answer:
         case OffsetForLeaderEpochResponse():
             _on_epoch_end(q, answer, now_ms)
+        case FetchedPartition(snapshot_id=SnapshotId() as snapshot_id):
+            begin_catching_up(q, q.role, snapshot_id, now_ms)
         case FetchedPartition(diverging_epoch=None):
             q.role = replace(q.role, read_round=answer.read_round)
             _on_records(q, answer, now_ms)
@@ -206,7 +217,7 @@ def _reconcile(q: QuorumLogState, leader_end: EpochEndOffset, now_ms: int) -> No
         _back_off(q, now_ms)  # Only if the rules let a fetch go before the flush. A log is cut when it is at rest.
         return
     truncation = q.rules.truncation(epochs=q.log.epochs, log_end_offset=q.log.log_end_offset, leader=leader_end)
-    end_offset = max(truncation.end_offset, q.log.log_start_offset)
+    end_offset = truncation.end_offset
     if not q.rules.may_truncate(end_offset=end_offset, high_watermark=q.log.high_watermark):
         q.halt(
             f"leader {q.leader_id} in epoch {q.epoch} asks to truncate to {end_offset}, "

@@ -15,6 +15,7 @@ from itertools import pairwise
 from replica.core.effects import QuorumState
 from replica.core.quorum.roles import Candidate, Follower, Leader, Resigned, Role
 from replica.core.quorum.state import QuorumLogState
+from replica.core.recovered import StoredSnapshot
 from replica.ids import EpochEntry, Offset
 
 
@@ -27,6 +28,7 @@ class Observation:
     high_watermark: Offset | None
     log_start_offset: Offset
     epochs: tuple[EpochEntry, ...]
+    snapshots: tuple[StoredSnapshot, ...]
 
 
 def observe(q: QuorumLogState) -> Observation:
@@ -37,6 +39,7 @@ def observe(q: QuorumLogState) -> Observation:
         high_watermark=q.log.high_watermark,
         log_start_offset=q.log.log_start_offset,
         epochs=q.log.epochs.entries,
+        snapshots=q.log.snapshots,
     )
 
 
@@ -51,6 +54,9 @@ def check_state(q: QuorumLogState, before: Observation | None = None) -> None:
     _role_agrees_with_what_is_stored(q)
     _candidate_holds_what_it_claims(q)
     _only_a_leader_has_parked_calls(q)
+    _log_begins_at_a_snapshot(q)
+    _snapshots_increase_and_are_of_this_log(q, None if before is None else before.snapshots)
+    _what_was_received_waits(q)
 
 
 def check_step(before: Observation, q: QuorumLogState) -> None:
@@ -59,6 +65,7 @@ def check_step(before: Observation, q: QuorumLogState) -> None:
     _one_vote_and_one_leader_an_epoch(before, q)
     _high_watermark_never_falls(before, q)
     _leader_never_follows_in_its_epoch(before, q)
+    _log_start_and_snapshots_never_go_back(before, q)
 
 
 # --- one state ------------------------------------------------------------------------------------------------------
@@ -112,6 +119,32 @@ def _only_a_leader_has_parked_calls(q: QuorumLogState) -> None:
         assert len(q.produces) == 0 or q.rules.writes_wait_after_leadership(), (q.role.name, len(q.produces))
 
 
+def _log_begins_at_a_snapshot(q: QuorumLogState) -> None:
+    """I14: what is gone from the log is in a snapshot."""
+    if q.log.log_start_offset > 0:
+        ends = [stored.id.end_offset for stored in q.log.snapshots]
+        assert q.log.log_start_offset in ends, (q.log.log_start_offset, ends)
+
+
+def _snapshots_increase_and_are_of_this_log(q: QuorumLogState, checked: tuple[StoredSnapshot, ...] | None) -> None:
+    snapshots = q.log.snapshots
+    if not snapshots or snapshots is checked:
+        return
+    for earlier, later in pairwise(stored.id for stored in snapshots):
+        assert earlier.end_offset < later.end_offset, snapshots
+        assert earlier.epoch <= later.epoch, snapshots
+    newest = snapshots[-1].id
+    assert q.log.high_watermark is not None, snapshots
+    assert newest.end_offset <= q.log.high_watermark, (newest, q.log.high_watermark)
+    assert q.log.epoch_below(newest.end_offset) == newest.epoch, (newest, q.log.epochs.entries)
+
+
+def _what_was_received_waits(q: QuorumLogState) -> None:
+    if isinstance(q.role, Follower) and q.role.received is not None:
+        assert (q.role.pending, q.role.catching_up) == (None, None), q.role.leader_id
+        assert q.log.is_flushed, (q.log.flushed_end_offset, q.log.log_end_offset)
+
+
 # --- a step ---------------------------------------------------------------------------------------------------------
 
 
@@ -138,3 +171,10 @@ def _high_watermark_never_falls(before: Observation, q: QuorumLogState) -> None:
 def _leader_never_follows_in_its_epoch(before: Observation, q: QuorumLogState) -> None:
     if isinstance(before.role, Leader) and before.quorum_state.leader_epoch == q.epoch:
         assert isinstance(q.role, Leader | Resigned), q.role
+
+
+def _log_start_and_snapshots_never_go_back(before: Observation, q: QuorumLogState) -> None:
+    assert before.log_start_offset <= q.log.log_start_offset, (before.log_start_offset, q.log.log_start_offset)
+    if before.snapshots:
+        assert q.log.snapshots, before.snapshots
+        assert before.snapshots[-1].id <= q.log.snapshots[-1].id, (before.snapshots, q.log.snapshots)

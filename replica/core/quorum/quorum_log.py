@@ -26,16 +26,19 @@ from replica.core.events import (
     StorageFailed,
     Ticked,
 )
-from replica.core.quorum import elections, following, inspecting, invariants, leading
+from replica.core.quorum import catching_up, elections, following, inspecting, invariants, leading
 from replica.core.quorum.fetching import on_fetch
 from replica.core.quorum.producing import on_produce
 from replica.core.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from replica.core.quorum.serving import complete_fetches, confirmed_read_round
+from replica.core.quorum.snapshots import on_fetch_snapshot, on_snapshot_stored, store_snapshot
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import observe_leader, restore
+from replica.core.recovered import StoredSnapshot
 from replica.core.refusals import refusal
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId
+from replica.machines import Snapshot
 from replica.records import RecordBatch
 
 ROLE_CHANGES_MAX = 8
@@ -56,11 +59,7 @@ class QuorumLog(QuorumLogState):
             return ()
         before = invariants.observe(self)
         self._handle(event, now_ms)
-        self._pump(now_ms)
-        if __debug__ and self.halted is None:
-            invariants.check_state(self, before)
-            invariants.check_step(before, self)
-        return self.take_outbox()
+        return self._finish(before, now_ms)
 
     def propose(self, batch: RecordBatch, now_ms: int) -> tuple[Effect, ...]:
         """Append a batch of the replica's own, as the leader that it must be; return the effects of that."""
@@ -69,11 +68,9 @@ class QuorumLog(QuorumLogState):
         before = invariants.observe(self)
         self.append(batch.stamped(base_offset=self.log.log_end_offset, leader_epoch=self.epoch))
         complete_fetches(self)
-        self._pump(now_ms)
-        if __debug__:
-            invariants.check_state(self, before)
-            invariants.check_step(before, self)
-        return self.take_outbox()
+        return self._finish(before, now_ms)
+
+    # --- for whom the log is replayed -------------------------------------------------------------------------------
 
     @property
     def confirmed_read_round(self) -> int:
@@ -90,11 +87,59 @@ class QuorumLog(QuorumLogState):
         before = invariants.observe(self)
         self.role = replace(self.role, read_round=self.role.read_round + 1)
         complete_fetches(self)
+        return self._finish(before, now_ms)
+
+    @property
+    def snapshots(self) -> tuple[StoredSnapshot, ...]:
+        """The snapshots on stable storage, oldest first, at most two; the log begins where the older one ends."""
+        return self.log.snapshots
+
+    @property
+    def is_storing_snapshot(self) -> bool:
+        """Whether one is on its way to stable storage; at most one is at a time."""
+        return self.storing is not None
+
+    def store_snapshot(self, snapshot: Snapshot, now_ms: int) -> tuple[Effect, ...]:
+        """Have a snapshot kept, in any role; once ``SnapshotStored`` has come the log begins later. Return the effects.
+
+        It is of what is committed, newer than all there are, not empty and not above ``snapshot_max_bytes``.
+        """
+        assert self.halted is None, self.halted
+        before = invariants.observe(self)
+        store_snapshot(self, snapshot)
+        return self._finish(before, now_ms)
+
+    @property
+    def received_snapshot(self) -> Snapshot | None:
+        """What a follower has fetched whole, to be installed or rejected; until then it fetches nothing.
+
+        It goes with the leader from which it came.
+        """
+        return catching_up.received_snapshot(self)
+
+    def install_snapshot(self, now_ms: int) -> tuple[Effect, ...]:
+        """Begin the log anew at the end of ``received_snapshot``, which must be there; return the effects of that."""
+        assert self.halted is None, self.halted
+        before = invariants.observe(self)
+        catching_up.install_snapshot(self)
+        return self._finish(before, now_ms)
+
+    def reject_snapshot(self, now_ms: int) -> tuple[Effect, ...]:
+        """Forget ``received_snapshot``, which cannot be loaded, and fetch again after a pause; return the effects."""
+        assert self.halted is None, self.halted
+        before = invariants.observe(self)
+        catching_up.reject_snapshot(self, now_ms)
+        return self._finish(before, now_ms)
+
+    def _finish(self, before: invariants.Observation, now_ms: int) -> tuple[Effect, ...]:
+        """Let the role do what is due now, check what must hold, and hand over the effects."""
         self._pump(now_ms)
-        if __debug__:
+        if __debug__ and self.halted is None:
             invariants.check_state(self, before)
             invariants.check_step(before, self)
         return self.take_outbox()
+
+    # --- events -----------------------------------------------------------------------------------------------------
 
     @property
     def deadline_ms(self) -> int | None:
@@ -136,7 +181,9 @@ class QuorumLog(QuorumLogState):
                 self.halt(reason)
             case ResignRequested():
                 leading.resign(self, now_ms)
-            case LogRead() | ProducersScanned() | LogStartMoved() | SnapshotStored():
+            case SnapshotStored(snapshot_id=snapshot_id):
+                on_snapshot_stored(self, snapshot_id)
+            case LogRead() | ProducersScanned() | LogStartMoved():
                 raise AssertionError(f"a quorum log never asks for {event}")
             case _:
                 assert_never(event)
@@ -164,7 +211,7 @@ class QuorumLog(QuorumLogState):
             case m.DumpLogRequest():
                 inspecting.on_dump_log(self, call_id, request)
             case m.FetchSnapshotRequest():
-                self.reply(call_id, refusal(request, ErrorCode.SNAPSHOT_NOT_FOUND))
+                on_fetch_snapshot(self, call_id, request, now_ms)
             case m.DeleteRecordsRequest():
                 self.reply(call_id, refusal(request, ErrorCode.INVALID_TOPIC_EXCEPTION))
             case _:
@@ -176,13 +223,14 @@ class QuorumLog(QuorumLogState):
                 elections.on_vote_response(self, correlation_id, response, now_ms)
             case m.FetchResponse() | m.OffsetForLeaderEpochResponse():
                 following.on_follow_response(self, correlation_id, response, now_ms)
+            case m.FetchSnapshotResponse():
+                catching_up.on_fetch_snapshot_response(self, correlation_id, response, now_ms)
             case m.BeginQuorumEpochResponse():
                 observe_leader(self, response.current_leader, now_ms)
             case m.EndQuorumEpochResponse():
                 leading.on_end_quorum_epoch_response(self, correlation_id, response, now_ms)
             case (
                 m.ListOffsetsResponse()
-                | m.FetchSnapshotResponse()
                 | m.ReadIndexResponse()
                 | m.BrokerRegistrationResponse()
                 | m.BrokerHeartbeatResponse()

@@ -21,7 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from replica.ids import CorrelationId, Offset, ReplicaId
+from replica.ids import CorrelationId, Offset, ReplicaId, SnapshotId
+from replica.machines import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +102,26 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CatchingUp:
+    """A snapshot that comes piece by piece: those that are here, back to back, ``position`` bytes of ``size_bytes``.
+
+    The size is absent before the first piece.
+    """
+
+    snapshot_id: SnapshotId
+    pieces: tuple[bytes, ...] = ()
+    position: int = 0
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
     """Fetches from ``leader_id``. At most one request is out (``pending``); the next goes out at ``retry_at_ms``.
 
     ``reconciled`` is false while the follower has yet to ask OffsetForLeaderEpoch where the two logs part.
-    ``read_round`` is the newest of this leadership that it was told, and that its next fetch echoes.
+    ``read_round`` is the newest of this leadership that it was told, and that its next fetch echoes. While it is
+    ``catching_up`` it asks for pieces of a snapshot; once that has been ``received`` whole it asks for nothing, until
+    the snapshot is taken.
     """
 
     name: ClassVar[str] = "follower"
@@ -116,6 +132,8 @@ class Follower:
     pending: CorrelationId | None = None
     retry_at_ms: int = 0
     read_round: int = 0
+    catching_up: CatchingUp | None = None
+    received: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from replica.core.messages import FetchedPartition, FetchRequest, FetchResponse
 from replica.core.quorum.roles import Leader
 from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.errors import ErrorCode
-from replica.ids import CallId, Offset
+from replica.ids import CallId, Offset, SnapshotId
 
 
 def _bound(q: QuorumLogState, request: FetchRequest) -> Offset | None:
@@ -81,6 +81,19 @@ def reply_to_fetch(q: QuorumLogState, fetch: ParkedFetch) -> None:
     q.emit(ReplyWithRecords(call_id=fetch.call_id, response=response, ranges=(wanted,), max_bytes=max_bytes))
 
 
+def reply_with_snapshot_id(q: QuorumLogState, call_id: CallId, snapshot_id: SnapshotId) -> None:
+    """Send a follower to a snapshot: what it lacks is gone from the log."""
+    answer = FetchedPartition(
+        topic_partition=q.topic_partition,
+        error=ErrorCode.NONE,
+        high_watermark=q.high_watermark,
+        log_start_offset=q.log.log_start_offset,
+        snapshot_id=snapshot_id,
+        current_leader=q.current_leader,
+    )
+    q.reply(call_id, FetchResponse(partitions=(answer,)))
+
+
 def refuse_fetch(q: QuorumLogState, call_id: CallId, error: ErrorCode) -> None:
     """Answer that this log has nothing for the sender, and who leads it."""
     answer = FetchedPartition(topic_partition=q.topic_partition, error=error, current_leader=q.current_leader)
@@ -100,3 +113,15 @@ def expire_fetches(q: QuorumLogState, now_ms: int) -> None:
     """Answer the parked fetches whose time is up, with what there is."""
     for parked in q.fetches.take_expired(now_ms):
         reply_to_fetch(q, parked)
+
+
+def refuse_fetches_below_start(q: QuorumLogState) -> None:
+    """Answer the parked fetches of what is gone from the log: it begins later now.
+
+    A fetch waits there that wants more bytes than there are, or whose sender is not told yet what is committed.
+    """
+    for parked in q.fetches.take_if(lambda parked: parked.part.fetch_offset < q.log.log_start_offset):
+        if parked.request.replica_id is None:
+            refuse_fetch(q, parked.call_id, ErrorCode.OFFSET_OUT_OF_RANGE)
+        else:
+            reply_with_snapshot_id(q, parked.call_id, q.log.snapshots[-1].id)

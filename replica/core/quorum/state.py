@@ -16,7 +16,7 @@ from replica.core.log_state import LogState
 from replica.core.messages import CurrentLeader, FetchPartition, FetchRequest, PeerRequest, Response
 from replica.core.purgatory import Purgatory
 from replica.core.quorum.roles import Follower, Leader, Role, Unattached
-from replica.core.recovered import RecoveredLog
+from replica.core.recovered import RecoveredLog, StoredSnapshot
 from replica.core.rules import Rules
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch
@@ -70,6 +70,8 @@ class QuorumLogState:
         self.log = LogState(recovered, rules)
         self.quorum_state = recovered.quorum_state or QuorumState(leader_epoch=self.log.last_epoch or Epoch(0))
         self.role: Role = Unattached(election_deadline_ms=0)
+        self.storing: StoredSnapshot | None = None
+        """The snapshot that is on its way to stable storage."""
         self.produces: Purgatory[ParkedProduce] = Purgatory(self.quorum.parked_produces_max)
         self.fetches: Purgatory[ParkedFetch] = Purgatory(self.quorum.parked_fetches_max)
         self.halted: str | None = None

@@ -65,3 +65,17 @@ def note_fetch(q: QuorumLogState, replica_id: ReplicaId, fetch_offset: Offset, r
         if len(others) >= q.quorum.observers_max:
             del others[min(others, key=lambda observer: others[observer].last_fetch_ms)]
         q.role = replace(role, observers={**others, replica_id: progress})
+
+
+def note_fetch_snapshot(q: QuorumLogState, replica_id: ReplicaId, now_ms: int) -> None:
+    """Take a voter's request for a piece of a snapshot as the sign of life that it is.
+
+    It acknowledges nothing: the snapshot is on the sender's disk only when it fetches from its end.
+    """
+    role = q.role
+    assert isinstance(role, Leader), role
+    if replica_id in role.voters:
+        alive = replace(
+            role.voters[replica_id], last_fetch_ms=now_ms, announce_at_ms=now_ms + q.quorum.fetch_timeout_ms
+        )
+        q.role = replace(role, voters={**role.voters, replica_id: alive})

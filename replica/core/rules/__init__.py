@@ -5,12 +5,14 @@ reader finds the decision by its name, a test can state it as a table, and a har
 it would notice if the decision were wrong: it subclasses ``Rules`` and overrides one method. A server that is started
 normally always has these.
 
-One file for each part of the protocol: ``log`` for every log, then ``quorum``, ``partition`` and ``controller``.
+One file for each part of the protocol: ``log`` for every log, then ``quorum``, ``partition``, ``controller`` and
+``group``.
 """
 
 from __future__ import annotations
 
 from replica.core.rules.controller import ControllerRules
+from replica.core.rules.group import GroupRules
 from replica.core.rules.log import LogRules, Truncation
 from replica.core.rules.partition import PartitionRules
 from replica.core.rules.quorum import NEVER_MS, QuorumRules
@@ -18,7 +20,7 @@ from replica.core.rules.quorum import NEVER_MS, QuorumRules
 __all__ = ["NEVER_MS", "Rules", "Truncation"]
 
 
-class Rules(LogRules, QuorumRules, PartitionRules, ControllerRules):
+class Rules(LogRules, QuorumRules, PartitionRules, ControllerRules, GroupRules):
     """The right protocol."""
 
     @property

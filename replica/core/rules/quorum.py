@@ -1,6 +1,6 @@
-"""Decisions of a log that is kept by a quorum: votes, what must be on disk, the majority's high watermark.
+"""Decisions of a log that is kept by a quorum: votes, what must be on disk, the majority's high watermark, snapshots.
 
-In the order of a leadership.
+In the order of a leadership; then those about snapshots, from the first to the last of one's life.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from replica.core.effects import QuorumState
 from replica.core.epoch_cache import LeaderEpochCache
-from replica.ids import Epoch, EpochEndOffset, Offset
+from replica.ids import Epoch, EpochEndOffset, Offset, SnapshotId
 
 NEVER_MS = 1 << 62
 """A time that does not come."""
@@ -101,3 +101,45 @@ class QuorumRules:
         echo proves that B heard of the round, and fetched, after it began.
         """
         return min(echoed, current)
+
+    def log_start_after_snapshot(self, *, snapshots: Sequence[SnapshotId], log_start_offset: Offset) -> Offset:
+        """Name where a log begins once the newest of its snapshots, oldest first, is stored: where the one before ends.
+
+        So a snapshot always ends exactly where the log begins, and a follower that is a little behind still finds
+        records. What is the first there is deletes nothing.
+        """
+        return log_start_offset if len(snapshots) < 2 else max(log_start_offset, snapshots[-2].end_offset)
+
+    def last_epoch_of_log(self, *, record_epoch: Epoch | None, snapshot_epoch: Epoch | None) -> Epoch | None:
+        """Name the last epoch that a log claims in votes and fetches: its last record's, or else its snapshot's.
+
+        A log that has just begun anew at a snapshot has no record. Claiming nothing it would vote for logs that lack
+        what the snapshot holds.
+        """
+        return snapshot_epoch if record_epoch is None else record_epoch
+
+    def high_watermark_at_start(self, *, checkpointed: Offset | None, snapshot_end_offset: Offset) -> Offset:
+        """Name what is known to be committed when a log with snapshots is opened: at least what the newest holds."""
+        return snapshot_end_offset if checkpointed is None else max(checkpointed, snapshot_end_offset)
+
+    def needs_snapshot(
+        self, *, fetch_offset: Offset, last_fetched_epoch: Epoch, log_start_offset: Offset, oldest: SnapshotId
+    ) -> bool:
+        """Decide whether a follower is sent to a snapshot, by where it stands and the leader's ``oldest`` snapshot.
+
+        So it is where it lacks what is gone from the log, and where the log cannot tell any more whether what it has
+        is right: the epochs below the log's start are gone too. One that has nothing at all is served faster so.
+        """
+        if fetch_offset in (0, log_start_offset):
+            return fetch_offset == 0 or last_fetched_epoch != oldest.epoch
+        return fetch_offset < log_start_offset or last_fetched_epoch < oldest.epoch
+
+    def may_load_snapshot(
+        self, *, snapshot_id: SnapshotId, high_watermark: Offset, committed_epoch: Epoch, leader_epoch: Epoch
+    ) -> bool:
+        """Decide whether a follower takes a snapshot in place of its log: if that is ahead of all it knows committed.
+
+        ``committed_epoch`` is of the record below the high watermark, 0 if there is none. What is not ahead of it could
+        only take something committed away; an epoch that is not between the two is nobody's snapshot.
+        """
+        return snapshot_id.end_offset > high_watermark and committed_epoch <= snapshot_id.epoch <= leader_epoch

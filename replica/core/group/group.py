@@ -1,0 +1,165 @@
+"""One group as a part of its replica: requests and reports in, effects out.
+
+Owns the dispatch, and the order of what follows from an event. After every step of its replica a group *settles*: it
+looks at what its log has become, tells who waits, and asks for what comes next. Knows no other group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from replica.core.config import GroupConfig
+from replica.core.earliest import earliest
+from replica.core.effects import Effect, Halt
+from replica.core.events import LogRead, ResponseReceived, SendFailed
+from replica.core.group import invariants
+from replica.core.group.applying import on_read, read_committed
+from replica.core.group.leading import follow_leadership, maybe_tick, tick_deadline_ms
+from replica.core.group.proposing import expire_applies, on_apply
+from replica.core.group.read_index import (
+    begin_reads,
+    confirm_rounds,
+    expire_reads,
+    on_read_index,
+    on_response,
+    on_send_failed,
+)
+from replica.core.group.reading import answer_queries, expire_queries, on_query
+from replica.core.group.snapshotting import (
+    check_has_state,
+    maybe_snapshot,
+    restore_received,
+    restore_recovered,
+    snapshot_deadline_ms,
+)
+from replica.core.group.state import GroupState, SendToPeer
+from replica.core.messages import ApplyRequest, GroupRequest, QueryRequest, ReadIndexRequest
+from replica.core.quorum import QuorumLog
+from replica.core.recovered import RecoveredLog
+from replica.core.rules import Rules
+from replica.ids import CallId, Offset, TopicPartition
+from replica.machines import AppliedLog, MachineFailedError
+from replica.records import CorruptRecordError
+
+
+class Group:
+    """A state machine, hosted on a log. The machine is a fresh one: what it begins with comes from ``recovered``."""
+
+    def __init__(
+        self,
+        *,
+        topic_partition: TopicPartition,
+        config: GroupConfig,
+        log: QuorumLog,
+        recovered: RecoveredLog,
+        machine: AppliedLog,
+        rules: Rules,
+        emit: Callable[[Effect], None],
+        send: SendToPeer,
+    ) -> None:
+        assert machine.applied_offset == 0, (topic_partition, machine.applied_offset)
+        self._state = GroupState(
+            topic_partition=topic_partition,
+            config=config,
+            log=log,
+            machine=machine,
+            rules=rules,
+            emit=emit,
+            send=send,
+        )
+        self._recovered: RecoveredLog | None = recovered
+        self._applied_before = Offset(0)
+
+    @property
+    def applied_offset(self) -> Offset:
+        """The machine has applied everything below."""
+        return self._state.machine.applied_offset
+
+    @property
+    def log_time_ms(self) -> int:
+        """The largest stamp that was applied."""
+        return self._state.machine.log_time_ms
+
+    @property
+    def machine_leads(self) -> bool:
+        """Whether the machine takes commands."""
+        return self._state.leadership is not None
+
+    def digest(self) -> str:
+        """A hash of the state: equal on all replicas that have applied equally much. Costs a snapshot."""
+        return self._state.machine.digest()
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When it is to settle at the latest; absent while only an event can change anything."""
+        g = self._state
+        return earliest(
+            g.applies.deadline_ms,
+            g.reads.deadline_ms,
+            g.queries.deadline_ms,
+            tick_deadline_ms(g),
+            snapshot_deadline_ms(g),
+        )
+
+    def start(self, now_ms: int) -> None:
+        """Begin with the snapshot on disk: once, before anything else."""
+        assert self._recovered is not None, self._state.topic_partition
+        recovered, self._recovered = self._recovered, None
+        self._or_halt(lambda: restore_recovered(self._state, recovered, now_ms))
+
+    def on_request(self, call_id: CallId, request: GroupRequest, now_ms: int) -> None:
+        """Take a request of a client, or of another replica; it is answered now or later."""
+        g = self._state
+        match request:
+            case ApplyRequest():
+                on_apply(g, call_id, request, now_ms)
+            case QueryRequest():
+                on_query(g, call_id, request, now_ms)
+            case ReadIndexRequest():
+                on_read_index(g, call_id, request, now_ms)
+            case _:
+                assert_never(request)
+
+    def on_answer(self, event: ResponseReceived | SendFailed) -> None:
+        """Take what became of a request that this group has sent."""
+        match event:
+            case ResponseReceived(correlation_id=correlation_id, response=response):
+                on_response(self._state, correlation_id, response)
+            case SendFailed(correlation_id=correlation_id):
+                on_send_failed(self._state, correlation_id)
+            case _:
+                assert_never(event)
+
+    def on_read(self, read: LogRead) -> None:
+        """Apply what was read of the log."""
+        self._or_halt(lambda: on_read(self._state, read))
+
+    def settle(self, now_ms: int) -> None:
+        """Do what follows from all that has happened in this step."""
+        self._or_halt(lambda: self._settle(now_ms))
+
+    def _settle(self, now_ms: int) -> None:
+        g = self._state
+        restore_received(g, now_ms)
+        check_has_state(g)
+        follow_leadership(g, now_ms)
+        begin_reads(g, now_ms)
+        confirm_rounds(g)
+        answer_queries(g)
+        expire_applies(g, now_ms)
+        expire_reads(g, now_ms)
+        expire_queries(g, now_ms)
+        maybe_tick(g, now_ms)
+        maybe_snapshot(g, now_ms)
+        read_committed(g)
+        if __debug__:
+            invariants.check_state(g, self._applied_before)
+            self._applied_before = g.machine.applied_offset
+
+    def _or_halt(self, act: Callable[[], None]) -> None:
+        """Let a bug of the machine, or records that nobody can have written, stop the replica."""
+        try:
+            act()
+        except (MachineFailedError, CorruptRecordError) as error:
+            self._state.emit(Halt(reason=f"{self._state.topic_partition}: {error}"))

@@ -1,0 +1,101 @@
+"""The state as bytes: taken when enough was applied, restored at the start and when the log has lost what is missing.
+
+Owns when a snapshot is taken. How it is kept, and what of the log may go for it, the log knows; what is in it, the
+machine. Each replica takes its own. The machine stands still meanwhile.
+
+Source: KIP-630; Kafka ``SnapshotGenerator``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replica.core.effects import Halt
+from replica.core.group.state import GroupState
+from replica.core.quorum.roles import Leader
+from replica.core.recovered import RecoveredLog
+from replica.ids import Offset, SnapshotId
+from replica.machines import CorruptSnapshotError, Snapshot
+from replica.machines.snapshots import decode_state, encode_state, sealed, unsealed
+
+
+def restore_recovered(g: GroupState, recovered: RecoveredLog, now_ms: int) -> None:
+    """Begin with the newest snapshot on disk, if there is one; a replica that cannot, halts."""
+    g.snapshot_ms = now_ms
+    if not recovered.snapshots:
+        assert recovered.log_start_offset == 0, (g.topic_partition, recovered.log_start_offset)
+        return
+    snapshot = Snapshot(id=recovered.snapshots[-1].id, data=recovered.snapshot)
+    try:
+        g.machine.restore(snapshot)
+    except CorruptSnapshotError as error:
+        g.emit(Halt(reason=f"{g.topic_partition}: the snapshot at {snapshot.id.end_offset} is corrupt: {error}"))
+
+
+def restore_received(g: GroupState, now_ms: int) -> None:
+    """Let the state be that of the leader's snapshot, and then let the log begin there.
+
+    A snapshot that cannot be restored is refused, to be fetched again; until then the machine may be void.
+    """
+    snapshot = g.log.received_snapshot
+    if snapshot is None:
+        return
+    if not _is_restored(g, snapshot):
+        g.emit_all(g.log.reject_snapshot(now_ms))
+        return
+    g.reading_from = None
+    g.bytes_since_snapshot = 0
+    g.snapshot_ms = now_ms
+    g.emit_all(g.log.install_snapshot(now_ms))
+
+
+def _is_restored(g: GroupState, snapshot: Snapshot) -> bool:
+    if snapshot.id.end_offset <= g.machine.applied_offset:
+        return False
+    try:
+        g.machine.restore(snapshot)
+    except CorruptSnapshotError:
+        return False
+    return True
+
+
+def check_has_state(g: GroupState) -> None:
+    """Stop a replica that has to lead or to apply while its machine is void; its disk has what it needs to begin again.
+
+    Otherwise it waits for a snapshot that the machine takes.
+    """
+    is_needed = isinstance(g.log.role, Leader) or (g.log.log.high_watermark or 0) > g.machine.applied_offset
+    if g.machine.failure is not None and is_needed:
+        g.emit(Halt(reason=f"{g.topic_partition}: the machine has no state: {g.machine.failure}"))
+
+
+def maybe_snapshot(g: GroupState, now_ms: int) -> None:
+    """Take a snapshot if enough bytes were applied, or enough time has passed since the last."""
+    due_ms = snapshot_deadline_ms(g)
+    if due_ms is None or (now_ms < due_ms and g.bytes_since_snapshot < g.config.snapshot_max_record_bytes_between):
+        return
+    g.bytes_since_snapshot = 0
+    g.snapshot_ms = now_ms
+    taken = _taken(g)
+    if len(taken.data) <= g.log.quorum.snapshot_max_bytes:  # Of what nobody could load the whole log is kept.
+        g.emit_all(g.log.store_snapshot(taken, now_ms))
+
+
+def snapshot_deadline_ms(g: GroupState) -> int | None:
+    """Name when a snapshot is due by time; absent where one is on its way, or would hold nothing new."""
+    newest = g.log.snapshots[-1].id.end_offset if g.log.snapshots else Offset(0)
+    if g.log.is_storing_snapshot or g.machine.failure is not None or g.machine.applied_offset <= newest:
+        return None
+    return g.snapshot_ms + g.config.snapshot_max_interval_ms
+
+
+def _taken(g: GroupState) -> Snapshot:
+    taken = g.machine.snapshot()
+    end_offset = g.rules.snapshot_end_offset(applied_offset=taken.id.end_offset)
+    data = taken.data if g.rules.sessions_are_in_snapshot() else _without_sessions(taken.data)
+    return Snapshot(id=SnapshotId(end_offset, taken.id.epoch), data=data)
+
+
+def _without_sessions(data: bytes) -> bytes:
+    """Leave out what is remembered of clients; by the right rules it never is."""
+    return sealed(encode_state(replace(decode_state(unsealed(data)), sessions=())))

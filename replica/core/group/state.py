@@ -1,0 +1,138 @@
+"""All that one group knows, and who waits for what.
+
+Owns the data; decides nothing. The log's own state is with the log, the machine's with the machine; the modules beside
+this one read and change all three.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from replica.core.config import GroupConfig
+from replica.core.effects import Effect, Reply
+from replica.core.messages import PeerRequest, QueryRequest, ReadIndexRequest, Response
+from replica.core.purgatory import Purgatory
+from replica.core.quorum import QuorumLog
+from replica.core.rules import Rules
+from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, TopicPartition
+from replica.machines import AppliedLog, LeaderClock
+
+SendToPeer = Callable[[ReplicaId, PeerRequest, int], CorrelationId]
+"""Send a request to a peer, with its timeout in milliseconds; the answer comes under the id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leadership:
+    """The machine leads, in ``epoch``; ``clock`` stamps what it writes."""
+
+    epoch: Epoch
+    clock: LeaderClock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedApply:
+    """Entries in ``[base_offset, end_offset)`` of the log, which wait to be applied."""
+
+    call_id: CallId
+    deadline_ms: int
+    base_offset: Offset
+    end_offset: Offset
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedRead:
+    """A question that waits for its read index: it is one of those of ``batch``, which learn it together."""
+
+    call_id: CallId
+    deadline_ms: int
+    request: QueryRequest | ReadIndexRequest
+    batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedQuery:
+    """A question whose read index is known: it waits for the machine to get there, or for something to happen."""
+
+    call_id: CallId
+    deadline_ms: int
+    request: QueryRequest
+    read_index: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRound:
+    """A batch of reads on the leader: right as of ``read_index`` once the log has confirmed ``read_round``."""
+
+    batch: int
+    read_round: int
+    read_index: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedLeader:
+    """A batch of reads on a follower, for which the leader is asked."""
+
+    batch: int
+    correlation_id: CorrelationId
+
+
+class GroupState:
+    """One group as its replica sees it."""
+
+    def __init__(
+        self,
+        *,
+        topic_partition: TopicPartition,
+        config: GroupConfig,
+        log: QuorumLog,
+        machine: AppliedLog,
+        rules: Rules,
+        emit: Callable[[Effect], None],
+        send: SendToPeer,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.config = config
+        self.log = log
+        self.machine = machine
+        self.rules = rules
+        self.emit = emit
+        self.send = send
+        self.leadership: Leadership | None = None
+        """Absent while the machine does not lead."""
+        self.seen: tuple[Epoch, ReplicaId | None] = (log.epoch, None)
+        """The epoch and the leader at the last look."""
+        self.written_ms = 0
+        """When this leader has last written."""
+        self.applies: Purgatory[ParkedApply] = Purgatory(config.pending_applies_max)
+        self.reads: Purgatory[ParkedRead] = Purgatory(config.pending_queries_max)
+        """Without a read index, in the order of their batches."""
+        self.queries: Purgatory[ParkedQuery] = Purgatory(config.pending_queries_max)
+        self.queries_seen_at: Offset | None = None
+        """How far was applied when the waiting queries were last looked at; absent if others have come since."""
+        self.batches_begun = 0
+        """Reads of later batches wait to be begun, all together."""
+        self.batch_wanted = 0
+        self.rounds: deque[ReadRound] = deque()
+        self.asked: AskedLeader | None = None
+        self.reading_from: Offset | None = None
+        """Where the read of the log that is out begins; absent if there is none."""
+        self.bytes_since_snapshot = 0
+        self.snapshot_ms = 0
+        """When the last snapshot was taken or restored, or the replica started."""
+
+    @property
+    def holds_all_queries(self) -> bool:
+        """Whether another question would be one too many."""
+        return len(self.reads) + len(self.queries) >= self.config.pending_queries_max
+
+    def reply(self, call_id: CallId, response: Response) -> None:
+        """Answer a call."""
+        self.emit(Reply(call_id=call_id, response=response))
+
+    def emit_all(self, effects: tuple[Effect, ...]) -> None:
+        """Pass on what the log wants done."""
+        for effect in effects:
+            self.emit(effect)

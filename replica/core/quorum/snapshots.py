@@ -1,0 +1,103 @@
+"""Snapshots on the side that has them: keeping a new one, letting the log begin later, handing one out in pieces.
+
+Every replica of a log stores its own. Two are kept: the log begins where the older one ends, so that a follower that is
+a little behind still finds records. What a snapshot holds is not known here.
+
+Source: KIP-630; Kafka ``KafkaRaftClient.handleFetchSnapshotRequest``, ``KafkaMetadataLog.createNewSnapshot``.
+"""
+
+from __future__ import annotations
+
+from replica.core.effects import DropSnapshots, RaiseLogStart, ReplyWithSnapshot, StoreEpochs, StoreSnapshot
+from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
+from replica.core.quorum.fencing import cluster_error, leader_request_error
+from replica.core.quorum.serving import refuse_fetches_below_start
+from replica.core.quorum.state import QuorumLogState
+from replica.core.quorum.watermark import note_fetch_snapshot
+from replica.core.recovered import StoredSnapshot
+from replica.errors import ErrorCode
+from replica.ids import CallId, SnapshotId
+from replica.machines import Snapshot
+
+
+def store_snapshot(q: QuorumLogState, snapshot: Snapshot) -> None:
+    """Have a snapshot of what is committed kept beside the log; the log stays as it is until it is stored."""
+    assert q.storing is None, (q.storing, snapshot.id)
+    assert 0 < len(snapshot.data) <= q.quorum.snapshot_max_bytes, (snapshot.id, len(snapshot.data))
+    _check_id(q, snapshot.id)
+    q.storing = StoredSnapshot(id=snapshot.id, size_bytes=len(snapshot.data))
+    q.emit(StoreSnapshot(topic_partition=q.topic_partition, snapshot_id=snapshot.id, data=snapshot.data))
+
+
+def _check_id(q: QuorumLogState, snapshot_id: SnapshotId) -> None:
+    """Raise AssertionError unless the id is of something committed, in this log, and newer than all there are."""
+    end_offset, log = snapshot_id.end_offset, q.log
+    assert log.high_watermark is not None, snapshot_id
+    assert log.log_start_offset <= end_offset <= log.high_watermark, (snapshot_id, log.high_watermark)
+    assert end_offset > (log.snapshots[-1].id.end_offset if log.snapshots else 0), (snapshot_id, log.snapshots)
+    assert log.epoch_below(end_offset) == snapshot_id.epoch, (snapshot_id, log.epochs.entries)
+
+
+def on_snapshot_stored(q: QuorumLogState, snapshot_id: SnapshotId) -> None:
+    """Count on the snapshot that was being stored, and let go of what it makes needless.
+
+    Or it is one that comes too late: 1. This follower stores a snapshot. 2. It lags, and begins anew at a later one of
+    the leader's. 3. Now the first is stored, of what is gone. It must not be counted on; it is removed.
+    """
+    stored = q.storing
+    if stored is None or stored.id != snapshot_id:
+        _drop_snapshots(q)
+        return
+    q.storing = None
+    if not q.log.add_snapshot(stored):
+        return
+    q.emit(RaiseLogStart(topic_partition=q.topic_partition, log_start_offset=q.log.log_start_offset))
+    q.emit(StoreEpochs(topic_partition=q.topic_partition, entries=q.log.epochs.entries))
+    _drop_snapshots(q)
+    refuse_fetches_below_start(q)
+
+
+def _drop_snapshots(q: QuorumLogState) -> None:
+    q.emit(DropSnapshots(topic_partition=q.topic_partition, end_offset=q.log.log_start_offset))
+
+
+def on_fetch_snapshot(q: QuorumLogState, call_id: CallId, request: FetchSnapshotRequest, now_ms: int) -> None:
+    """Hand out a piece of a snapshot. From a voter that is a sign of life, but no acknowledgement."""
+    found = _found(q, request)
+    if isinstance(found, ErrorCode):
+        q.reply(call_id, FetchSnapshotResponse(error=found, current_leader=q.current_leader))
+        return
+    note_fetch_snapshot(q, request.replica_id, now_ms)
+    response = FetchSnapshotResponse(
+        error=ErrorCode.NONE,
+        snapshot_id=found.id,
+        size_bytes=found.size_bytes,
+        position=request.position,
+        current_leader=q.current_leader,
+    )
+    q.emit(
+        ReplyWithSnapshot(
+            call_id=call_id,
+            response=response,
+            topic_partition=q.topic_partition,
+            snapshot_id=found.id,
+            position=request.position,
+            max_bytes=min(request.max_bytes, q.quorum.fetch_max_bytes),
+        )
+    )
+
+
+def _found(q: QuorumLogState, request: FetchSnapshotRequest) -> StoredSnapshot | ErrorCode:
+    """Find what is asked for, or why it is refused; the order of the checks is that of a Fetch."""
+    refused = cluster_error(q, request.cluster_id)
+    if refused is None and (request.max_bytes <= 0 or request.replica_id == q.replica_id):
+        refused = ErrorCode.INVALID_REQUEST
+    refused = refused or leader_request_error(
+        q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch
+    )
+    if refused is not None:
+        return refused
+    for stored in q.log.snapshots:
+        if stored.id == request.snapshot_id:
+            return stored if 0 <= request.position < stored.size_bytes else ErrorCode.POSITION_OUT_OF_RANGE
+    return ErrorCode.SNAPSHOT_NOT_FOUND
