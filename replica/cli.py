@@ -11,6 +11,8 @@ import click
 
 from replica.cli_cluster import health, status
 from replica.cli_disk import dump_log, format_data_directory
+from replica.cli_kv import kv
+from replica.cli_quorum import quorum
 from replica.cli_records import consume, offsets, produce
 from replica.cli_start import start_command
 from replica.cli_topic import cluster, partition, topic
@@ -32,6 +34,8 @@ main.add_command(partition)
 main.add_command(produce)
 main.add_command(consume)
 main.add_command(offsets)
+main.add_command(kv)
+main.add_command(quorum)
 main.add_command(dump_log)
 
 

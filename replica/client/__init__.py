@@ -7,7 +7,8 @@ write. ``connections`` dial, ``cluster_view`` knows who leads what, ``clock`` is
 - ``producer``: ``producer_config``, ``partitioner``, ``accumulator`` with its ``partition_queue`` (a record's way into
   a batch, values in and out), ``attempts`` (the table that judges an attempt), ``sender`` (who carries batches);
 - ``consumer``: ``consumer_config``, ``reading`` (a position and whether the log still agrees with it, values in and
-  out), ``leader_calls``, ``fetcher`` (who brings records).
+  out), ``leader_calls``, ``fetcher`` (who brings records);
+- ``groups``: replicated state machines, the key-value store among them.
 
 Connections are the server package's: both sides dial through the same transport.
 """
@@ -31,6 +32,18 @@ from replica.client.failures import (
     UnknownTopicError,
     WriteError,
 )
+from replica.client.groups.client import GroupClient
+from replica.client.groups.config import GroupConfig
+from replica.client.groups.failures import (
+    CommandRefusedError,
+    QueryRefusedError,
+    SessionExpiredError,
+    UnknownGroupError,
+)
+from replica.client.groups.key_value import KeyValueClient, ReadFrom
+from replica.client.groups.key_value_failures import KeyValueRejectedError, RevisionCompactedError
+from replica.client.groups.queries import Node, QueryReply
+from replica.client.groups.watch import WatchConfig
 from replica.client.producer import Producer
 from replica.client.producer_config import Acks, ProducerConfig
 from replica.client.producer_values import BufferFullError, RecordTooLargeError
@@ -44,11 +57,17 @@ __all__ = [
     "BufferFullError",
     "ClientError",
     "ClusterUnreachableError",
+    "CommandRefusedError",
     "Consumer",
     "ConsumerConfig",
     "ConsumerRecord",
+    "GroupClient",
+    "GroupConfig",
+    "KeyValueClient",
+    "KeyValueRejectedError",
     "LogTruncatedError",
     "NoOffsetError",
+    "Node",
     "NotWrittenError",
     "OffsetAndEpoch",
     "OffsetOutOfRangeError",
@@ -56,10 +75,17 @@ __all__ = [
     "OutcomeUnknownError",
     "Producer",
     "ProducerConfig",
+    "QueryRefusedError",
+    "QueryReply",
     "ReadFailedError",
+    "ReadFrom",
     "RecordMetadata",
     "RecordTooLargeError",
+    "RevisionCompactedError",
+    "SessionExpiredError",
+    "UnknownGroupError",
     "UnknownTopicError",
     "ViewConfig",
+    "WatchConfig",
     "WriteError",
 ]

@@ -28,7 +28,7 @@ def bootstrap(tmp_path: Path) -> Iterator[str]:
     """Three brokers that are active, by the address of one."""
     cluster = LocalCluster(tmp_path, size=3)
     cluster.format()
-    cluster.start()
+    cluster.start(options=("--group", "kv=key-value"))
     try:
         address = next(iter(cluster.addresses.values()))
         asyncio.run(wait_active(address, len(cluster.ids)))
@@ -67,10 +67,11 @@ def output_of(program: str) -> list[str]:
 
 
 def test_the_examples_do_what_the_page_says(pytestconfig: pytest.Config, bootstrap: str) -> None:
-    """The topic is created once, a hundred records are acknowledged, and the same records are read."""
-    create, write, read = examples(pytestconfig.rootpath / "docs" / "clients.md")
-    created, written, records = (output_of(program.replace(ADDRESS, bootstrap)) for program in (create, write, read))
+    """A topic is created once, a hundred records are acknowledged and read again, and a visit is counted and seen."""
+    programs = examples(pytestconfig.rootpath / "docs" / "clients.md")
+    created, written, records, counted = (output_of(program.replace(ADDRESS, bootstrap)) for program in programs)
     assert created[0].startswith("TOPIC_ALREADY_EXISTS ")
     assert sorted(line.split()[0] for line in created[1:]) == ["1", "2", "3"]
     assert [line.split()[1] for line in written] == [str(offset) for offset in range(100)]
     assert [line.rsplit(" ", 1)[1] for line in records] == [repr(b"%d" % number) for number in range(100)]
+    assert counted == ["1 at revision 3", "3 b'visits' b'1'"]
