@@ -50,13 +50,17 @@ def format_data_directory(data_dir: Path, cluster_id: str, replica_id: int) -> N
 def dump_log(file: Path, records: bool | None) -> None:
     """Print the batches of a segment FILE: offsets, epochs, producers and whether the CRC is right.
 
-    Of a producer snapshot (*.snapshot), the producers and their newest batches. Exits with 1 if the file is damaged.
+    Of a producer snapshot (*.snapshot), the producers and their newest batches; of a state machine's (*.checkpoint),
+    what it is of and how much it holds. Exits with 1 if the file is damaged.
     """
     from replica.storage import StorageError
     from replica.storage.dump import dump_segment
 
     if file.suffix == ".snapshot":
         _print_snapshot(file)
+        return
+    if file.suffix == ".checkpoint":
+        _print_state(file)
         return
     shows_records = file.absolute().parent.name == METADATA_FOLDER if records is None else records
     is_sound = True
@@ -87,6 +91,21 @@ def _print_snapshot(file: Path) -> None:
                 f"sequences: {batch.base_sequence}..{batch.last_sequence} "
                 f"offsets: {batch.base_offset}..{batch.end_offset - 1} timestamp: {batch.max_timestamp_ms}"
             )
+
+
+def _print_state(file: Path) -> None:
+    from replica.machines.machine import CorruptSnapshotError
+    from replica.machines.snapshots import decode_state, unsealed
+
+    try:
+        state = decode_state(unsealed(file.read_bytes()))
+    except (CorruptSnapshotError, OSError) as error:
+        click.echo(f"error: {error}")
+        sys.exit(1)
+    click.echo(
+        f"end-offset: {state.applied_offset} epoch: {state.applied_epoch} machine: {state.name} "
+        f"log-time: {state.log_time_ms} sessions: {len(state.sessions)} machine-bytes: {len(state.machine)} crc: ok"
+    )
 
 
 def _line_of(row: DumpedBatch) -> str:

@@ -1,8 +1,9 @@
 """``replica start``: from arguments and environment variables to ServerOptions.
 
 Owns the names of the options; each can come from ``REPLICA_<NAME>``. The parameters of the core are options of the same
-names; one that several parts of the core know by the same name is one option for all of them. ``start_command`` makes
-the command anew for a program that starts replicas of its own, such as a harness that replaces a rule of the protocol.
+names, those of groups behind ``group-``; one that several parts of the core know by the same name is one option for all
+of them. ``start_command`` makes the command anew for a program that starts replicas of its own, such as a harness that
+replaces a rule of the protocol.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.core.config import BrokerConfig, ControllerConfig, InvalidConfigError, QuorumConfig
+from replica.core.config import BrokerConfig, ControllerConfig, GroupConfig, InvalidConfigError, QuorumConfig
 from replica.ids import ReplicaId
 
 if TYPE_CHECKING:
     from replica.core.rules import Rules
     from replica.server.options import ProcessRole, ServerOptions
 
-_PARTS: tuple[type[QuorumConfig | BrokerConfig | ControllerConfig], ...] = (
-    QuorumConfig,
-    BrokerConfig,
-    ControllerConfig,
+_Part = type[QuorumConfig | BrokerConfig | ControllerConfig | GroupConfig]
+_PARTS: Mapping[_Part, str] = MappingProxyType(
+    {QuorumConfig: "", BrokerConfig: "", ControllerConfig: "", GroupConfig: "group_"}
 )
+"""The parts of the core, and what the names of their options begin with."""
 
 _HELP: Mapping[str, str] = MappingProxyType(
     {
@@ -38,6 +39,9 @@ _HELP: Mapping[str, str] = MappingProxyType(
         "replica_lag_time_max_ms": "A follower that has not caught up for so long leaves the ISR.",
         "broker_session_timeout_ms": "A broker that is silent for so long is fenced.",
         "min_insync_replicas": "How many replicas must be in sync for acks=all, where a topic does not say.",
+        "group_tick_interval_ms": "A leader of a group writes at least so often, so that the group's time goes on.",
+        "group_snapshot_max_interval_ms": "A snapshot of a group is taken after so long, or ...",
+        "group_snapshot_max_record_bytes_between": "... after so many bytes of applied records.",
         "unclean_leader_election_enable": "Let a replica lead that is not in sync, where no other can: loses records.",
     }
 )
@@ -62,6 +66,7 @@ def start_command(make_rules: Callable[[], Rules] | None = None) -> click.Comman
 def server_options_from(values: dict[str, Any]) -> ServerOptions:
     """Build the options of a server from the command's values; raises click.ClickException with one sentence."""
     from replica.server.addresses import InvalidAddressError, parse_entries
+    from replica.server.groups import parse_groups
     from replica.server.options import ServerOptions
 
     try:
@@ -78,9 +83,12 @@ def server_options_from(values: dict[str, Any]) -> ServerOptions:
             quorum=QuorumConfig(**_given(QuorumConfig, values)),
             broker=BrokerConfig(**_given(BrokerConfig, values)),
             controller=ControllerConfig(**_given(ControllerConfig, values)),
+            group=GroupConfig(**_given(GroupConfig, values)),
+            groups=parse_groups(values["group"]),
             log_level=values["log_level"],
             metrics_listen=values["metrics_listen"],
             client_calls_max=values["client_calls_max"],
+            stream_calls_max=values["stream_calls_max"],
             handover_wait_ms=values["handover_wait_ms"],
             stop_grace_ms=values["stop_grace_ms"],
             file_delete_delay_ms=values["file_delete_delay_ms"],
@@ -101,9 +109,10 @@ def _roles_from(text: str) -> frozenset[ProcessRole]:
     return frozenset(known[name] for name in names)
 
 
-def _given(part: type[QuorumConfig | BrokerConfig | ControllerConfig], values: Mapping[str, Any]) -> dict[str, Any]:
+def _given(part: _Part, values: Mapping[str, Any]) -> dict[str, Any]:
     """Pick what was given for one part of the core; for the rest its own defaults hold."""
-    given = {field.name: values[field.name] for field in fields(part) if values[field.name] is not None}
+    values = {field.name: values[_PARTS[part] + field.name] for field in fields(part)}
+    given = {name: value for name, value in values.items() if value is not None}
     choices = {field.name: type(field.default) for field in fields(part) if isinstance(field.default, StrEnum)}
     return {name: choices[name](value) if name in choices else value for name, value in given.items()}
 
@@ -121,6 +130,12 @@ def _server_params() -> list[click.Parameter]:
         _option("data-dir", required=True, type=click.Path(path_type=Path), help="Formatted by `replica format`."),
         _option("listen", required=True, metavar=address, help="Where to serve; port 0 takes a free one."),
         _option("voter", multiple=True, required=True, metavar=entry, help="A voter and its address; once per voter."),
+        _option(
+            "group",
+            multiple=True,
+            metavar="NAME=MACHINE",
+            help="Host a state machine on a quorum log of that name; the same on every voter.",
+        ),
         _option("dial", multiple=True, metavar=entry, help="Dial this replica here instead, for example by a proxy."),
         _option(
             "roles",
@@ -144,6 +159,7 @@ def _server_params() -> list[click.Parameter]:
             help="One line per step at debug.",
         ),
         _number("client-calls-max", 4096, "Refuse more calls at once."),
+        _number("stream-calls-max", 10_000, "Read no more from a stream while so many of its calls are inside."),
         _number("handover-wait-ms", 5000, "How long a replica that stops waits for others to lead what it leads."),
         _number("stop-grace-ms", 500, "How long calls may end when stopping."),
         _number("file-delete-delay-ms", 60_000, "How long deleted files take space, for readers in flight."),
@@ -158,9 +174,9 @@ def _number(name: str, default: int, explanation: str) -> click.Option:
 def _core_params() -> list[click.Parameter]:
     """One option per name of a parameter of the core."""
     defaults: dict[str, list[Any]] = {}
-    for part in _PARTS:
+    for part, prefix in _PARTS.items():
         for field in fields(part):
-            defaults.setdefault(field.name, []).append(field.default)
+            defaults.setdefault(prefix + field.name, []).append(field.default)
     return [_core_param(name, known) for name, known in defaults.items()]
 
 

@@ -1,8 +1,8 @@
 """The single writer: steps the core with one event at a time and performs its effects in order.
 
 Owns the core, the logs and the clock of one replica process. Everything runs on one event loop, effects are performed
-synchronously between two events, and only flushes and sends take their time elsewhere and come back as events. It knows
-no rule of the protocol and nothing of gRPC.
+synchronously between two events, and only flushes, snapshots and sends take their time elsewhere and come back as
+events. It knows no rule of the protocol and nothing of gRPC.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from replica.core.effects import (
     Effect,
     Flush,
     Halt,
+    InstallSnapshot,
     Reply,
     ReplyWithOffset,
     ReplyWithRecords,
+    ReplyWithSnapshot,
     Send,
     StartLogAt,
+    StoreSnapshot,
     Truncate,
 )
 from replica.core.events import (
@@ -34,6 +37,7 @@ from replica.core.events import (
     RequestReceived,
     ResponseReceived,
     SendFailed,
+    SnapshotStored,
     Started,
     StorageFailed,
     Ticked,
@@ -43,6 +47,7 @@ from replica.core.reading import read_ranges
 from replica.ids import CallId, Offset, TopicPartition
 from replica.server.flusher import Flusher, FlushOutcome
 from replica.server.ports import Core, PeerTransport, StepObserver, StoragePort
+from replica.server.snapshot_writer import SnapshotWriter
 from replica.server.transport import TransportError
 from replica.storage import StorageEffect, StorageError
 
@@ -90,6 +95,7 @@ class Driver:
         self._clock_ms = clock_ms
         self._wall_clock_ms = wall_clock_ms
         self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
+        self._snapshots = SnapshotWriter(lambda log: storage.stores[log], self._on_snapshot_outcome)
         self._events: deque[Event] = deque()
         self._stepping = False
         self._stopped = False
@@ -141,12 +147,13 @@ class Driver:
         return condition()
 
     async def stop(self) -> None:
-        """Take no more events, fail the calls that still wait, end the sends, and wait for the flush in flight."""
+        """Take no more events, fail the calls that still wait, end the sends, and wait for what is being written."""
         self._cease("the replica is stopping")
         for send in tuple(self._sends):
             send.cancel()
         await asyncio.gather(*self._sends, return_exceptions=True)
         await self._flusher.stop()
+        await self._snapshots.stop()
 
     def _drain(self) -> None:
         self._stepping = True
@@ -192,6 +199,10 @@ class Driver:
                 self._resolve(effect.call_id, lambda: self._with_records(effect))
             case ReplyWithOffset():
                 self._resolve(effect.call_id, lambda: self._storage.with_offset(effect))
+            case ReplyWithSnapshot():
+                self._resolve(effect.call_id, lambda: self._storage.with_snapshot(effect))
+            case StoreSnapshot():
+                self._snapshots.store(effect)
             case Halt():
                 self._halt(effect.reason)
             case _:
@@ -204,6 +215,9 @@ class Driver:
                 self._flusher.before_truncate(log, end_offset)
             case StartLogAt(topic_partition=log, start_offset=start_offset):
                 self._flusher.before_truncate(log, start_offset)
+            case InstallSnapshot(topic_partition=log, snapshot_id=snapshot_id):
+                self._flusher.before_truncate(log, snapshot_id.end_offset)
+                self._snapshots.abandon(log)
             case DeleteLog(topic_partition=log):
                 self._flusher.forget(log)
                 # What waits to be said of it would otherwise be said of the next log of that name.
@@ -246,6 +260,12 @@ class Driver:
             return
         self._observer.on_flushed(outcome.topic_partition, outcome.end_offset, outcome.seconds)
         self.submit(Flushed(topic_partition=outcome.topic_partition, end_offset=outcome.end_offset))
+
+    def _on_snapshot_outcome(self, effect: StoreSnapshot, failure: str | None) -> None:
+        if failure is not None:
+            self.submit(StorageFailed(reason=failure))
+            return
+        self.submit(SnapshotStored(topic_partition=effect.topic_partition, snapshot_id=effect.snapshot_id))
 
     def _arm_timer(self) -> None:
         deadline_ms = None if self._stopped else self._core.deadline_ms

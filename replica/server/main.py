@@ -11,7 +11,7 @@ import errno
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from random import Random
 from uuid import uuid4
@@ -28,11 +28,13 @@ from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum import QuorumLog
 from replica.core.replica import Replica
 from replica.core.rules import Rules
-from replica.ids import ReplicaId
+from replica.ids import ReplicaId, TopicPartition
+from replica.machines import AppliedLog
 from replica.server.addresses import AddressTable, InvalidAddressError, check_address
 from replica.server.channels import server_options
 from replica.server.codec import SERVICES
 from replica.server.driver import Driver, monotonic_ms
+from replica.server.groups import make_groups
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
@@ -75,13 +77,14 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(options: ServerOptions, rules: Rules) -> int:
+    groups = make_groups(options.groups)
     with ExitStack() as cleanup:
-        storage = _open_storage(options, rules)
+        storage = _open_storage(options, rules, groups)
         cleanup.callback(storage.abandon)
         directory = storage.directory
         structlog.contextvars.bind_contextvars(replica_id=directory.replica_id)
         try:
-            process = ReplicaProcess(options=options, rules=rules, storage=storage)
+            process = ReplicaProcess(options=options, rules=rules, storage=storage, groups=groups)
             await process.bind()
             cleanup.callback(process.serve_metrics())
         except (StartRefusedError, InvalidAddressError, InvalidConfigError):
@@ -92,11 +95,11 @@ async def _serve(options: ServerOptions, rules: Rules) -> int:
         return await process.run()
 
 
-def _open_storage(options: ServerOptions, rules: Rules) -> LogTable:
+def _open_storage(options: ServerOptions, rules: Rules, groups: Iterable[TopicPartition]) -> LogTable:
     """Lock the data directory, check whose it is, and recover its logs. Raises StorageError with one sentence."""
     directory = open_directory(options.data_dir, cluster_id=options.cluster_id, replica_id=options.replica_id)
     config = LogConfig(segment_bytes=options.log_segment_bytes)
-    return LogTable.open(directory, (METADATA_LOG,), config=config, rules=rules)
+    return LogTable.open(directory, (METADATA_LOG, *groups), config=config, rules=rules)
 
 
 def _check_roles(options: ServerOptions, storage: LogTable) -> None:
@@ -112,7 +115,14 @@ def _check_roles(options: ServerOptions, storage: LogTable) -> None:
 class ReplicaProcess:
     """The parts of one running replica, wired together."""
 
-    def __init__(self, *, options: ServerOptions, rules: Rules, storage: LogTable) -> None:
+    def __init__(
+        self,
+        *,
+        options: ServerOptions,
+        rules: Rules,
+        storage: LogTable,
+        groups: Mapping[TopicPartition, AppliedLog],
+    ) -> None:
         self._options = options
         self._storage = storage
         directory = storage.directory
@@ -130,7 +140,9 @@ class ReplicaProcess:
             logs=storage.recovered,
             rules=rules,
             random=Random(),
+            groups=groups,
         )
+        storage.forget_snapshots()
         addresses = AddressTable(
             advertised=options.voters, overrides=options.dial, registered=self._registered_addresses
         )
@@ -155,7 +167,7 @@ class ReplicaProcess:
             call=self._driver.call,
             addresses=addresses,
             logger=self._logger,
-            limits=ServiceLimits(client_calls_max=options.client_calls_max),
+            limits=ServiceLimits(client_calls_max=options.client_calls_max, stream_calls_max=options.stream_calls_max),
         )
         self._server.add_generic_rpc_handlers(service.handlers())
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)

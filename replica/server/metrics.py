@@ -26,6 +26,7 @@ class Metrics:
     def __init__(self, view: ReplicaView) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_LogCollector(view))
+        self.registry.register(_GroupCollector(view))
         self.registry.register(_ClusterCollector(view))
         self.steps = Counter("replica_steps", "Events that the core has taken.", registry=self.registry)
         self.isr_shrinks = Counter(
@@ -97,6 +98,31 @@ class _LogCollector:
             yield name, log, log.epoch
         for name, partition in tuple(self._view.partitions.items()):
             yield name, partition, partition.leader_epoch
+
+
+class _GroupCollector:
+    """Reads the groups at the moment of the scrape."""
+
+    def __init__(self, view: ReplicaView) -> None:
+        self._view = view
+
+    def collect(self) -> Iterator[Metric]:
+        applied = GaugeMetricFamily(
+            "replica_group_applied_offset", "The group's machine has applied everything below.", labels=_LABELS
+        )
+        leads = GaugeMetricFamily(
+            "replica_group_machine_leads", "1 if the group's machine takes commands here.", labels=_LABELS
+        )
+        snapshot = GaugeMetricFamily(
+            "replica_group_snapshot_end_offset", "The group's newest snapshot contains all below.", labels=_LABELS
+        )
+        for topic_partition, group in tuple(self._view.groups.items()):
+            labels = labels_of(topic_partition)
+            applied.add_metric(labels, group.applied_offset)
+            leads.add_metric(labels, int(group.machine_leads))
+            for newest in self._view.logs[topic_partition].snapshots[-1:]:
+                snapshot.add_metric(labels, newest.id.end_offset)
+        yield from (applied, leads, snapshot)
 
 
 class _ClusterCollector:

@@ -2,7 +2,7 @@
 
 Owns which lines exist. Watches steps from outside, compares the state after a step with what it saw last, and changes
 nothing. One ``step`` line per step at debug level; what happens seldom and matters (``role_changed``,
-``log_truncated``, and what ``cluster_lines`` tells of the cluster) at info.
+``log_truncated``, and what ``cluster_lines`` and ``snapshot_lines`` tell) at info.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
 
-from replica.core.effects import Append, CreateLog, DeleteLog, Effect, StartLogAt, Truncate
+from replica.core.effects import Append, CreateLog, DeleteLog, Effect, InstallSnapshot, StartLogAt, Truncate
 from replica.core.events import Event, RequestReceived, ResponseReceived
 from replica.core.messages import PeerRequest
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.server.cluster_lines import ClusterLines
 from replica.server.metrics import Metrics, labels_of
+from replica.server.snapshot_lines import SnapshotLines
 from replica.server.view import LogView, PartitionView, ReplicaView
 
 
@@ -51,6 +52,7 @@ class ReplicaObserver:
         self._logger = logger
         self._with_steps = with_steps
         self._cluster = ClusterLines(view=view, metrics=metrics, logger=logger)
+        self._snapshots = SnapshotLines(logger=logger)
         self._seen: dict[TopicPartition, Leadership] = {}
         self._image = view.image
         self._end_offsets = dict(end_offsets)
@@ -71,6 +73,7 @@ class ReplicaObserver:
             for topic_partition, partition in self._view.partitions.items():
                 self._on_leadership(topic_partition, partition, partition.leader_epoch)
         self._cluster.on_step()
+        self._snapshots.on_step(event, effects)
         if isinstance(event, ResponseReceived):
             self._on_answer(event.replica_id)
         if self._with_steps:
@@ -123,6 +126,8 @@ class ReplicaObserver:
                 self._on_truncated(log, end_offset)
             case StartLogAt(topic_partition=log, start_offset=start_offset):
                 self._on_truncated(log, start_offset)
+            case InstallSnapshot(topic_partition=log, snapshot_id=snapshot_id):
+                self._end_offsets[log] = snapshot_id.end_offset
             case CreateLog(topic_partition=log):
                 self._end_offsets[log] = Offset(0)
             case DeleteLog(topic_partition=log):

@@ -14,6 +14,7 @@ from replica.core.config import (
     BrokerConfig,
     BrokerIdentity,
     ControllerConfig,
+    GroupConfig,
     InvalidConfigError,
     QuorumConfig,
     ReplicaConfig,
@@ -21,6 +22,7 @@ from replica.core.config import (
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.server.addresses import check_address
 from replica.server.channels import MESSAGE_BYTES_MAX
+from replica.server.groups import check_groups
 from replica.storage import LogConfig
 from replica.storage.trash import FILE_DELETE_DELAY_MS
 
@@ -28,6 +30,7 @@ SEGMENT_BYTES_MIN = 1 << 10
 STOPPING_MS_MAX = 60_000
 DAY_MS = 24 * 3_600_000
 CLIENT_CALLS_MAX = 1_000_000
+STREAM_CALLS_MAX = 1_000_000
 RECORDS_BYTES_MAX = MESSAGE_BYTES_MAX // 4
 """Records of one log that one request or answer may carry. A follower whose fetch is answered with more gets nothing,
 for ever."""
@@ -48,8 +51,9 @@ class ServerOptions:
 
     ``voters`` are the advertised addresses of those who may be controllers; ``dial`` overrides them and those of
     brokers, entry by entry, for this replica's own dials. ``advertised_address`` is where others reach this broker,
-    absent for a voter's own entry. ``cluster_id`` and ``replica_id``, when given, must be those that the data directory
-    was formatted with.
+    absent for a voter's own entry. ``groups`` are those to host: their names, and the names of their state machines.
+    ``stream_calls_max`` is how many calls of one stream may be inside at once. ``cluster_id`` and ``replica_id``, when
+    given, must be those that the data directory was formatted with.
     """
 
     data_dir: Path
@@ -64,9 +68,12 @@ class ServerOptions:
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
+    group: GroupConfig = field(default_factory=GroupConfig)
+    groups: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "info"
     metrics_listen: str | None = None
     client_calls_max: int = 4096
+    stream_calls_max: int = 10_000
     handover_wait_ms: int = 5000
     stop_grace_ms: int = 500
     recovery_point_interval_ms: int = 5000
@@ -76,6 +83,7 @@ class ServerOptions:
     def __post_init__(self) -> None:
         for name, smallest, largest in (
             ("client_calls_max", 1, CLIENT_CALLS_MAX),
+            ("stream_calls_max", 1, STREAM_CALLS_MAX),
             ("handover_wait_ms", 1, STOPPING_MS_MAX),
             ("stop_grace_ms", 1, STOPPING_MS_MAX),
             ("recovery_point_interval_ms", 1, DAY_MS),
@@ -87,12 +95,14 @@ class ServerOptions:
                 raise InvalidConfigError(f"{name} is {value}; it must be at least {smallest} and at most {largest}")
         if not self.roles:
             raise InvalidConfigError("roles is empty; name broker, controller or both")
+        check_groups(self.groups)
         self._check_sizes()
 
     def _check_sizes(self) -> None:
         for config, name, largest in (
             *((self.quorum, name, RECORDS_BYTES_MAX) for name in ("message_max_bytes", "fetch_max_bytes")),
             (self.quorum, "dump_max_bytes", RECORDS_BYTES_MAX),
+            (self.group, "answer_bytes_max", ANSWER_BYTES_MAX),
             *((self.broker, name, RECORDS_BYTES_MAX) for name in ("message_max_bytes", "dump_max_bytes")),
             *(
                 (self.broker, name, ANSWER_BYTES_MAX)
@@ -130,6 +140,7 @@ class ServerOptions:
             directory_id=directory_id,
             voters=tuple(sorted(self.voters)),
             quorum=self.quorum,
+            group=self.group,
             identity=identity if is_broker else None,
             broker=self.broker,
             controller=self.controller if is_controller else None,

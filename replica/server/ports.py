@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from replica.core.effects import Effect, ReplyWithOffset
+from replica.core.effects import Effect, ReplyWithOffset, ReplyWithSnapshot
 from replica.core.events import Event
-from replica.core.messages import ListOffsetsResponse, PeerRequest, Response
-from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.core.messages import FetchSnapshotResponse, ListOffsetsResponse, PeerRequest, Response
+from replica.ids import Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.storage import StorageEffect, StorageReport
 
 
@@ -27,10 +27,13 @@ class Core(Protocol):
 
 
 class LogPort(Protocol):
-    """One open log on disk. Both methods raise StorageError when the disk does not do as asked."""
+    """One open log on disk. Every method raises StorageError when the disk does not do as asked."""
 
     def flush(self) -> Offset:
         """Make everything appended so far durable and return its end offset. Blocks; called from another thread."""
+
+    def store_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
+        """Keep a snapshot, durable on return. Blocks; called from another thread."""
 
     def read(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
         """Return whole batches from the one that holds ``start_offset``, at least one, none above ``end_offset``."""
@@ -48,6 +51,9 @@ class StoragePort(Protocol):
 
     def with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
         """Return the answer to a question for the first offset not older than a time."""
+
+    def with_snapshot(self, reply: ReplyWithSnapshot) -> FetchSnapshotResponse:
+        """Return the answer to a question for a piece of a snapshot."""
 
 
 class PeerTransport(Protocol):

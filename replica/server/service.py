@@ -1,5 +1,7 @@
 """The incoming side: every RPC is one table entry, decoded, handed to the core, and its reply encoded.
 
+What ``conversation`` serves is a stream of such calls, and one entry of its own.
+
 Owns what happens at the door: a malformed request and a call too many are refused there, before the core has seen
 anything, and marked so that the caller knows that nothing was done. Owns no protocol rule: whatever can be expressed as
 an error code in a response is the core's to say.
@@ -7,10 +9,10 @@ an error code in a response is the core's to say.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 import grpc.aio
@@ -32,6 +34,8 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
 from replica.server.codec import METHODS, SERVICES, MalformedMessageError, Method
+from replica.server.codec_conversation import CONVERSE
+from replica.server.conversation import Conversation
 from replica.server.driver import ReplicaStoppedError
 from replica.server.transport import NOT_APPLIED_KEY
 
@@ -62,9 +66,11 @@ _CLIENTS_CONTEXT = grpc.aio.ServicerContext[Any, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLimits:
     """``client_calls_max``: how many calls of clients may be inside at once. Calls of replicas are never counted,
-    because the calls that wait inside end only when replicas fetch."""
+    because the calls that wait inside end only when replicas fetch. A stream counts as one call; of those on it,
+    ``stream_calls_max`` may be inside at once."""
 
     client_calls_max: int = 4096
+    stream_calls_max: int = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +101,11 @@ class ReplicaService:
 
     def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
         """Return what a gRPC server needs to route to this service. Bytes in, bytes out: we decode by ourselves."""
-        return tuple(
-            grpc.method_handlers_generic_handler(
-                service,
-                {
-                    method.rpc: grpc.unary_unary_rpc_method_handler(partial(self._handle, method))
-                    for method in METHODS.values()
-                    if method.service == service
-                },
-            )
-            for service in SERVICES
-        )
+        handlers: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {service: {} for service in SERVICES}
+        for method in METHODS.values():
+            handlers[method.service][method.rpc] = grpc.unary_unary_rpc_method_handler(partial(self._handle, method))
+        handlers[CONVERSE.service][CONVERSE.rpc] = grpc.stream_stream_rpc_method_handler(self._converse)
+        return tuple(grpc.method_handlers_generic_handler(*service) for service in handlers.items())
 
     async def _handle(self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT) -> bytes:
         answer = await self._serve(method, encoded, context)
@@ -114,18 +114,47 @@ class ReplicaService:
         # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by. Requests can
         # be large, so that frame must not hold one.
         del encoded
-        await context.abort(answer.code, answer.reason, ((NOT_APPLIED_KEY, "1"),) if answer.not_applied else ())
+        await _abort(answer, context)
+
+    async def _converse(self, calls: AsyncIterator[bytes], context: _CLIENTS_CONTEXT) -> None:
+        refusal = self._full(CONVERSE.rpc, context)
+        if refusal is None:
+            self._client_calls += 1
+            try:
+                refusal = await self._hear(calls, context)
+            finally:
+                self._client_calls -= 1
+        if refusal is not None:
+            await _abort(refusal, context)
+
+    async def _hear(self, calls: AsyncIterator[bytes], context: _CLIENTS_CONTEXT) -> _Refusal | None:
+        """Serve one stream to its end. What ends it early leaves all calls that were not answered unknown."""
+        refusal = None
+        conversation = Conversation(
+            ask=lambda request: self._ask(CONVERSE.rpc, request, context),
+            write=context.write,
+            calls_max=self._limits.stream_calls_max,
+        )
+        try:
+            await conversation.run(calls)
+        except* MalformedMessageError as malformed:
+            reason = f"malformed {CONVERSE.rpc}: {malformed.exceptions[0]}"
+            refusal = self._refused(CONVERSE.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason, not_applied=False)
+        except* ReplicaStoppedError as stopped:
+            refusal = _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(stopped.exceptions[0]), not_applied=False)
+        return refusal
 
     async def _serve(self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT) -> bytes | _Refusal:
         try:
             request = method.decode_request(encoded)
         except MalformedMessageError as error:
-            return self._refused(method, context, grpc.StatusCode.INVALID_ARGUMENT, f"malformed {method.rpc}: {error}")
+            reason = f"malformed {method.rpc}: {error}"
+            return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason)
         if is_from_replica(request):
             return await self._answer(method, request, context)
-        if self._client_calls >= self._limits.client_calls_max:
-            reason = f"{self._client_calls} calls are being served, the most this replica takes; try again later"
-            return self._refused(method, context, grpc.StatusCode.RESOURCE_EXHAUSTED, reason)
+        refusal = self._full(method.rpc, context)
+        if refusal is not None:
+            return refusal
         self._client_calls += 1
         try:
             return await self._answer(method, request, context)
@@ -134,21 +163,37 @@ class ReplicaService:
 
     async def _answer(self, method: Method[Any, Any], request: Request, context: _CLIENTS_CONTEXT) -> bytes | _Refusal:
         try:
-            response = await self._call(request)
+            response = await self._ask(method.rpc, request, context)
         except ReplicaStoppedError as error:
             return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
-        for refused in sorted(_errors_of(response) & BAD_INPUT):
-            self._logger.warning("request_refused", rpc=method.rpc, peer=context.peer(), error=refused.value)
         if isinstance(response, DescribeReplicaResponse):
             response = replace(response, addresses=self._addresses)
         return method.encode_response(response)
 
+    async def _ask(self, rpc: str, request: Request, context: _CLIENTS_CONTEXT) -> Response:
+        """Hand a request to the core, and log an answer that says that it was wrong. Raises ReplicaStoppedError."""
+        response = await self._call(request)
+        for refused in sorted(_errors_of(response) & BAD_INPUT):
+            self._logger.warning("request_refused", rpc=rpc, peer=context.peer(), error=refused.value)
+        return response
+
+    def _full(self, rpc: str, context: _CLIENTS_CONTEXT) -> _Refusal | None:
+        """Refuse one more call of a client where there are too many."""
+        if self._client_calls < self._limits.client_calls_max:
+            return None
+        reason = f"{self._client_calls} calls are being served, the most this replica takes; try again later"
+        return self._refused(rpc, context, grpc.StatusCode.RESOURCE_EXHAUSTED, reason)
+
     def _refused(
-        self, method: Method[Any, Any], context: _CLIENTS_CONTEXT, code: grpc.StatusCode, reason: str
+        self, rpc: str, context: _CLIENTS_CONTEXT, code: grpc.StatusCode, reason: str, *, not_applied: bool = True
     ) -> _Refusal:
-        """Log that a call ends with a status before anything was done."""
-        self._logger.warning("request_refused", rpc=method.rpc, peer=context.peer(), error=code.name, reason=reason)
-        return _Refusal(code=code, reason=reason, not_applied=True)
+        """Log that a call ends with a status at the door."""
+        self._logger.warning("request_refused", rpc=rpc, peer=context.peer(), error=code.name, reason=reason)
+        return _Refusal(code=code, reason=reason, not_applied=not_applied)
+
+
+async def _abort(refusal: _Refusal, context: _CLIENTS_CONTEXT) -> NoReturn:
+    await context.abort(refusal.code, refusal.reason, ((NOT_APPLIED_KEY, "1"),) if refusal.not_applied else ())
 
 
 def is_from_replica(request: Request) -> bool:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
+from replica.core.recovered import StoredSnapshot
 from replica.core.replica import Replica
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 
@@ -51,8 +52,24 @@ class LogView(Protocol):
         """Everything below is committed; absent while unknown."""
 
     @property
+    def snapshots(self) -> tuple[StoredSnapshot, ...]:
+        """Its snapshots on stable storage, oldest first."""
+
+    @property
     def log(self) -> LogEnd:
         """The log itself."""
+
+
+class GroupView(Protocol):
+    """What may be read of one group: the state machine on a quorum log."""
+
+    @property
+    def applied_offset(self) -> Offset:
+        """The machine has applied everything below."""
+
+    @property
+    def machine_leads(self) -> bool:
+        """Whether the machine takes commands."""
 
 
 class PartitionView(Protocol):
@@ -99,6 +116,10 @@ class ReplicaView(Protocol):
         """Its quorum logs."""
 
     @property
+    def groups(self) -> Mapping[TopicPartition, GroupView]:
+        """The groups that it hosts, by their quorum logs."""
+
+    @property
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
         """The partitions that its broker hosts; none without a broker."""
 
@@ -126,6 +147,11 @@ class CoreView:
     def logs(self) -> Mapping[TopicPartition, LogView]:
         """Its quorum logs."""
         return self._core.logs
+
+    @property
+    def groups(self) -> Mapping[TopicPartition, GroupView]:
+        """The groups that it hosts, by their quorum logs."""
+        return self._core.groups
 
     @property
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:

@@ -8,8 +8,10 @@ The way of the data, file by file:
 3. ``checkpoints``, ``quorum_state_file`` and ``partition_metadata`` are the small state files, in Kafka's formats.
 4. ``recovery`` opens a log: a clean stop is believed, an unclean one searched; flushed data is never cut.
    ``producer_snapshots`` tell what was known of producers, also of batches that are deleted since.
+   ``snapshots`` are a quorum log's: what its records have led to, in their place.
 5. ``log`` is the open log that a driver appends to, flushes, truncates and reads, under the limits of ``config``;
-   ``retention`` says where it may begin, ``timestamps`` finds a record by its time.
+   ``log_producers`` knows who wrote to it, ``retention`` says where it may begin, ``timestamps`` finds a record by
+   its time.
 6. ``segments``, ``segment`` and ``offset_index`` are its files, ``batch_reader`` walks them, ``tail`` spares the disk.
 7. ``log_table`` is all open logs of a directory, and performs the core's effects on them.
 8. ``dump`` prints any segment file, sound or not; ``errors`` names what can be wrong.

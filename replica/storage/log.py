@@ -5,35 +5,36 @@ failed write or fsync nothing more is done: the kernel may have dropped the dirt
 second one would lie.
 Knows nothing of epochs' meaning, votes or the network. All of it blocks.
 
-Threads: ``flush`` and the two checkpoints run in a worker thread while the driver's loop appends and reads.
+Threads: ``flush``, ``store_snapshot`` and the two checkpoints run in worker threads while the driver's loop appends and
+reads. ``_snapshot_lock`` lets one snapshot be written at a time, beside whatever else goes on.
 ``_sync_lock`` lets one of flush, truncate, checkpoint and close happen at a time and is held during fsync;
 ``_state_lock`` protects the fields and is never held during one, so that an append does not wait for the platter.
-Order: ``_sync_lock`` before ``_state_lock``.
+Order: ``_snapshot_lock`` before ``_sync_lock`` before ``_state_lock``.
 Source: Kafka's ``UnifiedLog``, ``LocalLog``; KAFKA-5413 and its kin for the limits of a segment.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from replica.core.effects import QuorumState
-from replica.core.partition.producer_state import ProducerScan
 from replica.core.recovered import ProducerEntry, RecoveredLog
 from replica.core.rules.log import LogRules
-from replica.ids import Epoch, EpochEntry, Offset, TopicPartition
+from replica.ids import Epoch, EpochEntry, Offset, SnapshotId, TopicPartition
 from replica.records import RecordBatch
 from replica.storage.checkpoints import write_epochs
 from replica.storage.config import LogConfig
 from replica.storage.directory import DataDirectory
 from replica.storage.errors import OffsetOutOfRangeError, StorageError
-from replica.storage.producer_snapshots import read_on
+from replica.storage.log_producers import LogProducers
 from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
 from replica.storage.recovery import EPOCH_FILE, QUORUM_STATE_FILE, LoadedLog, load_log
 from replica.storage.retention import Retention, retention_start
 from replica.storage.segment import Segment
 from replica.storage.segments import Segments
+from replica.storage.snapshots import LogSnapshots
 from replica.storage.tail import Tail
 from replica.storage.timestamps import offset_for_timestamp
 
@@ -65,13 +66,11 @@ class LogStore:
         self._unflushed: list[Segment] = []
         self._names_unflushed = False
         self._snapshots = loaded.snapshots
-        self._unstored: dict[Offset, tuple[ProducerEntry, ...]] = {}
-        """Producer snapshots that the next flush stores."""
-        self._producers = None if loaded.snapshots is None else ProducerScan(loaded.producers)
-        """Absent in a quorum log, and from a truncation until the producers are scanned."""
+        self._producers = LogProducers(loaded.producer_snapshots, loaded.producers, self._segments)
         self._tail = Tail(config.tail_bytes_max)
         self._failure: str | None = None
         self._closed = False
+        self._snapshot_lock = threading.Lock()
         self._sync_lock = threading.Lock()
         self._state_lock = threading.RLock()
 
@@ -94,6 +93,7 @@ class LogStore:
         try:
             quorum_state = read_quorum_state(directory.files, path / QUORUM_STATE_FILE)
             loaded = load_log(directory, topic_partition, config, rules or LogRules())
+            newest_snapshot = b"" if loaded.snapshots is None else loaded.snapshots.read_newest()
         except OSError as error:
             raise StorageError(f"cannot open log {path}: {error}") from error
         recovered = RecoveredLog(
@@ -104,6 +104,8 @@ class LogStore:
             topic_id=loaded.topic_id,
             high_watermark=_within(loaded, directory.high_watermarks.get(topic_partition)),
             producers=loaded.producers,
+            snapshots=() if loaded.snapshots is None else loaded.snapshots.stored,
+            snapshot=newest_snapshot,
         )
         return cls(directory, topic_partition, config, loaded), recovered
 
@@ -163,16 +165,14 @@ class LogStore:
         for batch in batches:
             self._tail.append(batch)
             self._segments.note_appended(batch)
-            if self._producers is not None:
-                self._producers.note(batch)
+            self._producers.note(batch)
         self._log_end_offset = batches[-1].end_offset
 
     def _roll(self, base_offset: Offset) -> None:
         # The finished segment stays in _unflushed if it is dirty, so the next flush covers it and the new name.
         self._segments.roll(base_offset)
         self._names_unflushed = True
-        if self._producers is not None:
-            self._unstored[base_offset] = self._producers.entries
+        self._producers.note_rolled(base_offset)
 
     def flush(self) -> Offset:
         """Bring everything appended so far to stable storage; return the end of that, taken as this began.
@@ -191,10 +191,10 @@ class LogStore:
             end_offset, last = self._log_end_offset, self._segments.last
             unflushed, self._unflushed = self._unflushed, []
             names_unflushed, self._names_unflushed = self._names_unflushed, False
-            unstored, self._unstored = self._unstored, {}
+            unstored = self._producers.take_unstored()
         for segment in unflushed:
             segment.fsync()
-        self._store_snapshots(unstored)
+        self._producers.store(unstored)
         if names_unflushed:
             self._files.fsync_directory(self._path)
         with self._state_lock:
@@ -202,11 +202,6 @@ class LogStore:
         if names_unflushed:
             self._finish_segments(end_offset, [segment for segment in unflushed if segment is not last])
         return end_offset
-
-    def _store_snapshots(self, unstored: Mapping[Offset, tuple[ProducerEntry, ...]]) -> None:
-        for offset, entries in unstored.items():
-            assert self._snapshots is not None, f"{self._path} is a quorum log: it has no producers"
-            self._snapshots.store(offset, entries)
 
     def _finish_segments(self, end_offset: Offset, finished: list[Segment]) -> None:
         # The recovery point moves at every roll as well as every minute: no crash tears a finished, flushed segment,
@@ -229,7 +224,7 @@ class LogStore:
                 # Nothing of the log stays, and its start may lie inside a batch, where no file can be cut. First the
                 # log start, so that a crash on the way does not leave a log that ends below it.
                 self._directory.log_starts.put(self._topic_partition, end_offset)
-                self._start_at(end_offset, self._read_producers(end_offset))
+                self._start_at(end_offset, self._producers.read(end_offset))
                 return
             segment, size = self._segments.position_of(end_offset)
             # First the recovery point: with the log cut and the old recovery point still on the platter, the next
@@ -237,7 +232,7 @@ class LogStore:
             # ``end_offset`` is not committed because something else was.
             self._directory.recovery_points.lower(self._topic_partition, end_offset)
             self._directory.high_watermarks.lower(self._topic_partition, end_offset)
-            self._forget_producers(end_offset)
+            self._producers.forget_above(end_offset)
             self._segments.drop_after(segment)
             segment.truncate(size)
             for kept in self._segments:
@@ -249,13 +244,6 @@ class LogStore:
             self._segments.note_truncated(end_offset)
             self._log_end_offset = self._flushed_end_offset = end_offset
 
-    def _forget_producers(self, end_offset: Offset) -> None:
-        """Remove what tells of batches at and above ``end_offset``; what stands below is to be read again."""
-        self._producers = None
-        self._unstored = {offset: entries for offset, entries in self._unstored.items() if offset <= end_offset}
-        if self._snapshots is not None:
-            self._snapshots.remove_above(end_offset)
-
     def start_at(self, offset: Offset, *, keeps_producers: bool = False) -> None:
         """Drop everything and let the log begin, empty, at ``offset``, durable on return.
 
@@ -263,20 +251,13 @@ class LogStore:
         ``keeps_producers`` the producers of the batches below are remembered, unless such a crash intervenes.
         """
         with self._sync_lock, self._state_lock, self._guard("start anew"):
-            self._start_at(offset, self._read_producers(offset) if keeps_producers else ())
+            self._start_at(offset, self._producers.read(offset) if keeps_producers else ())
 
     def _start_at(self, offset: Offset, producers: tuple[ProducerEntry, ...]) -> None:
-        def forget() -> None:
-            self._producers, self._unstored = None, {}
-            if self._snapshots is not None:
-                self._snapshots.remove_all()
-                if producers:
-                    self._snapshots.store(offset, producers)
-
         # First the recovery point, below everything: from here on the next start may find any part of the log.
         self._directory.recovery_points.lower(self._topic_partition, min(self._segments.first.base_offset, offset))
         self._directory.high_watermarks.lower(self._topic_partition, offset)
-        self._segments.begin_anew(offset, forget)
+        self._segments.begin_anew(offset, lambda: self._producers.begin_anew(offset, producers))
         self._tail = Tail(self._config.tail_bytes_max)
         self._unflushed, self._names_unflushed = [], False
         self._log_end_offset = self._flushed_end_offset = offset
@@ -296,7 +277,7 @@ class LogStore:
             if offset > self._log_end_offset:
                 raise self._out_of_range("raise the start of", offset)
             dropped = self._segments.wholly_below(offset)
-            self._keep_producers(offset, dropped)
+            self._producers.keep_beside(offset, self._log_end_offset, dropped)
             self._segments.note_log_start(offset)
             self._directory.log_starts.put(self._topic_partition, offset)
             if not dropped:
@@ -305,31 +286,9 @@ class LogStore:
                 # The names of the segments that stay may not be durable yet: a crash must not leave a log without any.
                 self._files.fsync_directory(self._path)
             self._segments.throw_away(dropped, self._directory.trash)
-            if self._snapshots is not None:
-                self._snapshots.throw_away_below(self._segments.first.base_offset, self._directory.trash)
+            self._producers.throw_away_below(self._segments.first.base_offset, self._directory.trash)
             self._files.fsync_directory(self._path)
             self._unflushed = [segment for segment in self._unflushed if segment not in dropped]
-
-    def _keep_producers(self, log_start_offset: Offset, dropped: Sequence[Segment]) -> None:
-        """See to it that what the oldest segments say of producers stands in a snapshot where the next one begins.
-
-        The next one may also begin where the log now begins and ends, before anything else is stored.
-        """
-        if self._snapshots is None:
-            return
-        self._store_snapshots(self._unstored)
-        self._unstored = {}
-        if dropped:
-            first_offset = next(segment.base_offset for segment in self._segments if segment not in dropped)
-            self._snapshots.store_missing(first_offset, lambda: self._read_producers(first_offset))
-        if log_start_offset == self._log_end_offset:
-            self._snapshots.store_missing(log_start_offset, self.scan_producers)
-
-    def _read_producers(self, end_offset: Offset) -> tuple[ProducerEntry, ...]:
-        if self._snapshots is None:
-            return ()
-        first_offset, batches_from = self._segments.first.base_offset, self._segments.batches_from
-        return read_on(self._snapshots, batches_from, first_offset=first_offset, end_offset=end_offset).entries
 
     def store_epochs(self, entries: Sequence[EpochEntry]) -> None:
         """Replace ``leader-epoch-checkpoint``, durable on return."""
@@ -340,6 +299,45 @@ class LogStore:
         """Replace ``quorum-state``, durable on return."""
         with self._guard("store the quorum state of"):
             write_quorum_state(self._files, self._path / QUORUM_STATE_FILE, state)
+
+    # --- snapshots --------------------------------------------------------------------------------------------------
+
+    def store_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
+        """Keep a snapshot of a quorum log, durable on return; for any thread.
+
+        Nothing happens if the log was closed meanwhile, or begins above it by now.
+        """
+        with self._snapshot_lock:
+            if self._is_over or snapshot_id.end_offset < self.log_start_offset:
+                return
+            with self._guard("store a snapshot of"):
+                self._quorum_snapshots.store(snapshot_id, data)
+
+    def install_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
+        """Keep a snapshot, and begin the log anew, empty, at its end; all durable on return. Older snapshots go.
+
+        A crash on the way leaves the log as it was, or this snapshot and a log that the next start begins anew at it.
+        """
+        with self._snapshot_lock, self._sync_lock, self._state_lock, self._guard("install a snapshot in"):
+            self._quorum_snapshots.store(snapshot_id, data)
+            self._start_at(snapshot_id.end_offset, ())
+            write_epochs(self._files, self._path / EPOCH_FILE, ())
+            self._quorum_snapshots.drop_below(snapshot_id.end_offset)
+
+    def drop_snapshots(self, end_offset: Offset) -> None:
+        """Remove the snapshots that end below ``end_offset``."""
+        with self._guard("drop snapshots of"):
+            self._quorum_snapshots.drop_below(end_offset)
+
+    def read_snapshot(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> bytes:
+        """Up to ``max_bytes`` of a snapshot that there is, from ``position`` on. They are not verified."""
+        with self._guard("read a snapshot of"):
+            return self._quorum_snapshots.read(snapshot_id, position, max_bytes)
+
+    @property
+    def _quorum_snapshots(self) -> LogSnapshots:
+        assert self._snapshots is not None, f"{self._path} is a partition's log: it has no snapshots"
+        return self._snapshots
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -380,9 +378,7 @@ class LogStore:
         After a truncation the log is read for it, from the newest snapshot that is left.
         """
         with self._state_lock, self._guard("scan"):
-            if self._producers is None:
-                self._producers = ProducerScan(self._read_producers(self._log_end_offset))
-            return self._producers.entries
+            return self._producers.scan(self._log_end_offset)
 
     # --- checkpoints and end ----------------------------------------------------------------------------------------
 
@@ -433,8 +429,7 @@ class LogStore:
 
     def _close_cleanly(self) -> None:
         end_offset = self._flush()
-        if self._snapshots is not None:
-            self._snapshots.store_missing(end_offset, self.scan_producers)
+        self._producers.store_end(end_offset)
         self._directory.recovery_points.put(self._topic_partition, end_offset)
         self._checkpoint_log_start()
         for segment in self._segments:

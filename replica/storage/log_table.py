@@ -1,15 +1,16 @@
 """All logs of one open data directory, and how the core's effects on storage are performed on them.
 
 Owns which logs are open, the order of opening and closing, and the translation of an effect into calls. Both drivers
-perform storage effects here, so that what is simulated is what runs. When a flush happens, and how a reply travels, is
-theirs. Source: Kafka's ``LogManager``.
+perform storage effects here, so that what is simulated is what runs. When a flush happens, or a snapshot is stored, and
+how a reply travels, is theirs. Source: Kafka's ``LogManager``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import assert_never
 
 from replica.core.effects import (
@@ -17,10 +18,13 @@ from replica.core.effects import (
     ApplyRetention,
     CreateLog,
     DeleteLog,
+    DropSnapshots,
+    InstallSnapshot,
     LogRange,
     RaiseLogStart,
     ReadLog,
     ReplyWithOffset,
+    ReplyWithSnapshot,
     ScanProducers,
     StartLogAt,
     StoreEpochs,
@@ -29,7 +33,7 @@ from replica.core.effects import (
     Truncate,
 )
 from replica.core.events import LogRead, LogStartMoved, ProducersScanned
-from replica.core.messages import ListOffsetsResponse
+from replica.core.messages import FetchSnapshotResponse, ListOffsetsResponse
 from replica.core.recovered import RecoveredLog
 from replica.core.rules.log import LogRules
 from replica.ids import BrokerEpoch, TopicPartition
@@ -47,6 +51,8 @@ StorageEffect = (
     | DeleteLog
     | StartLogAt
     | RaiseLogStart
+    | InstallSnapshot
+    | DropSnapshots
     | ApplyRetention
     | ReadLog
     | ScanProducers
@@ -90,7 +96,8 @@ class LogTable:
         """Recover the quorum logs, created where the directory has never had them, and every partition that there is.
 
         If one is refused, nothing has changed, the directory is closed, and a marker of a clean stop is where it was.
-        A quorum log that is not among them is refused as well: it would vote, and stand in the way of a topic.
+        A quorum log that is not among them is refused as well: it would vote, and stand in the way of a topic. So is
+        one that has the name of a topic.
         """
         config = LogConfig() if config is None else config
         rules = LogRules() if rules is None else rules
@@ -99,6 +106,7 @@ class LogTable:
             undo.callback(directory.close, clean=directory.was_clean, broker_epoch=directory.clean_broker_epoch)
             held = directory.topic_partitions()
             _check_owned(directory, [name for name in held if name not in quorum_logs])
+            _check_free(directory, quorum_logs, held)
             stores: dict[TopicPartition, LogStore] = {}
             recovered: dict[TopicPartition, RecoveredLog] = {}
             for name in dict.fromkeys((*quorum_logs, *held)):
@@ -107,6 +115,10 @@ class LogTable:
                 undo.callback(stores[name].close, clean=directory.was_clean)
             undo.pop_all()
         return cls(directory, config, rules, stores, recovered)
+
+    def forget_snapshots(self) -> None:
+        """Let go of the contents of the snapshots in ``recovered``, once the core has them: they can be large."""
+        self.recovered = {name: replace(found, snapshot=b"") for name, found in self.recovered.items()}
 
     @property
     def stores(self) -> Mapping[TopicPartition, LogStore]:
@@ -133,6 +145,10 @@ class LogTable:
                 self._stores[name].start_at(start_offset, keeps_producers=keeps_producers)
             case RaiseLogStart(topic_partition=name, log_start_offset=log_start_offset):
                 self._stores[name].raise_log_start(log_start_offset)
+            case InstallSnapshot(topic_partition=name, snapshot_id=snapshot_id, data=data):
+                self._stores[name].install_snapshot(snapshot_id, data)
+            case DropSnapshots(topic_partition=name, end_offset=end_offset):
+                self._stores[name].drop_snapshots(end_offset)
             case Append(topic_partition=name, batches=batches):
                 self._stores[name].append(batches)
             case Truncate(topic_partition=name, end_offset=end_offset):
@@ -174,6 +190,11 @@ class LogTable:
             return reply.response
         return replace(reply.response, offset=found[0], leader_epoch=found[1])
 
+    def with_snapshot(self, reply: ReplyWithSnapshot) -> FetchSnapshotResponse:
+        """The answer to a question for a piece of a snapshot."""
+        store = self._stores[reply.topic_partition]
+        return reply.response.with_data(store.read_snapshot(reply.snapshot_id, reply.position, reply.max_bytes))
+
     # --- from time to time, and in the end --------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
@@ -203,13 +224,35 @@ def _check_owned(directory: DataDirectory, names: Iterable[TopicPartition]) -> N
     """Refuse a log that is there and is no partition's. A log whose directory is gone is refused by its recovery."""
     for name in names:
         path = directory.log_path(name)
-        try:
-            is_owned = holds_partition(directory.files, path) or not directory.files.exists(path)
-        except OSError as error:
-            raise StorageError(f"cannot look at log {path}: {error}") from error
-        if not is_owned:
+        if _look(path, lambda path: directory.files.exists(path) and not holds_partition(directory.files, path)):
             raise StorageError(
                 f"{path} is a log of no partition (it has no partition.metadata), and of no quorum that this replica "
-                f"is of: move that folder away, and take its line out of {directory.path / RECOVERY_POINT_FILE}, whose "
-                "second line counts the lines below it"
+                f"is of: start the replica with --group {name.topic}=MACHINE if that is its group; or else move that "
+                f"folder away, and take its line out of {directory.path / RECOVERY_POINT_FILE}, whose second line "
+                "counts the lines below it"
             )
+
+
+def _check_free(
+    directory: DataDirectory, quorum_logs: Iterable[TopicPartition], held: Iterable[TopicPartition]
+) -> None:
+    """Refuse a quorum log whose name is a topic's of which this directory holds a partition."""
+    topics = {
+        name.topic: path
+        for name in held
+        if _look(path := directory.log_path(name), lambda path: holds_partition(directory.files, path))
+    }
+    for name in quorum_logs:
+        if name.topic in topics:
+            path = topics[name.topic]
+            raise StorageError(
+                f"{path} is a partition of topic {name.topic}, so that no group can have that name: "
+                "choose another with --group, or delete the topic"
+            )
+
+
+def _look(path: Path, question: Callable[[Path], bool]) -> bool:
+    try:
+        return question(path)
+    except OSError as error:
+        raise StorageError(f"cannot look at log {path}: {error}") from error

@@ -8,22 +8,23 @@ batch found in the page cache is not yet on the platter. The epoch cache is rebu
 checkpoint can be ahead of the log that survived, and indexes are rebuilt beside it. The producers of a partition are
 in its newest snapshot and the batches behind that.
 
-A partition's log may begin above 0. It begins where its checkpoint says, or at its first segment if that is higher.
-Segments wholly below are what an interrupted deletion has left, and are not looked at. A log that ends below its
-beginning, with nothing promised above that, is begun anew there.
+A log may begin above 0. It begins where its checkpoint says, or at its first segment if that is higher. Segments
+wholly below are what an interrupted deletion has left, and are not looked at. A log that ends below its beginning, with
+nothing promised above that, is begun anew there. A quorum log goes on from a snapshot that ends where it begins; it is
+refused without, and begun anew at its newest snapshot where that contains what the log does not.
 Source: Kafka's ``LogLoader``, ``UnifiedLog.rebuildLeaderEpochCache``; stricter than Kafka below the recovery point.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from replica.core.recovered import ProducerEntry
 from replica.core.rules.log import LogRules
-from replica.ids import Epoch, EpochEntry, Offset, TopicId, TopicPartition
+from replica.ids import Epoch, EpochEntry, Offset, SnapshotId, TopicId, TopicPartition
 from replica.records import RecordBatch
 from replica.storage.batch_reader import DamagedBatchError, check_next, read_batches
 from replica.storage.checkpoints import read_epochs, write_epochs
@@ -36,6 +37,7 @@ from replica.storage.partition_metadata import read_partition_metadata
 from replica.storage.producer_snapshots import SNAPSHOT_SUFFIX, ProducerSnapshots, read_on
 from replica.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, base_offset_of
 from replica.storage.segments import begin_anew
+from replica.storage.snapshots import LogSnapshots
 from replica.storage.trash import is_deleted_file
 
 EPOCH_FILE = "leader-epoch-checkpoint"
@@ -46,7 +48,8 @@ QUORUM_STATE_FILE = "quorum-state"
 class LoadedLog:
     """A log ready for use: at least one segment, the last one takes appends; all of it on stable storage.
 
-    ``topic_id`` and ``snapshots`` are absent, and ``producers`` are not looked for, in a quorum log.
+    ``topic_id`` and ``producer_snapshots`` are absent, and ``producers`` are not looked for, in a quorum log;
+    ``snapshots`` are absent in a partition's.
     """
 
     segments: tuple[Segment, ...]
@@ -55,7 +58,8 @@ class LoadedLog:
     epochs: tuple[EpochEntry, ...]
     topic_id: TopicId | None
     producers: tuple[ProducerEntry, ...]
-    snapshots: ProducerSnapshots | None
+    producer_snapshots: ProducerSnapshots | None
+    snapshots: LogSnapshots | None
 
 
 def load_log(
@@ -77,6 +81,7 @@ def load_log(
         topic_id=topic_id,
         log_start_offset=directory.log_starts.get(topic_partition) or Offset(0),
         recovery_point=directory.recovery_points.get(topic_partition),
+        lower_recovery_point=lambda offset: directory.recovery_points.lower(topic_partition, offset),
     )
     log.maybe_create()
     try:
@@ -126,9 +131,11 @@ class _Log:
     topic_id: TopicId | None
     log_start_offset: Offset
     recovery_point: Offset | None
+    lower_recovery_point: Callable[[Offset], None]
     segments: list[Segment] = field(default_factory=list)
     stored_epochs: tuple[EpochEntry, ...] = ()
-    snapshots: ProducerSnapshots | None = None
+    producer_snapshots: ProducerSnapshots | None = None
+    snapshots: LogSnapshots | None = None
 
     def maybe_create(self) -> None:
         """Make what a new log consists of; harmless on one whose creation was cut short.
@@ -154,8 +161,10 @@ class _Log:
         if not self.files.exists(self.path):
             raise self._lost(self.path, position=0, offset=self.log_start_offset, reason="is missing")
         self.stored_epochs = read_epochs(self.files, self.path / EPOCH_FILE)
-        if self.topic_id is not None:
-            self.snapshots = ProducerSnapshots(self.files, self.path)
+        if self.topic_id is None:
+            self.snapshots = LogSnapshots(self.files, self.path)
+        else:
+            self.producer_snapshots = ProducerSnapshots(self.files, self.path)
         base_offsets = self._base_offsets()
         # A deletion that was cut short may have left any of the segments below the log start: none of them counts.
         below = [base_offset for base_offset in base_offsets if base_offset <= self.log_start_offset]
@@ -164,14 +173,15 @@ class _Log:
         if not self.segments:
             raise self._lost(self.path, position=0, offset=self.log_start_offset, reason="holds no segment")
         first = self.segments[0]
-        if first.base_offset > self.log_start_offset and self.topic_id is None:
-            reason = f"is the first segment although the log starts at offset {self.log_start_offset}"
-            raise self._lost(first.path, position=0, offset=self.log_start_offset, reason=reason)
-        self.log_start_offset = max(first.base_offset, self.log_start_offset)
+        start_offset, self.log_start_offset = self.log_start_offset, max(first.base_offset, self.log_start_offset)
+        if self.snapshots is None:
+            return
+        if self.log_start_offset > 0 and not self.snapshots.has_end(self.log_start_offset):
+            reason = f"is where the log starts at offset {self.log_start_offset}, and no snapshot ends there"
+            raise self._lost(first.path, position=0, offset=start_offset, reason=reason)
         quorum_state = self.path / QUORUM_STATE_FILE
-        has_votes = self.config.quorum_state_required and self.topic_id is None
-        has_batches = any(segment.size for segment in self.segments)
-        if has_votes and has_batches and not self.files.exists(quorum_state):
+        has_records = any(segment.size for segment in self.segments) or self.snapshots.newest is not None
+        if self.config.quorum_state_required and has_records and not self.files.exists(quorum_state):
             raise CorruptCheckpointError(quorum_state, "the file is missing although the log holds records")
 
     def load_clean(self) -> LoadedLog | None:
@@ -190,7 +200,7 @@ class _Log:
         epochs = _cut(self.stored_epochs, self.log_start_offset, scan.end_offset)
         last_epochs = [_last_epoch(_cut(scan.epochs, self.log_start_offset, scan.end_offset)), _last_epoch(epochs)]
         is_whole = scan.end_offset == self.recovery_point and scan.end_offset >= self.log_start_offset
-        if not is_whole or last_epochs[0] != last_epochs[1]:
+        if not is_whole or last_epochs[0] != last_epochs[1] or self._snapshot_beyond(scan.end_offset, epochs):
             return None
         if self._remove_leftovers(scan.end_offset):
             self.files.fsync_directory(self.path)
@@ -218,13 +228,14 @@ class _Log:
         for segment in self.segments:
             segment.reset_index()
         scan = self._scan_all()
-        if scan.end_offset < max(self.recovery_point or 0, self.log_start_offset):
-            if self.recovery_point is not None and self.recovery_point > self.log_start_offset:
-                self._refuse(scan)
+        if self.log_start_offset < (self.recovery_point or 0) > scan.end_offset:
+            self._refuse(scan)
+        snapshot_id = self._snapshot_beyond(scan.end_offset, scan.epochs)
+        if snapshot_id is not None:
+            scan = self._begin_anew(snapshot_id.end_offset)
+        elif scan.end_offset < self.log_start_offset:
             # Nothing that was promised lies at or above the log start, and nothing below is wanted.
-            start, forget = self.log_start_offset, self._remove_snapshots
-            self.segments = [begin_anew(self.files, self.path, self.config, self.segments, start, forget)]
-            scan = _Scan(end_offset=self.log_start_offset, kept=1)
+            scan = self._begin_anew(self.log_start_offset)
         self._cut_to(scan)
         producers = self._producers(scan.end_offset)
         self._remove_leftovers(scan.end_offset)
@@ -236,9 +247,30 @@ class _Log:
         found = [entry for entry in scan.epochs if self.rules.epoch_is_recovered(epoch=entry.epoch)]
         return self._finish(scan, _cut(found, self.log_start_offset, scan.end_offset), producers)
 
-    def _remove_snapshots(self) -> None:
-        if self.snapshots is not None:
-            self.snapshots.remove_all()
+    def _snapshot_beyond(self, end_offset: Offset, epochs: Sequence[EpochEntry]) -> SnapshotId | None:
+        """The newest snapshot, if it was installed for want of its records in this log; the log has to go then.
+
+        It ends beyond the log, or the record below its end is of another epoch: the log has gone astray before that,
+        so that nothing behind is committed.
+        """
+        newest = None if self.snapshots is None else self.snapshots.newest
+        if newest is None or newest.end_offset <= self.log_start_offset:
+            return None
+        below = [entry for entry in epochs if entry.start_offset < newest.end_offset]
+        is_held = newest.end_offset <= end_offset and _last_epoch(below) == newest.epoch
+        return None if is_held else newest
+
+    def _begin_anew(self, offset: Offset) -> _Scan:
+        # First the recovery point: if this is cut short, the next start finds less than there is now.
+        self.lower_recovery_point(Offset(min(self.segments[0].base_offset, offset)))
+        forget = self._remove_producer_snapshots
+        self.segments = [begin_anew(self.files, self.path, self.config, self.segments, offset, forget)]
+        self.log_start_offset = offset
+        return _Scan(end_offset=offset, kept=1)
+
+    def _remove_producer_snapshots(self) -> None:
+        if self.producer_snapshots is not None:
+            self.producer_snapshots.remove_all()
 
     def _cut_to(self, scan: _Scan) -> None:
         while len(self.segments) > scan.kept:
@@ -248,10 +280,12 @@ class _Log:
             self.segments[-1].truncate(scan.kept_bytes)
 
     def _producers(self, end_offset: Offset) -> tuple[ProducerEntry, ...]:
-        if self.snapshots is None:
+        if self.producer_snapshots is None:
             return ()
         first_offset = self.segments[0].base_offset
-        return read_on(self.snapshots, self._batches_from, first_offset=first_offset, end_offset=end_offset).entries
+        return read_on(
+            self.producer_snapshots, self._batches_from, first_offset=first_offset, end_offset=end_offset
+        ).entries
 
     def _batches_from(self, offset: Offset) -> Iterator[RecordBatch]:
         reaching = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
@@ -288,8 +322,10 @@ class _Log:
 
     def _remove_leftovers(self, end_offset: Offset) -> bool:
         """Remove what crashes and deletions have left beside the segments; tell whether there was anything."""
+        if self.producer_snapshots is not None:
+            self.producer_snapshots.keep_needed({segment.base_offset for segment in self.segments}, end_offset)
         if self.snapshots is not None:
-            self.snapshots.keep_needed({segment.base_offset for segment in self.segments}, end_offset)
+            self.snapshots.drop_below(self.log_start_offset)
         leftovers = [name for name in self.files.names(self.path) if self._is_leftover(name)]
         for name in leftovers:
             self.files.unlink(self.path / name)
@@ -300,15 +336,15 @@ class _Log:
             return True
         base_offsets = [base_offset_of(name, suffix) for suffix in (LOG_SUFFIX, INDEX_SUFFIX)]
         kept = {segment.base_offset for segment in self.segments}
-        snapshot = base_offset_of(name, SNAPSHOT_SUFFIX)
-        if self.snapshots is not None and snapshot is not None:
-            return snapshot not in self.snapshots.offsets
+        producers_at = base_offset_of(name, SNAPSHOT_SUFFIX)
+        if self.producer_snapshots is not None and producers_at is not None:
+            return producers_at not in self.producer_snapshots.offsets
         return any(base_offset is not None and base_offset not in kept for base_offset in base_offsets)
 
     def _finish(self, scan: _Scan, epochs: tuple[EpochEntry, ...], producers: tuple[ProducerEntry, ...]) -> LoadedLog:
-        if self.snapshots is not None and producers and scan.end_offset == self.log_start_offset:
+        if self.producer_snapshots is not None and producers and scan.end_offset == self.log_start_offset:
             # The next segment may begin just here, and would be taken for the first one: with it, this is kept.
-            self.snapshots.store_missing(scan.end_offset, lambda: producers)
+            self.producer_snapshots.store_missing(scan.end_offset, lambda: producers)
         if epochs != self.stored_epochs:
             write_epochs(self.files, self.path / EPOCH_FILE, epochs)
         return LoadedLog(
@@ -318,6 +354,7 @@ class _Log:
             epochs=epochs,
             topic_id=self.topic_id,
             producers=producers,
+            producer_snapshots=self.producer_snapshots,
             snapshots=self.snapshots,
         )
 

@@ -17,11 +17,13 @@ from click.testing import CliRunner, Result
 
 from replica.cli import main
 from replica.cli_start import server_options_from, start_command
-from replica.core.config import BrokerConfig, ControllerConfig, LogFlush, QuorumConfig
+from replica.core.config import BrokerConfig, ControllerConfig, GroupConfig, LogFlush, QuorumConfig
 from replica.core.metadata.encoding import metadata_batch
 from replica.core.metadata.records import TopicRecord
 from replica.core.partition.producer_state import scan
 from replica.ids import Epoch, Offset, ReplicaId, TopicId
+from replica.machines import AppliedLog, PlainCommand, committed_batch, encode_entry
+from replica.machines.registry import make_machine
 from replica.records import Compression, Record, encode_batch, leader_change_batch
 from replica.server.options import ProcessRole, ServerOptions
 from replica.storage.producer_snapshots import encode_snapshot
@@ -83,12 +85,14 @@ def test_format_makes_a_directory_once(tmp_path: Path) -> None:
     assert (tmp_path / "d" / "meta.properties").read_bytes() == meta
 
 
-@pytest.mark.parametrize("part", [QuorumConfig, BrokerConfig, ControllerConfig])
-def test_every_parameter_of_the_core_is_an_option(part: type[Any]) -> None:
+@pytest.mark.parametrize(
+    ("part", "prefix"), [(QuorumConfig, ""), (BrokerConfig, ""), (ControllerConfig, ""), (GroupConfig, "group_")]
+)
+def test_every_parameter_of_the_core_is_an_option(part: type[Any], prefix: str) -> None:
     """Each field of the core's configurations can be set by an option of its name, whose help shows its default."""
     params = {param.name: param for param in start_command().params}
     for field in fields(part):
-        param = params[field.name]
+        param = params[prefix + field.name]
         assert isinstance(param, click.Option)
         shown = f"--{field.name.replace('_', '-')}" if field.default is True else str(field.default)
         assert field.default is False or shown in str(param.show_default)
@@ -139,6 +143,9 @@ def test_options_become_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--message-max-bytes", str(9 << 20)], "message_max_bytes is 9437184; it must be at most 8388608"),
         (["--election-timeout-ms", "0"], "must be above 0"),
         (["--client-calls-max", "0"], "client_calls_max is 0"),
+        (["--stream-calls-max", "0"], "stream_calls_max is 0"),
+        (["--group-answer-bytes-max", str(17 << 20)], "answer_bytes_max is 17825792; it must be at most 16777216"),
+        (["--group", "kv"], "'kv' is no group; give NAME=MACHINE"),
         (["--roles", "king"], "'king' is no role; give broker, controller"),
         (["--replica-lag-time-max-ms", "100"], "must be at most replica_lag_time_max_ms"),
     ],
@@ -231,3 +238,20 @@ def test_status_without_an_answer_fails(free_address: str) -> None:
     result = replica("status", "--bootstrap", f"1={free_address}", "--timeout-ms", 200)
     assert result.exit_code == 1
     assert result.output.splitlines()[1].split() == ["1", "unreachable"]
+
+
+def test_dump_of_a_state_machines_snapshot(tmp_path: Path) -> None:
+    """dump-log prints what a snapshot is of and how much it holds, and exits with 1 if its seal does not fit."""
+    log = AppliedLog(make_machine("counter"), name="counter")
+    batch = encode_batch([encode_entry(PlainCommand(command=b"41"))], base_offset=0, leader_epoch=2)
+    log.apply(committed_batch(batch))
+    data = log.snapshot().data
+    file = tmp_path / "00000000000000000001-0000000002.checkpoint"
+    file.write_bytes(data)
+    result = replica("dump-log", file)
+    assert result.output.startswith("end-offset: 1 epoch: 2 machine: counter log-time: ")
+    assert result.output.endswith("sessions: 0 machine-bytes: 2 crc: ok\n")
+    assert result.exit_code == 0
+    file.write_bytes(data[:-1])
+    result = replica("dump-log", file)
+    assert (result.exit_code, "the checksum of a snapshot" in result.output) == (1, True)

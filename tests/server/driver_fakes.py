@@ -12,15 +12,17 @@ from replica.core.effects import (
     CreateLog,
     DeleteLog,
     Effect,
+    InstallSnapshot,
     ReplyWithOffset,
+    ReplyWithSnapshot,
     StartLogAt,
     StoreEpochs,
     StoreQuorumState,
     Truncate,
 )
 from replica.core.events import Event
-from replica.core.messages import ListOffsetsResponse, PeerRequest, Response
-from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.core.messages import FetchSnapshotResponse, ListOffsetsResponse, PeerRequest, Response
+from replica.ids import Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch
 from replica.storage import StorageEffect, StorageError, StorageReport
 
@@ -67,6 +69,10 @@ class FakeLog:
         self.flush_began = threading.Event()
         self.flushes = 0
         self.is_flushing = False
+        self.store_may_end = threading.Event()
+        self.store_may_end.set()
+        self.store_began = threading.Event()
+        self.is_storing = False
 
     def flush(self) -> Offset:
         """Wait until the test lets it end; return the end as it was at the beginning."""
@@ -80,6 +86,14 @@ class FakeLog:
             raise StorageError("the platter is gone: /data/0.log")
         return end_offset
 
+    def store_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
+        """Wait until the test lets it end, and note it."""
+        self.is_storing = True
+        self.store_began.set()
+        assert self.store_may_end.wait(PATIENCE_SECONDS), "the test never let the snapshot end"
+        self.is_storing = False
+        self.note(f"snapshot {snapshot_id.end_offset} of {len(data)}")
+
     def append(self, batches: Sequence[RecordBatch]) -> None:
         """Note the batches and move the end."""
         self.on_append()
@@ -89,6 +103,7 @@ class FakeLog:
     def cut(self, what: str, end_offset: Offset) -> None:
         """Note that the log was cut, or begun anew, and move the end."""
         assert not self.is_flushing, f"{what} during a flush"
+        assert not self.is_storing, f"{what} while a snapshot is stored"
         self.note(f"{what} {end_offset}")
         self.end_offset = end_offset
 
@@ -131,6 +146,8 @@ class FakeStorage:
                 self.logs[name].cut("truncate", end_offset)
             case StartLogAt(topic_partition=name, start_offset=start_offset):
                 self.logs[name].cut("start-at", start_offset)
+            case InstallSnapshot(topic_partition=name, snapshot_id=snapshot_id):
+                self.logs[name].cut("install", snapshot_id.end_offset)
             case CreateLog(topic_partition=name):
                 assert name not in self.logs, name
                 self.logs[name] = FakeLog()
@@ -143,6 +160,10 @@ class FakeStorage:
     def with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
         """Answer with the end of the range that was to be searched."""
         return replace(reply.response, offset=reply.end_offset)
+
+    def with_snapshot(self, reply: ReplyWithSnapshot) -> FetchSnapshotResponse:
+        """Answer with the range that was to be read, as text."""
+        return reply.response.with_data(f"{reply.position}, at most {reply.max_bytes}".encode())
 
 
 class FakeTransport:

@@ -44,6 +44,7 @@ async def running(script: Script) -> AsyncIterator[Rig]:
         yield rig
     finally:
         rig.log.flush_may_end.set()
+        rig.log.store_may_end.set()
         await rig.driver.stop()
 
 

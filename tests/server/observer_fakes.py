@@ -9,6 +9,7 @@ import structlog
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.metadata.replay import METADATA_LOG
+from replica.core.recovered import StoredSnapshot
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
@@ -40,7 +41,16 @@ class FakeView:
     epoch: Epoch = EPOCH
     leader_id: ReplicaId | None = TWO
     high_watermark: Offset | None = None
+    snapshots: tuple[StoredSnapshot, ...] = ()
     log: FakeEnd = field(default_factory=FakeEnd)
+
+
+@dataclass
+class FakeGroup:
+    """One group as the observer sees it."""
+
+    applied_offset: Offset = END
+    machine_leads: bool = False
 
 
 @dataclass
@@ -70,6 +80,7 @@ class FakeReplica:
 
     replica_id: ReplicaId = ONE
     logs: dict[TopicPartition, FakeView] = field(default_factory=lambda: {LOG: FakeView(), METADATA_LOG: FakeView()})
+    groups: dict[TopicPartition, FakeGroup] = field(default_factory=dict)
     partitions: dict[TopicPartition, FakePartition] = field(default_factory=dict)
     image: MetadataImage = field(default_factory=MetadataImage)
     is_active_controller: bool = False

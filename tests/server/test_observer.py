@@ -5,16 +5,17 @@ from __future__ import annotations
 from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
-from replica.core.effects import Append, CreateLog, DeleteLog, StartLogAt, Truncate
+from replica.core.effects import Append, CreateLog, DeleteLog, InstallSnapshot, StartLogAt, Truncate
 from replica.core.events import ResponseReceived, Started, Ticked
 from replica.core.messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
-from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, TopicId, TopicPartition
+from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
 from replica.records import encode_batch
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from tests.server.driver_fakes import LOG
-from tests.server.observer_fakes import TWO, FakeEnd, FakeReplica, FakeRole, FakeView, observer_of_replica
+from tests.server.observer_fakes import TWO, FakeEnd, FakeGroup, FakeReplica, FakeRole, FakeView, observer_of_replica
 
 BEGIN = BeginQuorumEpochRequest(topic_partition=LOG, leader_id=ReplicaId(1), leader_epoch=Epoch(3))
 
@@ -96,6 +97,32 @@ def test_an_unknown_high_watermark_is_absent() -> None:
     """While the high watermark is unknown the page has no value for it, rather than a false one."""
     _, metrics = observer_of(FakeView())
     assert "replica_high_watermark{" not in generate_latest(metrics.registry).decode()
+
+
+def test_the_metrics_page_shows_groups() -> None:
+    """How far each machine has applied, whether it leads, and what its newest snapshot contains, if there is one."""
+    replica = FakeReplica(groups={LOG: FakeGroup(applied_offset=Offset(7), machine_leads=True)})
+    _, metrics = observer_of_replica(replica)
+    page = generate_latest(metrics.registry).decode()
+    assert 'replica_group_applied_offset{partition="0",topic="log"} 7.0' in page
+    assert 'replica_group_machine_leads{partition="0",topic="log"} 1.0' in page
+    assert "replica_group_snapshot_end_offset{" not in page
+    older, newest = (StoredSnapshot(id=SnapshotId(Offset(end), Epoch(1)), size_bytes=9) for end in (3, 6))
+    replica.logs[LOG].snapshots = (older, newest)
+    page = generate_latest(metrics.registry).decode()
+    assert 'replica_group_snapshot_end_offset{partition="0",topic="log"} 6.0' in page
+
+
+def test_a_log_that_a_snapshot_replaces_ends_where_that_ends() -> None:
+    """InstallSnapshot has a line of its own, and the next truncation is told from its end."""
+    observer, _ = observer_of(FakeView())
+    observer.on_step(Started(), (), 1)
+    snapshot_id = SnapshotId(Offset(20), Epoch(4))
+    with capture_logs() as lines:
+        observer.on_step(Ticked(), (InstallSnapshot(topic_partition=LOG, snapshot_id=snapshot_id, data=b"s"),), 2)
+        observer.on_step(Ticked(), (Truncate(topic_partition=LOG, end_offset=Offset(15)),), 3)
+    assert [line["event"] for line in lines] == ["snapshot_installed", "log_truncated"]
+    assert (lines[0]["end_offset"], lines[1]["from_offset"]) == (20, 20)
 
 
 def test_a_log_that_begins_anew_is_truncated() -> None:

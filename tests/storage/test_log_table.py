@@ -13,8 +13,8 @@ from tests.storage.disks import DATA, LOG, LOG_PATH, RECOVERY_POINTS, formatted
 
 ADVICE = (
     "/data/log-0 is a log of no partition (it has no partition.metadata), and of no quorum that this replica is of:"
-    " move that folder away, and take its line out of /data/recovery-point-offset-checkpoint, whose second line counts"
-    " the lines below it"
+    " start the replica with --group log=MACHINE if that is its group; or else move that folder away, and take its line"
+    " out of /data/recovery-point-offset-checkpoint, whose second line counts the lines below it"
 )
 
 

@@ -1,0 +1,153 @@
+"""The driver and snapshots: stored beside everything else, installed in order, and read for a reply."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from replica.core.effects import Append, Effect, InstallSnapshot, ReplyWithSnapshot, StoreSnapshot
+from replica.core.events import Event, Flushed, RequestReceived, SnapshotStored, StorageFailed, Ticked
+from replica.core.messages import FetchSnapshotResponse
+from replica.errors import ErrorCode
+from replica.ids import Epoch, Offset, SnapshotId
+from replica.server.snapshot_lines import SnapshotLines
+from tests.server.driver_fakes import LOG, wait_until
+from tests.server.driver_rig import ASK, Rig, batch, flush, running
+
+TAKEN = SnapshotId(Offset(5), Epoch(2))
+LOADED = SnapshotId(Offset(40), Epoch(3))
+STORE = StoreSnapshot(topic_partition=LOG, snapshot_id=TAKEN, data=b"state")
+STORED = SnapshotStored(topic_partition=LOG, snapshot_id=TAKEN)
+INSTALL = InstallSnapshot(topic_partition=LOG, snapshot_id=LOADED, data=b"their state")
+
+
+def step(rig: Rig, *effects: Effect) -> None:
+    """Let the core ask for these effects, and for none afterwards."""
+    rig.core.script = lambda event: effects if isinstance(event, Ticked) else ()
+    rig.driver.submit(Ticked())
+    rig.core.script = lambda _: ()
+
+
+async def begin_store(rig: Rig) -> None:
+    """Have a snapshot stored that does not end before it may."""
+    rig.log.store_may_end.clear()
+    step(rig, STORE)
+    await wait_until(rig.log.store_began.is_set, "the snapshot")
+
+
+async def test_a_snapshot_is_stored_beside_flushes_and_appends() -> None:
+    """While a snapshot is written the log goes on and is flushed; the report comes when the snapshot is durable."""
+    async with running(lambda _: ()) as rig:
+        await begin_store(rig)
+        step(rig, Append(topic_partition=LOG, batches=(batch(0),)), flush(1))
+        await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush")
+        assert rig.core.seen(SnapshotStored) == []
+        rig.log.store_may_end.set()
+        await wait_until(lambda: bool(rig.core.seen(SnapshotStored)), "the snapshot's report")
+        assert rig.core.seen(SnapshotStored) == [STORED]
+        assert rig.log.journal == ["append 1", "snapshot 5 of 5"]
+
+
+async def test_a_snapshot_that_cannot_be_stored_fails_the_storage() -> None:
+    """The core hears of it as of any other failure, and not that the snapshot is stored."""
+    async with running(lambda _: ()) as rig:
+        rig.log.failing = "snapshot"
+        step(rig, STORE)
+        await wait_until(lambda: bool(rig.core.seen(StorageFailed)), "the failure")
+        assert rig.core.seen(StorageFailed) == [StorageFailed(reason="cannot snapshot 5 of 5: /data/0.log")]
+        assert rig.core.seen(SnapshotStored) == []
+
+
+async def test_an_installation_waits_for_the_snapshot_on_its_way_and_silences_it() -> None:
+    """Two snapshots of a log are never written at once, and of one that is overtaken the core hears nothing."""
+    async with running(lambda _: ()) as rig:
+        await begin_store(rig)
+        ending = threading.Timer(0.05, rig.log.store_may_end.set)
+        ending.start()
+        step(rig, INSTALL)
+        ending.join()
+        assert rig.log.journal == ["snapshot 5 of 5", "install 40"]
+        step(rig, flush(40))
+        await wait_until(lambda: bool(rig.core.seen(Flushed)), "a report that comes after")
+        assert rig.core.seen(SnapshotStored) == []
+
+
+async def test_a_snapshot_in_line_is_dropped_by_an_installation() -> None:
+    """One that has not begun is not written at all; the next one of that log is reported as ever."""
+    async with running(lambda _: ()) as rig:
+        step(rig, STORE, INSTALL, StoreSnapshot(topic_partition=LOG, snapshot_id=LOADED, data=b""))
+        await wait_until(lambda: bool(rig.core.seen(SnapshotStored)), "the report")
+        assert rig.core.seen(SnapshotStored) == [SnapshotStored(topic_partition=LOG, snapshot_id=LOADED)]
+
+
+async def test_an_installation_waits_for_the_flush_in_flight() -> None:
+    """A flush that began before says nothing of the log that begins anew."""
+    async with running(lambda _: ()) as rig:
+        rig.log.end_offset = Offset(50)
+        rig.log.flush_may_end.clear()
+        step(rig, flush(50))
+        await wait_until(rig.log.flush_began.is_set, "the flush")
+        rig.log.flush_may_end.set()
+        step(rig, INSTALL)
+        await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush's report")
+        assert rig.core.seen(Flushed) == [Flushed(topic_partition=LOG, end_offset=Offset(40))]
+
+
+async def test_a_second_snapshot_on_its_way_is_a_mistake_of_the_core() -> None:
+    """At most one of a log: the replica halts rather than mix up their reports."""
+    async with running(lambda _: ()) as rig:
+        await begin_store(rig)
+        step(rig, STORE)
+        assert "a snapshot of log-0 is on its way already" in rig.observer.halted[0]
+
+
+async def test_a_stop_waits_for_the_snapshot_and_says_nothing_of_it() -> None:
+    """No file is written behind the back of a log that is closed next."""
+    async with running(lambda _: ()) as rig:
+        await begin_store(rig)
+        ending = threading.Timer(0.05, rig.log.store_may_end.set)
+        ending.start()
+        await rig.driver.stop()
+        assert not rig.log.is_storing
+        ending.join()
+        assert rig.core.seen(SnapshotStored) == []
+
+
+async def test_a_reply_with_a_snapshot_is_read_as_it_is_made() -> None:
+    """ReplyWithSnapshot is answered with what storage reads."""
+    response = FetchSnapshotResponse(error=ErrorCode.NONE, snapshot_id=TAKEN, size_bytes=99, position=7)
+
+    def script(event: Event) -> tuple[Effect, ...]:
+        if not isinstance(event, RequestReceived):
+            return ()
+        return (
+            ReplyWithSnapshot(
+                call_id=event.call_id,
+                response=response,
+                topic_partition=LOG,
+                snapshot_id=TAKEN,
+                position=7,
+                max_bytes=20,
+            ),
+        )
+
+    async with running(script) as rig:
+        assert await rig.driver.call(ASK) == response.with_data(b"7, at most 20")
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_a_line_for_each_snapshot(installed: bool) -> None:
+    """One line when a snapshot is durable, one when the leader's takes the log's place; none when one is begun."""
+    lines = SnapshotLines(logger=structlog.get_logger())
+    with capture_logs() as captured:
+        lines.on_step(Ticked(), (STORE,))
+        assert captured == []
+        lines.on_step(Ticked() if installed else STORED, (INSTALL,) if installed else ())
+    name, (end_offset, epoch, size) = (
+        ("snapshot_installed", (40, 3, 11)) if installed else ("snapshot_stored", (5, 2, 5))
+    )
+    expected = {"log": "log-0", "end_offset": end_offset, "epoch": epoch, "size_bytes": size, "log_level": "info"}
+    assert captured == [{"event": name, **expected}]
