@@ -20,7 +20,7 @@ help:
 	@echo "make soak-sim  simulate 10,000 seeds, and write store/sim.json (half an hour on two cores)"
 	@echo "make soak-sim-clusters  the same of whole clusters, with store/sim-clusters.json (an hour on two cores)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
-	@echo "make bench  measure the simulator, an idle cluster, judging and topics as tables, and write store/bench*.json"
+	@echo "make bench  measure the simulator, clusters, judging, topics as tables and groups, and write store/bench*.json"
 	@echo "make proto  generate replica/v1 from proto/"
 	@echo "make clean  remove everything that make has made; recorded runs in store/ stay"
 
@@ -50,6 +50,7 @@ bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python benchmarks/planted.py --output store/bench-planted.json
 	$(BIN)/python benchmarks/pipeline.py --output store/bench-pipeline.json
 	$(BIN)/python benchmarks/topics_as_tables.py --output store/bench-tables.json
+	$(BIN)/python benchmarks/group_restart.py --output store/bench-groups.json
 
 # With PYTEST_ARGS that choose tests, one of the two runs may find none of them: pytest's status 5.
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)

@@ -22,24 +22,53 @@ STOP_S = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brokers:
-    """Brokers that run: where they listen, and their processes, in the same order."""
+    """Brokers that run: where they listen, their processes, in the same order, and the folder of their data."""
 
     addresses: Sequence[str]
-    processes: Sequence[subprocess.Popen[bytes]]
+    processes: list[subprocess.Popen[bytes]]
+    folder: Path
+    options: Sequence[str]
+
+    def start_all(self) -> None:
+        """Start them all; none may be running."""
+        self.processes[:] = [self._started(number) for number in range(1, len(self.addresses) + 1)]
+
+    def kill_all(self) -> None:
+        """End them all at once, as they stand."""
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+
+    def _started(self, number: int) -> subprocess.Popen[bytes]:
+        """Start one, with its log beside its data."""
+        address = self.addresses[number - 1]
+        voters = [word for voter, at in enumerate(self.addresses[:VOTERS], 1) for word in ("--voter", f"{voter}={at}")]
+        roles = [] if number <= VOTERS else ["--roles", "broker", "--advertised-address", address]
+        where = ["--data-dir", str(self.folder / str(number)), "--listen", address]
+        command = [_replica(), "start", *where, *voters, *roles, *self.options]
+        with (self.folder / f"{number}.log").open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log)
 
 
 @contextmanager
-def running(count: int) -> Iterator[Brokers]:
-    """Run so many brokers, of a cluster named ``bench``; stop them in the end and delete what they have written."""
+def running(count: int, *options: str) -> Iterator[Brokers]:
+    """Run so many brokers, of a cluster named ``bench``, each started with ``options``.
+
+    They are stopped in the end, and what they have written is deleted.
+    """
     folder = Path(tempfile.mkdtemp(prefix="highwater-bench-"))
     addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
-    processes: list[subprocess.Popen[bytes]] = []
+    brokers = Brokers(addresses=addresses, processes=[], folder=folder, options=options)
     try:
         for number in range(1, count + 1):
-            processes.append(_started(folder, number, addresses))
-        yield Brokers(addresses=addresses, processes=processes)
+            identity = ["--cluster-id", "bench", "--replica-id", str(number)]
+            format_it = [_replica(), "format", "--data-dir", str(folder / str(number)), *identity]
+            subprocess.run(format_it, check=True, stdout=subprocess.DEVNULL)
+        brokers.start_all()
+        yield brokers
     finally:
-        _stop(processes)
+        _stop(brokers.processes)
         shutil.rmtree(folder)
 
 
@@ -52,18 +81,8 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _started(folder: Path, number: int, addresses: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Format and start one broker, with its log beside its data."""
-    replica = str(Path(sys.executable).with_name("replica"))
-    data = ["--data-dir", str(folder / str(number))]
-    identity = ["--cluster-id", "bench", "--replica-id", str(number)]
-    subprocess.run([replica, "format", *data, *identity], check=True, stdout=subprocess.DEVNULL)
-    address = addresses[number - 1]
-    voters = [word for voter, at in enumerate(addresses[:VOTERS], 1) for word in ("--voter", f"{voter}={at}")]
-    roles = [] if number <= VOTERS else ["--roles", "broker", "--advertised-address", address]
-    with (folder / f"{number}.log").open("wb") as log:
-        command = [replica, "start", *data, "--listen", address, *voters, *roles]
-        return subprocess.Popen(command, stdout=log, stderr=log)
+def _replica() -> str:
+    return str(Path(sys.executable).with_name("replica"))
 
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
