@@ -123,13 +123,17 @@ def tell(judgement: Judgement, folder: Path, report: Path | None) -> None:
         click.echo(f"  {reason}")
     for warning in judgement.warnings:
         click.echo(f"  warning: {warning}")
-    click.echo(f"acknowledged writes checked: {stats.acked_checked}")
+    click.echo(f"acknowledged {'operations' if stats.objects else 'writes'} checked: {stats.acked_checked}")
     click.echo(f"leader elections: {stats.leader_elections}")
     click.echo(f"controller elections: {stats.controller_elections}")
     click.echo(f"truncations: {stats.truncations}")
-    click.echo(f"ISR shrinks and expands: {stats.isr_shrinks}, {stats.isr_expands}")
-    click.echo(f"unclean elections: {stats.unclean_elections}")
-    click.echo(f"partitions that were offline: {stats.offline_partitions}")
+    if stats.objects:
+        click.echo(f"snapshots installed: {stats.snapshots_installed}")
+        click.echo(f"membership changes: {stats.membership_changes}")
+    else:
+        click.echo(f"ISR shrinks and expands: {stats.isr_shrinks}, {stats.isr_expands}")
+        click.echo(f"unclean elections: {stats.unclean_elections}")
+        click.echo(f"partitions that were offline: {stats.offline_partitions}")
     click.echo(f"run: {_shown(folder)}")
     if report is not None:
         click.echo(f"report: {_shown(report)}")

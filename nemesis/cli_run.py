@@ -24,6 +24,7 @@ from nemesis.cli_faults import nemesis_option
 from nemesis.cli_follow import check_can_follow, first_anomaly, followed
 from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 from nemesis.cli_progress import progress_shown
+from nemesis.cli_workload import KEYS_DEFAULT, cluster_for, workload_asked, workload_options
 from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
 from nemesis.schedule import Package, Schedule, random_schedule, schedule_from_json
 from nemesis.variants.catalogue import BUILT, DIRECTED_VARIANTS
@@ -56,7 +57,7 @@ def _schedule(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 @click.command()
-@click.option("--workload", type=click.Choice(["append"]), default="append", show_default=True)
+@workload_options
 @nemesis_option
 @click.option("--schedule", callback=_schedule, metavar="NAME", help="A directed schedule, or a stored schedule.json.")
 @click.option("--variant", type=click.Choice(sorted(BUILT)), help="Run a wrong protocol; see list-variants.")
@@ -71,7 +72,6 @@ def _schedule(context: click.Context, parameter: click.Parameter, value: str | N
 @master_option
 @junit_option
 def run(
-    workload: str,
     store: Path,
     engine: str | None,
     master: str,
@@ -83,8 +83,9 @@ def run(
 
     A variant runs under its own directed schedule unless --schedule or --nemesis is given.
     """
-    del workload
     schedule, options = plan(given)
+    if stop_at_anomaly and options.workload.is_on_objects:
+        raise click.UsageError(f"--stop-at-anomaly: the workload {options.workload} is judged when the run is over")
     chosen = choose_engine(engine)
     return record_and_judge(
         options, schedule, store=store, engine=chosen, master=master, junit=junit, stop_at_anomaly=stop_at_anomaly
@@ -108,15 +109,18 @@ def plan(given: dict[str, Any]) -> tuple[Schedule, RunOptions]:
     from nemesis.runner import RunOptions, variant_server
 
     seed = SystemRandom().getrandbits(32) if given["seed"] is None else given["seed"]
+    workload = workload_asked(given)
     schedule, packages = _plan_schedule(given, seed)
     given = given | _shaped_for(schedule, given)
-    cluster = local_options(given)
+    cluster = cluster_for(workload, local_options(given), given)
     if given["variant"] is not None:
         cluster = replace(cluster, server=variant_server(given["variant"]))
     options = RunOptions(
         seed=seed,
         nemesis=tuple(packages),
         variant=given["variant"],
+        workload=workload,
+        keys=given["keys"] or KEYS_DEFAULT,
         concurrency=given["concurrency"] or CONCURRENCY_DEFAULT,
         rate=given["rate"] or RATE_DEFAULT,
         final_time_limit=given["final_time_limit"],
@@ -187,7 +191,7 @@ def record_and_judge(
         check_can_follow(engine, master)
     now = datetime.now(UTC)
     try:
-        folder = new_folder(store, now)
+        folder = new_folder(store, now, options.workload)
     except OSError as error:
         raise click.BadParameter(f"no folder for the run can be made: {error}", param_hint="--store") from None
     words: list[str] = click.get_current_context().find_object(list) or ["nemesis"]

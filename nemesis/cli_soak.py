@@ -22,6 +22,14 @@ from nemesis.cli_exit import VERDICT_EXITS, Exit
 from nemesis.cli_faults import NO_FAULTS, nemesis_option
 from nemesis.cli_judge import choose_engine, engine_option, master_option
 from nemesis.cli_progress import progress_shown
+from nemesis.cli_workload import (
+    KEYS_DEFAULT,
+    ON_LOGS,
+    cluster_for,
+    words_of_workload,
+    workload_asked,
+    workload_options,
+)
 from nemesis.schedule import Package, Schedule, random_schedule
 
 if TYPE_CHECKING:
@@ -66,6 +74,7 @@ def _seeds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.command()
 @click.option("--seeds", callback=_seeds, default="1-10", show_default=True, metavar="LIST", help="Such as 1-10,17.")
 @click.option("--fresh", type=click.IntRange(0, SEEDS_MAX), default=0, show_default=True, help="Draw as many more.")
+@workload_options
 @nemesis_option
 @click.option("--time-limit", type=click.FloatRange(6, 86_400), default=30.0, show_default=True, help="Seconds each.")
 @click.option("--concurrency", type=click.IntRange(1, 1000), default=10, show_default=True)
@@ -115,13 +124,16 @@ def _options(given: Mapping[str, Any]) -> RunOptions:
     """What all runs of the sweep have in common; each has its own seed. Raises click.UsageError."""
     from nemesis.runner import RunOptions
 
+    workload = workload_asked(given)
     return RunOptions(
         seed=0,
         nemesis=_packages(given),
+        workload=workload,
+        keys=given["keys"] or KEYS_DEFAULT,
         concurrency=given["concurrency"],
         rate=given["rate"],
         final_time_limit=given["final_time_limit"],
-        cluster=local_options(given),
+        cluster=cluster_for(workload, local_options(given), given),
     )
 
 
@@ -140,7 +152,22 @@ def command_of(seed: int, given: Mapping[str, Any]) -> list[str]:
     """The words that repeat one run of the sweep."""
     settings = [word for name in ("time_limit", "concurrency", "rate") for word in (_option(name), str(given[name]))]
     nemesis = ",".join(_packages(given)) or NO_FAULTS
-    return ["nemesis", "run", "--nemesis", nemesis, *settings, *words_of(given), "--seed", str(seed)]
+    return [
+        "nemesis",
+        "run",
+        "--nemesis",
+        nemesis,
+        *settings,
+        *_workload_words(given),
+        *words_of(given),
+        "--seed",
+        str(seed),
+    ]
+
+
+def _workload_words(given: Mapping[str, Any]) -> list[str]:
+    """Nothing for the workload that is there without being asked for."""
+    return words_of_workload(given) if given["workload"] != ON_LOGS else []
 
 
 def _option(name: str) -> str:
@@ -152,7 +179,7 @@ def _record(options: RunOptions, schedule: Schedule, given: Mapping[str, Any]) -
     from nemesis.runner import new_folder, record_run, write_documents
 
     now = datetime.now(UTC)
-    folder = new_folder(given["store"], now)
+    folder = new_folder(given["store"], now, options.workload)
     write_documents(folder, options, schedule, command_of(options.seed, given), now)
     click.echo(f"recording {folder}: seed {options.seed}", err=True)
     try:

@@ -19,23 +19,27 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
 from nemesis.cluster.local import LocalCluster
 from nemesis.cluster.local_options import LocalOptions
 from nemesis.cluster.system import System
 from nemesis.faults.injector import Injector, is_set_within
-from nemesis.history import EventType, HistoryWriter
+from nemesis.history import FINAL_READ, POLL, READ, EventType, HistoryWriter
 from nemesis.history.stopped import Found, Stopped, write_stopped
+from nemesis.history.workloads import TEST_NAME, Workload
 from nemesis.schedule import Schedule
 from nemesis.workload.append import AppendWorkload
-from nemesis.workload.ending import ReportWriter, dump_all, final_read, wait_converged
+from nemesis.workload.ending import ReportWriter, dump_all, final_read, read_objects, wait_converged
+from nemesis.workload.objects import KEYS_DEFAULT, Objects, ObjectWorkload
 from nemesis.workload.recorder import Clock, Recorder
 from nemesis.workload.sampler import sample_high_watermarks
+from nemesis.workload.uses import USES
 
-WORKLOAD = "append"
 WEAK_ACKS = {"1": 1, "0": 0}
 """What stands in the history of appends that ask for less than all replicas."""
+READS = frozenset({POLL, FINAL_READ, READ})
+"""The operations that change nothing."""
 ENDED_BY_ITSELF = ("halted", "died")
 """What a replica reports that ends otherwise than it was told to."""
 DISAGREED_S_MAX = 5.0
@@ -50,13 +54,16 @@ REPOSITORY = Path(__file__).parent.parent
 class RunOptions:
     """What a run is made of, beside its schedule; all of it stands in ``test.json``.
 
-    ``rate`` is operations a second of all ``concurrency`` processes together. ``final_time_limit`` is how many seconds
+    ``rate`` is operations a second of all ``concurrency`` processes together. ``keys`` is how many objects are in use
+    at a time, of a workload that has objects. ``final_time_limit`` is how many seconds
     the replicas get to agree when all is healed.
     """
 
     seed: int
     nemesis: tuple[str, ...] = ()
     variant: str | None = None
+    workload: Workload = Workload.APPEND
+    keys: int = KEYS_DEFAULT
     concurrency: int = 10
     rate: float = 200.0
     final_time_limit: float = 45.0
@@ -84,35 +91,35 @@ STOP = "stop"
 """What stands in the history where the run was stopped."""
 
 
-def new_folder(store: Path, now: datetime) -> Path:
-    """Make ``<store>/append/<UTC time>/`` and let ``latest`` beside it point there."""
+def new_folder(store: Path, now: datetime, workload: Workload = Workload.APPEND) -> Path:
+    """Make ``<store>/<workload>/<UTC time>/`` and let ``latest`` beside it point there."""
     stem = now.astimezone(UTC).strftime("%Y%m%dT%H%M%S")
-    workload = store / WORKLOAD
-    workload.mkdir(parents=True, exist_ok=True)
+    parent = store / workload
+    parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(1000):
-        folder = workload / (stem if attempt == 0 else f"{stem}-{attempt}")
+        folder = parent / (stem if attempt == 0 else f"{stem}-{attempt}")
         with suppress(FileExistsError):
             folder.mkdir()
             break
     else:
-        raise FileExistsError(f"{workload} has a thousand runs of {stem} already")
-    pointer = workload / f".latest-{os.getpid()}"
+        raise FileExistsError(f"{parent} has a thousand runs of {stem} already")
+    pointer = parent / f".latest-{os.getpid()}"
     pointer.symlink_to(folder.name)
-    pointer.replace(workload / "latest")
+    pointer.replace(parent / "latest")
     return folder
 
 
 def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv: Sequence[str], now: datetime) -> None:
     """Write ``test.json`` (seed, options, versions, command) and ``schedule.json``."""
     document = {
-        "workload": WORKLOAD,
+        "workload": options.workload,
         "seed": options.seed,
         "started_at": now.astimezone(UTC).isoformat(timespec="seconds"),
         "options": {"schedule": schedule.name, "time_limit": schedule.time_limit_s, **options_to_json(options)},
         "versions": versions(),
         "argv": list(argv),
     }
-    (folder / "test.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    (folder / TEST_NAME).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     (folder / "schedule.json").write_text(schedule.to_json(), encoding="utf-8")
 
 
@@ -120,8 +127,11 @@ def options_to_json(options: RunOptions) -> dict[str, Any]:
     """Every setting of a run but its seed and its schedule, by name."""
     values: dict[str, Any] = asdict(options)
     cluster = values.pop("cluster")
-    del values["seed"], cluster["server"]
-    parts = [cluster.pop(name) for name in ("topics", "client", "timing")]
+    del values["seed"], values["workload"], cluster["server"]
+    store = cluster.pop("store")
+    if store is None:
+        del values["keys"]
+    parts = [*(cluster.pop(name) for name in ("topics", "client", "timing")), *([] if store is None else [store])]
     return {**values, **cluster, **{name: value for part in parts for name, value in part.items()}}
 
 
@@ -202,15 +212,7 @@ class OpenRun:
         self._phase = "starting"
         self._recorder = recorder = Recorder(writer, clock)
         self._injector = Injector(system, recorder)
-        # A name, not the number alone: the schedule's dice must not repeat themselves here.
-        random = Random(f"workload {options.seed}")
-        self._workload = AppendWorkload(
-            system,
-            recorder,
-            concurrency=options.concurrency,
-            random=random,
-            acks=WEAK_ACKS.get(options.cluster.client.acks),
-        )
+        self._workload = _workload(options, system, recorder)
 
     async def record(self) -> Stopped | None:
         """Make the topics, let clients and faults loose, heal, read everything; returns what cut it short."""
@@ -257,10 +259,16 @@ class OpenRun:
         patience_s = self._options.final_time_limit
         agreed = await wait_converged(self._system, self._recorder, at_most_s=patience_s)
         self._phase = "reading"
-        process = self._workload.new_process()
-        for name in self._system.topic_partitions:
-            at_most_s = patience_s if agreed else min(patience_s, DISAGREED_S_MAX)
-            await final_read(self._system, self._recorder, process, name, at_most_s=at_most_s, claim_end=agreed)
+        at_most_s = patience_s if agreed else min(patience_s, DISAGREED_S_MAX)
+        match self._workload:
+            case AppendWorkload():
+                process = self._workload.new_process()
+                for name in self._system.topic_partitions:
+                    await final_read(self._system, self._recorder, process, name, at_most_s=at_most_s, claim_end=agreed)
+            case ObjectWorkload():
+                await read_objects(self._workload, self._recorder, at_most_s=at_most_s)
+            case _:
+                assert_never(self._workload)
         await dump_all(self._system, self._recorder, self._writer)
 
     async def _watch(self) -> None:
@@ -275,17 +283,29 @@ class OpenRun:
             self._on_progress(self._progress())
 
     def _progress(self) -> Progress:
-        counts = self._recorder.counts
+        changes, reads = self._recorder.counted(READS)
         return Progress(
             phase=self._phase,
             elapsed_s=self._clock.now_ns() / 1e9,
             time_limit_s=self._schedule.time_limit_s,
-            acknowledged=counts["append", EventType.OK],
-            failed=counts["append", EventType.FAIL],
-            unknown=counts["append", EventType.INFO],
-            polls=counts["poll", EventType.OK],
+            acknowledged=changes[EventType.OK],
+            failed=changes[EventType.FAIL],
+            unknown=changes[EventType.INFO],
+            polls=reads[EventType.OK],
             faults=self._injector.open_faults,
         )
+
+
+def _workload(options: RunOptions, system: System, recorder: Recorder) -> AppendWorkload | ObjectWorkload:
+    # A name, not the number alone: the schedule's dice must not repeat themselves here.
+    random = Random(f"workload {options.seed}")
+    if options.workload is Workload.APPEND:
+        acks = WEAK_ACKS.get(options.cluster.client.acks)
+        return AppendWorkload(system, recorder, concurrency=options.concurrency, random=random, acks=acks)
+    objects = Objects(options.workload, options.keys, random)
+    return ObjectWorkload(
+        USES[options.workload](random), objects, system.store, recorder, concurrency=options.concurrency
+    )
 
 
 def variant_server(variant: str) -> tuple[str, ...]:

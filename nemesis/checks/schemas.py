@@ -53,6 +53,8 @@ class AnomalyName(StrEnum):
     EPOCH_REGRESSION = "epoch-regression"
     TWO_LEADERS = "two-leaders"
     REPLICA_STOPPED = "replica-stopped"
+    NONLINEARIZABLE = "nonlinearizable"
+    WRONG_ORDER = "wrong-order"
     MALFORMED_OPERATION = "malformed-operation"
     CHECK_CRASHED = "check-crashed"
 
@@ -176,6 +178,8 @@ DEFINITIONS: Mapping[AnomalyName, str] = MappingProxyType(
         AnomalyName.EPOCH_REGRESSION: "leader epochs fall along a log",
         AnomalyName.TWO_LEADERS: "two replicas led in one epoch",
         AnomalyName.REPLICA_STOPPED: "a replica stopped by itself, though no fault excuses that",
+        AnomalyName.NONLINEARIZABLE: "no order in which an object's operations took effect explains its answers",
+        AnomalyName.WRONG_ORDER: "the revisions that the servers told of an object do not explain its answers",
         AnomalyName.MALFORMED_OPERATION: "an operation was recorded without what its kind must have",
         AnomalyName.CHECK_CRASHED: "a check raised, so that nothing is known of what it judges",
     }

@@ -35,6 +35,8 @@ COUNTED_EVENTS: Mapping[str, str] = MappingProxyType(
         "truncations": "truncated",
         "isr_shrinks": "isr-shrunk",
         "isr_expands": "isr-expanded",
+        "snapshots_installed": "snapshot-installed",
+        "membership_changes": "membership-changed",
     }
 )
 """Those of the counts that are numbers of replica events, each with its event."""
@@ -53,7 +55,8 @@ class RunCounts:
     for less than all replicas, so that nothing was promised of them; ``acked_checked`` are the others that stand at a
     known offset. ``harness_failures`` are what the harness itself could not bring about: that the replicas agree, or
     that a log is dumped. ``final_reads`` counts the logs of which a final read was begun, ``final_reads_whole`` those
-    of which one saw the end.
+    of which one saw the end. ``operations_ok``, ``operations_fail`` and ``operations_info`` count the operations on
+    ``objects``; those that are ok are among ``acked_checked``.
 
     Elections, epochs and the rest are of the logs that clients write to, but for ``controller_elections``: those are of
     the metadata log. ``leader_elections`` counts each epoch of each log once, ``logs_led`` the logs that had any;
@@ -71,6 +74,10 @@ class RunCounts:
     poll_ok: int = 0
     poll_fail: int = 0
     poll_info: int = 0
+    operations_ok: int = 0
+    operations_fail: int = 0
+    operations_info: int = 0
+    objects: int = 0
     acked_checked: int = 0
     values_read: int = 0
     final_reads: int = 0
@@ -86,6 +93,8 @@ class RunCounts:
     truncations: int = 0
     isr_shrinks: int = 0
     isr_expands: int = 0
+    snapshots_installed: int = 0
+    membership_changes: int = 0
     unclean_elections: int = 0
     offline_partitions: int = 0
     epochs: int = 0
@@ -116,9 +125,15 @@ def decide(
         return Decision(verdict=Verdict.INVALID, reasons=(*violations, *undecided), warnings=warnings)
     if undecided:
         return Decision(verdict=Verdict.UNKNOWN, reasons=tuple(undecided), warnings=warnings)
+    return Decision(verdict=Verdict.VALID, reasons=(_kept(counts),), warnings=warnings)
+
+
+def _kept(counts: RunCounts) -> str:
+    """The sentence about a run in which nothing is wrong and nothing unknown."""
+    if counts.objects:
+        return f"{counts.operations_ok} acknowledged operations on {counts.objects} objects keep every promise"
     promised = counts.append_ok - counts.append_weak
-    reason = f"{promised} acknowledged writes and {counts.values_read} read values keep every promise"
-    return Decision(verdict=Verdict.VALID, reasons=(reason,), warnings=warnings)
+    return f"{promised} acknowledged writes and {counts.values_read} read values keep every promise"
 
 
 def _counted(anomalies: Sequence[Mapping[str, Any]], severity: Severity) -> tuple[str, ...]:
@@ -169,7 +184,7 @@ def _gaps(counts: RunCounts, complete: bool) -> Iterator[str]:
         yield f"{counts.harness_failures} times the replicas did not agree in time, or a log could not be read"
     if counts.final_reads_whole < counts.final_reads:
         yield f"a final read saw the end of {counts.final_reads_whole} of {counts.final_reads} logs"
-    if not counts.append_ok:
+    if not counts.append_ok + counts.operations_ok:
         yield "nothing was acknowledged, so nothing was promised"
 
 

@@ -99,8 +99,8 @@ class Control:
             log_end_offset=answer.log_end_offset or 0,
         )
 
-    async def dump(self, node: int, topic_partition: str) -> Dump:
-        """A replica's whole log, patiently. Raises NodeFailedError."""
+    async def dump(self, node: int, topic_partition: str, *, has_values: bool) -> Dump:
+        """A replica's whole log, patiently; whether its records are values of the workload. Raises NodeFailedError."""
         described = await self._described(node, topic_partition)
         if described is None:
             raise NodeFailedError(f"the log {topic_partition} of replica {node} cannot be read: it does not answer")
@@ -117,7 +117,7 @@ class Control:
         return Dump(
             node=node,
             topic_partition=topic_partition,
-            batches=tuple(_dumped_batch(batch, has_values=topic_partition != METADATA_LOG) for batch in batches),
+            batches=tuple(_dumped_batch(batch, has_values=has_values) for batch in batches),
             high_watermark=answer.high_watermark,
             log_start_offset=start,
             log_end_offset=end,

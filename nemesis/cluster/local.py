@@ -11,9 +11,12 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nemesis.cluster.control import Control
+from nemesis.cluster.groups import group_states
+from nemesis.cluster.key_value_client import KeyValueStore, open_store
 from nemesis.cluster.links import Links
 from nemesis.cluster.local_options import LocalOptions
 from nemesis.cluster.log_lines import log_lines, read_reports
@@ -55,8 +58,8 @@ class LocalCluster:
 
     @property
     def topic_partitions(self) -> tuple[str, ...]:
-        """Every partition of every topic."""
-        return self._options.topics.names
+        """Every partition of every topic, and the logs of the state machines."""
+        return self._options.log_names
 
     @property
     def links(self) -> Links:
@@ -164,7 +167,8 @@ class LocalCluster:
         voters = _table("--voter", self._links.addresses(CLIENTS))
         dial = _table("--dial", self._links.addresses(node))
         where = ("--data-dir", str(self._data_dir(node)), "--listen", "127.0.0.1:0", "--replica-id", str(node))
-        return (*self._options.server, *where, *voters, *dial, *self._options.timing.arguments)
+        how = (*self._options.group_arguments, *self._options.timing.arguments)
+        return (*self._options.server, *where, *voters, *dial, *how)
 
     async def _wait_port(self, node: int, process: NodeProcess, seen: int) -> int:
         """Wait for the line by which a replica says where it listens; ``seen`` is the size of its log before."""
@@ -203,6 +207,12 @@ class LocalCluster:
         """A client of its own, through the clients' links."""
         addresses = self._links.addresses(CLIENTS)
         return TopicClient(addresses, cluster_id=CLUSTER_ID, options=self._options.client)
+
+    def store(self) -> KeyValueStore:
+        """A client of the key-value store of its own, through the clients' links."""
+        assert self._options.store is not None, "no replica hosts a store"
+        addresses = self._links.addresses(CLIENTS)
+        return open_store(addresses, cluster_id=CLUSTER_ID, options=self._options.store)
 
     async def create_logs(self) -> None:
         """Create the topics as soon as every broker is there, and wait until each replica is in sync."""
@@ -249,8 +259,13 @@ class LocalCluster:
         return ""
 
     async def cluster_state(self) -> ClusterState | None:
-        """What the replica says that has read most of the metadata."""
-        return await self._looking.cluster_state(self._answering)
+        """What the replica says that has read most of the metadata; and of each state machine what its replicas say."""
+        state = await self._looking.cluster_state(self._answering)
+        if state is None or not self._options.group_logs:
+            return state
+        wanted = [(node, name) for name in self._options.group_logs for node in self._answering]
+        groups = group_states(await self._looking.replica_states(wanted), self._options.group_logs, self._nodes)
+        return replace(state, partitions={**state.partitions, **groups})
 
     async def replica_states(self) -> tuple[ReplicaState, ...]:
         """How the replicas that answer see themselves: in the metadata log, and in each partition that they have."""
@@ -267,7 +282,8 @@ class LocalCluster:
             raise NodeFailedError(f"replica {node} cannot be read: nobody says which partitions it has")
         names = [name for name in self.topic_partitions if name in state.partitions]
         hosted = [METADATA_LOG, *(name for name in names if node in state.partitions[name].replicas)]
-        return tuple([await self._looking.dump(node, name) for name in hosted])
+        without_values = {METADATA_LOG, *self._options.group_logs}
+        return tuple([await self._looking.dump(node, name, has_values=name not in without_values) for name in hosted])
 
     def reports(self) -> Sequence[Report]:
         """What the replicas have written to their logs so far, and which of them died by themselves.

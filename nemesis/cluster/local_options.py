@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
+from nemesis.cluster.key_value_client import GROUP, GROUP_LOG, MACHINE, StoreOptions
 from nemesis.cluster.topic_client import ClientOptions
 
 TOPIC = "topic"
@@ -74,14 +75,33 @@ class Timing:
 class LocalOptions:
     """How many nodes, with which topics, timing and clients; ``server`` is the command that starts a replica.
 
-    The options of ``replica start`` are appended to it.
+    With ``store`` every replica hosts the key-value store as well. The options of ``replica start`` are appended to it.
     """
 
     nodes: int = 3
     topics: TopicOptions = field(default_factory=TopicOptions)
     timing: Timing = field(default_factory=Timing)
     client: ClientOptions = field(default_factory=ClientOptions)
+    store: StoreOptions | None = None
     server: tuple[str, ...] = (sys.executable, "-m", "replica.cli", "start")
+
+    @property
+    def group_logs(self) -> tuple[str, ...]:
+        """The names of the logs of the replicated state machines."""
+        return () if self.store is None else (GROUP_LOG,)
+
+    @property
+    def log_names(self) -> tuple[str, ...]:
+        """The names of all logs that clients write to."""
+        return (*self.topics.names, *self.group_logs)
+
+    @property
+    def group_arguments(self) -> Sequence[str]:
+        """The options of ``replica start`` that name the state machines."""
+        if self.store is None:
+            return ()
+        between = str(self.store.snapshot_record_bytes)
+        return ("--group", f"{GROUP}={MACHINE}", "--group-snapshot-max-record-bytes-between", between)
 
     def __post_init__(self) -> None:
         if not self.topics.min_insync_replicas <= self.topics.replication_factor <= self.nodes:

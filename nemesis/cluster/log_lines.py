@@ -17,6 +17,8 @@ from nemesis.cluster.system import Report
 from nemesis.history import LAST_KNOWN_LEADER_ELECTED, OFFLINE, UNCLEAN_ELECTION
 
 LIFE = {"started": "started", "stopping": "stopped", "halted": "halted", "start_refused": "halted"}
+SNAPSHOTS = {"snapshot_installed": "snapshot-installed", "snapshot_stored": "snapshot-stored"}
+"""What a replica tells of the snapshots of a state machine: it began anew at one, or it has kept one."""
 ELECTIONS = {
     "partition_offline": OFFLINE,
     "unclean_election": UNCLEAN_ELECTION,
@@ -80,6 +82,15 @@ def report_of(line: dict[str, Any], node: int) -> Report | None:
                 epoch=line.get("epoch"),
                 topic_partition=line.get("log"),
                 detail=_detail(line, "isr", "left", "joined"),
+            )
+        case str() if event in SNAPSHOTS:
+            return Report(
+                node=node,
+                wall_ns=wall_ns,
+                event=SNAPSHOTS[event],
+                offset=line.get("end_offset"),
+                topic_partition=line.get("log"),
+                detail=_detail(line, "end_offset", "epoch", "size_bytes"),
             )
         case str() if event in ELECTIONS:
             return Report(

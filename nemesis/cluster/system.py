@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from nemesis.cluster.store import StoreClient
 from nemesis.faults.links import Link, LinkMode
 
 UNREADABLE_VALUE = -1
@@ -191,6 +192,9 @@ class System(Protocol):
 
     def client(self) -> LogClient:
         """A new client that reaches the nodes through the clients' links."""
+
+    def store(self) -> StoreClient:
+        """A new client of the objects of the system's state machine, through the clients' links."""
 
     async def create_logs(self) -> None:
         """Create the logs that clients write to, and wait until they can be. Raises NodeFailedError."""

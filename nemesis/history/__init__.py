@@ -3,25 +3,35 @@
 The way of the data: ``events`` (the values that are recorded) -> ``schemas`` (their Arrow columns) -> ``writer``
 (Parquet shards, written while the run goes on) -> ``reader`` (the shards again, and what is wrong with them) ->
 ``json_lines`` (the same for people and other tools); ``tables`` is the short way, from values to columns without files,
-and ``stopped`` says what ended a run before its time.
+``stopped`` says what ended a run before its time, and ``workloads`` by which promises it is judged.
 Judging starts where this package ends: it needs the folder, never the cluster.
 """
 
 from __future__ import annotations
 
 from nemesis.history.events import (
+    ACQUIRE,
+    ADD,
     APPEND,
     BECAME_LEADER,
+    CAS,
     FINAL_ISR,
     FINAL_READ,
     HARNESS_PROCESS,
     HIGH_WATERMARK,
+    INCREMENT,
     LAST_KNOWN_LEADER_ELECTED,
     METADATA_LOG,
     NEMESIS_PROCESS,
     OFFLINE,
+    ON_LOGS,
+    OPEN,
     POLL,
+    READ,
+    RELEASE,
+    TRANSFER,
     UNCLEAN_ELECTION,
+    WRITE,
     EventType,
     HistoryEvent,
     PolledRecord,
@@ -41,24 +51,35 @@ from nemesis.history.reader import (
 )
 from nemesis.history.schemas import HISTORY_SCHEMA, REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA, Kind
 from nemesis.history.tables import table_of
+from nemesis.history.workloads import Workload, workload_of
 from nemesis.history.writer import HistoryWriter
 
 __all__ = [
+    "ACQUIRE",
+    "ADD",
     "APPEND",
     "BECAME_LEADER",
+    "CAS",
     "FINAL_ISR",
     "FINAL_READ",
     "HARNESS_PROCESS",
     "HIGH_WATERMARK",
     "HISTORY_SCHEMA",
+    "INCREMENT",
     "LAST_KNOWN_LEADER_ELECTED",
     "METADATA_LOG",
     "NEMESIS_PROCESS",
     "OFFLINE",
+    "ON_LOGS",
+    "OPEN",
     "POLL",
+    "READ",
+    "RELEASE",
     "REPLICA_EVENT_SCHEMA",
     "REPLICA_LOG_SCHEMA",
+    "TRANSFER",
     "UNCLEAN_ELECTION",
+    "WRITE",
     "EventType",
     "HistoryError",
     "HistoryEvent",
@@ -69,6 +90,7 @@ __all__ = [
     "ReplicaLogBatch",
     "RunEvent",
     "ShardListing",
+    "Workload",
     "export_jsonl",
     "is_complete",
     "list_shards",
@@ -76,4 +98,5 @@ __all__ = [
     "read_replica_events",
     "read_replica_logs",
     "table_of",
+    "workload_of",
 ]

@@ -25,6 +25,17 @@ POLL = "poll"
 FINAL_READ = "final-read"
 """Read after everything has healed, as one poll or several; the last of them is not ``limited``: it saw the end."""
 
+READ = "read"
+"""Read a whole object: a register, a set, a counter, all accounts of a bank, the holder of a lock."""
+WRITE, CAS, ADD, INCREMENT = "write", "cas", "add", "increment"
+"""Of a register the first two, of a set and of a counter the others. Values and elements are unique in their object."""
+OPEN, TRANSFER = "open", "transfer"
+"""Of a bank: make its accounts, and move an amount from one to another, if both are as they were seen."""
+ACQUIRE, RELEASE = "acquire", "release"
+"""Of a lock. Who holds it is called by a number of its own for each time."""
+ON_LOGS = frozenset({APPEND, POLL, FINAL_READ})
+"""The operations on logs; all others are on objects."""
+
 
 class EventType(StrEnum):
     """What an event says of its operation."""
@@ -58,6 +69,17 @@ class HistoryEvent:
     Of polls: ``limited`` (in the ok) says that the poll stopped at its own limit, so that it tells nothing of where the
     log ends. ``strict`` (in the invocation) says that the reader was promised everything acknowledged before it asked.
     ``seek`` (in the invocation) says that the process chose this position; else it reads on from its last ok poll.
+
+    Of operations on objects ``topic_partition`` names the object. ``value`` is, in the invocation, what is written, set
+    or added, the amount, or the number of the lock's holder; in the completion, what the object holds, absent for
+    nothing. ``offset``, in the completion, is the revision of the store at which the operation took effect, or which
+    it saw: the place that the servers claim for it in the one order of all. A fail with an offset was answered: what it
+    was conditional on was not so, and it is a read of what the answer tells. ``detail`` has what is no single number:
+
+    - in the invocation: ``expected`` (what a cas compares with, or the balances that a transfer rests on), ``from`` and
+      ``to`` (accounts of a transfer), ``accounts`` (what a bank is opened with), ``ttl_ms`` (how long a lock is lent);
+    - in the completion: ``changed_at`` (the revision at which the value came to be), ``elements`` (pairs of element and
+      that revision), ``accounts`` (pairs of account and balance).
     """
 
     index: int

@@ -6,7 +6,7 @@ step. The judgement of a topic-partition is ``judge_partitions``, called over ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,13 @@ from nemesis.history.events import (
     HARNESS_PROCESS,
     METADATA_LOG,
     NEMESIS_PROCESS,
+    ON_LOGS,
     POLL,
     EventType,
 )
-from nemesis.history.schemas import Kind
+from nemesis.history.schemas import HISTORY_SCHEMA, Kind
+from nemesis.history.workloads import Workload
+from nemesis.pipeline.machines.judge import judge_objects
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
@@ -36,6 +39,8 @@ FACT_SCHEMAS = {
 }
 """The three tables that are judged together: each is one struct column of a fact, named as its kind."""
 KEY = ("run_id", "topic_partition")
+ENDS = (EventType.OK.value, EventType.FAIL.value, EventType.INFO.value)
+"""How an operation can end."""
 
 
 def with_run_id(rows: DataFrame, folders: DataFrame) -> DataFrame:
@@ -133,6 +138,30 @@ def _unpacked(table: pa.Table, kind: Kind) -> pa.Table:
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)]).cast(FACT_SCHEMAS[kind])
 
 
+def object_anomalies(history: DataFrame, workloads: Mapping[str, Workload], buckets: int) -> DataFrame:
+    """History to anomaly rows of objects: all events of clients of an object of a run are in one bucket."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    chosen = (F.col("process") >= 0) & F.col("run_id").isin(*workloads)
+    events = history.where(chosen).select("run_id", *HISTORY_SCHEMA.names)
+    bucketed = events.repartition(buckets, *KEY)
+    return bucketed.mapInArrow(object_judge(workloads), from_arrow_schema(ANOMALY_SCHEMA))
+
+
+def object_judge(workloads: Mapping[str, Workload]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that Spark calls with the events of one bucket of objects."""
+    # What Spark pickles must be plain.
+    named = dict(workloads)
+
+    def judge_bucket(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        gathered = list(batches)
+        if gathered:
+            yield from judge_objects(pa.Table.from_batches(gathered), named).to_batches()
+
+    return judge_bucket
+
+
 def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, events: DataFrame) -> DataFrame:
     """One row a run with the columns of ``RunCounts``; no row for a run that left nothing.
 
@@ -151,7 +180,11 @@ def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, event
         F.count_if("harness_failure").alias("harness_failures"),
         *_outcome_counts(),
         F.count_if("weak").alias("append_weak"),
-        F.count_if("placed").alias("acked_checked"),
+        *(F.count_if(F.col("object_operation") & (F.col("type") == kind)).alias(f"operations_{kind}") for kind in ENDS),
+        F.size(F.collect_set("object")).alias("objects"),
+        (F.count_if("placed") + F.count_if(F.col("object_operation") & (F.col("type") == EventType.OK.value))).alias(
+            "acked_checked"
+        ),
         F.sum("values_read").alias("values_read"),
         F.size(F.collect_set("finally_read")).alias("final_reads"),
         F.size(F.collect_set("saw_the_end")).alias("final_reads_whole"),
@@ -198,13 +231,15 @@ def _operation_marks(operations: DataFrame) -> DataFrame:
 
     append, poll = F.col("f") == APPEND, F.col("f").isin(POLL, FINAL_READ)
     ok, all_acks = F.col("type") == EventType.OK.value, F.col("acks").isNull()
-    final_read = F.col("f") == FINAL_READ
+    final_read, on_object = F.col("f") == FINAL_READ, ~F.col("f").isin(*sorted(ON_LOGS))
     return operations.select(
         *("run_id", "type", "return_index"),
         append.alias("append"),
         poll.alias("poll"),
         (append & ok & ~all_acks).alias("weak"),
         (append & ok & all_acks & F.col("offset").isNotNull()).alias("placed"),
+        on_object.alias("object_operation"),
+        F.when(on_object, F.struct("topic_partition")).alias("object"),
         F.when(final_read, F.col("topic_partition")).alias("finally_read"),
         F.when(final_read & ok & ~F.col("limited"), F.col("topic_partition")).alias("saw_the_end"),
         F.when(poll & ok, F.size(F.coalesce("records", F.array()))).alias("values_read"),

@@ -14,6 +14,7 @@ from typing import Any
 
 from nemesis.checks.anomalies import row_order
 from nemesis.checks.verdict import RunCounts, Verdict, decide, faults_bit
+from nemesis.history.workloads import TEST_NAME
 from nemesis.pipeline.implied import is_shown
 from nemesis.pipeline.runs import RunFolder
 
@@ -52,7 +53,7 @@ def judgement_of(
 ) -> Judgement:
     """The judgement of one run from its own anomaly rows and counts."""
     rows = tuple(sorted(anomalies, key=row_order))
-    problems = (*run.problems, *_contradicted(run, rows))
+    problems = (*run.problems, *_unjudged(run, counts), *_contradicted(run, rows))
     decision = decide(counts=counts, anomalies=rows, complete=run.complete, problems=problems)
     return Judgement(
         run_id=run.run_id,
@@ -64,6 +65,17 @@ def judgement_of(
         faults_bit=faults_bit(counts),
         engine=engine,
     )
+
+
+def _unjudged(run: RunFolder, counts: RunCounts) -> tuple[str, ...]:
+    """A run is judged by its workload; what does not belong to that nobody has looked at."""
+    if run.workload.is_on_objects:
+        strangers = counts.append_ok + counts.append_fail + counts.append_info
+        what, how = "operations on logs", f"by the workload {run.workload}"
+    else:
+        strangers = counts.operations_ok + counts.operations_fail + counts.operations_info
+        what, how = "operations on objects", f"since {TEST_NAME} names no workload on objects"
+    return (f"{strangers} {what} were not judged, {how}",) if strangers else ()
 
 
 def _contradicted(run: RunFolder, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

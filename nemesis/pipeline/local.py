@@ -24,12 +24,15 @@ from nemesis.history.events import (
     HARNESS_PROCESS,
     METADATA_LOG,
     NEMESIS_PROCESS,
+    ON_LOGS,
     POLL,
     EventType,
 )
 from nemesis.history.reader import read_table
 from nemesis.history.schemas import Kind
+from nemesis.history.workloads import Workload
 from nemesis.pipeline.judgement import Judgement, judgement_of
+from nemesis.pipeline.machines.judge import judge_objects
 from nemesis.pipeline.runs import RunFolder
 
 
@@ -41,12 +44,19 @@ def judge_locally(runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
 
 def _judge(run: RunFolder, engine: dict[str, str]) -> Judgement:
     history, logs, events = (read_table(run.shards[kind]) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
-    counts, anomalies = judge_tables(run.run_id, history, logs, events, whole=run.history_whole)
+    whole, workload = run.history_whole, run.workload
+    counts, anomalies = judge_tables(run.run_id, history, logs, events, whole=whole, workload=workload)
     return judgement_of(run, counts, anomalies, engine)
 
 
 def judge_tables(
-    run_id: str, history: pa.Table, logs: pa.Table, events: pa.Table, *, whole: bool
+    run_id: str,
+    history: pa.Table,
+    logs: pa.Table,
+    events: pa.Table,
+    *,
+    whole: bool,
+    workload: Workload = Workload.APPEND,
 ) -> tuple[RunCounts, list[dict[str, Any]]]:
     """What one run did, and its anomalies (rows of ``ANOMALY_SCHEMA``), from the three tables of ``nemesis.history``.
 
@@ -55,13 +65,22 @@ def judge_tables(
     operations = pair_operations(history, run_id)
     logs, events = of_run(logs, run_id, LOG_BATCH_SCHEMA), of_run(events, run_id, RUN_EVENT_SCHEMA)
     options = CheckOptions(incomplete_runs=frozenset() if whole else frozenset({run_id}))
-    anomalies = judge_partitions(operations, logs, events, options).to_pylist()
+    on_logs = operations.slice(0, 0) if workload.is_on_objects else operations
+    anomalies = judge_partitions(on_logs, logs, events, options).to_pylist()
+    if workload.is_on_objects:
+        clients = history.filter(pc.greater_equal(history.column("process"), 0))
+        anomalies += judge_objects(with_run_id(clients, run_id), {run_id: workload}).to_pylist()
     return count(history, operations, logs, events), anomalies
 
 
 def of_run(table: pa.Table, run_id: str, schema: pa.Schema) -> pa.Table:
     """The table with its run's name as the first column."""
-    return table.add_column(0, "run_id", pa.array([run_id] * table.num_rows, pa.string())).cast(schema)
+    return with_run_id(table, run_id).cast(schema)
+
+
+def with_run_id(table: pa.Table, run_id: str) -> pa.Table:
+    """The table with a first column that names its run."""
+    return table.add_column(0, "run_id", pa.array([run_id] * table.num_rows, pa.string()))
 
 
 def pair_operations(history: pa.Table, run_id: str) -> pa.Table:
@@ -128,13 +147,17 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
     elected = events.filter(pc.equal(events.column("event"), "became-leader"))
     of_clients = _of_clients(elected)
     written = _of_clients(logs.filter(logs.column("leader_epoch").is_valid()))
+    on_objects = operations.filter(pc.invert(pc.is_in(operations.column("f"), pa.array(sorted(ON_LOGS)))))
+    ended = {kind: _true(pc.equal(on_objects.column("type"), kind)) for kind in ("ok", "fail", "info")}
     return RunCounts(
         events=history.num_rows,
         index_end=int(ints(history, "index").max(initial=-1)) + 1,
         orphans=int((~invoked).sum() - completed.sum()),
         **outcomes,
         append_weak=_true(weak),
-        acked_checked=_true(placed),
+        **{f"operations_{kind}": number for kind, number in ended.items()},
+        objects=_distinct(on_objects, "topic_partition"),
+        acked_checked=_true(placed) + ended["ok"],
         values_read=int(pc.sum(pc.list_value_length(read)).as_py() or 0),
         final_reads=_distinct(final_reads, "topic_partition"),
         final_reads_whole=_distinct(final_reads.filter(saw_the_end), "topic_partition"),

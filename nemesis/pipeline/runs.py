@@ -13,6 +13,7 @@ from pathlib import Path
 from nemesis.history.reader import HistoryError, ShardListing, is_complete, list_shards
 from nemesis.history.schemas import Kind
 from nemesis.history.stopped import Stopped, read_stopped
+from nemesis.history.workloads import Workload, workload_of
 
 RUNS_MAX = 100_000
 Listing = Callable[[Path, Kind], ShardListing]
@@ -29,6 +30,7 @@ class RunFolder:
     folder: Path
     shards: dict[Kind, ShardListing]
     complete: bool
+    workload: Workload = Workload.APPEND
     stopped: Stopped | None = None
     stopped_problem: str | None = None
 
@@ -62,7 +64,13 @@ def _opened(folder: Path, run_id: str, listing: Listing) -> RunFolder:
     shards = {kind: listing(folder, kind) for kind in Kind}
     stopped, problem = _stopped(folder)
     return RunFolder(
-        run_id=run_id, folder=folder, shards=shards, complete=complete, stopped=stopped, stopped_problem=problem
+        run_id=run_id,
+        folder=folder,
+        shards=shards,
+        complete=complete,
+        workload=workload_of(folder),
+        stopped=stopped,
+        stopped_problem=problem,
     )
 
 

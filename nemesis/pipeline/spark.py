@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,11 @@ def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judg
     history, logs, events = (read_shards(spark, runs, folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
     operations = history.transform(frames.paired_operations)
     options = CheckOptions(incomplete_runs=frozenset(run.run_id for run in runs if not run.history_whole))
-    judged = frames.facts(operations, logs, events).transform(frames.anomalies, options, buckets(spark))
+    workloads = {run.run_id: run.workload for run in runs if run.workload.is_on_objects}
+    facts = frames.facts(_without(operations, workloads), logs, events)
+    judged = facts.transform(frames.anomalies, options, buckets(spark))
+    if workloads:
+        judged = judged.unionByName(history.transform(frames.object_anomalies, workloads, buckets(spark)))
     counted = frames.run_counts(history, operations, logs, events)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in judged.toArrow().to_pylist():
@@ -39,6 +43,13 @@ def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judg
     counts = {row["run_id"]: _counts(row) for row in counted.toArrow().to_pylist()}
     engine = _engine(spark)
     return tuple(judgement_of(run, counts.get(run.run_id, RunCounts()), rows[run.run_id], engine) for run in runs)
+
+
+def _without(operations: DataFrame, run_ids: Collection[str]) -> DataFrame:
+    """The operations of the other runs."""
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
+
+    return operations.where(~F.col("run_id").isin(*run_ids)) if run_ids else operations
 
 
 def folders_of(spark: SparkSession, runs: Sequence[RunFolder]) -> DataFrame:

@@ -35,7 +35,7 @@ from nemesis.report.values import Judgement, Latency, RunView, Timeline
 
 FACT_OPTIONS = (
     *("nodes", "topic_count", "partitions", "replication_factor", "min_insync_replicas", "unclean_leader_election"),
-    *("acks", "idempotence"),
+    *("acks", "idempotence", "keys", "reads"),
     *("nemesis", "time_limit", "concurrency", "rate", "final_time_limit"),
 )
 """Options of ``test.json`` that the header names, in this order; all of them stand in the command."""

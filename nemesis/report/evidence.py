@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from nemesis.history.events import ON_LOGS
 from nemesis.report.operations import OPEN, Operations
 from nemesis.report.values import OperationRow, Outcome
 
@@ -65,7 +66,9 @@ def _value(begin: Mapping[str, Any], end: Mapping[str, Any]) -> str:
         more = f" and {len(records) - RECORDS_MAX} more" if len(records) > RECORDS_MAX else ""
         return ", ".join(words) + more if words else "no records"
     value = end["value"] if end["value"] is not None else begin["value"]
-    return "" if value is None else str(value)
+    words = ["" if value is None else str(value)]
+    words += [row["detail"] for row in (begin, end) if row["detail"] and begin["f"] not in ON_LOGS]
+    return shortened(" ".join(filter(None, dict.fromkeys(words))))
 
 
 def worded(value: Any) -> str:

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from nemesis.checks.schemas import AnomalyName
 from nemesis.checks.verdict import Verdict
-from nemesis.history.events import APPEND, METADATA_LOG
-from nemesis.report.operations import Bools, Operations
+from nemesis.history.events import APPEND, METADATA_LOG, ON_LOGS
+from nemesis.report.operations import Bools, Ints, Operations
 from nemesis.report.values import (
     Judgement,
     Kept,
@@ -28,6 +28,8 @@ from nemesis.report.values import (
 )
 
 SENTENCES_MAX = 3
+ABOUT_OBJECTS = frozenset({AnomalyName.NONLINEARIZABLE.value, AnomalyName.WRONG_ORDER.value})
+"""The anomalies of objects; all others are of logs and replicas."""
 
 
 def headlines(
@@ -41,7 +43,7 @@ def headlines(
     """Sentences on the acknowledged writes and on what befell the cluster; each log must have so many ``replicas``."""
     befell = ", ".join((counted(len(timeline.faults), "fault"), *counted_marks(timeline)))
     return (
-        _writes(judgement, operations, history, logs, replicas),
+        _on_objects(judgement, operations, history) or _writes(judgement, operations, history, logs, replicas),
         *_bounded(tuple(_unclean(election, judgement) for election in timeline.unclean_elections)),
         *_bounded(tuple(_offline(offline) for offline in timeline.offline)),
         f"What befell the replicas: {befell}.",
@@ -102,6 +104,28 @@ def counted_marks(timeline: Timeline) -> tuple[str, ...]:
 def counted(number: int, noun: str) -> str:
     """``1 fault``, ``2 faults``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _on_objects(judgement: Judgement, operations: Operations, history: pa.Table) -> str | None:
+    """What became of the operations on objects; None where there were none."""
+    codes = [code for code, f in enumerate(operations.functions) if f not in ON_LOGS]
+    chosen = np.isin(operations.f, codes) & (_processes(operations, history) >= 0)
+    if not chosen.any():
+        return None
+    names = history.column("topic_partition").take(pa.array(operations.invoke_row[chosen])).unique()
+    number = int((chosen & (operations.outcome == tuple(Outcome).index(Outcome.OK))).sum())
+    said = f"{counted(number, 'acknowledged operation')} on {counted(len(names), 'object')}"
+    found = [promise for promise in judgement.promises if promise.anomaly in ABOUT_OBJECTS]
+    if any(promise.kept is Kept.VIOLATED for promise in found):
+        return f"{said}; not every object was linearizable."
+    if judgement.verdict is Verdict.UNKNOWN or any(promise.kept is not Kept.KEPT for promise in found):
+        return f"{said}; whether each object was linearizable is not known."
+    return f"{said}; each object was linearizable."
+
+
+def _processes(operations: Operations, history: pa.Table) -> Ints:
+    found: Ints = np.asarray(history.column("process").take(pa.array(operations.invoke_row)).to_numpy(), np.int64)
+    return found
 
 
 def _writes(

@@ -60,10 +60,30 @@ PROMISES: Mapping[AnomalyName, str] = {
     AnomalyName.EPOCH_REGRESSION: "Along a log the leader epoch never falls.",
     AnomalyName.TWO_LEADERS: "One epoch has one leader.",
     AnomalyName.REPLICA_STOPPED: "A replica ends only when it is told or killed.",
+    AnomalyName.NONLINEARIZABLE: "Every operation on an object takes effect at one moment between call and answer.",
+    AnomalyName.WRONG_ORDER: "Operations on an object take effect in the order of their revisions.",
     AnomalyName.MALFORMED_OPERATION: "Every operation was recorded with all that its kind needs.",
     AnomalyName.CHECK_CRASHED: "Every check ran to its end.",
 }
 """What holds as long as the anomaly does not occur; the last two are promises of the harness, not of the log."""
+
+OF_OBJECTS = frozenset({AnomalyName.NONLINEARIZABLE.value, AnomalyName.WRONG_ORDER.value})
+OF_REPLICAS = frozenset(
+    {
+        AnomalyName.DIVERGED_LOG,
+        AnomalyName.COMMITTED_TRUNCATED,
+        AnomalyName.HIGH_WATERMARK_REGRESSION,
+        AnomalyName.INCOMPLETE_ISR,
+        AnomalyName.ISR_NOT_RESTORED,
+        AnomalyName.EPOCH_REGRESSION,
+        AnomalyName.TWO_LEADERS,
+        AnomalyName.REPLICA_STOPPED,
+        AnomalyName.MALFORMED_OPERATION,
+        AnomalyName.CHECK_CRASHED,
+    }
+)
+"""The kinds that are looked for whatever the clients did; the others are of operations, on objects or on logs."""
+OF_LOGS = frozenset(name.value for name in AnomalyName if name not in OF_OBJECTS | OF_REPLICAS)
 
 
 def read_judgement(files: RunFiles, operations: Operations, logs: Sequence[ReplicaLog]) -> Judgement:
@@ -160,12 +180,17 @@ def _promises(rows: Sequence[Mapping[str, Any]], verdict: Verdict, blind: frozen
 def _blind(files: RunFiles, logs: Sequence[ReplicaLog]) -> frozenset[str]:
     """The kinds that could not have been found, because what would show them was not recorded."""
     # Control records take offsets too, so a gap in what was read proves nothing: no recorded run is judged for it.
-    blind = {AnomalyName.HOLE.value}
+    blind = {AnomalyName.HOLE.value} | (OF_LOGS if _is_on_objects(files) else OF_OBJECTS)
     if sum(log.is_complete for log in logs) < 2:
         blind.add(AnomalyName.DIVERGED_LOG.value)
     if not files.events.num_rows:
         blind |= {AnomalyName.TWO_LEADERS.value, AnomalyName.REPLICA_STOPPED.value}
     return frozenset(blind)
+
+
+def _is_on_objects(files: RunFiles) -> bool:
+    stats = files.results.get("stats") if files.results is not None else None
+    return isinstance(stats, dict) and bool(stats.get("objects"))
 
 
 def _kept(count: int, is_violated: bool, verdict: Verdict, is_judged: bool) -> Kept:

@@ -13,6 +13,7 @@ from nemesis.simulator.invariants import Invariants
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.partition_invariants import PartitionInvariants
 from nemesis.simulator.world import Observer
+from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import ReplicaId
 
 
@@ -20,7 +21,7 @@ def judges_of(world: ClusterWorld, *, is_durable: bool) -> tuple[Observer, ...]:
     """The judges, in the order in which they are told of a step."""
     controllers = {world.controller_id: world.nodes[world.controller_id]}
     partitions = PartitionInvariants(world.nodes, is_durable=is_durable)
-    quorum = Invariants(world.logs, controllers, lying_disks=False, on_metadata=partitions.on_metadata)
+    quorum = Invariants(world.logs, controllers, lying_disks=False, on_commit={METADATA_LOG: partitions.on_metadata})
     return Only(quorum, controllers), partitions
 
 

@@ -25,10 +25,12 @@ from nemesis.cluster.system import (
 )
 from nemesis.history import FINAL_ISR, FINAL_READ, EventType, HistoryWriter, ReplicaEvent, ReplicaLogBatch
 from nemesis.workload.append import polled_fields
+from nemesis.workload.objects import ObjectWorkload
 from nemesis.workload.recorder import Clock, Recorder
 from nemesis.workload.sampler import record_states
 
 CONVERGE = "converge"
+READ_OBJECTS = "read-objects"
 NOBODY = -1
 _LOOK_S = 0.1
 _RETRY_S = 0.1
@@ -168,6 +170,14 @@ async def final_read(
     finally:
         await client.close()
     return False
+
+
+async def read_objects(workload: ObjectWorkload, recorder: Recorder, *, at_most_s: float) -> None:
+    """Read every object once by a fresh process; what could not be read in time is recorded as not brought about."""
+    recorder.harness(EventType.INVOKE, READ_OBJECTS, {})
+    unread = await workload.read_all(at_most_s=at_most_s)
+    error = f"{len(unread)} objects could not be read within {at_most_s:.1f} s" if unread else None
+    recorder.harness(EventType.FAIL if unread else EventType.INFO, READ_OBJECTS, {"unread": list(unread)}, error=error)
 
 
 async def dump_all(system: System, recorder: Recorder, writer: HistoryWriter) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, HistoryEvent, HistoryWriter, ReplicaEvent
@@ -43,6 +43,14 @@ class Recorder:
         """Record that an operation of a client begins or ends. ``fields`` are those of ``HistoryEvent``."""
         self.counts[f, kind] += 1
         self._write(process, kind, f, **fields)
+
+    def counted(self, reads: Collection[str]) -> tuple[Counter[EventType], Counter[EventType]]:
+        """How many operations ended how: those that may change something, and those that are ``reads``."""
+        changes: Counter[EventType] = Counter()
+        others: Counter[EventType] = Counter()
+        for (f, kind), number in self.counts.items():
+            (others if f in reads else changes)[kind] += number
+        return changes, others
 
     def nemesis(self, kind: EventType, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
         """Record what the nemesis begins to do (invoke), did (info) or could not do (fail)."""

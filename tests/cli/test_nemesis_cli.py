@@ -19,14 +19,19 @@ from nemesis.cli import main
 from nemesis.cli_exit import Exit, UnsupportedError, exit_code_of
 from nemesis.cli_run import plan, run
 from nemesis.cli_soak import command_of
+from nemesis.cluster.key_value_client import Reads, StoreOptions
+from nemesis.cluster.local_options import LocalOptions
 from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
-from nemesis.history import EventType, HistoryEvent, HistoryWriter, PolledRecord, ReplicaLogBatch
+from nemesis.history import EventType, HistoryEvent, HistoryWriter, PolledRecord, ReplicaLogBatch, Workload
 from nemesis.runner import RunOptions, new_folder, options_to_json, write_documents
 from nemesis.schedule import Package, random_schedule, schedule_from_json
 from nemesis.variants.catalogue import ALL, DIRECTED_VARIANTS
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 DEFAULTS = {
+    "workload": "append",
+    "keys": None,
+    "reads": None,
     "nemesis": None,
     "schedule": None,
     "variant": None,
@@ -284,6 +289,17 @@ def test_a_run_of_a_sweep_is_repeated_by_its_command() -> None:
     assert again[0] == random_schedule(seed=3, packages=(Package.PAUSE, Package.KILL), time_limit_s=20)
 
 
+def test_a_run_on_objects_is_repeated_by_its_command() -> None:
+    """A sweep of a workload on objects too, with its store and without topics."""
+    asked = DEFAULTS | {"concurrency": 10, "rate": 200.0, "time_limit": 20.0, "nemesis": (Package.KILL,)}
+    asked |= {"workload": "register", "keys": 4, "reads": "stale"}
+    _, options = plan(asked)
+
+    assert plan(run.make_context("run", command_of(3, asked)[2:]).params)[1] == options
+    assert (options.workload, options.keys, options.cluster.topics.names) == (Workload.REGISTER, 4, ())
+    assert options.cluster.store == StoreOptions(reads=Reads.STALE)
+
+
 def test_a_directed_schedule_brings_its_topics() -> None:
     """A schedule that is written for other topics than the usual ones has them, but for what is asked for."""
     _, usual = plan(DEFAULTS)
@@ -353,14 +369,18 @@ def test_the_documents_of_a_run(tmp_path: Path) -> None:
 
 def test_every_setting_has_a_name_of_its_own() -> None:
     """No part of a cluster hides a setting of another in the one list of a run's settings."""
-    options = RunOptions(seed=9)
+    store = StoreOptions()
+    options = RunOptions(seed=9, workload=Workload.SET, cluster=LocalOptions(store=store))
     cluster = options.cluster
     own = [field.name for part in (options, cluster) for field in fields(part)]
-    own += [field.name for part in (cluster.topics, cluster.client, cluster.timing) for field in fields(part)]
+    own += [field.name for part in (cluster.topics, cluster.client, cluster.timing, store) for field in fields(part)]
 
-    names = set(own) - {"seed", "cluster", "server", "topics", "client", "timing"}
+    parts = {"seed", "workload", "cluster", "server", "topics", "client", "timing", "store"}
+    names = set(own) - parts
     assert options_to_json(options).keys() == names
-    assert len(names) == len(own) - 6
+    assert len(names) == len(own) - len(parts)
+    on_logs = options_to_json(RunOptions(seed=9)).keys()
+    assert on_logs == names - {"keys"} - {field.name for field in fields(store)}
 
 
 def test_latest_is_the_newest_run(tmp_path: Path) -> None:

@@ -76,6 +76,20 @@ def test_what_a_lost_leader_costs_is_told(event: str, expected: str) -> None:
     assert json.loads(report.detail or "") == {"leader_id": 2, "isr": [], "elr": [1]}
 
 
+@pytest.mark.parametrize("event", ["snapshot_installed", "snapshot_stored"])
+def test_a_snapshot_is_told_with_its_end(event: str) -> None:
+    """What a replica loaded, or kept, of a state machine: all below the offset."""
+    line = {"time_ns": 5, "event": event, "log": "kv-0", "end_offset": 9, "epoch": 2, "size_bytes": 70}
+    assert report_of(line, 3) == Report(
+        node=3,
+        wall_ns=5,
+        event=event.replace("_", "-"),
+        offset=9,
+        topic_partition="kv-0",
+        detail='{"end_offset": 9, "epoch": 2, "size_bytes": 70}',
+    )
+
+
 @pytest.mark.parametrize(
     ("event", "expected"),
     [("started", "started"), ("stopping", "stopped"), ("halted", "halted"), ("start_refused", "halted")],

@@ -20,7 +20,7 @@ from replica.core import messages as m
 from replica.core.config import BrokerConfig, ControllerConfig
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
-from replica.core.metadata.replay import MetadataReplay
+from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.partition import Partition
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
@@ -62,7 +62,7 @@ class Cluster:
             partitions = PartitionInvariants(self.world.nodes, is_durable=True)
             logs, nodes = self.world.logs, self.world.nodes
             self.world.observers += [
-                Invariants(logs, nodes, lying_disks=False, on_metadata=partitions.on_metadata),
+                Invariants(logs, nodes, lying_disks=False, on_commit={METADATA_LOG: partitions.on_metadata}),
                 partitions,
                 PartitionHabits(),
             ]

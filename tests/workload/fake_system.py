@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 from nemesis.cluster.system import (
     Appended,
@@ -16,6 +17,7 @@ from nemesis.cluster.system import (
     Report,
 )
 from nemesis.faults.links import Link, LinkMode
+from tests.workload.fake_store import FakeStore, FakeStoreClient
 
 NAMES = ("orders-0", "orders-1")
 
@@ -78,6 +80,7 @@ class FakeSystem:
         self.refuses_start: set[int] = set()
         self.is_active = True
         self.calls: list[tuple[str, int]] = []
+        self.objects = FakeStore(Random(1))
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -128,6 +131,9 @@ class FakeSystem:
     def client(self) -> FakeClient:
         self.clients.append(FakeClient(self))
         return self.clients[-1]
+
+    def store(self) -> FakeStoreClient:
+        return self.objects.client()
 
     @property
     def answering(self) -> tuple[int, ...]:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, assert_never
 
+from nemesis.history.reader import HistoryError
+from nemesis.history.workloads import workload_of
 from nemesis.pipeline.engine import EngineName
 from nemesis.pipeline.session import EngineUnavailableError, is_remote, spark_session
 from nemesis.pipeline.streaming.finality import Row
@@ -51,8 +53,11 @@ def following(folder: Path, *, engine: EngineName | str, master: str = "local[*]
     """Follow the run in ``folder``, which may be still to come.
 
     With Spark the session is there when this begins and stays to the end, so that the run can be judged with it too.
-    Raises ``EngineUnavailableError`` when Spark cannot run here, or runs where it can hand nothing back while it does.
+    Raises ``EngineUnavailableError`` when Spark cannot run here, or runs where it can hand nothing back while it does,
+    ``HistoryError`` for a run on objects, which is judged when it is over.
     """
+    if (workload := workload_of(folder)).is_on_objects:
+        raise HistoryError(f"{folder} is of the workload {workload}: judge it when it is over, without --follow")
     match EngineName(engine):
         case EngineName.LOCAL:
             yield InProcessFollower(folder)

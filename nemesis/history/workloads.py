@@ -1,0 +1,46 @@
+"""The workloads by name, and which of them a recorded run is of.
+
+Owns the names, and the reading of ``test.json`` for the one that decides how a run is judged. Knows neither how
+processes work nor how they are judged.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+
+from nemesis.history.reader import HistoryError
+
+TEST_NAME = "test.json"
+
+
+class Workload(StrEnum):
+    """What the clients of a run do: append to logs, or use objects of a replicated state machine."""
+
+    APPEND = "append"
+    REGISTER = "register"
+    SET = "set"
+    COUNTER = "counter"
+    BANK = "bank"
+    LOCK = "lock"
+
+    @property
+    def is_on_objects(self) -> bool:
+        """Whether each object of it is judged for linearizability; else its logs are judged."""
+        return self is not Workload.APPEND
+
+
+def workload_of(folder: Path) -> Workload:
+    """The workload of a run, as its ``test.json`` names it; ``append`` where that is absent or cannot be read.
+
+    Raises HistoryError for a name that is none: nobody here knows how to judge that.
+    """
+    try:
+        document = json.loads((folder / TEST_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return Workload.APPEND
+    name = document.get("workload", Workload.APPEND) if isinstance(document, dict) else Workload.APPEND
+    if name not in set(Workload):
+        raise HistoryError(f"{folder / TEST_NAME} is of the workload {name!r}; known are {', '.join(Workload)}")
+    return Workload(name)

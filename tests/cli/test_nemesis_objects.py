@@ -1,0 +1,103 @@
+"""``nemesis run`` of workloads on objects: what is refused, and real clusters that host the store."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nemesis.cli_workload import KEYS_DEFAULT, WORKLOADS
+from nemesis.history import Workload
+from nemesis.report.data import read_run
+from nemesis.report.values import Kept
+from nemesis.runner import RunOptions
+from tests.cli.commands import nemesis
+from tests.pipeline.object_runs import object_run
+from tests.pipeline.test_machines import READ_1, WRITE_1
+
+PATIENCE_S = 150.0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--workload", "register", "--topics", "2"), "--topics means nothing to the workload register"),
+        (("--workload", "append", "--keys", "2"), "--keys means nothing to the workload append"),
+        (("--workload", "append", "--reads", "stale"), "--reads means nothing to the workload append"),
+        (("--workload", "bank", "--stop-at-anomaly"), "the workload bank is judged when the run is over"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    """Before anything is started, and with the reason."""
+    result = nemesis("run", "--engine", "local", "--store", str(tmp_path), *words)
+    assert result.returncode == 254
+    assert said in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_workload_can_be_asked_for() -> None:
+    """The command knows all of them, with the number of objects that a run has by itself."""
+    assert set(WORKLOADS) == set(Workload)
+    assert RunOptions(seed=1).keys == KEYS_DEFAULT
+
+
+def test_a_run_on_objects_is_not_followed(tmp_path: Path) -> None:
+    """It is judged when it is over, and the command says so."""
+    run = object_run(tmp_path / "run", Workload.REGISTER, *WRITE_1, *READ_1)
+    result = nemesis("check", str(run), "--follow", "--engine", "local")
+    assert result.returncode != 0
+    assert "judge it when it is over, without --follow" in result.stderr
+
+
+def test_a_stored_run_on_objects_is_judged_again(tmp_path: Path) -> None:
+    """``nemesis check`` knows from the folder what was run."""
+    run = object_run(tmp_path / "run", Workload.REGISTER, *WRITE_1, *READ_1)
+    result = nemesis("check", str(run), "--engine", "local")
+    assert result.returncode == 0
+    said = result.stdout
+    assert "acknowledged operations checked: 2" in said
+    assert "snapshots installed: 1" in said
+    assert "2 acknowledged operations on 1 object; each object was linearizable." in (run / "report.html").read_text()
+    kept = {promise.anomaly: promise.kept for promise in read_run(run).judgement.promises}
+    assert (kept["nonlinearizable"], kept["diverged-log"], kept["lost-write"]) == (
+        Kept.KEPT,
+        Kept.KEPT,
+        Kept.NOT_JUDGED,
+    )
+
+
+def test_a_run_on_objects_is_no_history_of_logs(tmp_path: Path) -> None:
+    """It is not written as a history of Jepsen's workload for logs, which it is not."""
+    run = object_run(tmp_path / "run", Workload.REGISTER, *WRITE_1, *READ_1)
+    result = nemesis("export", str(run), "--format", "edn")
+    assert result.returncode == 254
+    assert "its tables go as jsonl" in result.stderr
+    assert nemesis("export", str(run)).returncode == 0
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        (("--workload", "register", "--schedule", "isolated-leader"), "valid"),
+        (("--workload", "register", "--schedule", "isolated-leader", "--reads", "stale"), "invalid"),
+        (("--workload", "bank", "--nemesis", "kill", "--time-limit", "8"), "valid"),
+    ],
+)
+def test_a_real_store_is_linearizable_and_its_stale_reads_are_not(
+    words: tuple[str, ...], verdict: str, tmp_path: Path
+) -> None:
+    """The same faults leave a run valid, and convict one whose clients were content with what a replica had."""
+    command = (sys.executable, "-m", "nemesis.cli", "run", "--engine", "local", "--seed", "5", "--store", str(tmp_path))
+    done = subprocess.run([*command, *words], check=False, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.stdout.splitlines()[0] == f"verdict: {verdict}", done.stdout + done.stderr
+    [run] = [path for path in (tmp_path / words[1]).iterdir() if not path.is_symlink()]
+    results = json.loads((run / "results.json").read_text())
+    kinds = {row["anomaly"] for row in results["anomalies"]}
+    assert kinds <= {"nonlinearizable", "wrong-order"}
+    assert ("nonlinearizable" in kinds) == (verdict == "invalid")
+    assert results["faults_bit"]
+    assert results["stats"]["logs_dumped_completely"] == 6, "the group's log and the metadata, at three replicas"
