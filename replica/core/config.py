@@ -40,6 +40,7 @@ class QuorumConfig:
     retry_backoff_ms: int = 20
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 1 << 20
+    transfer_timeout_max_ms: int = 30_000
     snapshot_max_bytes: int = 1 << 30
     message_max_bytes: int = 1_048_588
     produce_timeout_max_ms: int = 120_000
@@ -156,10 +157,16 @@ class GroupConfig:
 
     A leader writes a tick when nothing was written for ``tick_interval_ms``, so that log time goes on (Kafka's
     ``metadata.max.idle.interval.ms``). A snapshot is taken after so many bytes of applied records, or after so long
-    (``metadata.log.max.record.bytes.between.snapshots``, ``metadata.log.max.snapshot.interval.ms``).
+    (``metadata.log.max.record.bytes.between.snapshots``, ``metadata.log.max.snapshot.interval.ms``). A leader that is
+    not the preferred one hands over to it when that has kept up for ``leader_imbalance_check_interval_seconds``.
+
+    With ``lease_reads`` a leader answers questions with consistency LEASE by itself while its lease lasts. That is
+    right only if all replicas of the group have it, with the same timeouts, and while one clock counts
+    ``100 + lease_clock_drift_max_percent``, no other counts less than 100. A clock that stands still for a while, as
+    with a suspended machine, does not hold to that.
     """
 
-    read_max_bytes: int = 1 << 20
+    read_max_bytes: int = 256 << 10
     entries_max: int = 10_000
     answer_bytes_max: int = 4 << 20
     pending_applies_max: int = 10_000
@@ -169,6 +176,10 @@ class GroupConfig:
     tick_interval_ms: int = 500
     snapshot_max_interval_ms: int = 3_600_000
     snapshot_max_record_bytes_between: int = 20 << 20
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
+    lease_reads: bool = False
+    lease_clock_drift_max_percent: int = 10
 
     def __post_init__(self) -> None:
         check_positive(self)

@@ -209,7 +209,7 @@ class Driver:
                 self._store(effect)
 
     def _store(self, effect: StorageEffect) -> None:
-        """Have it done, and let the core hear what it brings right after this step."""
+        """Have it done, and let the core hear what it brings: right after this step, or a read in its turn."""
         match effect:
             case Truncate(topic_partition=log, end_offset=end_offset):
                 self._flusher.before_truncate(log, end_offset)
@@ -225,7 +225,10 @@ class Driver:
             case _:
                 pass
         report = self._storage.perform(effect, self._wall_clock_ms())
-        if report is not None:
+        if isinstance(report, LogRead):
+            # A replay is one read after the other: what comes meanwhile, heartbeats among it, must get its turn.
+            asyncio.get_running_loop().call_soon(self.submit, report)
+        elif report is not None:
             self.submit(report)
 
     async def _send(self, send: Send) -> None:

@@ -130,6 +130,8 @@ def _flush(topic_partition: TopicPartition, log: LogPort) -> FlushOutcome:
         end_offset, failure = log.flush(), None
     except (StorageError, OSError) as error:
         end_offset, failure = Offset(0), str(error)
+    except Exception as error:  # a mistake of ours, or no memory: in this thread nobody else would hear of it
+        end_offset, failure = Offset(0), f"cannot flush {topic_partition}: {type(error).__name__}: {error}"
     return FlushOutcome(
         topic_partition=topic_partition,
         end_offset=end_offset,

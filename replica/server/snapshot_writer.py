@@ -65,4 +65,6 @@ def _store(effect: StoreSnapshot, log: LogPort) -> str | None:
         log.store_snapshot(effect.snapshot_id, effect.data)
     except (StorageError, OSError) as error:
         return str(error)
+    except Exception as error:  # a mistake of ours, or no memory: in this thread nobody else would hear of it
+        return f"cannot store a snapshot of {effect.topic_partition}: {type(error).__name__}: {error}"
     return None

@@ -62,6 +62,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.journal: list[str] = []
         self.failing: str | None = None
+        self.memory_is_short = False
         self.on_append: Callable[[], None] = lambda: None
         self.end_offset = Offset(0)
         self.flush_may_end = threading.Event()
@@ -82,6 +83,8 @@ class FakeLog:
         self.flush_began.set()
         assert self.flush_may_end.wait(PATIENCE_SECONDS), "the test never let the flush end"
         self.is_flushing = False
+        if self.memory_is_short:
+            raise MemoryError("of 3 bytes")
         if self.failing == "flush":
             raise StorageError("the platter is gone: /data/0.log")
         return end_offset
@@ -114,6 +117,8 @@ class FakeLog:
 
     def note(self, what: str) -> None:
         """Write down what was done, unless that is what fails."""
+        if self.memory_is_short:
+            raise MemoryError("of 3 bytes")
         if self.failing == what.split(maxsplit=1)[0]:
             raise StorageError(f"cannot {what}: /data/0.log")
         self.journal.append(what)

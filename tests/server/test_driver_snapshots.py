@@ -61,6 +61,18 @@ async def test_a_snapshot_that_cannot_be_stored_fails_the_storage() -> None:
         assert rig.core.seen(SnapshotStored) == []
 
 
+@pytest.mark.parametrize(
+    ("effect", "what"), [(STORE, "store a snapshot of"), (flush(1), "flush")], ids=["a snapshot", "a flush"]
+)
+async def test_a_failure_that_nobody_foresaw_fails_the_storage(effect: Effect, what: str) -> None:
+    """What is raised in another thread is heard of, whatever it is: the core would wait for ever."""
+    async with running(lambda _: ()) as rig:
+        rig.log.memory_is_short = True
+        step(rig, effect)
+        await wait_until(lambda: bool(rig.core.seen(StorageFailed)), "the failure")
+        assert rig.core.seen(StorageFailed) == [StorageFailed(reason=f"cannot {what} log-0: MemoryError: of 3 bytes")]
+
+
 async def test_an_installation_waits_for_the_snapshot_on_its_way_and_silences_it() -> None:
     """Two snapshots of a log are never written at once, and of one that is overtaken the core hears nothing."""
     async with running(lambda _: ()) as rig:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from replica.core.effects import (
@@ -53,13 +55,28 @@ def begin_flush(rig: Rig, log: FakeLog, *effects: Effect) -> None:
 
 async def test_a_report_is_the_next_event() -> None:
     """What storage reports is stepped after the step that asked for it, with the wall clock's time at hand."""
-    async with running(on(Started, lambda _: (READ, StoreHighWatermarks(offsets={})))) as rig:
-        rig.storage.reports.append(REPORT)
+    scan = ScanProducers(topic_partition=LOG)
+    scanned = ProducersScanned(topic_partition=LOG, producers=())
+    async with running(on(Started, lambda _: (scan, StoreHighWatermarks(offsets={})))) as rig:
+        rig.storage.reports.append(scanned)
         rig.driver.submit(Ticked())
         assert rig.core.events == [Started(), Ticked()]
-        step(rig, READ, StoreHighWatermarks(offsets={}))
-        assert rig.core.events[-2:] == rig.observer.steps[-2:] == [Ticked(), REPORT]
+        step(rig, scan, StoreHighWatermarks(offsets={}))
+        assert rig.core.events[-2:] == rig.observer.steps[-2:] == [Ticked(), scanned]
         assert set(rig.storage.performed_at_ms) == {NOW_MS}
+
+
+async def test_reads_of_a_long_log_take_turns_with_all_else() -> None:
+    """A replay asks for one read after the other; what comes meanwhile is stepped between two of them."""
+    async with running(lambda _: ()) as rig:
+        rig.storage.reports += [REPORT] * 3
+        begin = Ticked()
+        rig.core.script = lambda event: (READ,) if isinstance(event, LogRead) or event is begin else ()
+        rig.driver.submit(begin)
+        other = Flushed(topic_partition=LOG, end_offset=Offset(1))
+        asyncio.get_running_loop().call_soon(rig.driver.submit, other)
+        await wait_until(lambda: len(rig.core.seen(LogRead)) == 3, "the reads")
+        assert rig.core.events[1:] == [begin, REPORT, other, REPORT, REPORT]
 
 
 async def test_a_reply_with_an_offset_is_searched_for_as_it_is_made() -> None:
@@ -149,8 +166,8 @@ async def test_a_report_of_a_deleted_log_is_dropped_before_it_is_stepped() -> No
         scanned = ProducersScanned(topic_partition=OTHER, producers=())
         rig.storage.reports += [scanned, REPORT]
         step(rig, ScanProducers(topic_partition=OTHER), READ, DELETE, CREATE)
+        await wait_until(lambda: rig.core.events[-1] == REPORT, "the read")
         assert scanned not in rig.core.events
-        assert rig.core.events[-1] == REPORT
 
 
 async def test_a_flush_in_flight_says_nothing_of_a_log_that_begins_anew() -> None:
