@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 GENERATED := replica/v1/__init__.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint sim soak soak-sim soak-sim-clusters variants bench proto clean python java
+.PHONY: help demo test lint sim soak soak-sim soak-sim-clusters soak-sim-groups variants bench proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
@@ -19,6 +19,7 @@ help:
 	@echo "make soak   run seeds 1 to 20 of 60 s each over 3 topics, and write store/soak.json (half an hour)"
 	@echo "make soak-sim  simulate 10,000 seeds, and write store/sim.json (half an hour on two cores)"
 	@echo "make soak-sim-clusters  the same of whole clusters, with store/sim-clusters.json (an hour on two cores)"
+	@echo "make soak-sim-groups  the same of state machines, with store/sim-groups.json (an hour and a half on two cores)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
 	@echo "make bench  measure the simulator, clusters, judging, topics as tables and groups, and write store/bench*.json"
 	@echo "make proto  generate replica/v1 from proto/"
@@ -39,6 +40,9 @@ soak-sim: $(INSTALLED) $(GENERATED)
 
 soak-sim-clusters: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis sim --world cluster --seeds 10000 --output store/sim-clusters.json
+
+soak-sim-groups: $(INSTALLED) $(GENERATED)
+	$(BIN)/nemesis sim --world group --seeds 10000 --output store/sim-groups.json
 
 variants: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis convict --output store/variants.json --table docs/variants.md

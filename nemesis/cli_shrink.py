@@ -23,7 +23,9 @@ TIME_LIMIT_S = 60.0
 
 @click.command()
 @click.option("--seed", type=click.IntRange(min=0), required=True, help="A seed that nemesis sim found to fail.")
-@click.option("--world", type=click.Choice(["quorum", "cluster"]), help="What was simulated. [default: quorum]")
+@click.option(
+    "--world", type=click.Choice(["quorum", "cluster", "group"]), help="What was simulated. [default: quorum]"
+)
 @click.option("--variant", type=click.Choice(sorted(BUILT)), metavar="NAME", help="The wrong protocol it was found in.")
 @click.option("--time-limit", type=click.FloatRange(1, 86_400), default=TIME_LIMIT_S, show_default=True)
 @click.option("--attempts", type=click.IntRange(1), default=ATTEMPTS, show_default=True, help="Runs at most.")

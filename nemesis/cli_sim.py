@@ -77,7 +77,7 @@ def _list_variants(context: click.Context, parameter: click.Parameter, value: bo
 @click.option("--seed", type=click.IntRange(min=0), help="Simulate this one and tell all about it.")
 @click.option("--seeds", callback=_seeds, metavar="N|LIST", help="100 for 1 to 100, or 1-10,17. [default: 100]")
 @click.option("--jobs", type=click.IntRange(1, 512), help="Processes. [default: one a core]")
-@click.option("--world", type=click.Choice(["quorum", "cluster"]), help="What is simulated. [default: quorum]")
+@click.option("--world", type=click.Choice(["quorum", "cluster", "group"]), help="What is simulated. [default: quorum]")
 @click.option("--variant", type=click.Choice(sorted(BUILT)), metavar="NAME", help="A wrong protocol instead.")
 @click.option("--time-limit", type=click.FloatRange(1, 86_400), default=60.0, show_default=True, help="Virtual s each.")
 @click.option("--trace", is_flag=False, flag_value=STDOUT, metavar="[FILE]", help="Tell the story of --seed.")

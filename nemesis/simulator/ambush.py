@@ -47,9 +47,10 @@ class Ambush(Observer):
         """See ``Observer``."""
         if node.core is None or not step.is_whole:
             return
-        log = node.core.logs[self._world.quorum_log]
-        if isinstance(log.role, Leader):
-            self._maybe_strike(node, self._world.quorum_log, log.epoch)
+        for name in self._world.logs:
+            log = node.core.logs[name]
+            if isinstance(log.role, Leader):
+                self._maybe_strike(node, name, log.epoch)
         if node.core.metadata.image is not self._images.get(node.replica_id):
             self._images[node.replica_id] = node.core.metadata.image
             self._look_at_partitions(node, node.core)

@@ -14,6 +14,7 @@ from enum import StrEnum
 from random import Random
 
 from nemesis.simulator.cluster_climate import ClusterClimate
+from nemesis.simulator.group_climate import GroupClimate
 
 CLIMATE_VOTERS = (3, 3, 3, 3, 3, 3, 5, 5, 4, 2, 1)
 """Cluster sizes in the proportion in which seeds have them."""
@@ -37,10 +38,14 @@ class Weather(StrEnum):
 
 
 class WorldKind(StrEnum):
-    """What the machines of a world are: voters of one quorum log, or brokers and controllers of a cluster."""
+    """What the machines of a world are.
+
+    Voters of one quorum log, brokers and controllers of a cluster, or voters of logs with state machines on them.
+    """
 
     QUORUM = "quorum"
     CLUSTER = "cluster"
+    GROUP = "group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +61,7 @@ class Climate:
     run from true. ``weather`` is what the schedule may do, with ``calm_ms`` between and ``fault_ms`` the length of each
     fault. ``rate`` is operations a second of all ``concurrency`` clients together, ``appends`` the share of appends
     among them. A supervisor starts a process that ended by itself after ``restart_ms``. ``fetch_max_bytes`` of 1 makes
-    every fetch bring one batch. ``cluster`` is absent in a world of one quorum log.
+    every fetch bring one batch. ``cluster`` and ``group`` are absent in a world of one quorum log; one may be there.
     """
 
     voters: int = 3
@@ -87,10 +92,13 @@ class Climate:
     restart_ms: tuple[int, int] = (200, 3000)
     truncate_on_fetch: bool = True
     cluster: ClusterClimate | None = None
+    group: GroupClimate | None = None
 
     @property
     def world(self) -> WorldKind:
         """What kind of world it is the climate of."""
+        if self.group is not None:
+            return WorldKind.GROUP
         return WorldKind.QUORUM if self.cluster is None else WorldKind.CLUSTER
 
     @property

@@ -1,4 +1,4 @@
-"""The fields of a climate by name, those of its cluster among them, so that whoever writes or varies one need not care.
+"""The fields of a climate by name, those of its cluster or groups among them: who writes or varies one need not care.
 
 Owns the names. In a world of one quorum log there are those of ``Climate`` only. What is usual is what a calm climate
 of the same kind of world has.
@@ -14,22 +14,34 @@ from typing import Any
 
 from nemesis.simulator.climate import CALM, Climate, WorldKind
 from nemesis.simulator.cluster_climate import ClusterClimate
+from nemesis.simulator.group_climate import GroupClimate
 
-CLUSTER = "cluster"
-_QUORUM_FIELDS = tuple(field.name for field in dataclasses.fields(Climate) if field.name != CLUSTER)
+CLUSTER, GROUP = "cluster", "group"
+_QUORUM_FIELDS = tuple(field.name for field in dataclasses.fields(Climate) if field.name not in (CLUSTER, GROUP))
 _CLUSTER_FIELDS = tuple(field.name for field in dataclasses.fields(ClusterClimate))
+_GROUP_FIELDS = tuple(field.name for field in dataclasses.fields(GroupClimate))
+_PART_OF = {**dict.fromkeys(_CLUSTER_FIELDS, CLUSTER), **dict.fromkeys(_GROUP_FIELDS, GROUP)}
+"""In which part of a climate a field is that is not its own."""
 FIELDS: Mapping[WorldKind, tuple[str, ...]] = MappingProxyType(
-    {WorldKind.QUORUM: _QUORUM_FIELDS, WorldKind.CLUSTER: (*_QUORUM_FIELDS, *_CLUSTER_FIELDS)}
+    {
+        WorldKind.QUORUM: _QUORUM_FIELDS,
+        WorldKind.CLUSTER: (*_QUORUM_FIELDS, *_CLUSTER_FIELDS),
+        WorldKind.GROUP: (*_QUORUM_FIELDS, *_GROUP_FIELDS),
+    }
 )
 """The names that a climate has, in order."""
 CALM_CLIMATES: Mapping[WorldKind, Climate] = MappingProxyType(
-    {WorldKind.QUORUM: CALM, WorldKind.CLUSTER: replace(CALM, cluster=ClusterClimate())}
+    {
+        WorldKind.QUORUM: CALM,
+        WorldKind.CLUSTER: replace(CALM, cluster=ClusterClimate()),
+        WorldKind.GROUP: replace(CALM, group=GroupClimate()),
+    }
 )
 
 
 def field_of(climate: Climate, name: str) -> Any:
     """The value of a field."""
-    return getattr(climate.cluster if name in _CLUSTER_FIELDS else climate, name)
+    return getattr(getattr(climate, _PART_OF[name]) if name in _PART_OF else climate, name)
 
 
 def calm_field(climate: Climate, name: str) -> Any:
@@ -39,11 +51,11 @@ def calm_field(climate: Climate, name: str) -> Any:
 
 def with_fields(climate: Climate, fields: Mapping[str, Any]) -> Climate:
     """The same climate with other values of these fields."""
-    own = {name: value for name, value in fields.items() if name not in _CLUSTER_FIELDS}
-    of_cluster = {name: value for name, value in fields.items() if name in _CLUSTER_FIELDS}
-    if of_cluster:
-        assert climate.cluster is not None, (climate, sorted(of_cluster))
-        own[CLUSTER] = replace(climate.cluster, **of_cluster)
+    own = {name: value for name, value in fields.items() if name not in _PART_OF}
+    for part in (CLUSTER, GROUP):
+        of_part = {name: value for name, value in fields.items() if _PART_OF.get(name) == part}
+        if of_part:
+            own[part] = replace(getattr(climate, part), **of_part)
     return replace(climate, **own)
 
 

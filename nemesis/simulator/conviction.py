@@ -102,9 +102,10 @@ model-checked specifications of Kafka, R from Kafka's bug tracker, P from the cl
 part of the product is not built yet are listed with what they wait for.
 
 Seeds are simulated in order, {time_limit_s:g} virtual seconds each, with nothing directed at the variant: in worlds of
-one quorum log, or of a whole cluster. What a variant needs beside, every seed's world is given, and nothing else is
-changed in it. *Median* and *most* are how many seeds it took from one conviction to the next, over *convictions* of
-them; after {seeds_max} seeds in a row without one a variant is given up. The command repeats the first conviction.
+one quorum log, of a whole cluster, or of state machines (`group`). What a variant needs beside, every seed's world is
+given, and nothing else is changed in it. *Median* and *most* are how many seeds it took from one conviction to the
+next, over *convictions* of them; after {seeds_max} seeds in a row without one a variant is given up. The command
+repeats the first conviction.
 
 {summary}
 

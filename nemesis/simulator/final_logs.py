@@ -14,9 +14,10 @@ from replica.records.batch import CRC_AT
 READ_BYTES_MAX = 1 << 30
 
 
-def log_rows(node: Node, log: TopicPartition) -> list[ReplicaLogBatch]:
+def log_rows(node: Node, log: TopicPartition, *, has_values: bool) -> list[ReplicaLogBatch]:
     """One row for each batch of the log, read from the machine's disk; one without a batch where it is empty.
 
+    ``has_values`` says that its records are values; they are not where a state machine is on the log.
     Raises StorageError where the disk cannot be read, CorruptRecordError where it is damaged and does not say so.
     """
     store = node.stores[log]
@@ -25,7 +26,6 @@ def log_rows(node: Node, log: TopicPartition) -> list[ReplicaLogBatch]:
     batches = parse_batches(store.read(start, end, READ_BYTES_MAX)) if start < end else ()
 
     def row(batch: RecordBatch | None) -> ReplicaLogBatch:
-        has_values = batch is not None and not batch.is_control
         return ReplicaLogBatch(
             replica_id=node.replica_id,
             topic_partition=f"{log}",
@@ -34,7 +34,7 @@ def log_rows(node: Node, log: TopicPartition) -> list[ReplicaLogBatch]:
             leader_epoch=None if batch is None else batch.leader_epoch,
             crc=None if batch is None else int.from_bytes(batch.data[CRC_AT : CRC_AT + 4]),
             is_control=batch is not None and batch.is_control,
-            values=_values(batch) if batch is not None and has_values else None,
+            values=_values(batch) if batch is not None and has_values and not batch.is_control else None,
             high_watermark=high_watermark,
             log_end_offset=end,
             log_start_offset=start,

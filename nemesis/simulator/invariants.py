@@ -20,7 +20,6 @@ from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core import messages as m
-from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum import QuorumLog
 from replica.core.quorum.roles import Candidate, Leader
 from replica.errors import ErrorCode
@@ -28,7 +27,7 @@ from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, scan_batches
 
 _Telling = fx.Reply | fx.ReplyWithRecords
-_Judged = fx.Append | fx.Truncate | fx.StoreQuorumState | _Telling
+_Judged = fx.Append | fx.Truncate | fx.StoreQuorumState | fx.RaiseLogStart | fx.InstallSnapshot | _Telling
 _OfNoLog = m.ControllerRequest | m.DescribeClusterRequest
 
 
@@ -71,12 +70,14 @@ class LogInvariants:
 
     def on_boot(self, node: Node) -> None:
         """Compare what was recovered with what was flushed."""
-        replica_id, chain = node.replica_id, self.chains[node.replica_id]
+        replica_id = node.replica_id
         self._seen_high_watermark[replica_id] = Offset(0)
         if self._own_memory_only:
             return
         assert node.core is not None, replica_id
         log, end_offset = node.core.logs[self._log], node.stores[self._log].log_end_offset
+        self._begin_where_it_does(replica_id, node.stores[self._log].log_start_offset)
+        chain = self.chains[replica_id]
         if end_offset < node.flushed_end.get(self._log, 0) and not node.disk.is_damaged:
             _convict("flushed-data-lost", f"replica {replica_id} recovered to {end_offset}, flushed was more")
         if chain.link_at(end_offset) is None:
@@ -92,8 +93,11 @@ class LogInvariants:
 
     def _check_epochs(self, replica_id: ReplicaId, log: QuorumLog) -> None:
         """The epoch cache says of the log what its batches say."""
+        chain = self.chains[replica_id]
         cached = tuple((entry.epoch, entry.start_offset) for entry in log.log.epochs.entries)
-        if cached != self.chains[replica_id].epoch_starts():
+        if chain.start > 0:  # An epoch of which nothing is left may still be named, as beginning where the log ends.
+            cached = tuple(entry for entry in cached if entry[1] < chain.end)
+        if cached != chain.epoch_starts():
             _convict("epoch-cache", f"replica {replica_id} takes its epochs to be {cached}")
 
     def on_step(self, node: Node, step: Step) -> None:
@@ -132,6 +136,11 @@ class LogInvariants:
                 self._truncate(node.replica_id, end_offset)
             case fx.StoreQuorumState(state=state):
                 self._stored[node.replica_id] = (state,)
+            case fx.RaiseLogStart(log_start_offset=start):
+                self._raise_start(node.replica_id, start)
+            case fx.InstallSnapshot(snapshot_id=snapshot_id):
+                self._keep_committed(node.replica_id, snapshot_id.end_offset)
+                self._begin_after(node.replica_id, snapshot_id.end_offset)
             case _:
                 pass
 
@@ -165,6 +174,33 @@ class LogInvariants:
     def _truncate(self, replica_id: ReplicaId, end_offset: Offset) -> None:
         self._keep_committed(replica_id, end_offset)
         self.chains[replica_id].truncate_to(end_offset)
+
+    def _raise_start(self, replica_id: ReplicaId, start: Offset) -> None:
+        """Only what is committed is ever let go of."""
+        chain = self.chains[replica_id]
+        base = chain.link_at(start)
+        if base is None or base != self.committed.link_at(start):
+            _convict("log-start-is-committed", f"replica {replica_id} lets its log begin at {start}")
+        chain.begin_at(start, base)
+
+    def _begin_after(self, replica_id: ReplicaId, end_offset: Offset) -> None:
+        """A log that begins anew stands for all that is committed below."""
+        base = self.committed.link_at(end_offset)
+        if base is None:
+            _convict(
+                "log-start-is-committed", f"replica {replica_id} begins at {end_offset}, where nothing committed ends"
+            )
+        self.chains[replica_id] = Chain(start=end_offset, base=base)
+
+    def _begin_where_it_does(self, replica_id: ReplicaId, start: Offset) -> None:
+        """Let the chain begin where the log on the disk does, which a process that ended has perhaps just changed."""
+        chain = self.chains[replica_id]
+        if start < chain.start:
+            _convict("log-start-fell", f"the log of replica {replica_id} begins at {start}, and began at {chain.start}")
+        if start > chain.start and chain.link_at(start) is not None:
+            self._raise_start(replica_id, start)
+        elif start > chain.start:
+            self._begin_after(replica_id, start)
 
     def _keep_committed(self, replica_id: ReplicaId, end_offset: Offset) -> None:
         """Nobody drops what itself called committed."""
@@ -213,7 +249,9 @@ class LogInvariants:
         if not before:
             return
         end_offset = self.committed.ends[before - 1]
-        if self.chains[replica_id].link_at(end_offset) != self.committed.links[before - 1]:
+        chain = self.chains[replica_id]
+        end_offset = max(end_offset, chain.start)  # All below its start is committed, or it would not begin there.
+        if chain.link_at(end_offset) != self.committed.link_at(end_offset):
             _convict(
                 "leader-completeness",
                 f"replica {replica_id} leads epoch {epoch} without the log that was committed up to {end_offset}",
@@ -312,14 +350,12 @@ class Invariants(Observer):
         nodes: Mapping[ReplicaId, Node],
         *,
         lying_disks: bool,
-        on_metadata: Callable[[RecordBatch], None] | None = None,
+        on_commit: Mapping[TopicPartition, Callable[[RecordBatch], None]] | None = None,
     ) -> None:
         self._lying_disks = lying_disks
+        told = on_commit or {}
         self.logs = {
-            log: LogInvariants(
-                log, nodes, own_memory_only=lying_disks, on_commit=on_metadata if log == METADATA_LOG else None
-            )
-            for log in logs
+            log: LogInvariants(log, nodes, own_memory_only=lying_disks, on_commit=told.get(log)) for log in logs
         }
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:

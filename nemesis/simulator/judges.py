@@ -1,22 +1,30 @@
 """Who watches a world and convicts it: one set of promises for each kind of log that it has.
 
 Owns the choice. In a cluster the metadata log is held to what a quorum promises, and the partitions to what replication
-by in-sync replicas promises.
+by in-sync replicas promises; state machines are held to what they promise beside their logs.
 """
 
 from __future__ import annotations
 
+from nemesis.simulator.group_invariants import GroupInvariants
 from nemesis.simulator.invariants import Invariants
 from nemesis.simulator.partition_habits import PartitionHabits
 from nemesis.simulator.partition_invariants import PartitionInvariants
 from nemesis.simulator.world import Observer, World
+from replica.core.metadata.replay import METADATA_LOG
 
 
 def judges_of(world: World) -> list[Observer]:
     """The judges of a world, in the order in which they are told of a step."""
     climate = world.climate
-    if climate.cluster is None or climate.lying:  # On lying disks nothing is promised of what is acknowledged.
-        return [Invariants(world.logs, world.nodes, lying_disks=climate.lying > 0)]
+    if climate.lying:  # Nothing is promised of what is acknowledged.
+        return [Invariants(world.logs, world.nodes, lying_disks=True)]
+    if climate.group is not None:
+        groups = GroupInvariants(world.nodes, world.logs)
+        told = {log: reference.on_commit for log, reference in groups.references.items()}
+        return [Invariants(world.logs, world.nodes, lying_disks=False, on_commit=told), groups]
+    if climate.cluster is None:
+        return [Invariants(world.logs, world.nodes, lying_disks=False)]
     partitions = PartitionInvariants(world.nodes, is_durable=climate.cluster.fsync)
-    quorum = Invariants(world.logs, world.nodes, lying_disks=False, on_metadata=partitions.on_metadata)
+    quorum = Invariants(world.logs, world.nodes, lying_disks=False, on_commit={METADATA_LOG: partitions.on_metadata})
     return [quorum, partitions, PartitionHabits()]

@@ -122,6 +122,35 @@ def _in_pairs(climate: Climate) -> Climate:
     return replace(climate, voters=max(2, climate.voters), weather=weather, cluster=cluster)
 
 
+def _with_old_fetches(climate: Climate) -> Climate:
+    """Again and again a leader hears nothing until another leads, and then what was sent to it before."""
+    assert climate.group is not None, climate
+    group = replace(climate.group, keys=1, counter=False, sessions=0.0, ask_anyone=0.8, stale_reads=0.0, read_ms=0.0)
+    return replace(
+        climate,
+        voters=3,
+        latency_ms=(1.0, 20.0),
+        spike=0.0,
+        loss=0.0,
+        duplication=0.0,
+        flush_ms=(0.5, 4.0),
+        crash_in_step=0.0,
+        power_in_step=0.0,
+        ambush=0.0,
+        weather=(Weather.CLOG,),
+        calm_ms=(500, 1200),
+        fault_ms=(1650, 2250),
+        overlap=0.0,
+        concurrency=12,
+        rate=30.0,
+        appends=0.4,
+        election_timeout_ms=100,
+        fetch_timeout_ms=1500,
+        fetch_max_wait_ms=300,
+        group=group,
+    )
+
+
 _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
     {
         Need.LYING_DISKS: with_lying_disks,
@@ -130,6 +159,7 @@ _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
         Need.TURMOIL: _in_turmoil,
         Need.STALE_METADATA: _with_stale_metadata,
         Need.PAIRS: _in_pairs,
+        Need.OLD_FETCHES: _with_old_fetches,
         Need.ASKING_FIRST: _asking_first,
     }
 )

@@ -13,12 +13,12 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 from nemesis.simulator.clock import NodeClock
 from nemesis.simulator.disk import NodeDisk
 from nemesis.simulator.files import PowerLossError
-from nemesis.simulator.queue import US_PER_MS, EventQueue
+from nemesis.simulator.queue import US_PER_MS
+from nemesis.simulator.surroundings import Surroundings
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
@@ -29,7 +29,7 @@ from replica.core.replica import Replica
 from replica.ids import CallId, Offset, ReplicaId, TopicPartition
 from replica.storage import CorruptLogError, LogStore, LogTable, StorageEffect, StorageError, StorageReport
 
-_Answering = fx.Reply | fx.ReplyWithRecords | fx.ReplyWithOffset
+_Answering = fx.Reply | fx.ReplyWithRecords | fx.ReplyWithOffset | fx.ReplyWithSnapshot
 OnReply = Callable[[Response], None]
 STOP_GRACE_MS = 200
 """How long a graceful stop waits between the resignation and the end of the process."""
@@ -67,36 +67,6 @@ class Step:
     is_whole: bool
 
 
-class Surroundings(Protocol):
-    """What a node needs of its world."""
-
-    queue: EventQueue
-
-    def new_core(self, node: Node, opened: LogTable) -> Replica:
-        """A core for a process that begins now."""
-
-    def send(self, node: Node, effect: fx.Send) -> None:
-        """Take a request to a peer, and its answer back."""
-
-    def crash_point(self, node: Node, event: ev.Event, effects: int) -> int | None:
-        """After how many of a step's effects the process dies; None if it lives."""
-
-    def flush_us(self, node: Node) -> int:
-        """How long a flush takes that begins now."""
-
-    def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """A process has opened its logs and is about to start; so much of a torn tail was cut off."""
-
-    def on_step(self, node: Node, step: Step) -> None:
-        """A step was taken."""
-
-    def on_down(self, node: Node, crash: Crash) -> None:
-        """The process is gone."""
-
-    def on_refused_start(self, node: Node, error: StorageError) -> None:
-        """The storage would not open."""
-
-
 class Node:
     """One machine: its disk and clock for ever, its process for one incarnation."""
 
@@ -128,6 +98,7 @@ class Node:
         self._timer_us: int | None = None
         self._flushing: dict[TopicPartition, Offset] = {}
         self._wanted: dict[TopicPartition, Offset] = {}
+        self._storing: dict[TopicPartition, fx.StoreSnapshot] = {}
 
     @property
     def is_up(self) -> bool:
@@ -243,6 +214,7 @@ class Node:
         self._inbox.clear()
         self._flushing.clear()
         self._wanted.clear()
+        self._storing.clear()
         self._world.on_down(self, crash)
 
     def _checkpoint(self) -> None:
@@ -354,6 +326,10 @@ class Node:
                 self._reply(effect.call_id, effect.response.with_records(records))
             case fx.ReplyWithOffset():
                 self._reply(effect.call_id, self._open.with_offset(effect))
+            case fx.ReplyWithSnapshot():
+                self._reply(effect.call_id, self._open.with_snapshot(effect))
+            case fx.StoreSnapshot():
+                self._begin_snapshot(effect)
             case fx.Flush():
                 self._flush(effect.topic_partition, effect.end_offset)
             case fx.Halt():
@@ -369,16 +345,17 @@ class Node:
                 assert log not in self._flushing, (log, "is truncated while a flush of it is owed")
                 # Once begun, some of it may be gone whatever happens.
                 self.flushed_end[log] = min(self.flushed_end[log], end_offset)
-            case fx.StartLogAt(topic_partition=log):
+            case fx.StartLogAt(topic_partition=log) | fx.InstallSnapshot(topic_partition=log):
                 assert log not in self._flushing, (log, "is begun anew while a flush of it is owed")
                 self.flushed_end[log] = Offset(0)
+                self._storing.pop(log, None)
             case fx.DeleteLog(topic_partition=log):
                 for table in (self._flushing, self._wanted, self.flushed_end):
                     table.pop(log, None)
             case _:
                 pass
         report = self._open.perform(effect, UNIX_MS + self._world.queue.now_us // US_PER_MS)
-        if isinstance(effect, fx.CreateLog | fx.StartLogAt):
+        if isinstance(effect, fx.CreateLog | fx.StartLogAt | fx.InstallSnapshot):
             self.flushed_end[effect.topic_partition] = self.stores[effect.topic_partition].log_end_offset
         if report is not None:
             self._report(report)
@@ -391,7 +368,7 @@ class Node:
             if self.stores.get(report.topic_partition) is store:
                 self.submit(report)
 
-        self._after_ms(0, hand_over)
+        self._after_ms(self._world.report_us(self) / US_PER_MS, hand_over)
 
     def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
         return self.stores[log].read(start_offset, end_offset, max_bytes)
@@ -441,6 +418,28 @@ class Node:
         if wanted > end_offset:
             self._flush(log, wanted)
         self.submit(ev.Flushed(topic_partition=log, end_offset=end_offset))
+
+    # --- snapshots, one at a time for each log ----------------------------------------------------------------------
+
+    def _begin_snapshot(self, effect: fx.StoreSnapshot) -> None:
+        """Store a snapshot after a while, unless another is installed or the process ends before that."""
+        assert effect.topic_partition not in self._storing, (effect.topic_partition, "has a snapshot on its way")
+        self._storing[effect.topic_partition] = effect
+        self._after_ms(self._world.flush_us(self) / US_PER_MS, lambda: self._finish_snapshot(effect))
+
+    def _finish_snapshot(self, effect: fx.StoreSnapshot) -> None:
+        log, snapshot_id = effect.topic_partition, effect.snapshot_id
+        if self._storing.get(log) is not effect:
+            return
+        del self._storing[log]
+        try:
+            self.stores[log].store_snapshot(snapshot_id, effect.data)
+        except PowerLossError:
+            self.lose_power()
+        except StorageError as error:
+            self.submit(ev.StorageFailed(reason=str(error)))
+        else:
+            self.submit(ev.SnapshotStored(topic_partition=log, snapshot_id=snapshot_id))
 
     # --- the timer --------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,10 @@ class Record:
         """An operation of a client begins or ends. ``fields`` are those of ``HistoryEvent``."""
         self._add(process, kind, f, topic_partition=f"{topic_partition}", **fields)
 
+    def object(self, process: int, kind: EventType, f: str, *, name: str, **fields: Any) -> None:
+        """An operation of a client on an object of a state machine begins or ends."""
+        self._add(process, kind, f, topic_partition=name, **fields)
+
     def nemesis(self, kind: EventType, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
         """A fault begins (invoke), was done (info) or could not be (fail)."""
         self._add(NEMESIS_PROCESS, kind, f, detail=json.dumps(detail), error=error)

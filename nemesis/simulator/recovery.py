@@ -18,7 +18,7 @@ from replica.core.partition.roles import CommittedIsr
 from replica.core.partition.roles import Leader as PartitionLeader
 from replica.core.quorum.roles import Follower, Leader
 from replica.core.replica import Replica
-from replica.ids import ReplicaId, TopicPartition
+from replica.ids import Offset, ReplicaId, TopicPartition
 
 
 def has_converged(world: World) -> bool:
@@ -33,6 +33,36 @@ def why_not_converged(world: World) -> str | None:
     if world.climate.cluster is None:
         return None
     return next(_missing_in_cluster(world), None)
+
+
+class GroupRecovery:
+    """Whether the groups of a healed world have come together: all follow one leader, and have applied what it had.
+
+    Ticks are written for ever. So what counts is how far the leader's log went when there was one leader everywhere.
+    That those who have applied equally much are in the same state, is judged at every step.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._targets: dict[TopicPartition, Offset] = {}
+
+    def missing(self) -> str | None:
+        """What is still missing, or nothing."""
+        return next((what for log in self._world.logs if (what := self._missing_in(log)) is not None), None)
+
+    def _missing_in(self, log: TopicPartition) -> str | None:
+        cores = _cores(self._world)
+        if len(cores) < sum(not node.is_retired for node in self._world.nodes.values()):
+            return f"only replicas {sorted(cores)} are up"
+        logs = {replica_id: core.logs[log] for replica_id, core in cores.items()}
+        leaders = {own.leader_id for own in logs.values()}
+        if len(leaders) > 1 or None in leaders or len({own.epoch for own in logs.values()}) > 1:
+            return f"the replicas of {log} do not follow one leader"
+        target = self._targets.setdefault(log, max(own.log.log_end_offset for own in logs.values()))
+        applied = {replica_id: core.groups[log].applied_offset for replica_id, core in cores.items()}
+        if min(applied.values()) < target:
+            return f"not all replicas of {log} have applied it up to {target}: {applied}"
+        return None
 
 
 def _cores(world: World) -> dict[ReplicaId, Replica]:

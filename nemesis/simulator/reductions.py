@@ -32,12 +32,11 @@ from nemesis.simulator.run import SimOptions
 Reduction = Callable[[SimOptions], Iterator[SimOptions]]
 """The candidates that take something from a run; none when it has nothing left to take."""
 
-_FIELDS = FIELDS[WorldKind.CLUSTER]
-_CALM = CALM_CLIMATES[WorldKind.CLUSTER]
-RATES = tuple(name for name in _FIELDS if field_of(_CALM, name) == 0 and not isinstance(field_of(_CALM, name), bool))
+_USUAL = {name: field_of(calm, name) for world, calm in CALM_CLIMATES.items() for name in FIELDS[world]}
+RATES = tuple(name for name, usual in _USUAL.items() if usual == 0 and not isinstance(usual, bool))
 """The fields of a climate that hurt by chance: in a calm one they are zero."""
-SIZES = ("voters", "concurrency", "topics", "partitions")
-HABITS = tuple(name for name in _FIELDS if name not in (*RATES, *SIZES))
+SIZES = ("voters", "concurrency", "topics", "partitions", "keys")
+HABITS = tuple(name for name in _USUAL if name not in (*RATES, *SIZES))
 _PACE = (
     "election_timeout_ms",
     "fetch_timeout_ms",

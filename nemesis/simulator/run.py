@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from types import MappingProxyType
 
 from nemesis.checks.schemas import Severity
 from nemesis.checks.verdict import RunCounts, Verdict, decide
-from nemesis.history import Kind, table_of
-from nemesis.pipeline.local import judge_tables
 from nemesis.schedule import Schedule
 from nemesis.simulator.administrator import Administrator
 from nemesis.simulator.ambush import Ambush
@@ -28,6 +27,11 @@ from nemesis.simulator.climate import Climate, WorldKind, draw_climate
 from nemesis.simulator.cluster_census import ClusterCensus
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.final_logs import log_rows
+from nemesis.simulator.group_census import GroupCensus
+from nemesis.simulator.group_clients import GroupClients
+from nemesis.simulator.group_invariants import GroupInvariants
+from nemesis.simulator.group_seeds import draw_group_climate
+from nemesis.simulator.history_judgement import judge_record
 from nemesis.simulator.injector import SimulatedInjector
 from nemesis.simulator.judges import judges_of
 from nemesis.simulator.needs import with_needs
@@ -35,7 +39,7 @@ from nemesis.simulator.node import Node
 from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.record import Record
-from nemesis.simulator.recovery import hosted_logs, lost_to_damage, why_not_converged
+from nemesis.simulator.recovery import GroupRecovery, hosted_logs, lost_to_damage, why_not_converged
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
 from nemesis.simulator.violations import BrokenInvariantError, Violation
 from nemesis.simulator.world import Observer, World
@@ -110,9 +114,18 @@ def resolved(options: SimOptions) -> SimOptions:
     return replace(options, world=climate.world, climate=climate, schedule=schedule)
 
 
+DRAWN: Mapping[WorldKind, Callable[[Random], Climate]] = MappingProxyType(
+    {
+        WorldKind.QUORUM: draw_climate,
+        WorldKind.CLUSTER: draw_cluster_climate,
+        WorldKind.GROUP: draw_group_climate,
+    }
+)
+"""How the climate of a seed is drawn, for each kind of world."""
+
+
 def _climate(options: SimOptions) -> Climate:
-    draw = draw_climate if options.world is WorldKind.QUORUM else draw_cluster_climate
-    climate = draw(Random(f"{options.seed} climate"))
+    climate = DRAWN[options.world](Random(f"{options.seed} climate"))
     return climate if options.variant is None else with_needs(climate, BUILT[options.variant].needs)
 
 
@@ -141,7 +154,11 @@ class _Simulation:
         self.record = Record(world.queue)
         self.census = Census(self.record, world.quorum_log)
         self.cluster_census = ClusterCensus(self.record)
-        world.observers += [*observers, self.census, *judges_of(world)]
+        self._judges = judges_of(world)
+        world.observers += [*observers, self.census, *self._judges]
+        self.group_census = GroupCensus(world, self.record)
+        if options.climate.group is not None:
+            world.observers.append(self.group_census)
         if options.climate.cluster is not None:
             world.observers.append(self.cluster_census)
         if options.climate.ambush:
@@ -149,7 +166,8 @@ class _Simulation:
         if options.climate.cluster is not None and options.climate.cluster.appointee_ambush:
             dice = Random(f"{options.seed} appointee ambush")
             world.observers.append(AppointeeAmbush(world, self.record, dice))
-        self.clients = Clients(
+        clients = Clients if options.climate.group is None else GroupClients
+        self.clients: Clients | GroupClients = clients(
             world, self.record, options.climate, Random(f"{options.seed} clients"), values_max=options.values
         )
         self.injector = SimulatedInjector(world, self.record)
@@ -207,7 +225,7 @@ class _Simulation:
     def _recover(self) -> None:
         """Liveness: within bounds somebody leads, a write is acknowledged everywhere, and all replicas agree."""
         before = self.clients.acknowledged.copy()
-        if self.world.climate.cluster is not None:
+        if self.world.climate.world is not WorldKind.QUORUM:
             for log in self.world.used_logs:
                 self.clients.probe(log)
 
@@ -219,7 +237,12 @@ class _Simulation:
         self._pass_time(max(0.0, self._options.time_limit_s - CLIENT_TIMEOUT_MS / 1000 - self.world.now_us / US_PER_S))
         self.clients.is_stopped = True
         self._pass_time(CLIENT_TIMEOUT_MS / 1000)  # What is acknowledged after the last read could not be seen by it.
-        self._wait_while(lambda: why_not_converged(self.world), "the replicas did not agree")
+        self._wait_while(self._why_not_agreed(), "the replicas did not agree")
+
+    def _why_not_agreed(self) -> Callable[[], str | None]:
+        if self.world.climate.group is not None:
+            return GroupRecovery(self.world).missing
+        return lambda: why_not_converged(self.world)
 
     def _read_everything(self) -> None:
         readers = self.clients.read_to_the_end(self.world.used_logs)
@@ -239,7 +262,7 @@ class _Simulation:
 
     def _keep_log(self, node: Node, log: TopicPartition) -> None:
         try:
-            self.record.logs += log_rows(node, log)
+            self.record.logs += log_rows(node, log, has_values=self.world.climate.group is None)
         except StorageError as error:
             if not node.disk.is_damaged:
                 raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}") from error
@@ -289,12 +312,7 @@ class _Simulation:
         return self._over(Verdict.UNKNOWN, None, (reason,), RunCounts(), ())
 
     def _judged(self) -> Run:
-        record = self.record
-        tables = (
-            table_of(kind, rows)
-            for kind, rows in ((Kind.HISTORY, record.history), (Kind.LOGS, record.logs), (Kind.EVENTS, record.events))
-        )
-        counts, anomalies = judge_tables(f"{self._options.seed}", *tables, whole=True)
+        counts, anomalies = judge_record(f"{self._options.seed}", self.record, self.world.climate)
         decision = decide(counts=counts, anomalies=anomalies, complete=True, problems=())
         violation = None
         cluster = self.world.climate.cluster
@@ -305,7 +323,13 @@ class _Simulation:
         if decision.verdict is Verdict.INVALID:
             first = next(row for row in anomalies if row["severity"] == Severity.VIOLATION)
             violation = Violation(name=first["anomaly"], detail=first["detail"], at_ms=self.world.now_ms)
+        elif (stale_read := self._stale_read()) is not None:
+            return self._convicted(Violation(name="stale-read", detail=stale_read, at_ms=self.world.now_ms))
         return self._over(decision.verdict, violation, decision.reasons, counts, anomalies)
+
+    def _stale_read(self) -> str | None:
+        """An answer that was too old, though the history does not show it."""
+        return next((judge.stale_read for judge in self._judges if isinstance(judge, GroupInvariants)), None)
 
     def _over(
         self,
@@ -316,13 +340,13 @@ class _Simulation:
         anomalies: Sequence[Mapping[str, object]],
     ) -> Run:
         self.census.finish()
-        seen, in_cluster = self.census.counts, self.cluster_census.counts
+        counted = (self.census.counts, self.cluster_census.counts, self.group_census.counts)
         outcome = Outcome(
             seed=self._options.seed,
             verdict=verdict,
             violation=violation,
             reasons=reasons,
-            rare={f"{name}": count for name, count in sorted([*seen.items(), *in_cluster.items()]) if count},
+            rare=dict(sorted((f"{name}", count) for seen in counted for name, count in seen.items() if count)),
             simulated_ms=self.world.now_ms,
             steps=self.census.steps,
             acknowledged=self.clients.acknowledged.total(),

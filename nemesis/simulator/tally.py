@@ -15,6 +15,7 @@ from nemesis.simulator.census import Rare
 from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.corpus import RunRow
+from nemesis.simulator.group_census import GroupRare
 
 ERROR = "error"
 """What stands for a verdict where the harness failed. Never a verdict itself."""
@@ -22,8 +23,12 @@ ERROR = "error"
 
 def rares_of(world: WorldKind) -> tuple[str, ...]:
     """The names of the rare events that a kind of world can have."""
-    of_cluster = [rare.value for rare in ClusterRare] if world is WorldKind.CLUSTER else []
-    return (*[rare.value for rare in Rare], *of_cluster)
+    own: dict[WorldKind, tuple[str, ...]] = {
+        WorldKind.QUORUM: (),
+        WorldKind.CLUSTER: tuple(rare.value for rare in ClusterRare),
+        WorldKind.GROUP: tuple(rare.value for rare in GroupRare),
+    }
+    return (*[rare.value for rare in Rare], *own[world])
 
 
 class Tally:

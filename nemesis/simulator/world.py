@@ -20,11 +20,12 @@ from nemesis.simulator.record import Record
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
-from replica.core.config import BrokerConfig, BrokerIdentity, QuorumConfig, ReplicaConfig
+from replica.core.config import BrokerConfig, BrokerIdentity, GroupConfig, QuorumConfig, ReplicaConfig
 from replica.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,
+    FetchSnapshotResponse,
     PeerResponse,
     Request,
     Response,
@@ -41,8 +42,8 @@ from replica.storage import CorruptCheckpointError, CorruptLogError, LogTable, S
 LOG = TopicPartition("log", 0)
 REFUSED_START_MS = 1000
 """How long a supervisor waits at least when the storage would not open."""
-ELECTION_WEIGHT = 10
-"""How much likelier a process dies in a step of an election."""
+PERIL_WEIGHT = 10
+"""How much likelier a process dies in a step of an election, or where a log gives way to a snapshot."""
 
 
 CONTROLLER_SHARE = 0.4
@@ -82,7 +83,7 @@ class World:
     ) -> None:
         self.queue = EventQueue()
         self.climate = climate
-        self.logs = tuple(logs if logs is not None else (METADATA_LOG,) if climate.cluster is not None else (LOG,))
+        self.logs = tuple(logs if logs is not None else _logs_of(climate))
         self.observers = list(observers)
         self.network = Network(self.queue, climate, f"{seed}")
         self._seed = seed
@@ -115,7 +116,7 @@ class World:
 
     @property
     def quorum_log(self) -> TopicPartition:
-        """The one log of a quorum that the world has: that of its clients, or of the cluster's metadata."""
+        """The log of a quorum that the world has, or the first: that of its clients, or of the cluster's metadata."""
         return self.logs[0]
 
     @property
@@ -141,10 +142,9 @@ class World:
     def leader(self, dice: Random) -> ReplicaId | None:
         """Who leads the quorum; in a cluster, that or the leader of any partition. Nobody, while there is none."""
         cores = [(node.replica_id, node.core) for node in self.up() if node.core is not None]
+        name = self.quorum_log if len(self.logs) == 1 else dice.choice(self.logs)
         leading = [
-            (log.epoch, replica_id)
-            for replica_id, core in cores
-            if isinstance((log := core.logs[self.quorum_log]).role, Leader)
+            (log.epoch, replica_id) for replica_id, core in cores if isinstance((log := core.logs[name]).role, Leader)
         ]
         leader = max(leading)[1] if leading else None
         if self.climate.cluster is None or dice.random() < CONTROLLER_SHARE:
@@ -252,7 +252,7 @@ class World:
 
     def new_core(self, node: Node, opened: LogTable) -> Replica:
         """A core on what was recovered, with dice of its own for each incarnation."""
-        cluster = self.climate.cluster
+        cluster, group = self.climate.cluster, self.climate.group
         return Replica(
             config=ReplicaConfig(
                 cluster_id=CLUSTER_ID,
@@ -260,6 +260,7 @@ class World:
                 directory_id=opened.directory.directory_id,
                 voters=tuple(self.nodes),
                 quorum=self._quorum,
+                group=GroupConfig() if group is None else group.config,
                 identity=self._identity(node, opened),
                 broker=self._broker,
                 controller=None if cluster is None else cluster.controller_config,
@@ -267,6 +268,7 @@ class World:
             logs=opened.recovered,
             random=Random(f"{self._seed} core {node.replica_id} {node.incarnation}"),
             rules=self._rules(),
+            groups={} if group is None else group.new_machines(),
         )
 
     def _identity(self, node: Node, opened: LogTable) -> BrokerIdentity | None:
@@ -281,12 +283,12 @@ class World:
     def crash_point(self, node: Node, event: ev.Event, effects: int) -> int | None:
         """Throw the dice for a death between two effects, or before a file operation of this step.
 
-        Elections are few among the steps and have most to lose: there death is likelier.
+        Elections and snapshots are few among the steps and have most to lose: there death is likelier.
         """
         climate = self.climate
         if not effects or not (climate.power_in_step or climate.crash_in_step):
             return None
-        weight = ELECTION_WEIGHT if _is_of_an_election(event) else 1
+        weight = PERIL_WEIGHT if _is_of_an_election(event) or _is_of_a_snapshot(event) else 1
         if node.dice.random() < climate.power_in_step * weight:
             node.disk.endanger(6)
         if node.dice.random() < climate.crash_in_step * weight:
@@ -297,6 +299,13 @@ class World:
         """Draw how long a flush takes."""
         low_ms, high_ms = self.climate.flush_ms
         return int((low_ms + (high_ms - low_ms) * node.dice.random()) * US_PER_MS * node.disk.slow_factor)
+
+    def report_us(self, node: Node) -> int:
+        """Draw how long a read takes of the log of a state machine; other reads take no time."""
+        group = self.climate.group
+        if group is None or not group.read_ms:
+            return 0
+        return int(group.read_ms * node.dice.random() * US_PER_MS)
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """Tell the observers."""
@@ -327,6 +336,13 @@ class World:
         self._supervise(node, at_least_ms=REFUSED_START_MS)
 
 
+def _logs_of(climate: Climate) -> tuple[TopicPartition, ...]:
+    """The logs that are kept by a quorum."""
+    if climate.group is not None:
+        return climate.group.logs
+    return (LOG,) if climate.cluster is None else (METADATA_LOG,)
+
+
 def _fetches_metadata(request: Request) -> bool:
     return isinstance(request, FetchRequest) and request.partitions[0].topic_partition == METADATA_LOG
 
@@ -336,6 +352,14 @@ def _is_of_an_election(event: ev.Event) -> bool:
         case ev.RequestReceived(request=VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest()):
             return True
         case ev.ResponseReceived(response=VoteResponse()):
+            return True
+        case _:
+            return False
+
+
+def _is_of_a_snapshot(event: ev.Event) -> bool:
+    match event:
+        case ev.SnapshotStored() | ev.ResponseReceived(response=FetchSnapshotResponse()):
             return True
         case _:
             return False

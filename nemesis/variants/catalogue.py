@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from nemesis.variants.built_on_clusters import BUILT_ON_CLUSTERS
+from nemesis.variants.built_on_groups import BUILT_ON_GROUPS
 from nemesis.variants.built_on_quorum_logs import BUILT_ON_QUORUM_LOGS
 from nemesis.variants.mutant import DirectedVariant, Equivalent, Pending, Variant
 from nemesis.variants.pending import EQUIVALENT, PENDING
@@ -20,7 +21,7 @@ def _place(mutant: Variant | Pending | Equivalent) -> tuple[int, int]:
     return _SERIES.index(mutant.id[0]), int(mutant.id[1:])
 
 
-BUILT_MUTANTS: tuple[Variant, ...] = (*BUILT_ON_QUORUM_LOGS, *BUILT_ON_CLUSTERS)
+BUILT_MUTANTS: tuple[Variant, ...] = (*BUILT_ON_QUORUM_LOGS, *BUILT_ON_CLUSTERS, *BUILT_ON_GROUPS)
 
 ALL: tuple[Variant | Pending | Equivalent, ...] = tuple(sorted((*BUILT_MUTANTS, *PENDING, *EQUIVALENT), key=_place))
 """Every mutant once: M1 to M5, R1 to R22, P1 to P20, then our own."""

@@ -41,8 +41,7 @@ class Invariant(StrEnum):
 class Part(StrEnum):
     """A part of the product that a mutant needs and that is not built."""
 
-    STATE_MACHINES = "state machines"
-    SNAPSHOTS = "snapshots"
+    LEASES = "reads by a leader's lease"
 
 
 class Need(StrEnum):
@@ -54,6 +53,7 @@ class Need(StrEnum):
     TURMOIL = "leaders that change often, fetches of one batch, and messages that come late"
     STALE_METADATA = "brokers that hear late who leads"
     PAIRS = "two replicas each, both of which every write needs"
+    OLD_FETCHES = "leaders to which fetches come late, and many reads"
     ASKING_FIRST = "followers that ask where their last epoch ends before they fetch"
 
 

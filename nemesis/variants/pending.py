@@ -1,4 +1,4 @@
-"""The published mutants that cannot be run: of parts that are not built, or without an effect here.
+"""The mutants that cannot be run: of parts that are not built, or without an effect here.
 
 Owns the table. Each entry moves to the built ones with the part it waits for.
 """
@@ -14,28 +14,12 @@ def _pending(id: str, name: str, origin: str, breaks: Invariant, waits_for: Part
 
 PENDING: tuple[Pending, ...] = (
     _pending(
-        "R21",
-        "leads-before-applying",
-        "KAFKA-17333, KAFKA-15345",
-        Invariant.APPLIED_IS_COMMITTED,
-        Part.STATE_MACHINES,
-        "A state machine is told that it leads before it has applied its epoch's start, or after the resignation.",
-    ),
-    _pending(
-        "R22",
-        "snapshot-one-off",
-        "KAFKA-14618",
-        Invariant.SNAPSHOT_AT_LOG_START,
-        Part.SNAPSHOTS,
-        "A snapshot's end offset is its last offset.",
-    ),
-    _pending(
-        "P10",
-        "read-index-of-an-old-fetch",
-        "classic",
+        "H13",
+        "lease-without-a-clock-bound",
+        "classic; the other half of P10",
         Invariant.LINEARIZABLE,
-        Part.STATE_MACHINES,
-        "A linearizable read is confirmed by a fetch that was sent before the read, or by a lease without a clock.",
+        Part.LEASES,
+        "A leader answers reads by a lease that it takes to last as long by its clock as by everybody's.",
     ),
 )
 

@@ -7,10 +7,9 @@ from random import Random
 import pytest
 
 from nemesis.checks.verdict import Verdict
-from nemesis.simulator.climate import Climate, WorldKind, draw_climate
-from nemesis.simulator.cluster_seeds import draw_cluster_climate
+from nemesis.simulator.climate import Climate
 from nemesis.simulator.needs import with_needs
-from nemesis.simulator.run import SimOptions, resolved, simulate
+from nemesis.simulator.run import DRAWN, SimOptions, resolved, simulate
 from nemesis.variants.catalogue import BUILT
 from nemesis.variants.mutant import Need, Variant
 
@@ -20,8 +19,7 @@ NEEDY = {variant.name: variant for variant in BUILT.values() if variant.needs}
 
 def drawn(variant: Variant) -> Climate:
     """The climate of the seed, with what the variant needs."""
-    draw = draw_climate if variant.world is WorldKind.QUORUM else draw_cluster_climate
-    return with_needs(draw(Random(f"{SEED} climate")), variant.needs)
+    return with_needs(DRAWN[variant.world](Random(f"{SEED} climate")), variant.needs)
 
 
 def test_somebody_needs_each_need() -> None:

@@ -32,9 +32,10 @@ def traced(options: SimOptions) -> tuple[list[str], str]:
     return lines, trace.hash
 
 
-def hash_elsewhere(seed: int, hash_seed: str, folder: Path) -> str:
+def hash_elsewhere(seed: int, world: str, hash_seed: str, folder: Path) -> str:
     """The last line of ``nemesis sim --trace`` in a process with its own order of sets."""
-    command = [sys.executable, "-m", "nemesis.cli", "sim", "--seed", f"{seed}", "--time-limit", "12", "--trace"]
+    command = [sys.executable, "-m", "nemesis.cli", "sim", "--seed", f"{seed}", "--world", world]
+    command += ["--time-limit", "12", "--trace"]
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
     done = subprocess.run(
         [*command, str(folder / hash_seed)], env=environment, capture_output=True, text=True, check=True
@@ -42,10 +43,10 @@ def hash_elsewhere(seed: int, hash_seed: str, folder: Path) -> str:
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize("seed", [3, 5, 6])
-def test_a_run_is_a_function_of_its_seed(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seed", "world"), [(3, "quorum"), (5, "quorum"), (6, "quorum"), (12, "group")])
+def test_a_run_is_a_function_of_its_seed(seed: int, world: str, tmp_path: Path) -> None:
     """Two processes that hash differently trace the same run, to the last byte."""
-    one, other = (hash_elsewhere(seed, hash_seed, tmp_path) for hash_seed in ("1", "20"))
+    one, other = (hash_elsewhere(seed, world, hash_seed, tmp_path) for hash_seed in ("1", "20"))
 
     assert one == other
     assert re.fullmatch(r"trace: [1-9]\d* lines, sha256 [0-9a-f]{64}", one)

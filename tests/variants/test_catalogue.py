@@ -17,9 +17,10 @@ from replica.cli_start import start_command
 from replica.core.rules import Rules
 from tests.core.controller.decisions import CONTROLLER_TABLES
 from tests.core.decisions import TABLES, decide
+from tests.core.group.decisions import GROUP_TABLES
 from tests.core.partition.decisions import PARTITION_TABLES
 
-ALL_TABLES = {**TABLES, **PARTITION_TABLES, **CONTROLLER_TABLES}
+ALL_TABLES = {**TABLES, **PARTITION_TABLES, **CONTROLLER_TABLES, **GROUP_TABLES}
 PUBLISHED = [
     f"{series}{number}" for series, count in (("M", 5), ("R", 22), ("P", 20)) for number in range(1, count + 1)
 ]

@@ -1,0 +1,41 @@
+"""Worlds of state machines convict each wrong protocol by name, and acquit the right one in the same worlds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nemesis.checks.verdict import Verdict
+from nemesis.simulator.climate import WorldKind
+from nemesis.simulator.run import SimOptions, resolved, simulate
+from nemesis.variants.catalogue import BUILT
+
+CONVICTED = [
+    ("leads-before-applying", 1, "machine-leads"),
+    ("leads-after-resigning", 1, "machine-leads"),
+    ("snapshot-one-off", 1, "core-assertion"),
+    ("sessions-not-in-snapshot", 1, "snapshot-content"),
+    ("log-begins-after-its-snapshot", 1, "core-assertion"),
+    ("read-without-read-index", 1, "nonlinearizable"),
+    ("read-before-applying", 10, "nonlinearizable"),
+    ("read-index-of-an-old-fetch", 1, "nonlinearizable"),
+]
+
+
+@pytest.mark.parametrize(("name", "seed", "violation"), CONVICTED, ids=[name for name, _, _ in CONVICTED])
+def test_a_seed_convicts_a_wrong_protocol_and_not_the_right_one(name: str, seed: int, violation: str) -> None:
+    """The wrong protocol breaks a promise in the world of this seed, and the right one keeps them all there."""
+    options = resolved(SimOptions(seed=seed, world=WorldKind.GROUP, variant=name))
+    wrong, right = (simulate(one).outcome for one in (options, replace(options, variant=None)))
+
+    assert wrong.violation is not None, wrong.reasons
+    assert wrong.violation.name == violation
+    assert right.verdict is Verdict.VALID, right.reasons
+
+
+def test_every_wrong_protocol_of_state_machines_has_a_seed() -> None:
+    """None is left out."""
+    assert {name for name, _, _ in CONVICTED} == {
+        name for name, variant in BUILT.items() if variant.world is WorldKind.GROUP
+    }
