@@ -28,7 +28,7 @@ from benchmarks import porcupine
 from nemesis.formats.reading import read_history_file
 from nemesis.linearizability.accelerator import first_answers, loaded
 from nemesis.linearizability.beam import Answer
-from nemesis.linearizability.forms import RegisterForm
+from nemesis.linearizability.forms import RegisterForm, RegisterKind
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model, relevant
@@ -170,7 +170,7 @@ def measure(name: str, histories: Sequence[Sequence[Operation]], *, accelerated:
 def measure_columns(name: str, histories: Sequence[Sequence[Operation]], native: CDLL) -> Measured:
     """What the first runs in C take for all objects in one call, whose operations are columns already."""
     model = _model()
-    parts = [relevant(part, model) for one in histories for part in model.partition(one).values()]
+    parts = [_telling(part, model) for one in histories for part in model.partition(one).values()]
     columns = _joined([columns_of(part, _forms(part, model), model.register_initial()) for part in parts])
 
     def verdicts() -> set[str]:
@@ -179,6 +179,17 @@ def measure_columns(name: str, histories: Sequence[Sequence[Operation]], native:
         return {names[answer.answer] for answer in found}
 
     return _timed(name, "C, columns", sum(map(len, histories)), verdicts)
+
+
+def _telling(part: Sequence[Operation], model: Model) -> list[Operation]:
+    """What says something: an unknown compare-and-set of equal values could only have read."""
+    return [
+        operation
+        for operation, form in ((one, model.form(one)) for one in relevant(part, model))
+        if operation.outcome is not Outcome.INFO
+        or not isinstance(form, RegisterForm)
+        or form.kind in {RegisterKind.WRITE, RegisterKind.CAS}
+    ]
 
 
 def _forms(part: Sequence[Operation], model: Model) -> list[RegisterForm]:
