@@ -1,7 +1,8 @@
-"""``replica quorum``: how the voters of a group stand. Owns the output of these commands."""
+"""``replica quorum``: how the voters of a group stand, and which of them leads. Owns the output of these commands."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def quorum() -> None:
-    """Look at the quorum of a group."""
+    """Look at the quorum of a group, and move its leadership."""
 
 
 @quorum.command()
@@ -28,15 +29,11 @@ def describe(group: str | None, bootstrap: tuple[str, ...], output: str, timeout
     """Show who leads, and how far each voter and observer is, as the leader sees it."""
 
     async def ask() -> DescribeQuorumResponse:
-        from replica.client.groups.failures import UnknownGroupError
         from replica.client.groups.quorum import describe_quorum
 
-        try:
-            return await describe_quorum(bootstrap, group, view_config=view_config(timeout_ms))
-        except UnknownGroupError as error:
-            raise click.ClickException(f"{error}; check --group, and that replicas were started with it") from error
+        return await describe_quorum(bootstrap, group, view_config=view_config(timeout_ms))
 
-    described = run(ask)
+    described = run(lambda: _of_known_group(ask))
     rows = _rows(described)
     leader = described.current_leader
     summary = {
@@ -52,6 +49,37 @@ def describe(group: str | None, bootstrap: tuple[str, ...], output: str, timeout
         f"high watermark {_known(summary['high_watermark'])}\n"
     )
     show(rows, output)
+
+
+@quorum.command()
+@click.option("--group", metavar="NAME", help="Of this group; without, of the cluster's metadata.")
+@click.option("--to", "target", type=click.IntRange(min=0), required=True, metavar="ID", help="The voter to lead.")
+@bootstrap_option
+@timeout_option
+def transfer(group: str | None, target: int, bootstrap: tuple[str, ...], timeout_ms: int) -> None:
+    """Let another voter lead, and wait until it does.
+
+    The leader takes no more commands, waits until the other has everything, and resigns. If the other is not there in
+    half of the time, the leader goes on.
+    """
+
+    async def ask() -> DescribeQuorumResponse:
+        from replica.client.groups.quorum import transfer_leadership
+        from replica.ids import ReplicaId
+
+        return await transfer_leadership(bootstrap, group, ReplicaId(target), view_config=view_config(timeout_ms))
+
+    leader = run(lambda: _of_known_group(ask)).current_leader
+    click.echo(f"replica {target} leads in epoch {_known(None if leader is None else leader.leader_epoch)}")
+
+
+async def _of_known_group(ask: Callable[[], Awaitable[DescribeQuorumResponse]]) -> DescribeQuorumResponse:
+    from replica.client.groups.failures import UnknownGroupError
+
+    try:
+        return await ask()
+    except UnknownGroupError as error:
+        raise click.ClickException(f"{error}; check --group, and that replicas were started with it") from error
 
 
 def _rows(described: DescribeQuorumResponse) -> list[dict[str, Any]]:

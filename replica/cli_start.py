@@ -42,6 +42,12 @@ _HELP: Mapping[str, str] = MappingProxyType(
         "group_tick_interval_ms": "A leader of a group writes at least so often, so that the group's time goes on.",
         "group_snapshot_max_interval_ms": "A snapshot of a group is taken after so long, or ...",
         "group_snapshot_max_record_bytes_between": "... after so many bytes of applied records.",
+        "group_auto_leader_rebalance_enable": "Let each group be led by its preferred replica; the groups take turns.",
+        "group_leader_imbalance_check_interval_seconds": "The preferred leader of a group has kept up for so long.",
+        "group_lease_reads": "Let leaders of groups answer by lease: on every replica, or on none. Switch it on while "
+        "all are stopped.",
+        "group_lease_clock_drift_max_percent": "By how much clocks may differ in speed where there are leases.",
+        "transfer_timeout_max_ms": "A leader waits no longer for the one to whom it is to hand over.",
         "unclean_leader_election_enable": "Let a replica lead that is not in sync, where no other can: loses records.",
     }
 )

@@ -42,6 +42,7 @@ class QuorumConfig:
     fetch_max_bytes: int = 1 << 20
     transfer_timeout_max_ms: int = 30_000
     snapshot_max_bytes: int = 1 << 30
+    snapshot_hold_max_ms: int = 1_800_000
     message_max_bytes: int = 1_048_588
     produce_timeout_max_ms: int = 120_000
     fetch_wait_max_ms: int = 30_000
@@ -73,6 +74,11 @@ class QuorumConfig:
     def begin_quorum_epoch_interval_ms(self) -> int:
         """How often a leader repeats BeginQuorumEpoch to a voter that does not fetch: half a fetch timeout."""
         return max(1, self.fetch_timeout_ms // 2)
+
+    @property
+    def snapshot_backoff_max_ms(self) -> int:
+        """The longest pause after a snapshot that could not be loaded: half a fetch timeout, to keep the leader."""
+        return max(self.retry_backoff_ms, self.fetch_timeout_ms // 2)
 
 
 class LogFlush(StrEnum):
@@ -160,6 +166,9 @@ class GroupConfig:
     (``metadata.log.max.record.bytes.between.snapshots``, ``metadata.log.max.snapshot.interval.ms``). A leader that is
     not the preferred one hands over to it when that has kept up for ``leader_imbalance_check_interval_seconds``.
 
+    Questions that wait for something new (*watches*) have places of their own, in number and in bytes, so that they
+    keep nobody out. ``pending_read_indexes_max`` places are left to other replicas that ask for the read index.
+
     With ``lease_reads`` a leader answers questions with consistency LEASE by itself while its lease lasts. That is
     right only if all replicas of the group have it, with the same timeouts, and while one clock counts
     ``100 + lease_clock_drift_max_percent``, no other counts less than 100. A clock that stands still for a while, as
@@ -170,7 +179,12 @@ class GroupConfig:
     entries_max: int = 10_000
     answer_bytes_max: int = 4 << 20
     pending_applies_max: int = 10_000
+    query_max_bytes: int = 1 << 20
     pending_queries_max: int = 10_000
+    pending_query_bytes_max: int = 64 << 20
+    pending_watches_max: int = 10_000
+    pending_watch_bytes_max: int = 64 << 20
+    pending_read_indexes_max: int = 1000
     apply_timeout_max_ms: int = 120_000
     query_timeout_max_ms: int = 120_000
     tick_interval_ms: int = 500

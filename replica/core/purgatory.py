@@ -30,8 +30,11 @@ P = TypeVar("P", bound=Parked)
 class Purgatory(Generic[P]):
     """Parked calls in the order in which they came."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, size_bytes: Callable[[P], int] = lambda _: 0) -> None:
+        self.size_bytes = 0
+        """What the calls that wait hold in all, by the measure that was given."""
         self._capacity = capacity
+        self._size_bytes = size_bytes
         self._parked: dict[CallId, P] = {}
         self._deadlines: list[tuple[int, CallId]] = []
 
@@ -51,6 +54,7 @@ class Purgatory(Generic[P]):
         assert not self.is_full, self._capacity
         assert parked.call_id not in self._parked, parked.call_id
         self._parked[parked.call_id] = parked
+        self.size_bytes += self._size_bytes(parked)
         if len(self._deadlines) > 2 * self._capacity:
             # Most of these are of calls that have left; the heap is made anew so that it stays bounded as well.
             self._deadlines = [(waiting.deadline_ms, call_id) for call_id, waiting in self._parked.items()]
@@ -60,7 +64,7 @@ class Purgatory(Generic[P]):
 
     def take(self, call_id: CallId) -> P:
         """Remove and return one call, which waits."""
-        taken = self._parked.pop(call_id)
+        taken = self._remove(call_id)
         self._forget_deadlines_when_empty()
         return taken
 
@@ -74,9 +78,8 @@ class Purgatory(Generic[P]):
         expired = []
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             _, call_id = heapq.heappop(self._deadlines)
-            parked = self._parked.pop(call_id, None)
-            if parked is not None:
-                expired.append(parked)
+            if call_id in self._parked:
+                expired.append(self._remove(call_id))
         return expired
 
     def take_while(self, condition: Callable[[P], bool]) -> list[P]:
@@ -85,7 +88,7 @@ class Purgatory(Generic[P]):
         for parked in list(self._parked.values()):
             if not condition(parked):
                 break
-            taken.append(self._parked.pop(parked.call_id))
+            taken.append(self._remove(parked.call_id))
         self._forget_deadlines_when_empty()
         return taken
 
@@ -93,13 +96,18 @@ class Purgatory(Generic[P]):
         """Remove and return all calls that meet ``condition``."""
         taken = [parked for parked in self._parked.values() if condition(parked)]
         for parked in taken:
-            del self._parked[parked.call_id]
+            self._remove(parked.call_id)
         self._forget_deadlines_when_empty()
         return taken
 
     def take_all(self) -> list[P]:
         """Remove and return all calls."""
         return self.take_if(lambda _: True)
+
+    def _remove(self, call_id: CallId) -> P:
+        removed = self._parked.pop(call_id)
+        self.size_bytes -= self._size_bytes(removed)
+        return removed
 
     def _forget_deadlines_when_empty(self) -> None:
         if not self._parked:

@@ -56,6 +56,7 @@ def _quorum_refusal(
     request: (
         m.QuorumPeerRequest
         | m.DescribeQuorumRequest
+        | m.TransferLeadershipRequest
         | m.DescribeReplicaRequest
         | m.DumpLogRequest
         | m.ControllerRequest
@@ -73,6 +74,8 @@ def _quorum_refusal(
             return m.EndQuorumEpochResponse(error=error)
         case m.DescribeQuorumRequest():
             return m.DescribeQuorumResponse(error=error)
+        case m.TransferLeadershipRequest():
+            return m.TransferLeadershipResponse(error=error)
         case m.DescribeReplicaRequest():
             return m.DescribeReplicaResponse(error=error)
         case m.DumpLogRequest():

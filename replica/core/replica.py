@@ -87,11 +87,19 @@ class Replica:
                 rules=rules.of_quorum_logs,
                 random=random,
                 next_correlation_id=partial(self._next_correlation_id, topic_partition),
+                has_leases=config.group.lease_reads and topic_partition in (groups or {}),
             )
             for topic_partition, recovered in logs.items()
             if recovered.topic_id is None
         }
-        self._groups = {name: self._new_group(name, logs, rules, machine) for name, machine in (groups or {}).items()}
+        preferred = {
+            name: rules.preferred_leader(place=place, voters=config.voters)
+            for place, name in enumerate(sorted(groups or {}))
+        }
+        self._groups = {
+            name: self._new_group(name, logs, rules, machine, preferred[name])
+            for name, machine in (groups or {}).items()
+        }
         self._metadata_log = self._logs.get(METADATA_LOG)
         self.metadata = MetadataReplay(read_max_bytes=config.broker.metadata_read_max_bytes)
         """What the cluster has decided, as far as this replica has applied it."""
@@ -101,12 +109,16 @@ class Replica:
         """The broker in this process; absent where the configuration has none."""
 
     def _new_group(
-        self, name: TopicPartition, logs: Mapping[TopicPartition, RecoveredLog], rules: Rules, machine: AppliedLog
+        self,
+        name: TopicPartition,
+        logs: Mapping[TopicPartition, RecoveredLog],
+        rules: Rules,
+        machine: AppliedLog,
+        preferred_leader: ReplicaId,
     ) -> Group:
         assert name in self._logs, f"{name} is no log that is kept by a quorum"
         assert name != METADATA_LOG, name
         return Group(
-            topic_partition=name,
             config=self.config.group,
             log=self._logs[name],
             recovered=logs[name],
@@ -114,6 +126,7 @@ class Replica:
             rules=rules.of_quorum_logs,
             emit=self._emit,
             send=partial(self._send_of_group, name),
+            preferred_leader=preferred_leader,
         )
 
     def _new_controller(self, rules: Rules) -> QuorumController | None:

@@ -29,7 +29,7 @@ from replica.machines.entries import (
     encode_entry,
 )
 from replica.machines.log_time import LeaderClock
-from replica.machines.machine import CorruptSnapshotError, InvalidCommandError, StateMachine
+from replica.machines.machine import CorruptSnapshotError, ForeignSnapshotError, InvalidCommandError, StateMachine
 from replica.machines.outcomes import (
     Answered,
     Done,
@@ -53,6 +53,7 @@ __all__ = [
     "CorruptSnapshotError",
     "Done",
     "Entry",
+    "ForeignSnapshotError",
     "InvalidCommandError",
     "KeepSessionAlive",
     "LeaderClock",

@@ -94,7 +94,7 @@ class AppliedLog:
 
     @property
     def failure(self) -> Exception | None:
-        """Why nothing more can be applied or asked, if so; after a snapshot that was refused, until the next restore."""
+        """Why nothing more can be applied or asked, if so; after a refused snapshot, until the next restore."""
         return self._failure
 
     def apply(self, batch: CommittedBatch, tell: Callable[[AppliedEntry], None] = _drop) -> None:

@@ -29,6 +29,10 @@ class CorruptSnapshotError(ValueError):
     """Bytes that no snapshot of this machine has; the message says what is wrong with them."""
 
 
+class ForeignSnapshotError(CorruptSnapshotError):
+    """A sound snapshot of another machine, or of sessions with other limits: to fetch it again is of no use."""
+
+
 @runtime_checkable
 class StateMachine(Protocol):
     """A deterministic machine. Subclass it, or have the same methods.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.machines.encoding import BLOB, COUNT, TEXT, Fields, Format, MalformedError, Optional, Row
 from replica.machines.log_time import LOG_TIME_MS_MAX
-from replica.machines.machine import CorruptSnapshotError
+from replica.machines.machine import CorruptSnapshotError, ForeignSnapshotError
 from replica.machines.sessions import LIMITS, SESSION, SessionLimits, SessionState, sessions_failure
 from replica.records.checksum import checksum
 
@@ -74,13 +74,16 @@ def unsealed(data: bytes) -> bytes:
 
 
 def check_fits(state: AppliedState, snapshot_id: SnapshotId, *, name: str, limits: SessionLimits) -> None:
-    """Raise CorruptSnapshotError unless a state is what its id says, of this machine and limits, and possible."""
+    """Raise CorruptSnapshotError unless a state is what its id says, of this machine and limits, and possible.
+
+    ForeignSnapshotError if it is of others.
+    """
     if (state.applied_offset, state.applied_epoch) != (snapshot_id.end_offset, snapshot_id.epoch):
         raise CorruptSnapshotError(f"{snapshot_id} holds offset {state.applied_offset}, epoch {state.applied_epoch}")
     if state.name != name:
-        raise CorruptSnapshotError(f"it is of state machine {state.name}, not {name}")
+        raise ForeignSnapshotError(f"it is of state machine {state.name}, not {name}")
     if state.limits != limits:
-        raise CorruptSnapshotError(f"its sessions have {state.limits}, not {limits}")
+        raise ForeignSnapshotError(f"its sessions have {state.limits}, not {limits}")
     if state.log_time_ms > LOG_TIME_MS_MAX:
         raise CorruptSnapshotError(f"log time is {state.log_time_ms}, the most is {LOG_TIME_MS_MAX}")
     failure = sessions_failure(

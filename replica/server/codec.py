@@ -69,6 +69,8 @@ from replica.core.messages import (
     ReadIndexResponse,
     Request,
     Response,
+    TransferLeadershipRequest,
+    TransferLeadershipResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -101,6 +103,7 @@ __all__ = [
     "QUERY",
     "READ_INDEX",
     "SERVICES",
+    "TRANSFER_LEADERSHIP",
     "VOTE",
     "MalformedMessageError",
     "Method",
@@ -182,6 +185,7 @@ VOTE = _method(_QUORUM, "Vote", VoteRequest, VoteResponse)
 BEGIN_QUORUM_EPOCH = _method(_QUORUM, "BeginQuorumEpoch", BeginQuorumEpochRequest, BeginQuorumEpochResponse)
 END_QUORUM_EPOCH = _method(_QUORUM, "EndQuorumEpoch", EndQuorumEpochRequest, EndQuorumEpochResponse)
 DESCRIBE_QUORUM = _method(_QUORUM, "DescribeQuorum", DescribeQuorumRequest, DescribeQuorumResponse)
+TRANSFER_LEADERSHIP = _method(_QUORUM, "TransferLeadership", TransferLeadershipRequest, TransferLeadershipResponse)
 APPLY = _method(_GROUP, "Apply", ApplyRequest, ApplyResponse)
 QUERY = _method(_GROUP, "Query", QueryRequest, QueryResponse)
 READ_INDEX = _method(_GROUP, "ReadIndex", ReadIndexRequest, ReadIndexResponse)
@@ -211,6 +215,7 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
             BEGIN_QUORUM_EPOCH,
             END_QUORUM_EPOCH,
             DESCRIBE_QUORUM,
+            TRANSFER_LEADERSHIP,
             APPLY,
             QUERY,
             READ_INDEX,

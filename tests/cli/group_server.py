@@ -23,7 +23,14 @@ from replica.machines import (
 )
 from replica.machines.key_value import KeyValueMachine, encode_command
 from replica.machines.key_value.commands import Command
-from replica.server.codec import APPLY, DESCRIBE_QUORUM, DESCRIBE_REPLICA, QUERY, Method
+from replica.server.codec import (
+    APPLY,
+    DESCRIBE_QUORUM,
+    DESCRIBE_REPLICA,
+    QUERY,
+    TRANSFER_LEADERSHIP,
+    Method,
+)
 
 LEADER = m.CurrentLeader(leader_id=ReplicaId(1), leader_epoch=Epoch(4))
 QUORUM = m.DescribeQuorumResponse(
@@ -60,6 +67,7 @@ class GroupServer:
         self._serve(QUERY, self._query)
         self._serve(DESCRIBE_REPLICA, self._describe)
         self._serve(DESCRIBE_QUORUM, lambda _: QUORUM)
+        self._serve(TRANSFER_LEADERSHIP, self._transfer)
         self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         self._server.start()
 
@@ -82,6 +90,11 @@ class GroupServer:
         if request.topic_partition not in (TopicPartition("kv", 0), METADATA_LOG):
             return m.DescribeReplicaResponse(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, addresses=addresses)
         return m.DescribeReplicaResponse(error=ErrorCode.NONE, leader=LEADER, addresses=addresses)
+
+    def _transfer(self, request: m.TransferLeadershipRequest) -> m.TransferLeadershipResponse:
+        is_leader = request.target_id == LEADER.leader_id
+        error = ErrorCode.ELECTION_NOT_NEEDED if is_leader else ErrorCode.INVALID_REQUEST
+        return m.TransferLeadershipResponse(error=error, current_leader=LEADER)
 
     def _apply(self, request: m.ApplyRequest) -> m.ApplyResponse:
         if self.apply_answer is not None:

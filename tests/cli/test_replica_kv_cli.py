@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from replica.cli import main
 from replica.cli_kv_txn import TransactionSyntaxError, parse_sections
-from replica.core.messages import ApplyResponse, Consistency, QueryRequest
+from replica.core.messages import ApplyResponse, Consistency, QueryRequest, TransferLeadershipRequest
 from replica.errors import ErrorCode
 from replica.machines.key_value import KeyRange, LeaseId, prefix, single
 from replica.machines.key_value.commands import (
@@ -221,7 +221,10 @@ def test_nobody_there_is_one_sentence(command: list[str]) -> None:
     assert f"{NOBODY} refuses connections" in result.output
 
 
-@pytest.mark.parametrize("command", [["kv", "put", "a", "1"], ["kv", "get", "a"], ["quorum", "describe"]])
+@pytest.mark.parametrize(
+    "command",
+    [["kv", "put", "a", "1"], ["kv", "get", "a"], ["quorum", "describe"], ["quorum", "transfer", "--to", "2"]],
+)
 def test_a_group_that_is_not_there_is_named(server: GroupServer, command: list[str]) -> None:
     """A wrong name is told at once, with what to check."""
     result = replica(*command, "--group", "nonsense", "--bootstrap", server.address)
@@ -355,3 +358,17 @@ def test_a_quorum_as_json(server: GroupServer) -> None:
     (row,) = json.loads(told(replica("quorum", "describe", "--bootstrap", server.address, "--output", "json")))
     assert (row["leader_id"], row["leader_epoch"], row["high_watermark"]) == (1, 4, 90)
     assert [replica["lag"] for replica in row["replicas"]] == [0, 10, None, 20]
+
+
+def test_a_leadership_is_transferred(server: GroupServer) -> None:
+    """The command says who leads now, and in which epoch; here that one has led before."""
+    result = replica("quorum", "transfer", "--group", "kv", "--to", 1, "--bootstrap", server.address)
+    assert told(result) == "replica 1 leads in epoch 4\n"
+    (request,) = [request for request in server.asked if isinstance(request, TransferLeadershipRequest)]
+    assert (request.topic_partition.topic, request.target_id, request.timeout_ms > 0) == ("kv", 1, True)
+
+
+def test_a_transfer_that_cannot_be_is_one_sentence(server: GroupServer) -> None:
+    """Whoever has no vote cannot lead."""
+    result = replica("quorum", "transfer", "--to", 9, "--bootstrap", server.address)
+    assert (result.exit_code, result.output) == (1, "Error: __cluster_metadata-0: only a voter can lead\n")

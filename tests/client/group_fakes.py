@@ -68,6 +68,8 @@ class FakeGroup:
         self.fates: deque[Fate] = deque()
         self.refusals: deque[m.ApplyResponse | m.QueryResponse] = deque()
         self.latency_ms = 0
+        self.transfer_error = ErrorCode.NONE
+        self.elected: int | None = None
         self.calls: list[tuple[Endpoint, m.Request]] = []
         self.is_closed = False
         self.answer_bytes_max = 1 << 20
@@ -140,6 +142,8 @@ class FakeGroup:
                 return await self._query(replica, request)
             case m.DescribeQuorumRequest():
                 return self._quorum(replica)
+            case m.TransferLeadershipRequest(target_id=target_id):
+                return self._transfer(replica, target_id)
             case _:
                 raise AssertionError(request)
 
@@ -164,6 +168,15 @@ class FakeGroup:
         return m.DescribeQuorumResponse(
             error=ErrorCode.NONE, current_leader=self.leader, high_watermark=Offset(92), current_voters=voters
         )
+
+    def _transfer(self, replica: ReplicaId, target_id: ReplicaId) -> m.TransferLeadershipResponse:
+        """The target is elected at once, or ``elected``; ``transfer_error`` is the answer of the leader."""
+        leader = self._leader_by(replica)
+        if replica != self.leader.leader_id:
+            return m.TransferLeadershipResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=leader)
+        if self.transfer_error is ErrorCode.NONE:
+            self.lead(self.elected or target_id)
+        return m.TransferLeadershipResponse(error=self.transfer_error, current_leader=leader)
 
     # --- the machine ------------------------------------------------------------------------------------------------
 

@@ -9,13 +9,13 @@ import pytest
 
 from replica.client.failures import ClusterUnreachableError, ReadFailedError
 from replica.client.groups.client import GroupClient
-from replica.client.groups.failures import QueryRefusedError, UnknownGroupError
+from replica.client.groups.failures import QueryRefusedError, TransferFailedError, UnknownGroupError
 from replica.client.groups.queries import Node
-from replica.client.groups.quorum import describe_quorum
+from replica.client.groups.quorum import describe_quorum, transfer_leadership
 from replica.core import messages as m
 from replica.core.messages import Consistency
 from replica.errors import ErrorCode
-from replica.ids import Offset, ReplicaId
+from replica.ids import Epoch, Offset, ReplicaId
 from replica.machines import Refusal
 from tests.client.group_fakes import ADDRESSES, GROUP, VIEW, FakeGroup
 
@@ -175,3 +175,31 @@ async def test_a_quorum_without_a_leader_is_told() -> None:
     group.lead(None)
     with pytest.raises(ReadFailedError, match="no leader has answered within 2000 ms"):
         await describe_quorum("r1:1", "g", view_config=VIEW, connections=group, clock=group.clock)
+
+
+async def test_a_leadership_is_transferred() -> None:
+    """The leader is asked to hand over, by whatever way it is found; then the new one says that it leads."""
+    group = FakeGroup()
+    group.believed = {ONE: group.leader}
+    group.lead(2)
+    described = await transfer_leadership("r1:1", "g", THREE, view_config=VIEW, connections=group, clock=group.clock)
+    assert described.current_leader == group.leader == m.CurrentLeader(leader_id=THREE, leader_epoch=Epoch(3))
+    (request,) = {request for _, request in group.calls if isinstance(request, m.TransferLeadershipRequest)}
+    assert (request.target_id, request.timeout_ms) == (THREE, VIEW.api_timeout_ms // 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ErrorCode.INVALID_REQUEST, "only a voter can lead"),
+        (ErrorCode.REQUEST_TIMED_OUT, "the leader goes on"),
+        (ErrorCode.NONE, "replica 2 was elected, not 3"),
+    ],
+)
+async def test_a_transfer_that_fails_says_who_leads(error: ErrorCode, told: str) -> None:
+    """No voter, not there in time, or not elected."""
+    group = FakeGroup()
+    group.transfer_error, group.elected = error, 2
+    with pytest.raises(TransferFailedError, match=told):
+        await transfer_leadership("r1:1", "g", THREE, view_config=VIEW, connections=group, clock=group.clock)
+    assert group.is_closed

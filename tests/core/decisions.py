@@ -129,6 +129,24 @@ def _resigns(name: str, fetches: list[int], needed: int, expected: int) -> Row:
     return Row(name, {"last_fetches_ms": fetches, "needed": needed, "timeout_ms": 30}, expected)
 
 
+def _lease(name: str, drift_percent: int, expected: int) -> Row:
+    return Row(name, {"begins_ms": 50, "timeout_ms": 1000, "clock_drift_max_percent": drift_percent}, expected)
+
+
+def _withholds(name: str, heard_ms: int | None, expected: bool) -> Row:
+    return Row(name, {"now_ms": 100, "heard_leader_ms": heard_ms, "fetch_timeout_ms": 30}, expected)
+
+
+def _hands_over(name: str, end: int | None, *, has_fetched: bool, high_watermark: int | None, expected: bool) -> Row:
+    asked = {
+        "target_end_offset": end,
+        "target_has_fetched": has_fetched,
+        "high_watermark": high_watermark,
+        "log_end_offset": 9,
+    }
+    return Row(name, asked, expected)
+
+
 def _snapshot(end_offset: int, epoch: int) -> SnapshotId:
     return SnapshotId(Offset(end_offset), Epoch(epoch))
 
@@ -256,6 +274,32 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
         Row("an_earlier_one", {"echoed": 3, "current": 5}, 3),
         Row("the_present_one", {"echoed": 5, "current": 5}, 5),
         Row("one_that_never_was", {"echoed": 9, "current": 5}, 5),
+    ),
+    "lease_begins_ms": (
+        Row("confirmed_at_once", {"round_began_ms": 50, "echo_came_ms": 50}, 50),
+        Row("confirmed_late", {"round_began_ms": 50, "echo_came_ms": 90}, 50),
+    ),
+    "lease_end_ms": (
+        _lease("without_a_difference", 0, 1050),
+        _lease("of_a_tenth", 10, 959),
+        _lease("of_a_half", 50, 716),
+        _lease("of_twice", 100, 550),
+    ),
+    "withholds_vote": (
+        _withholds("from_nobody", None, False),
+        _withholds("just_now", 100, True),
+        _withholds("within_the_timeout", 71, True),
+        _withholds("a_timeout_ago", 70, False),
+        _withholds("long_ago", 0, False),
+    ),
+    "heard_leader_at_start_ms": (Row("at_once", {"now_ms": 0}, 0), Row("later", {"now_ms": 70}, 70)),
+    "may_hand_over": (
+        _hands_over("there", 9, has_fetched=True, high_watermark=9, expected=True),
+        _hands_over("behind", 8, has_fetched=True, high_watermark=9, expected=False),
+        _hands_over("never_heard_of", None, has_fetched=False, high_watermark=9, expected=False),
+        _hands_over("perhaps_gone", 9, has_fetched=False, high_watermark=9, expected=False),
+        _hands_over("not_committed", 9, has_fetched=True, high_watermark=8, expected=False),
+        _hands_over("nothing_committed", 9, has_fetched=True, high_watermark=None, expected=False),
     ),
     "log_start_after_snapshot": (
         _begins("the_first", [10], 0, 0),

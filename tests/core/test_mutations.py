@@ -20,7 +20,7 @@ from replica.core.rules.log import LogRules
 from replica.core.rules.quorum import QuorumRules
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset
-from tests.core.group.convictions import a_fetch_that_was_sent_before_the_question_does_not_confirm_it
+from tests.core.group.convictions import OF_LOGS, a_fetch_that_was_sent_before_the_question_does_not_confirm_it
 from tests.core.harness import Bench, batches_of, stored
 from tests.core.scenarios import (
     answer_fetch,
@@ -271,6 +271,7 @@ CONVICTED: list[tuple[type[Rules], Scenario]] = [
     (EpochZeroNotRecovered, every_epoch_of_the_batches_is_recovered),
     (ReadIndexOfAnOldFetch, a_fetch_that_was_sent_before_the_question_does_not_confirm_it),
     *SNAPSHOTS_CONVICTED,
+    *OF_LOGS,
 ]
 
 

@@ -116,12 +116,12 @@ def test_a_piece_that_does_not_fit_ends_it(wrong: dict[str, Any]) -> None:
     assert asked_for(bench).position == 0
 
 
-def test_a_snapshot_that_is_too_large_is_not_held() -> None:
-    """A follower does not even begin to gather more than it may hold."""
+def test_a_snapshot_that_is_too_large_halts_its_replica() -> None:
+    """A follower does not even begin to gather more than it may hold: the first piece tells it."""
     bench = catching_up_bench(config=QuorumConfig(snapshot_max_bytes=SIZE - 1))
     answer_piece(bench, piece(20, 4, 0, 10))
-    bench.elapse(bench.config.quorum.retry_backoff_ms)
-    assert pending_fetch(bench).fetch_offset == 2
+    assert bench.halted is not None
+    assert f"has {SIZE} bytes, more than snapshot_max_bytes ({SIZE - 1})" in bench.halted
     just_fits = catching_up_bench(config=QuorumConfig(snapshot_max_bytes=SIZE))
     answer_piece(just_fits, whole(20, 4))
     assert just_fits.log.received_snapshot is not None
@@ -193,6 +193,33 @@ def test_a_rejected_snapshot_is_forgotten() -> None:
     assert (bench.effects, bench.log.received_snapshot, bench.disk.end) == ((), None, 2)
     bench.elapse(bench.config.quorum.retry_backoff_ms)
     assert pending_fetch(bench).fetch_offset == 2
+
+
+def test_pauses_after_rejected_snapshots_grow() -> None:
+    """Each is twice the last, up to a maximum; one that is installed begins anew with the shortest."""
+    bench = catching_up_bench()
+    pauses_ms = [pause_after_rejection(bench) for _ in range(9)]
+    shortest_ms, longest_ms = bench.config.quorum.retry_backoff_ms, bench.config.quorum.snapshot_backoff_max_ms
+    assert pauses_ms[:3] == [shortest_ms, 2 * shortest_ms, 4 * shortest_ms]
+    assert pauses_ms[-2:] == [longest_ms, longest_ms]
+    answer_piece(bench, whole(20, 4))
+    install(bench)
+    answer_fetch(bench, sent_to(40, 4))
+    answer_piece(bench, whole(40, 4))
+    bench.act(bench.log.reject_snapshot(bench.now_ms))
+    bench.elapse(shortest_ms)
+    assert pending_fetch(bench).fetch_offset == 20
+
+
+def pause_after_rejection(bench: Bench) -> int:
+    """Let what comes be rejected; return how long it takes until the follower is sent to a snapshot again."""
+    answer_piece(bench, whole(20, 4))
+    bench.act(bench.log.reject_snapshot(bench.now_ms))
+    rejected_ms = bench.now_ms
+    while not bench.sends:
+        bench.elapse(10)
+    answer_fetch(bench, sent_to(20, 4))
+    return bench.now_ms - rejected_ms
 
 
 @pytest.mark.parametrize("act", ["install_snapshot", "reject_snapshot"])

@@ -76,7 +76,7 @@ def storm(seed: int, *, rules: Callable[[], Rules] = Rules, snapshots: float = 0
 @pytest.mark.parametrize("seed", range(12))
 def test_keeps_its_promises_in_a_storm_with_snapshots(seed: int) -> None:
     """Under partitions, crashes, loss and duplication who has applied equally much has the same, and all recover."""
-    assert storm(seed).seen["stored"] > 3
+    assert storm(seed).seen["stored"] > 1
 
 
 def test_storms_load_snapshots() -> None:
@@ -84,7 +84,7 @@ def test_storms_load_snapshots() -> None:
     seen: Counter[str] = Counter()
     for seed in range(12):
         seen += storm(seed).seen
-    assert seen["installed"] > 30, seen
+    assert seen["installed"] > 20, seen
     assert min(seen["rejected"], seen["half installed"]) > 3, seen
 
 

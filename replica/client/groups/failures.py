@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replica.client.failures import NotWrittenError, OutcomeUnknownError, ReadFailedError
+from replica.client.failures import ClientError, NotWrittenError, OutcomeUnknownError, ReadFailedError
 from replica.errors import ErrorCode
 from replica.machines import Refusal
 
@@ -27,6 +27,10 @@ class UnknownGroupError(NotWrittenError, ReadFailedError):
 
     def __init__(self, group: str) -> None:
         super().__init__(f"no replica that was asked has a group {group!r}", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class TransferFailedError(ClientError):
+    """The leadership has not gone where it should; the message says where it is."""
 
 
 class QueryRefusedError(ReadFailedError):

@@ -60,6 +60,7 @@ class QuorumController:
         self._epoch: Epoch | None = None
         """The epoch in which it is active; absent while it is not."""
         self._pending: deque[Pending] = deque()
+        log.answers_wait = lambda: bool(self._pending)
 
     @property
     def is_active(self) -> bool:
@@ -69,11 +70,11 @@ class QuorumController:
     @property
     def deadline_ms(self) -> int | None:
         """When something is due by time alone."""
-        return self.controller.deadline_ms if self.is_active else None
+        return self.controller.deadline_ms if self.is_active and not self._log.is_handing_over else None
 
     def on_request(self, call_id: CallId, request: ControllerRequest, now_ms: int) -> None:
         """Decide, and answer when the decision is committed; or say who may decide."""
-        if not self._leads_on() or len(self._pending) >= self._config.pending_replies_max:
+        if not self._takes_requests():
             self._refuse(call_id, request)
             return
         decision = self.controller.handle(request, now_ms, self._log.log.log_end_offset)
@@ -100,8 +101,14 @@ class QuorumController:
             self._epoch = self._log.epoch
             self.controller.activate(metadata.image, now_ms)
         if self.is_active:
-            self._write(self.controller.tick(now_ms), now_ms)
+            if not self._log.is_handing_over:
+                self._write(self.controller.tick(now_ms), now_ms)
             self._tell_committed()
+
+    def _takes_requests(self) -> bool:
+        """Whether it decides; who is about to let another decide does so no more, and only gives its answers."""
+        has_room = len(self._pending) < self._config.pending_replies_max
+        return has_room and self._leads_on() and not self._log.is_handing_over
 
     def _leads_on(self) -> bool:
         """Whether the leadership in which it became active still lasts."""

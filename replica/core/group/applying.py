@@ -1,16 +1,20 @@
 """The way of what is committed: read from the log, folded into the machine, its outcomes told to who waits.
 
 One read of the log is out at a time; it is performed by the driver and comes back as an event. Only what is committed
-is read, hence nothing is ever taken back. Source: Kafka ``RaftClient.Listener.handleCommit``.
+is read, hence nothing is ever taken back. Batches are committed whole: where nothing comes of a read, the high
+watermark lies inside a batch, which no voter acknowledges that keeps to the rules.
+
+Source: Kafka ``RaftClient.Listener.handleCommit``.
 """
 
 from __future__ import annotations
 
-from replica.core.effects import LogRange, ReadLog
+from replica.core.effects import Halt, LogRange, ReadLog
 from replica.core.events import LogRead
 from replica.core.group.state import GroupState, ParkedApply
 from replica.core.messages import ApplyResponse
 from replica.errors import ErrorCode
+from replica.ids import Offset
 from replica.machines import AppliedEntry, committed_batch, encode_outcome
 from replica.records import RecordBatch, parse_batches
 
@@ -60,10 +64,23 @@ def on_read(g: GroupState, read: LogRead) -> None:
     if read.start_offset != g.reading_from:
         return
     g.reading_from = None
+    batches = parse_batches(read.records)
+    if not batches:
+        _halt_inside_batch(g, read.start_offset)
+        return
     waiting = {parked.base_offset: parked for parked in g.applies}
-    for batch in parse_batches(read.records):
+    for batch in batches:
         _apply(g, batch, waiting.get(batch.base_offset))
         g.bytes_since_snapshot += batch.size_bytes
+
+
+def _halt_inside_batch(g: GroupState, start_offset: Offset) -> None:
+    """Stop rather than ask again, at full speed and for ever, for a batch whose end is not committed."""
+    reason = (
+        f"{g.topic_partition}: no whole batch lies in [{start_offset}, {g.log.log.high_watermark}), "
+        "which is committed: a voter has acknowledged a part of one; look for the voter whose log is damaged"
+    )
+    g.emit(Halt(reason=reason))
 
 
 def _apply(g: GroupState, batch: RecordBatch, parked: ParkedApply | None) -> None:

@@ -15,6 +15,7 @@ from replica.core.effects import Effect, Halt
 from replica.core.events import LogRead, ResponseReceived, SendFailed
 from replica.core.group import invariants
 from replica.core.group.applying import on_read, read_committed
+from replica.core.group.balancing import maybe_rebalance, rebalance_deadline_ms
 from replica.core.group.leading import follow_leadership, maybe_tick, tick_deadline_ms
 from replica.core.group.proposing import expire_applies, on_apply
 from replica.core.group.read_index import (
@@ -38,18 +39,20 @@ from replica.core.messages import ApplyRequest, GroupRequest, QueryRequest, Read
 from replica.core.quorum import QuorumLog
 from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
-from replica.ids import CallId, Offset, TopicPartition
+from replica.ids import CallId, Offset, ReplicaId
 from replica.machines import AppliedLog, MachineFailedError
 from replica.records import CorruptRecordError
 
 
 class Group:
-    """A state machine, hosted on a log. The machine is a fresh one: what it begins with comes from ``recovered``."""
+    """A state machine, hosted on a log. The machine is a fresh one: what it begins with comes from ``recovered``.
+
+    ``preferred_leader`` is who should lead; absent where that is all the same.
+    """
 
     def __init__(
         self,
         *,
-        topic_partition: TopicPartition,
         config: GroupConfig,
         log: QuorumLog,
         recovered: RecoveredLog,
@@ -57,17 +60,20 @@ class Group:
         rules: Rules,
         emit: Callable[[Effect], None],
         send: SendToPeer,
+        preferred_leader: ReplicaId | None = None,
     ) -> None:
-        assert machine.applied_offset == 0, (topic_partition, machine.applied_offset)
+        assert machine.applied_offset == 0, (log.topic_partition, machine.applied_offset)
         self._state = GroupState(
-            topic_partition=topic_partition,
+            topic_partition=log.topic_partition,
             config=config,
             log=log,
             machine=machine,
             rules=rules,
             emit=emit,
             send=send,
+            preferred_leader=preferred_leader,
         )
+        log.answers_wait = lambda: len(self._state.applies) > 0
         self._recovered: RecoveredLog | None = recovered
         self._applied_before = Offset(0)
 
@@ -98,8 +104,10 @@ class Group:
             g.applies.deadline_ms,
             g.reads.deadline_ms,
             g.queries.deadline_ms,
+            g.watches.deadline_ms,
             tick_deadline_ms(g),
             snapshot_deadline_ms(g),
+            rebalance_deadline_ms(g),
         )
 
     def start(self, now_ms: int) -> None:
@@ -152,6 +160,7 @@ class Group:
         expire_queries(g, now_ms)
         maybe_tick(g, now_ms)
         maybe_snapshot(g, now_ms)
+        maybe_rebalance(g, now_ms)
         read_committed(g)
         if __debug__:
             invariants.check_state(g, self._applied_before)

@@ -56,6 +56,6 @@ def maybe_tick(g: GroupState, now_ms: int) -> None:
 
 def tick_deadline_ms(g: GroupState) -> int | None:
     """Name when the leader has to write a tick; absent where it need not."""
-    if g.leadership is None or g.machine.applied_offset < g.log.log.log_end_offset:
+    if g.leadership is None or g.log.is_handing_over or g.machine.applied_offset < g.log.log.log_end_offset:
         return None
     return g.written_ms + g.config.tick_interval_ms

@@ -29,6 +29,8 @@ def _refused(g: GroupState, request: ApplyRequest) -> ErrorCode | None:
         return refused
     if g.leadership is None or not isinstance(g.log.role, Leader) or g.leadership.epoch != g.log.epoch:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if g.log.is_handing_over:
+        return ErrorCode.LEADER_NOT_AVAILABLE
     if not request.entries:
         return ErrorCode.INVALID_REQUEST
     if len(request.entries) > g.config.entries_max:

@@ -14,6 +14,7 @@ Source: Ongaro's thesis, section 6.4; etcd ``ReadOnlySafe``.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -36,7 +37,7 @@ def on_read_index(g: GroupState, call_id: CallId, request: ReadIndexRequest, now
     refused = leader_request_error(
         g.log, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch
     )
-    if refused is None and g.holds_all_queries:
+    if refused is None and g.reads.is_full:
         refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED
     if refused is not None:
         g.reply(call_id, ReadIndexResponse(error=refused, current_leader=g.log.current_leader))
@@ -119,19 +120,21 @@ def on_response(g: GroupState, correlation_id: CorrelationId, response: PeerResp
     if response.error is ErrorCode.NONE and response.read_index is not None:
         _tell_read_indexes(g, [(asked.batch, response.read_index)])
     else:
-        _fail_asked(g, asked.batch)
+        _fail_asked(g, asked.batch, response.error)
 
 
 def on_send_failed(g: GroupState, correlation_id: CorrelationId) -> None:
     """Let the askers try elsewhere, or here again."""
     if g.asked is not None and g.asked.correlation_id == correlation_id:
         asked, g.asked = g.asked, None
-        _fail_asked(g, asked.batch)
+        _fail_asked(g, asked.batch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def _fail_asked(g: GroupState, batch: int) -> None:
+def _fail_asked(g: GroupState, batch: int, refused: ErrorCode) -> None:
+    """Pass on that the leader has no place; whatever else it says, the askers may try elsewhere."""
+    is_throttled = refused is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     for read in g.reads.take_while(lambda read: read.batch <= batch):
-        _refuse(g, read, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        _refuse(g, read, refused if is_throttled else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def fail_reads(g: GroupState, error: ErrorCode) -> None:
@@ -147,6 +150,14 @@ def expire_reads(g: GroupState, now_ms: int) -> None:
     """Answer whose time is up."""
     for read in g.reads.take_expired(now_ms):
         _refuse(g, read, ErrorCode.REQUEST_TIMED_OUT)
+    _forget_rounds(g)
+
+
+def _forget_rounds(g: GroupState) -> None:
+    """Let go of rounds for which nobody waits any more; while every second one is waited for, they may stay."""
+    if len(g.rounds) > 2 * len(g.reads):
+        waited_for = {read.batch for read in g.reads}
+        g.rounds = deque(read_round for read_round in g.rounds if read_round.batch in waited_for)
 
 
 def _refuse(g: GroupState, read: ParkedRead, error: ErrorCode) -> None:

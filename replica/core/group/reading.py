@@ -8,6 +8,7 @@ Source: Ongaro's thesis, section 6.4.
 
 from __future__ import annotations
 
+from replica.core.group.leasing import is_served_by_lease, maybe_renew_lease
 from replica.core.group.state import GroupState, ParkedQuery, ParkedRead
 from replica.core.messages import QueryRequest, QueryResponse
 from replica.core.quorum.fencing import cluster_error
@@ -24,7 +25,11 @@ def on_query(g: GroupState, call_id: CallId, request: QueryRequest, now_ms: int)
         refuse_query(g, call_id, refused)
         return
     deadline_ms = now_ms + min(max(request.timeout_ms, 0), g.config.query_timeout_max_ms)
-    if needs_read_index:
+    if is_served_by_lease(g, request, now_ms):
+        read_index = g.log.log.high_watermark or Offset(0)
+        park_query(g, ParkedQuery(call_id=call_id, deadline_ms=deadline_ms, request=request, read_index=read_index))
+        maybe_renew_lease(g, now_ms)
+    elif needs_read_index:
         g.batch_wanted = g.batches_begun + 1
         g.reads.add(ParkedRead(call_id=call_id, deadline_ms=deadline_ms, request=request, batch=g.batch_wanted))
     else:
@@ -36,7 +41,11 @@ def _refused(g: GroupState, request: QueryRequest, needs_read_index: bool) -> Er
         return refused
     if request.after_offset is not None and request.after_offset < 0:
         return ErrorCode.INVALID_REQUEST
-    if g.holds_all_queries:
+    size_bytes = len(request.request)
+    if size_bytes > g.config.query_max_bytes:
+        return ErrorCode.MESSAGE_TOO_LARGE
+    waits = not _has_news(g, request)
+    if not g.has_place_for_query(size_bytes) or (waits and not g.has_place_for_watch(size_bytes)):
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if needs_read_index and g.log.leader_id is None else None
 
@@ -47,8 +56,13 @@ def refuse_query(g: GroupState, call_id: CallId, error: ErrorCode) -> None:
 
 
 def park_query(g: GroupState, query: ParkedQuery) -> None:
-    """Let a question wait whose read index is known."""
-    g.queries.add(query)
+    """Let a question wait whose read index is known; for something new, if there still is a place for that."""
+    if _has_news(g, query.request):
+        g.queries.add(query)
+    elif g.has_place_for_watch(len(query.request.request)):
+        g.watches.add(query)
+    else:
+        refuse_query(g, query.call_id, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     g.queries_seen_at = None
 
 
@@ -57,13 +71,14 @@ def answer_queries(g: GroupState) -> None:
     if g.queries_seen_at == g.machine.applied_offset or g.machine.failure is not None:
         return
     g.queries_seen_at = g.machine.applied_offset
-    for query in g.queries.take_if(lambda query: _is_served(g, query) and _has_news(g, query)):
-        _answer(g, query)
+    for place in (g.queries, g.watches):
+        for query in place.take_if(lambda query: _is_served(g, query) and _has_news(g, query.request)):
+            _answer(g, query)
 
 
 def expire_queries(g: GroupState, now_ms: int) -> None:
     """Answer whose time is up: with what there is, if its asker only waited for something new."""
-    for query in g.queries.take_expired(now_ms):
+    for query in (*g.queries.take_expired(now_ms), *g.watches.take_expired(now_ms)):
         if g.machine.failure is None and _is_served(g, query):
             _answer(g, query)
         else:
@@ -74,9 +89,8 @@ def _is_served(g: GroupState, query: ParkedQuery) -> bool:
     return g.rules.read_is_served(applied_offset=g.machine.applied_offset, read_index=query.read_index)
 
 
-def _has_news(g: GroupState, query: ParkedQuery) -> bool:
-    after_offset = query.request.after_offset
-    return after_offset is None or g.machine.applied_offset > after_offset
+def _has_news(g: GroupState, request: QueryRequest) -> bool:
+    return request.after_offset is None or g.machine.applied_offset > request.after_offset
 
 
 def _answer(g: GroupState, query: ParkedQuery) -> None:

@@ -1,7 +1,8 @@
 """The state as bytes: taken when enough was applied, restored at the start and when the log has lost what is missing.
 
 Owns when a snapshot is taken. How it is kept, and what of the log may go for it, the log knows; what is in it, the
-machine. Each replica takes its own. The machine stands still meanwhile.
+machine. Each replica takes its own. The machine stands still meanwhile. The next is taken after as many bytes of
+records as the last one has, at the least: however large the state is, snapshots do not become most of what is written.
 
 Source: KIP-630; Kafka ``SnapshotGenerator``.
 """
@@ -15,7 +16,7 @@ from replica.core.group.state import GroupState
 from replica.core.quorum.roles import Leader
 from replica.core.recovered import RecoveredLog
 from replica.ids import Offset, SnapshotId
-from replica.machines import CorruptSnapshotError, Snapshot
+from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
 from replica.machines.snapshots import decode_state, encode_state, sealed, unsealed
 
 
@@ -26,6 +27,7 @@ def restore_recovered(g: GroupState, recovered: RecoveredLog, now_ms: int) -> No
         assert recovered.log_start_offset == 0, (g.topic_partition, recovered.log_start_offset)
         return
     snapshot = Snapshot(id=recovered.snapshots[-1].id, data=recovered.snapshot)
+    g.snapshot_size_bytes = len(snapshot.data)
     try:
         g.machine.restore(snapshot)
     except CorruptSnapshotError as error:
@@ -35,25 +37,34 @@ def restore_recovered(g: GroupState, recovered: RecoveredLog, now_ms: int) -> No
 def restore_received(g: GroupState, now_ms: int) -> None:
     """Let the state be that of the leader's snapshot, and then let the log begin there.
 
-    A snapshot that cannot be restored is refused, to be fetched again; until then the machine may be void.
+    A snapshot that cannot be restored is refused, to be fetched again; until then the machine may be void. One that is
+    sound and not of this machine will never be: the replica halts.
     """
     snapshot = g.log.received_snapshot
     if snapshot is None:
         return
-    if not _is_restored(g, snapshot):
+    try:
+        is_restored = _is_restored(g, snapshot)
+    except ForeignSnapshotError as error:
+        reason = f"{g.topic_partition}: the snapshot of leader {g.log.leader_id} is not for this replica: {error}"
+        g.emit(Halt(reason=f"{reason}; start all replicas with the same options for this group"))
+        return
+    if not is_restored:
         g.emit_all(g.log.reject_snapshot(now_ms))
         return
     g.reading_from = None
-    g.bytes_since_snapshot = 0
-    g.snapshot_ms = now_ms
+    _restart_count(g, snapshot, now_ms)
     g.emit_all(g.log.install_snapshot(now_ms))
 
 
 def _is_restored(g: GroupState, snapshot: Snapshot) -> bool:
+    """Restore it if that is possible. Raises ForeignSnapshotError."""
     if snapshot.id.end_offset <= g.machine.applied_offset:
         return False
     try:
         g.machine.restore(snapshot)
+    except ForeignSnapshotError:
+        raise
     except CorruptSnapshotError:
         return False
     return True
@@ -72,21 +83,28 @@ def check_has_state(g: GroupState) -> None:
 def maybe_snapshot(g: GroupState, now_ms: int) -> None:
     """Take a snapshot if enough bytes were applied, or enough time has passed since the last."""
     due_ms = snapshot_deadline_ms(g)
-    if due_ms is None or (now_ms < due_ms and g.bytes_since_snapshot < g.config.snapshot_max_record_bytes_between):
+    if due_ms is None or now_ms < due_ms:
         return
-    g.bytes_since_snapshot = 0
-    g.snapshot_ms = now_ms
     taken = _taken(g)
+    _restart_count(g, taken, now_ms)
     if len(taken.data) <= g.log.quorum.snapshot_max_bytes:  # Of what nobody could load the whole log is kept.
         g.emit_all(g.log.store_snapshot(taken, now_ms))
 
 
+def _restart_count(g: GroupState, snapshot: Snapshot, now_ms: int) -> None:
+    g.bytes_since_snapshot = 0
+    g.snapshot_size_bytes = len(snapshot.data)
+    g.snapshot_ms = now_ms
+
+
 def snapshot_deadline_ms(g: GroupState) -> int | None:
-    """Name when a snapshot is due by time; absent where one is on its way, or would hold nothing new."""
+    """Name when a snapshot is due; absent where one is on its way, or would hold nothing new."""
     newest = g.log.snapshots[-1].id.end_offset if g.log.snapshots else Offset(0)
     if g.log.is_storing_snapshot or g.machine.failure is not None or g.machine.applied_offset <= newest:
         return None
-    return g.snapshot_ms + g.config.snapshot_max_interval_ms
+    bytes_between = max(g.config.snapshot_max_record_bytes_between, g.snapshot_size_bytes)
+    waits_ms = 0 if g.bytes_since_snapshot >= bytes_between else g.config.snapshot_max_interval_ms
+    return max(g.snapshot_ms + waits_ms, g.log.snapshots_wait_until_ms or 0)
 
 
 def _taken(g: GroupState) -> Snapshot:

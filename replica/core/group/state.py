@@ -62,6 +62,10 @@ class ParkedQuery:
     read_index: Offset
 
 
+def _size_bytes(parked: ParkedRead | ParkedQuery) -> int:
+    return len(parked.request.request) if isinstance(parked.request, QueryRequest) else 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRound:
     """A batch of reads on the leader: right as of ``read_index`` once the log has confirmed ``read_round``."""
@@ -69,6 +73,14 @@ class ReadRound:
     batch: int
     read_round: int
     read_index: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """The preferred leader is watched since ``since_ms``, when the log ended at ``end_offset``."""
+
+    since_ms: int
+    end_offset: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +104,7 @@ class GroupState:
         rules: Rules,
         emit: Callable[[Effect], None],
         send: SendToPeer,
+        preferred_leader: ReplicaId | None = None,
     ) -> None:
         self.topic_partition = topic_partition
         self.config = config
@@ -100,6 +113,8 @@ class GroupState:
         self.rules = rules
         self.emit = emit
         self.send = send
+        self.preferred_leader = preferred_leader
+        """Who should lead; absent where that is all the same."""
         self.leadership: Leadership | None = None
         """Absent while the machine does not lead."""
         self.seen: tuple[Epoch, ReplicaId | None] = (log.epoch, None)
@@ -107,9 +122,14 @@ class GroupState:
         self.written_ms = 0
         """When this leader has last written."""
         self.applies: Purgatory[ParkedApply] = Purgatory(config.pending_applies_max)
-        self.reads: Purgatory[ParkedRead] = Purgatory(config.pending_queries_max)
+        self.reads: Purgatory[ParkedRead] = Purgatory(
+            config.pending_queries_max + config.pending_read_indexes_max, _size_bytes
+        )
         """Without a read index, in the order of their batches."""
-        self.queries: Purgatory[ParkedQuery] = Purgatory(config.pending_queries_max)
+        self.queries: Purgatory[ParkedQuery] = Purgatory(config.pending_queries_max, _size_bytes)
+        """With a read index, to be answered once so much is applied."""
+        self.watches: Purgatory[ParkedQuery] = Purgatory(config.pending_watches_max, _size_bytes)
+        """With a read index, to be answered once something new is applied as well."""
         self.queries_seen_at: Offset | None = None
         """How far was applied when the waiting queries were last looked at; absent if others have come since."""
         self.batches_begun = 0
@@ -119,14 +139,27 @@ class GroupState:
         self.asked: AskedLeader | None = None
         self.reading_from: Offset | None = None
         """Where the read of the log that is out begins; absent if there is none."""
+        self.watch: Watch | None = None
+        """Of the preferred leader; absent while this replica does not lead, or need not hand over."""
+        self.transfers_tried = 0
+        """How often it was handed to the preferred leader since that has last led."""
         self.bytes_since_snapshot = 0
+        self.snapshot_size_bytes = 0
+        """How large the last snapshot was that was taken or restored."""
         self.snapshot_ms = 0
         """When the last snapshot was taken or restored, or the replica started."""
 
-    @property
-    def holds_all_queries(self) -> bool:
-        """Whether another question would be one too many."""
-        return len(self.reads) + len(self.queries) >= self.config.pending_queries_max
+    def has_place_for_query(self, size_bytes: int) -> bool:
+        """Whether another question of this size may wait."""
+        held_bytes = self.reads.size_bytes + self.queries.size_bytes
+        return (
+            len(self.reads) + len(self.queries) < self.config.pending_queries_max
+            and held_bytes + size_bytes <= self.config.pending_query_bytes_max
+        )
+
+    def has_place_for_watch(self, size_bytes: int) -> bool:
+        """Whether another question of this size may wait for something new."""
+        return not self.watches.is_full and self.watches.size_bytes + size_bytes <= self.config.pending_watch_bytes_max
 
     def reply(self, call_id: CallId, response: Response) -> None:
         """Answer a call."""

@@ -72,6 +72,8 @@ from replica.core.messages.quorum import (
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
     QuorumReplicaState,
+    TransferLeadershipRequest,
+    TransferLeadershipResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -96,6 +98,7 @@ LogRequest = (
     | ListOffsetsRequest
     | DeleteRecordsRequest
     | DescribeQuorumRequest
+    | TransferLeadershipRequest
     | DescribeReplicaRequest
     | DumpLogRequest
     | FetchSnapshotRequest
@@ -134,6 +137,7 @@ Response = (
     | ProduceResponse
     | DeleteRecordsResponse
     | DescribeQuorumResponse
+    | TransferLeadershipResponse
     | DescribeReplicaResponse
     | DumpLogResponse
     | ApplyResponse
@@ -214,6 +218,8 @@ __all__ = [
     "ReadIndexResponse",
     "Request",
     "Response",
+    "TransferLeadershipRequest",
+    "TransferLeadershipResponse",
     "VoteRequest",
     "VoteResponse",
 ]

@@ -17,8 +17,8 @@ class Consistency(StrEnum):
     """How recent an answer must be.
 
     ``LINEARIZABLE``: not older than the question, whoever answers. ``LEASE``: the same, but only as long as no clock
-    runs faster or slower than configured, and only from a leader that is configured so. ``STALE``: what the asked
-    replica has applied, however old.
+    runs faster or slower than configured; a leader that is configured so answers it without asking a majority, any
+    other replica as ``LINEARIZABLE``. ``STALE``: what the asked replica has applied, however old.
     """
 
     LINEARIZABLE = "LINEARIZABLE"

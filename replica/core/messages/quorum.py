@@ -1,4 +1,7 @@
-"""How the voters of a quorum log choose a leader and learn of it. Sources: KIP-595, KIP-853, KIP-996."""
+"""How the voters of a quorum log choose a leader and learn of it.
+
+Sources: KIP-595, KIP-853, KIP-996; Ongaro's thesis, section 3.10 (``TransferLeadership``).
+"""
 
 from __future__ import annotations
 
@@ -69,6 +72,28 @@ class EndQuorumEpochRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndQuorumEpochResponse:
+    error: ErrorCode
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferLeadershipRequest:
+    """Let ``target_id``, a voter, lead in the leader's place; the leader waits for it up to ``timeout_ms``."""
+
+    topic_partition: TopicPartition
+    target_id: ReplicaId
+    timeout_ms: int
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferLeadershipResponse:
+    """NONE: the leader has resigned in favour of the target; whether that is elected, DescribeQuorum tells.
+
+    ELECTION_NOT_NEEDED: the target leads already. INVALID_REQUEST: it is no voter. THROTTLING_QUOTA_EXCEEDED: another
+    transfer is under way. REQUEST_TIMED_OUT: the target was not there in time, and the leader leads on.
+    """
+
     error: ErrorCode
     current_leader: CurrentLeader | None = None
 

@@ -115,6 +115,7 @@ class Partition(PartitionState):
                 | m.VoteRequest()
                 | m.BeginQuorumEpochRequest()
                 | m.EndQuorumEpochRequest()
+                | m.TransferLeadershipRequest()
                 | m.FetchSnapshotRequest()
             ):
                 self.reply(call_id, refusal(request, ErrorCode.INVALID_REQUEST))

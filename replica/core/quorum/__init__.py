@@ -2,9 +2,10 @@
 
 Read in this order: ``roles`` (what a replica can be), ``state`` (all that one log knows), ``transitions`` (how a role
 ends and the next begins), ``elections`` (votes), ``leading`` and ``producing`` and ``serving`` (a leader's work),
-``following`` (a follower's), ``snapshots`` (what stands for the log's beginning) and ``catching_up`` (with one of the
-leader's), ``fencing`` (who is turned away), ``inspecting`` (questions that change nothing), ``invariants`` (what must
-hold after every step), ``quorum_log`` (events in, effects out).
+``leasing`` (how long it may be sure that it leads), ``transferring`` (how another leads in its place), ``following`` (a
+follower's work), ``snapshots`` (what stands for the log's beginning) and ``catching_up`` (with one of the leader's),
+``fencing`` (who is turned away), ``inspecting`` (questions that change nothing), ``invariants`` (what must hold after
+every step), ``quorum_log`` (events in, effects out).
 """
 
 from __future__ import annotations

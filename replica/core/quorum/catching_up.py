@@ -21,6 +21,9 @@ from replica.errors import ErrorCode
 from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, SnapshotId
 from replica.machines import Snapshot
 
+DOUBLINGS_MAX = 20
+"""By then a pause has long reached its maximum."""
+
 
 def begin_catching_up(q: QuorumLogState, role: Follower, snapshot_id: SnapshotId, now_ms: int) -> None:
     """Ask for the snapshot to which the leader has sent this follower, if it can be what the leader has committed."""
@@ -83,8 +86,11 @@ def on_fetch_snapshot_response(
 def _take_piece(
     q: QuorumLogState, role: Follower, catching_up: CatchingUp, response: FetchSnapshotResponse, now_ms: int
 ) -> None:
-    if not _fits(q, catching_up, response):
+    if not _fits(catching_up, response):
         _fetch_records_later(q, role, now_ms)
+        return
+    if response.size_bytes > q.quorum.snapshot_max_bytes:
+        _halt_too_large(q, catching_up.snapshot_id, response.size_bytes)
         return
     pieces = (*catching_up.pieces, response.data)
     position = catching_up.position + len(response.data)
@@ -96,13 +102,20 @@ def _take_piece(
         q.role = replace(role, catching_up=more)
 
 
-def _fits(q: QuorumLogState, catching_up: CatchingUp, response: FetchSnapshotResponse) -> bool:
-    """Whether an answer is what comes next of this very snapshot, and the whole is not more than may be held."""
+def _halt_too_large(q: QuorumLogState, snapshot_id: SnapshotId, size_bytes: int) -> None:
+    """Stop rather than fetch for ever what may not be held: the leader has another bound than this replica."""
+    q.halt(
+        f"the snapshot at {snapshot_id.end_offset} of leader {q.leader_id} has {size_bytes} bytes, more than "
+        f"snapshot_max_bytes ({q.quorum.snapshot_max_bytes}) of this replica: start all replicas with the same bound"
+    )
+
+
+def _fits(catching_up: CatchingUp, response: FetchSnapshotResponse) -> bool:
+    """Whether an answer is what comes next of this very snapshot."""
     return (
         response.snapshot_id == catching_up.snapshot_id
         and response.position == catching_up.position
         and catching_up.size_bytes in (None, response.size_bytes)
-        and response.size_bytes <= q.quorum.snapshot_max_bytes
         and 0 < len(response.data) <= response.size_bytes - catching_up.position
     )
 
@@ -122,14 +135,18 @@ def install_snapshot(q: QuorumLogState) -> None:
     assert role.received is not None, role.name
     snapshot, q.storing = role.received, None
     q.log.start_after(StoredSnapshot(id=snapshot.id, size_bytes=len(snapshot.data)))
-    q.role = replace(role, received=None)
+    q.role = replace(role, received=None, rejected=0)
     q.emit(InstallSnapshot(topic_partition=q.topic_partition, snapshot_id=snapshot.id, data=snapshot.data))
     q.emit(StoreEpochs(topic_partition=q.topic_partition, entries=q.log.epochs.entries))
 
 
 def reject_snapshot(q: QuorumLogState, now_ms: int) -> None:
-    """Forget the snapshot that has come: it cannot be loaded. After a pause the leader is asked again."""
+    """Forget the snapshot that has come: it cannot be loaded. The leader is asked again, after ever longer pauses.
+
+    Damage on the way is rare; a leader whose snapshot is damaged on its disk has it until it takes another.
+    """
     role = q.role
     assert isinstance(role, Follower), role.name
     assert role.received is not None, role.name
-    _fetch_records_later(q, role, now_ms)
+    pause_ms = min(q.quorum.retry_backoff_ms << min(role.rejected, DOUBLINGS_MAX), q.quorum.snapshot_backoff_max_ms)
+    q.role = replace(role, received=None, rejected=role.rejected + 1, retry_at_ms=now_ms + pause_ms)

@@ -2,9 +2,11 @@
 
 A voter gives at most one vote in an epoch, and none in an epoch whose leader it knows. A pre-vote costs nothing and
 changes nothing: it asks "would you vote for me?", so that a replica that was cut off does not come back with a high
-epoch and topple a healthy leader (KIP-996).
+epoch and topple a healthy leader (KIP-996). Where a leader may answer by lease, a voter that hears from one votes for
+nobody, whatever its epoch.
 
-Source: Raft sections 5.2, 5.4 and 9.6; Kafka ``KafkaRaftClient.handleVoteRequest``, ``EpochState.canGrantVote``.
+Source: Raft sections 5.2, 5.4 and 9.6; Ongaro's thesis, section 4.2.3; Kafka
+``KafkaRaftClient.handleVoteRequest``, ``EpochState.canGrantVote``.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import replace
 
 from replica.core.messages import VoteRequest, VoteResponse
 from replica.core.quorum.fencing import cluster_error, is_believable_epoch
+from replica.core.quorum.leasing import withholds_vote
 from replica.core.quorum.roles import Campaign, Candidate, Follower, Leader, Prospective
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import (
@@ -34,15 +37,20 @@ def on_vote_request(q: QuorumLogState, call_id: CallId, request: VoteRequest, no
     error = cluster_error(q, request.cluster_id) or _malformed(q, request)
     if error is None and request.candidate_epoch < q.epoch:
         error = ErrorCode.FENCED_LEADER_EPOCH
-    if error is None:
+    is_withheld = error is None and withholds_vote(q, now_ms)
+    if error is None and not is_withheld:
         if request.candidate_epoch > q.epoch:
             become_unattached(q, request.candidate_epoch, now_ms)
         error = _wrong_voter(q, request)
-    granted = error is None and (_would_vote(q, request) if request.pre_vote else _maybe_vote(q, request, now_ms))
+    granted = error is None and not is_withheld and _is_granted(q, request, now_ms)
     q.reply(
         call_id,
         VoteResponse(error=error or ErrorCode.NONE, vote_granted=granted, current_leader=q.current_leader),
     )
+
+
+def _is_granted(q: QuorumLogState, request: VoteRequest, now_ms: int) -> bool:
+    return _would_vote(q, request) if request.pre_vote else _maybe_vote(q, request, now_ms)
 
 
 def _malformed(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:

@@ -132,6 +132,7 @@ def on_follow_response(
     if isinstance(asked_as, Unattached) or answer.error is not ErrorCode.NONE:
         _on_refused(q, asked_as, answer.error, now_ms)
         return
+    q.heard_leader_ms = now_ms
     q.role = replace(asked_as, pending=None, has_fetched=True, fetch_deadline_ms=now_ms + q.quorum.fetch_timeout_ms)
     match answer:
         case OffsetForLeaderEpochResponse():
@@ -150,6 +151,7 @@ def on_follow_response(
 def _on_refused(q: QuorumLogState, role: Follower | Unattached, error: ErrorCode, now_ms: int) -> None:
     """Back off and ask again; but a leader that says it leads no more in this epoch is followed no more."""
     if isinstance(role, Follower) and error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        q.heard_leader_ms = None
         become_unattached(q, q.epoch, now_ms)
     else:
         q.role = replace(role, pending=None, retry_at_ms=now_ms + q.quorum.retry_backoff_ms)

@@ -22,14 +22,15 @@ from replica.core.quorum.fencing import cluster_error, is_believable_epoch
 from replica.core.quorum.roles import Follower, Leader, Resigned, Unattached
 from replica.core.quorum.serving import expire_fetches
 from replica.core.quorum.state import QuorumLogState
+from replica.core.quorum.transferring import maybe_hand_over, successors, transfer_deadline_ms
 from replica.core.quorum.transitions import become_prospective, become_resigned, become_unattached, observe_leader
 from replica.core.quorum.watermark import maybe_advance_high_watermark
 from replica.errors import ErrorCode
-from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
+from replica.ids import CallId, CorrelationId, Epoch, ReplicaId
 
 
 def pump_leader(q: QuorumLogState, role: Leader, now_ms: int) -> None:
-    """Do what is due: resign, announce, move the high watermark, answer calls whose time is up."""
+    """Do what is due: resign, announce, move the high watermark, answer calls whose time is up, hand over."""
     if now_ms >= check_quorum_deadline_ms(q, role):
         resign(q, now_ms)
         return
@@ -41,11 +42,13 @@ def pump_leader(q: QuorumLogState, role: Leader, now_ms: int) -> None:
             ProduceResponse(error=ErrorCode.REQUEST_TIMED_OUT, current_leader=q.current_leader),
         )
     expire_fetches(q, now_ms)
+    maybe_hand_over(q, now_ms)
 
 
 def leader_deadline_ms(q: QuorumLogState, role: Leader) -> int:
     """Name when the leader has something to do again."""
-    parked = [deadline for deadline in (q.produces.deadline_ms, q.fetches.deadline_ms) if deadline is not None]
+    waiting = (q.produces.deadline_ms, q.fetches.deadline_ms, transfer_deadline_ms(q, role))
+    parked = [deadline for deadline in waiting if deadline is not None]
     announcements = [progress.announce_at_ms for progress in role.voters.values()]
     return min([check_quorum_deadline_ms(q, role), *announcements, *parked])
 
@@ -89,8 +92,7 @@ def resign(q: QuorumLogState, now_ms: int) -> None:
     role = q.role
     if not isinstance(role, Leader):
         return
-    by_log_end = sorted(role.voters, key=lambda voter: (-(role.voters[voter].log_end_offset or Offset(0)), voter))
-    become_resigned(q, now_ms, preferred_candidates=tuple(by_log_end))
+    become_resigned(q, now_ms, preferred_candidates=successors(role))
 
 
 def pump_resigned(q: QuorumLogState, role: Resigned, now_ms: int) -> None:
@@ -178,6 +180,7 @@ def on_end_quorum_epoch_request(
     if error is None:
         observe_leader(q, CurrentLeader(leader_id=request.leader_id, leader_epoch=request.leader_epoch), now_ms)
         if isinstance(q.role, Follower | Unattached) and q.quorum_state.leader_id == request.leader_id:
+            q.heard_leader_ms = None
             _succeed(q, request.preferred_candidates, now_ms)
     q.reply(call_id, EndQuorumEpochResponse(error=error or ErrorCode.NONE, current_leader=q.current_leader))
 

@@ -54,6 +54,8 @@ def _checked_batch(q: QuorumLogState, request: ProduceRequest) -> RecordBatch | 
     refused = leader_request_error(q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
     if refused is not None:
         return refused
+    if q.is_handing_over:
+        return ErrorCode.LEADER_NOT_AVAILABLE
     if q.produces.is_full:
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED
     if len(request.records) > q.quorum.message_max_bytes:

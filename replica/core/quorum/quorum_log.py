@@ -6,7 +6,6 @@ what is due (*pump*), until the role has nothing more to do at this instant; wha
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from replica.core import messages as m
@@ -26,18 +25,32 @@ from replica.core.events import (
     StorageFailed,
     Ticked,
 )
-from replica.core.quorum import catching_up, elections, following, inspecting, invariants, leading
+from replica.core.quorum import (
+    catching_up,
+    elections,
+    following,
+    inspecting,
+    invariants,
+    leading,
+    leasing,
+    transferring,
+)
 from replica.core.quorum.fetching import on_fetch
 from replica.core.quorum.producing import on_produce
 from replica.core.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from replica.core.quorum.serving import complete_fetches, confirmed_read_round
-from replica.core.quorum.snapshots import on_fetch_snapshot, on_snapshot_stored, store_snapshot
+from replica.core.quorum.snapshots import (
+    on_fetch_snapshot,
+    on_snapshot_stored,
+    snapshots_wait_until_ms,
+    store_snapshot,
+)
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import observe_leader, restore
 from replica.core.recovered import StoredSnapshot
 from replica.core.refusals import refusal
 from replica.errors import ErrorCode
-from replica.ids import CallId, CorrelationId
+from replica.ids import CallId, CorrelationId, ReplicaId
 from replica.machines import Snapshot
 from replica.records import RecordBatch
 
@@ -65,6 +78,7 @@ class QuorumLog(QuorumLogState):
         """Append a batch of the replica's own, as the leader that it must be; return the effects of that."""
         assert self.halted is None, self.halted
         assert isinstance(self.role, Leader), self.role
+        assert self.role.transfer is None, self.role.transfer
         before = invariants.observe(self)
         self.append(batch.stamped(base_offset=self.log.log_end_offset, leader_epoch=self.epoch))
         complete_fetches(self)
@@ -83,21 +97,43 @@ class QuorumLog(QuorumLogState):
         Once ``confirmed_read_round`` reaches it, nobody can have led a later epoch when it began.
         """
         assert self.halted is None, self.halted
-        assert isinstance(self.role, Leader), self.role
         before = invariants.observe(self)
-        self.role = replace(self.role, read_round=self.role.read_round + 1)
-        complete_fetches(self)
+        leasing.begin_read_round(self, now_ms)
+        return self._finish(before, now_ms)
+
+    @property
+    def lease_end_ms(self) -> int | None:
+        """Until when, exclusive, the leader may answer without a round; absent where it may not."""
+        return leasing.lease_end_ms(self)
+
+    def begin_transfer(self, target_id: ReplicaId, timeout_ms: int, now_ms: int) -> tuple[Effect, ...]:
+        """Hand the leadership to another voter, as the leader that this must be, if it is there in time.
+
+        Until that is settled (``is_handing_over``) nothing may be proposed. Return the effects.
+        """
+        assert self.halted is None, self.halted
+        assert not self.is_handing_over, self.role
+        before = invariants.observe(self)
+        transferring.begin_transfer(self, target_id, timeout_ms, now_ms)
         return self._finish(before, now_ms)
 
     @property
     def snapshots(self) -> tuple[StoredSnapshot, ...]:
-        """The snapshots on stable storage, oldest first, at most two; the log begins where the older one ends."""
+        """The snapshots on stable storage, oldest first; the log begins where the oldest ends, if not at 0.
+
+        Two, but after a crash between the storing of one and what follows: then three, until the next is stored.
+        """
         return self.log.snapshots
 
     @property
     def is_storing_snapshot(self) -> bool:
         """Whether one is on its way to stable storage; at most one is at a time."""
         return self.storing is not None
+
+    @property
+    def snapshots_wait_until_ms(self) -> int | None:
+        """Until when, exclusive, a leader is to have none stored, as others need what that takes away; or absent."""
+        return snapshots_wait_until_ms(self)
 
     def store_snapshot(self, snapshot: Snapshot, now_ms: int) -> tuple[Effect, ...]:
         """Have a snapshot kept, in any role; once ``SnapshotStored`` has come the log begins later. Return the effects.
@@ -206,6 +242,8 @@ class QuorumLog(QuorumLogState):
                 leading.on_end_quorum_epoch_request(self, call_id, request, now_ms)
             case m.DescribeQuorumRequest():
                 inspecting.on_describe_quorum(self, call_id, request, now_ms)
+            case m.TransferLeadershipRequest():
+                transferring.on_transfer_leadership(self, call_id, request, now_ms)
             case m.DescribeReplicaRequest():
                 inspecting.on_describe_replica(self, call_id, request)
             case m.DumpLogRequest():

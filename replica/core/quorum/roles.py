@@ -8,7 +8,7 @@
         +-----nobody leads here--------+                                                                  |
     Follower <----a leader of this or a later epoch is heard of (from every role but Leader)              |
     Follower --no answer to fetches--> Prospective                                                        |
-    Resigned <---no majority fetches, or a graceful stop, or a restart of the recorded leader-------------+
+    Resigned <---no majority fetches, a transfer or graceful stop, or a restart of the recorded leader----+
     Resigned --election timeout--> Prospective
 
 The epoch, the vote and the recorded leader are not here: they are persistent (``QuorumState``) and outlive roles.
@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from replica.ids import CorrelationId, Offset, ReplicaId, SnapshotId
+from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId
 from replica.machines import Snapshot
 
 
@@ -71,11 +71,20 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFetch:
+    """A replica loads, or has loaded, the leader's snapshot that ends at ``end_offset``; it began at ``since_ms``."""
+
+    end_offset: Offset
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaProgress:
     """What the leader knows of one other replica: how far it has fetched, and when.
 
     ``log_end_offset`` is the offset of its last fetch, hence flushed there; absent until it has fetched in this epoch.
     ``announce_at_ms`` is when to repeat BeginQuorumEpoch to it. ``read_round`` is the newest that it has echoed.
+    ``snapshot_fetch`` is the last snapshot of which it has fetched a piece.
     """
 
     log_end_offset: Offset | None = None
@@ -84,13 +93,36 @@ class ReplicaProgress:
     announce_at_ms: int
     has_fetched: bool = False
     read_round: int = 0
+    snapshot_fetch: SnapshotFetch | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """The leadership is to go to ``target_id`` by ``deadline_ms``; ``call_id`` is who asked, absent if nobody did.
+
+    The target has fetched since this began when it has echoed ``read_round``.
+    """
+
+    target_id: ReplicaId
+    deadline_ms: int
+    read_round: int
+    call_id: CallId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunRound:
+    """When a read round began."""
+
+    read_round: int
+    began_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
     """Appends, answers fetches and counts how far the majority is. ``high_watermark`` is absent until it is known.
 
-    ``read_round`` numbers the rounds in which it makes sure that it still leads; 0 before the first.
+    ``read_round`` numbers the rounds in which it makes sure that it still leads; 0 before the first. ``rounds`` says
+    when some of them began, oldest first. While there is a ``transfer`` nothing is appended.
     """
 
     name: ClassVar[str] = "leader"
@@ -99,6 +131,8 @@ class Leader:
     observers: Mapping[ReplicaId, ReplicaProgress]
     high_watermark: Offset | None = None
     read_round: int = 0
+    rounds: tuple[BegunRound, ...] = ()
+    transfer: Transfer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +155,7 @@ class Follower:
     ``reconciled`` is false while the follower has yet to ask OffsetForLeaderEpoch where the two logs part.
     ``read_round`` is the newest of this leadership that it was told, and that its next fetch echoes. While it is
     ``catching_up`` it asks for pieces of a snapshot; once that has been ``received`` whole it asks for nothing, until
-    the snapshot is taken.
+    the snapshot is taken. ``rejected`` counts those in a row that could not be loaded.
     """
 
     name: ClassVar[str] = "follower"
@@ -134,6 +168,7 @@ class Follower:
     read_round: int = 0
     catching_up: CatchingUp | None = None
     received: Snapshot | None = None
+    rejected: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,14 +33,15 @@ def is_answerable(q: QuorumLogState, fetch: ParkedFetch) -> bool:
 
 
 def awaits_echo(q: QuorumLogState, fetch: ParkedFetch) -> bool:
-    """Tell whether linearizable reads wait for this sender to hear of their round, and to fetch again."""
-    role = q.role
-    return (
-        isinstance(role, Leader)
-        and fetch.request.replica_id in role.voters
-        and fetch.part.read_round < role.read_round
-        and confirmed_read_round(q) < role.read_round
-    )
+    """Tell whether somebody waits for this sender to hear of a round, and to fetch again.
+
+    Linearizable reads wait for a majority to do so, a transfer for its target.
+    """
+    role, sender = q.role, fetch.request.replica_id
+    if not isinstance(role, Leader) or sender not in role.voters or fetch.part.read_round >= role.read_round:
+        return False
+    is_target = role.transfer is not None and role.transfer.target_id == sender
+    return is_target or confirmed_read_round(q) < role.read_round
 
 
 def confirmed_read_round(q: QuorumLogState) -> int:

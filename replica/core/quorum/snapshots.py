@@ -1,7 +1,9 @@
 """Snapshots on the side that has them: keeping a new one, letting the log begin later, handing one out in pieces.
 
 Every replica of a log stores its own. Two are kept: the log begins where the older one ends, so that a follower that is
-a little behind still finds records. What a snapshot holds is not known here.
+a little behind still finds records. A third is not taken while it would take away what another replica is just loading,
+or what it needs next; so who loads more slowly than snapshots are taken gets there all the same. What a snapshot holds
+is not known here.
 
 Source: KIP-630; Kafka ``KafkaRaftClient.handleFetchSnapshotRequest``, ``KafkaMetadataLog.createNewSnapshot``.
 """
@@ -11,12 +13,13 @@ from __future__ import annotations
 from replica.core.effects import DropSnapshots, RaiseLogStart, ReplyWithSnapshot, StoreEpochs, StoreSnapshot
 from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from replica.core.quorum.fencing import cluster_error, leader_request_error
+from replica.core.quorum.roles import Leader, ReplicaProgress
 from replica.core.quorum.serving import refuse_fetches_below_start
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.watermark import note_fetch_snapshot
 from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
-from replica.ids import CallId, SnapshotId
+from replica.ids import CallId, Offset, SnapshotId
 from replica.machines import Snapshot
 
 
@@ -36,6 +39,27 @@ def _check_id(q: QuorumLogState, snapshot_id: SnapshotId) -> None:
     assert log.log_start_offset <= end_offset <= log.high_watermark, (snapshot_id, log.high_watermark)
     assert end_offset > (log.snapshots[-1].id.end_offset if log.snapshots else 0), (snapshot_id, log.snapshots)
     assert log.epoch_below(end_offset) == snapshot_id.epoch, (snapshot_id, log.epochs.entries)
+
+
+def snapshots_wait_until_ms(q: QuorumLogState) -> int | None:
+    """Name until when no snapshot is to be taken, for the sake of those that load one; absent where nobody needs that.
+
+    The next one lets the log begin at the end of the newest that there is now. A replica that has begun to load an
+    older one needs that to its end, and then the records, until it stands above; as long as it is heard of, and at the
+    longest for ``snapshot_hold_max_ms``: one that is slower than the log grows would need them for ever.
+    """
+    if not isinstance(q.role, Leader) or not q.log.snapshots:
+        return None
+    newest = q.log.snapshots[-1].id.end_offset
+    held = [_needs_until_ms(q, progress, newest) for progress in (*q.role.voters.values(), *q.role.observers.values())]
+    return max((until_ms for until_ms in held if until_ms is not None), default=None)
+
+
+def _needs_until_ms(q: QuorumLogState, progress: ReplicaProgress, log_start_offset: Offset) -> int | None:
+    fetch = progress.snapshot_fetch
+    if fetch is None or max(fetch.end_offset, progress.log_end_offset or Offset(0)) >= log_start_offset:
+        return None
+    return min(progress.last_fetch_ms + q.quorum.fetch_timeout_ms, fetch.since_ms + q.quorum.snapshot_hold_max_ms)
 
 
 def on_snapshot_stored(q: QuorumLogState, snapshot_id: SnapshotId) -> None:
@@ -67,7 +91,7 @@ def on_fetch_snapshot(q: QuorumLogState, call_id: CallId, request: FetchSnapshot
     if isinstance(found, ErrorCode):
         q.reply(call_id, FetchSnapshotResponse(error=found, current_leader=q.current_leader))
         return
-    note_fetch_snapshot(q, request.replica_id, now_ms)
+    note_fetch_snapshot(q, request.replica_id, found.id, now_ms)
     response = FetchSnapshotResponse(
         error=ErrorCode.NONE,
         snapshot_id=found.id,

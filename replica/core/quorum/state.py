@@ -55,8 +55,15 @@ class QuorumLogState:
         rules: Rules,
         random: Random,
         next_correlation_id: Callable[[], CorrelationId],
+        has_leases: bool = False,
     ) -> None:
         self.topic_partition = topic_partition
+        self.has_leases = has_leases
+        """Whether a leader may answer by lease, for which voters withhold their votes."""
+        self.answers_wait: Callable[[], bool] = lambda: False
+        """Whether calls wait for what is in the log of which it knows nothing; who hosts something on it says so."""
+        self.heard_leader_ms: int | None = None
+        """When a leader has last answered a fetch of this voter; absent once it has said that it leads no more."""
         self.config = config
         self.quorum: QuorumConfig = config.quorum
         """Timing and limits."""
@@ -96,6 +103,11 @@ class QuorumLogState:
                 return leader_id
             case _:
                 return None
+
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether it leads, and takes no more records because another is to lead."""
+        return isinstance(self.role, Leader) and self.role.transfer is not None
 
     @property
     def current_leader(self) -> CurrentLeader:

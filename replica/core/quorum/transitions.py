@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replica.core.effects import QuorumState, StoreQuorumState
-from replica.core.messages import CurrentLeader, ProduceResponse
+from replica.core.messages import CurrentLeader, ProduceResponse, TransferLeadershipResponse
 from replica.core.quorum.roles import (
     Campaign,
     Candidate,
@@ -32,8 +32,9 @@ from replica.records import leader_change_batch
 
 
 def restore(q: QuorumLogState, now_ms: int) -> None:
-    """Choose the first role after a start from what the disk remembers."""
+    """Choose the first role after a start from what the disk remembers. Whom it heard the replica has forgotten."""
     stored = q.quorum_state
+    q.heard_leader_ms = q.rules.heard_leader_at_start_ms(now_ms=now_ms)
     last_epoch = q.log.last_epoch or Epoch(0)
     if stored.leader_epoch < last_epoch:
         become_unattached(q, last_epoch, now_ms)
@@ -204,10 +205,12 @@ def _new_campaign(q: QuorumLogState, now_ms: int) -> Campaign:
 
 
 def _change_role(q: QuorumLogState, role: Role) -> None:
-    was_leader = isinstance(q.role, Leader)
-    q.role = role
-    if was_leader:
+    before, q.role = q.role, role
+    if isinstance(before, Leader):
         _release_parked(q)
+        if before.transfer is not None and before.transfer.call_id is not None:
+            lost = TransferLeadershipResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=q.current_leader)
+            q.reply(before.transfer.call_id, lost)
 
 
 def _release_parked(q: QuorumLogState) -> None:

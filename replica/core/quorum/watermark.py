@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from replica.core.quorum.producing import acknowledge_committed
-from replica.core.quorum.roles import Leader, ReplicaProgress
+from replica.core.quorum.roles import Leader, ReplicaProgress, SnapshotFetch
 from replica.core.quorum.serving import complete_fetches
 from replica.core.quorum.state import QuorumLogState
-from replica.ids import Offset, ReplicaId
+from replica.ids import Offset, ReplicaId, SnapshotId
 
 
 def maybe_advance_high_watermark(q: QuorumLogState) -> bool:
@@ -42,8 +42,7 @@ def note_fetch(q: QuorumLogState, replica_id: ReplicaId, fetch_offset: Offset, r
     """
     role = q.role
     assert isinstance(role, Leader), role
-    group: Mapping[ReplicaId, ReplicaProgress] = role.voters if replica_id in role.voters else role.observers
-    before = group.get(replica_id)
+    before = _known(role, replica_id)
     caught_up_ms = None if before is None else before.last_caught_up_ms
     if fetch_offset >= q.log.log_end_offset:
         caught_up_ms = now_ms
@@ -57,8 +56,19 @@ def note_fetch(q: QuorumLogState, replica_id: ReplicaId, fetch_offset: Offset, r
             0 if before is None else before.read_round,
             q.rules.read_round_of_fetch(echoed=read_round, current=role.read_round),
         ),
+        snapshot_fetch=None if before is None else before.snapshot_fetch,
     )
-    if group is role.voters:
+    _keep(q, role, replica_id, progress)
+
+
+def _known(role: Leader, replica_id: ReplicaId) -> ReplicaProgress | None:
+    group: Mapping[ReplicaId, ReplicaProgress] = role.voters if replica_id in role.voters else role.observers
+    return group.get(replica_id)
+
+
+def _keep(q: QuorumLogState, role: Leader, replica_id: ReplicaId, progress: ReplicaProgress) -> None:
+    """Remember how far a replica is; of observers the one that has been silent longest is forgotten, if need be."""
+    if replica_id in role.voters:
         q.role = replace(role, voters={**role.voters, replica_id: progress})
     else:
         others = {observer: held for observer, held in role.observers.items() if observer != replica_id}
@@ -67,15 +77,17 @@ def note_fetch(q: QuorumLogState, replica_id: ReplicaId, fetch_offset: Offset, r
         q.role = replace(role, observers={**others, replica_id: progress})
 
 
-def note_fetch_snapshot(q: QuorumLogState, replica_id: ReplicaId, now_ms: int) -> None:
-    """Take a voter's request for a piece of a snapshot as the sign of life that it is.
+def note_fetch_snapshot(q: QuorumLogState, replica_id: ReplicaId, snapshot_id: SnapshotId, now_ms: int) -> None:
+    """Take a request for a piece of a snapshot as the sign of life that it is, and remember who needs what follows.
 
     It acknowledges nothing: the snapshot is on the sender's disk only when it fetches from its end.
     """
     role = q.role
     assert isinstance(role, Leader), role
-    if replica_id in role.voters:
-        alive = replace(
-            role.voters[replica_id], last_fetch_ms=now_ms, announce_at_ms=now_ms + q.quorum.fetch_timeout_ms
-        )
-        q.role = replace(role, voters={**role.voters, replica_id: alive})
+    announce_at_ms = now_ms + q.quorum.fetch_timeout_ms
+    before = _known(role, replica_id) or ReplicaProgress(last_fetch_ms=now_ms, announce_at_ms=announce_at_ms)
+    snapshot_fetch = before.snapshot_fetch
+    if snapshot_fetch is None or snapshot_fetch.end_offset != snapshot_id.end_offset:
+        snapshot_fetch = SnapshotFetch(end_offset=snapshot_id.end_offset, since_ms=now_ms)
+    progress = replace(before, last_fetch_ms=now_ms, announce_at_ms=announce_at_ms, snapshot_fetch=snapshot_fetch)
+    _keep(q, role, replica_id, progress)

@@ -1,12 +1,17 @@
-"""Decisions of a group: when its machine leads, what a read waits for, and what a snapshot is.
+"""Decisions of a group: when its machine leads, what a read waits for, what a snapshot is, and where it is led.
 
-In the order of the way of a command: written, read, kept.
+In the order of the way of a command: written, read, kept; then what concerns all groups together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from replica.core.messages import Consistency
-from replica.ids import Offset
+from replica.ids import Offset, ReplicaId
+
+PAUSES_MAX = 6
+"""How often the pause between attempts to hand over is doubled at most."""
 
 
 class GroupRules:
@@ -25,10 +30,18 @@ class GroupRules:
         """Decide whether a question waits until its replica knows how far to have applied: all but stale ones do.
 
         1. A leads and is cut off. 2. B leads in its place and commits x=2. 3. A, which knows nothing of that, is asked
-        for x. What it has applied is old; a majority must have said since that it still leads. A lease is no other
-        answer: no leader has one.
+        for x. What it has applied is old; a majority must have said since that it still leads. Only a lease, where the
+        question is content with one, says the same beforehand.
         """
         return consistency is not Consistency.STALE
+
+    def lease_serves(self, *, consistency: Consistency, now_ms: int, lease_end_ms: int | None) -> bool:
+        """Decide whether a leader knows the read index at once: if its lease lasts, and the question trusts in clocks.
+
+        1. A leads, with a lease, and is stopped. 2. B leads in its place and commits x=2. 3. A goes on, and is asked
+        for x before it hears of B. Its clock has gone on as well: the lease has ended.
+        """
+        return consistency is Consistency.LEASE and lease_end_ms is not None and now_ms < lease_end_ms
 
     def read_is_served(self, *, applied_offset: Offset, read_index: Offset) -> bool:
         """Decide whether a question is answered: once everything below its read index is applied.
@@ -53,3 +66,19 @@ class GroupRules:
         the command again. A replica that has forgotten the session cannot tell that it was applied.
         """
         return True
+
+    def preferred_leader(self, *, place: int, voters: Sequence[ReplicaId]) -> ReplicaId:
+        """Name who should lead a group: it follows from the group's place among all, so that each leads as many.
+
+        The voters take turns, in the order of their ids, as brokers do for the partitions of a topic.
+        """
+        return sorted(voters)[place % len(voters)]
+
+    def rebalance_pause_ms(self, *, interval_ms: int, attempts: int) -> int:
+        """Name how long the preferred leader must have kept up before it is given the leadership.
+
+        1. B is preferred, and keeps up, but is not elected: its requests for votes are lost. 2. A hands over to it, is
+        elected again, and hands over. Each time nobody leads for a while. After each attempt that came to nothing the
+        pause is twice as long.
+        """
+        return interval_ms << min(attempts, PAUSES_MAX)

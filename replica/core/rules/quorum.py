@@ -102,6 +102,62 @@ class QuorumRules:
         """
         return min(echoed, current)
 
+    def lease_begins_ms(self, *, round_began_ms: int, echo_came_ms: int) -> int:
+        """Name when the lease of a confirmed round begins: when the round did, not when the majority's fetches came.
+
+        1. A leads, and is asked for x. B hears of the round, and sends its fetch, which waits in a buffer. 2. A timeout
+        later B campaigns, is elected by C, and commits x=2. 3. B's fetch arrives at A, and confirms that A has led at
+        the time of 1. Counted from the arrival of the fetch, A would answer x=1 by lease from now on.
+        """
+        return min(round_began_ms, echo_came_ms)
+
+    def lease_end_ms(self, *, begins_ms: int, timeout_ms: int, clock_drift_max_percent: int) -> int:
+        """Name when a lease ends, on the leader's clock: before any voter's clock has counted a timeout.
+
+        ``timeout_ms`` is for how long a voter that has heard of the round neither votes nor campaigns. While the
+        leader's clock counts 100, that of a voter may count so many percent more.
+
+        1. A's clock is slow: it counts 1000 while B's counts 1100. 2. B gives A up after 1000, is elected and commits
+        x=2. 3. A has counted 909. From then on it must not answer x=1. Nothing holds if its clock is slower still.
+        """
+        return begins_ms + timeout_ms * 100 // (100 + clock_drift_max_percent)
+
+    def withholds_vote(self, *, now_ms: int, heard_leader_ms: int | None, fetch_timeout_ms: int) -> bool:
+        """Decide whether a voter votes for nobody, in whatever epoch: for a fetch timeout since it heard from a leader.
+
+        It does not take a candidate's epoch either. Only where leases are on: without them any vote is safe.
+
+        1. C is cut off, becomes a candidate of epoch 6 with the pre-vote of B, which knew no leader just then, and asks
+        B for its vote. The request is late. 2. A leads epoch 5, and B follows it, echoes a round, and so gives A a
+        lease. 3. C's request arrives. With B's vote C leads, and commits x=2. 4. A, within its lease, answers x=1.
+
+        A leader that has resigned has no lease: who hears that from it votes again.
+        """
+        return heard_leader_ms is not None and now_ms < heard_leader_ms + fetch_timeout_ms
+
+    def heard_leader_at_start_ms(self, *, now_ms: int) -> int | None:
+        """Name when a voter that starts has last heard from a leader: just now, for all that it knows.
+
+        1. B echoes a round of A, crashes and starts again. 2. C, which has not heard of A for long, asks B for its
+        vote. B has forgotten the round; A has not, and answers by lease.
+        """
+        return now_ms
+
+    def may_hand_over(
+        self,
+        *,
+        target_end_offset: Offset | None,
+        target_has_fetched: bool,
+        high_watermark: Offset | None,
+        log_end_offset: Offset,
+    ) -> bool:
+        """Decide whether a leader resigns in favour of another: if that lives, has the whole log, and all is committed.
+
+        1. A, asked to let B lead, resigns at once. 2. B, which lacks A's last record, cannot be elected by C, which has
+        it. Meanwhile nobody leads, and who waited for that record does not know what became of it.
+        """
+        return target_has_fetched and target_end_offset == log_end_offset == high_watermark
+
     def log_start_after_snapshot(self, *, snapshots: Sequence[SnapshotId], log_start_offset: Offset) -> Offset:
         """Name where a log begins once the newest of its snapshots, oldest first, is stored: where the one before ends.
 

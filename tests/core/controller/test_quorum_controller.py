@@ -120,8 +120,8 @@ class Stage:
                 granted = m.VoteResponse(error=ErrorCode.NONE, vote_granted=True)
                 self.step(ev.ResponseReceived(correlation_id=send.correlation_id, replica_id=OTHER, response=granted))
 
-    def commit(self) -> None:
-        """Let replica 2 fetch at the log's end: it has everything."""
+    def commit(self, *, read_round: int = 0) -> None:
+        """Let replica 2 fetch at the log's end: it has everything, and has heard of a read round."""
         epoch = self.core.logs[METADATA_LOG].epoch
         part = m.FetchPartition(
             topic_partition=METADATA_LOG,
@@ -129,6 +129,7 @@ class Stage:
             current_leader_epoch=epoch,
             last_fetched_epoch=self.batches[-1].leader_epoch,
             log_start_offset=Offset(0),
+            read_round=read_round,
         )
         self.call(m.FetchRequest(partitions=(part,), replica_id=OTHER, replica_directory_id="disk-2"))
 
@@ -139,6 +140,10 @@ class Stage:
             topic_partition=METADATA_LOG, cluster_id=CLUSTER, leader_id=OTHER, leader_epoch=epoch
         )
         self.call(request)
+
+    def hand_over(self) -> CallId:
+        """Ask for a transfer of the leadership to replica 2."""
+        return self.call(m.TransferLeadershipRequest(topic_partition=METADATA_LOG, target_id=OTHER, timeout_ms=1000))
 
     def register(self, broker_id: int) -> CallId:
         """Let a broker introduce itself."""
@@ -254,3 +259,49 @@ def test_registration_goes_to_whoever_leads_the_metadata_log() -> None:
     stage.step(ev.Ticked())
     (second,) = [send for send in stage.sends if isinstance(send.request, m.BrokerRegistrationRequest)]
     assert second.request == first.request
+
+
+# --- a transfer of the leadership -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_decided_during_a_transfer() -> None:
+    """Who asks is sent on, nothing is written and nothing is due, until the controller goes on after all."""
+    stage = an_active_controller(config=ControllerConfig(broker_session_timeout_ms=300))
+    registering = stage.register(7)
+    stage.commit()
+    registered = stage.replies[registering]
+    assert isinstance(registered, m.BrokerRegistrationResponse)
+    assert registered.broker_epoch is not None
+    alive = m.BrokerHeartbeatRequest(
+        broker_id=ReplicaId(7), broker_epoch=registered.broker_epoch, cluster_id=CLUSTER, metadata_offset=stage.end
+    )
+    stage.call(alive)
+    stage.commit()
+    end = stage.end
+    handing_over = stage.hand_over()
+    assert stage.error(stage.register(8)) is ErrorCode.NOT_CONTROLLER
+    stage.now_ms += 500
+    stage.step(ev.Ticked())
+    assert stage.end == end
+    assert stage.core.deadline_ms is not None
+    assert stage.core.deadline_ms > stage.now_ms
+    stage.now_ms += 500
+    stage.step(ev.Ticked())
+    answer = stage.replies[handing_over]
+    assert isinstance(answer, m.TransferLeadershipResponse)
+    assert answer.error is ErrorCode.REQUEST_TIMED_OUT
+    assert stage.is_active
+    assert stage.end > end, "the broker that was not heard of is fenced now"
+
+
+def test_a_transfer_leaves_no_decision_untold() -> None:
+    """What was decided before it is committed, and told, before the controller resigns."""
+    stage = an_active_controller()
+    call_id = stage.register(7)
+    handing_over = stage.hand_over()
+    stage.commit(read_round=1)
+    assert stage.error(call_id) is ErrorCode.NONE
+    stage.tick()
+    answer = stage.replies[handing_over]
+    assert isinstance(answer, m.TransferLeadershipResponse)
+    assert (answer.error, stage.is_active) == (ErrorCode.NONE, False)

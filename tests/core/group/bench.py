@@ -35,7 +35,7 @@ from tests.core.scenarios import commit, fetch, fetched, lead, reply_of
 GROUP = GroupConfig(tick_interval_ms=1 << 40)
 """Scenarios that are not about ticks have none."""
 
-LINEARIZABLE, STALE = m.Consistency.LINEARIZABLE, m.Consistency.STALE
+LINEARIZABLE, LEASE, STALE = m.Consistency.LINEARIZABLE, m.Consistency.LEASE, m.Consistency.STALE
 
 
 def counting() -> AppliedLog:
@@ -57,6 +57,7 @@ class GroupBench(Bench):
         group: GroupConfig = GROUP,
         machine: Callable[[], AppliedLog] = counting,
         rules: Rules | None = None,
+        replica_id: int = 0,
         voters: Sequence[int] = (0, 1, 2),
         log: Sequence[tuple[int, int]] = (),
         quorum_state: fx.QuorumState | None = None,
@@ -64,7 +65,9 @@ class GroupBench(Bench):
     ) -> None:
         self._group_config, self._machine = group, machine
         self.reads: list[ev.LogRead] = []
-        super().__init__(voters=voters, log=log, quorum_state=quorum_state, config=config, rules=rules)
+        super().__init__(
+            replica_id=replica_id, voters=voters, log=log, quorum_state=quorum_state, config=config, rules=rules
+        )
 
     def _start(self) -> Replica:
         self.config = replace(self.config, group=self._group_config)
@@ -116,7 +119,7 @@ class GroupBench(Bench):
         """Let everything in the leader's log be committed, and applied."""
         self.flush_all()
         if len(self.config.voters) > 1:
-            commit(self, 1)
+            commit(self, self.log.other_voters[0])
         self.apply_all()
 
     def echo(self, read_round: int, *, voter: int = 1) -> None:

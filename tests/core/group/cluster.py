@@ -1,14 +1,15 @@
 """A whole group of replicas in one thread: virtual time, a network that loses and repeats, disks that forget.
 
-Drives the production core and nothing else of the product; every random choice comes from one seed. A replica can be
-stopped (its messages wait in buffers, and its clock goes on) and crashed after any prefix of an effect list. After
-every step the promise of state machines is checked: who has applied equally much has the same state.
+Drives the production core and nothing else of the product; every random choice comes from one seed. A replica hosts one
+group or several, each with a log of its own; its clock may be fast or slow. It can be stopped (its messages wait in
+buffers, and its clock goes on) and crashed after any prefix of an effect list. After every step the promise of state
+machines is checked: who has applied equally much has the same state.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -22,7 +23,7 @@ from replica.core.reading import read_ranges
 from replica.core.recovered import RecoveredLog, StoredSnapshot
 from replica.core.replica import Replica
 from replica.core.rules import Rules
-from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId
+from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import AppliedLog
 from replica.records import RecordBatch
 from tests.core.group.bench import counting
@@ -94,13 +95,19 @@ class Node:
     """One replica: its disk for ever, its core for one incarnation. ``buffer`` holds what comes while it is stopped."""
 
     replica_id: ReplicaId
-    disk: Disk = field(default_factory=Disk)
+    disks: dict[TopicPartition, Disk]
     core: Replica | None = None
+    clock_percent: int = 100
+    """How much its clock counts while 100 pass."""
     incarnation: int = 0
     timer_ms: int | None = None
     flush_done_ms: int = 0
     is_stopped: bool = False
     buffer: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def disk(self) -> Disk:
+        return self.disks[LOG]
 
     @property
     def log(self) -> QuorumLog:
@@ -146,21 +153,24 @@ class GroupCluster:
         rules: Callable[[], Rules] = Rules,
         group: GroupConfig = GROUP,
         machine: Callable[[], AppliedLog] = counting,
+        config: QuorumConfig = CONFIG,
+        names: Sequence[TopicPartition] = (LOG,),
     ) -> None:
         self.random = Random(seed)
         self.climate = climate or Climate()
         self.now_ms = 0
         self.cut: set[tuple[ReplicaId, ReplicaId]] = set()
-        self.digests: dict[Offset, str] = {}
+        self.digests: dict[tuple[TopicPartition, Offset], str] = {}
         self.installed = 0
         """How many snapshots of others were loaded."""
-        self._rules, self._group, self._machine = rules, group, machine
+        self._rules, self._group, self._machine, self._config = rules, group, machine, config
+        self.names = names
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = 0
         self._replies: dict[CallId, Callable[[m.Response], None]] = {}
         self._open: list[Call] = []
         self.voters = tuple(ReplicaId(n) for n in range(voters))
-        self.nodes = {voter: Node(voter) for voter in self.voters}
+        self.nodes = {voter: Node(voter, {name: Disk() for name in names}) for voter in self.voters}
         for voter in self.voters:
             self.start(voter)
 
@@ -210,13 +220,13 @@ class GroupCluster:
                 replica_id=replica_id,
                 directory_id=f"disk-{replica_id}",
                 voters=self.voters,
-                quorum=CONFIG,
+                quorum=self._config,
                 group=self._group,
             ),
-            logs={LOG: node.disk.recover()},
+            logs={name: disk.recover() for name, disk in node.disks.items()},
             random=Random(self.random.random()),
             rules=self._rules(),
-            groups={LOG: self._machine()},
+            groups={name: self._machine() for name in self.names},
         )
         self.step(node, ev.Started())
 
@@ -225,7 +235,8 @@ class GroupCluster:
         node.core = None
         node.buffer.clear()
         node.is_stopped = False
-        node.disk.lose_unflushed(self.random)
+        for disk in node.disks.values():
+            disk.lose_unflushed(self.random)
         for call in self._open:
             call.is_lost |= call.replica_id == node.replica_id
 
@@ -255,7 +266,7 @@ class GroupCluster:
             return
         if node.core is None:
             return
-        effects = node.core.step(event, self.now_ms)
+        effects = node.core.step(event, self.now_ms * node.clock_percent // 100)
         if effects and self.random.random() < self.climate.crash_in_step:
             for effect in effects[: self.random.randrange(len(effects) + 1)]:
                 self._perform(node, effect)
@@ -272,9 +283,11 @@ class GroupCluster:
             self.start(node.replica_id)
 
     def _check_states(self, node: Node) -> None:
-        offset, digest = node.group.applied_offset, node.group.digest()
-        if self.digests.setdefault(offset, digest) != digest:
-            raise StatesDifferError(f"at offset {offset} replica {node.replica_id} has another state")
+        assert node.core is not None, node.replica_id
+        for name, group in node.core.groups.items():
+            offset, digest = group.applied_offset, group.digest()
+            if self.digests.setdefault((name, offset), digest) != digest:
+                raise StatesDifferError(f"{name}: at offset {offset} replica {node.replica_id} has another state")
 
     def _arm_timer(self, node: Node) -> None:
         assert node.core is not None, node.replica_id
@@ -288,33 +301,33 @@ class GroupCluster:
                 node.timer_ms = None
                 self.step(node, ev.Ticked())
 
-        self.at(max(0, due_ms - self.now_ms), tick)
+        self.at(max(0, -(-due_ms * 100 // node.clock_percent) - self.now_ms), tick)
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
     def _perform(self, node: Node, effect: fx.Effect) -> None:
-        disk = node.disk
         match effect:
-            case fx.StoreQuorumState(state=state):
-                disk.quorum_state = state
-            case fx.Append(batches=batches):
+            case fx.StoreQuorumState(topic_partition=name, state=state):
+                node.disks[name].quorum_state = state
+            case fx.Append(topic_partition=name, batches=batches):
                 for batch in batches:
-                    assert batch.base_offset == disk.end, (batch, disk.end)
-                    disk.batches.append(batch)
-            case fx.Truncate(end_offset=end_offset):
-                disk.cut(end_offset)
-            case fx.Flush(end_offset=end_offset):
-                self._flush(node, end_offset)
+                    assert batch.base_offset == node.disks[name].end, (batch, node.disks[name].end)
+                    node.disks[name].batches.append(batch)
+            case fx.Truncate(topic_partition=name, end_offset=end_offset):
+                node.disks[name].cut(end_offset)
+            case fx.Flush(topic_partition=name, end_offset=end_offset):
+                self._flush(node, name, end_offset)
             case fx.Send():
                 self._send(node, effect)
             case fx.Reply(call_id=call_id, response=response):
                 self._replies.pop(call_id)(response)
             case fx.ReplyWithRecords(call_id=call_id, response=response):
-                records = read_ranges(effect, lambda _, *wanted: disk.read(*wanted))
+                records = read_ranges(effect, lambda name, *wanted: node.disks[name].read(*wanted))
                 self._replies.pop(call_id)(response.with_records(records))
             case fx.ReadLog(range=wanted):
-                found = disk.read(wanted.start_offset, wanted.end_offset, wanted.max_bytes)
-                read = ev.LogRead(topic_partition=LOG, start_offset=wanted.start_offset, records=found)
+                name = wanted.topic_partition
+                found = node.disks[name].read(wanted.start_offset, wanted.end_offset, wanted.max_bytes)
+                read = ev.LogRead(topic_partition=name, start_offset=wanted.start_offset, records=found)
                 self._later(node, read)
             case fx.Halt(reason=reason):
                 raise AssertionError(f"replica {node.replica_id} halted: {reason}")
@@ -322,21 +335,24 @@ class GroupCluster:
                 self._perform_on_snapshots(node, effect)
 
     def _perform_on_snapshots(self, node: Node, effect: fx.Effect) -> None:
-        disk = node.disk
         match effect:
-            case fx.StoreSnapshot(snapshot_id=snapshot_id, data=data):
-                self._store(node, snapshot_id, data)
-            case fx.InstallSnapshot(snapshot_id=snapshot_id, data=data):
+            case fx.StoreSnapshot(topic_partition=name, snapshot_id=snapshot_id, data=data):
+                self._store(node, name, snapshot_id, data)
+            case fx.InstallSnapshot(topic_partition=name, snapshot_id=snapshot_id, data=data):
+                disk = node.disks[name]
                 disk.snapshots, disk.batches = {snapshot_id: data}, []
                 disk.start = disk.flushed_end = snapshot_id.end_offset
                 self.installed += 1
-            case fx.RaiseLogStart(log_start_offset=log_start_offset):
+            case fx.RaiseLogStart(topic_partition=name, log_start_offset=log_start_offset):
+                disk = node.disks[name]
                 disk.start = log_start_offset
                 disk.batches = [batch for batch in disk.batches if batch.end_offset > log_start_offset]
-            case fx.DropSnapshots(end_offset=end_offset):
+            case fx.DropSnapshots(topic_partition=name, end_offset=end_offset):
+                disk = node.disks[name]
                 disk.snapshots = {id: data for id, data in disk.snapshots.items() if id.end_offset >= end_offset}
             case fx.ReplyWithSnapshot(call_id=call_id, response=response):
-                data = disk.snapshots[effect.snapshot_id][effect.position :][: effect.max_bytes]
+                whole = node.disks[effect.topic_partition].snapshots[effect.snapshot_id]
+                data = whole[effect.position :][: effect.max_bytes]
                 self._replies.pop(call_id)(response.with_data(data))
             case _:
                 assert isinstance(effect, fx.StoreEpochs), effect  # Recovery here rebuilds them from the batches.
@@ -348,23 +364,23 @@ class GroupCluster:
             lambda: self.step(node, event) if node.incarnation == incarnation else None,
         )
 
-    def _store(self, node: Node, snapshot_id: SnapshotId, data: bytes) -> None:
-        incarnation = node.incarnation
+    def _store(self, node: Node, name: TopicPartition, snapshot_id: SnapshotId, data: bytes) -> None:
+        incarnation, disk = node.incarnation, node.disks[name]
 
         def stored() -> None:
-            if node.core is not None and node.incarnation == incarnation and snapshot_id.end_offset <= node.disk.end:
-                node.disk.snapshots[snapshot_id] = data
-                self.step(node, ev.SnapshotStored(topic_partition=LOG, snapshot_id=snapshot_id))
+            if node.core is not None and node.incarnation == incarnation and snapshot_id.end_offset <= disk.end:
+                disk.snapshots[snapshot_id] = data
+                self.step(node, ev.SnapshotStored(topic_partition=name, snapshot_id=snapshot_id))
 
         self.at(self.random.randint(*self.climate.disk_ms), stored)
 
-    def _flush(self, node: Node, end_offset: Offset) -> None:
-        incarnation = node.incarnation
+    def _flush(self, node: Node, name: TopicPartition, end_offset: Offset) -> None:
+        incarnation, disk = node.incarnation, node.disks[name]
 
         def flushed() -> None:
             if node.core is not None and node.incarnation == incarnation:
-                node.disk.flushed_end = max(node.disk.flushed_end, min(end_offset, node.disk.end))
-                self.step(node, ev.Flushed(topic_partition=LOG, end_offset=end_offset))
+                disk.flushed_end = max(disk.flushed_end, min(end_offset, disk.end))
+                self.step(node, ev.Flushed(topic_partition=name, end_offset=end_offset))
 
         # Flushes of one log end in the order in which they were asked for; drivers owe the core that.
         node.flush_done_ms = max(node.flush_done_ms, self.now_ms + self.random.randint(*self.climate.disk_ms))

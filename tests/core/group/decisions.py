@@ -13,6 +13,11 @@ def _leads(name: str, leads_log: bool, applied: int, start: int, expected: bool)
     return Row(name, asked, expected)
 
 
+def _lease(consistency: Consistency, end_ms: int | None, expected: bool) -> Row:
+    asked = {"consistency": consistency, "now_ms": 80, "lease_end_ms": end_ms}
+    return Row(f"{consistency}_until_{end_ms}", asked, expected)
+
+
 def _served(applied: int, index: int, expected: bool) -> Row:
     return Row(f"{index}_at_{applied}", {"applied_offset": applied, "read_index": index}, expected)
 
@@ -29,11 +34,28 @@ GROUP_TABLES: Mapping[str, tuple[Row, ...]] = {
         Row(consistency.value, {"consistency": consistency}, consistency is not Consistency.STALE)
         for consistency in Consistency
     ),
+    "lease_serves": (
+        *(_lease(consistency, 90, consistency is Consistency.LEASE) for consistency in Consistency),
+        _lease(Consistency.LEASE, None, False),
+        _lease(Consistency.LEASE, 81, True),
+        _lease(Consistency.LEASE, 80, False),
+        _lease(Consistency.LEASE, 70, False),
+    ),
     "read_is_served": (_served(3, 4, False), _served(4, 4, True), _served(5, 4, True), _served(0, 0, True)),
     "snapshot_end_offset": (
         Row("one", {"applied_offset": 1}, 1),
         Row("many", {"applied_offset": 10}, 10),
     ),
     "sessions_are_in_snapshot": (Row("always", {}, True),),
+    "preferred_leader": (
+        *(Row(f"place_{place}", {"place": place, "voters": (1, 2, 7)}, voter) for place, voter in enumerate((1, 2, 7))),
+        Row("the_turn_begins_again", {"place": 3, "voters": (1, 2, 7)}, 1),
+        Row("in_whatever_order", {"place": 1, "voters": (7, 1, 2)}, 2),
+        Row("alone", {"place": 5, "voters": (4,)}, 4),
+    ),
+    "rebalance_pause_ms": tuple(
+        Row(f"attempt_{attempts}", {"interval_ms": 10, "attempts": attempts}, expected)
+        for attempts, expected in ((0, 10), (1, 20), (2, 40), (6, 640), (7, 640), (99, 640))
+    ),
 }
 """The rows by rule, in the order of the rules."""

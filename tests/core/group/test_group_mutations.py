@@ -11,7 +11,7 @@ from nemesis.variants.mutant import overridden
 from replica.core.rules import Rules
 from replica.core.rules.group import GroupRules
 from tests.core.decisions import TABLES, decide
-from tests.core.group import convictions
+from tests.core.group import convictions, wrong_rules
 from tests.core.group.decisions import GROUP_TABLES
 
 CONVICTED: list[tuple[type[Rules], Callable[[Rules], None]]] = [
@@ -22,6 +22,10 @@ CONVICTED: list[tuple[type[Rules], Callable[[Rules], None]]] = [
     (groups.SnapshotOneOff, convictions.a_snapshot_ends_behind_its_last_record),
     (groups.SessionsNotInSnapshot, convictions.a_command_that_is_sent_again_is_applied_once_after_a_restart),
     (groups.ReadIndexOfAnOldFetch, convictions.a_fetch_that_was_sent_before_the_question_does_not_confirm_it),
+    (wrong_rules.LeaseWithoutAnEnd, convictions.a_lease_ends_before_a_faster_clock_has_counted_a_timeout),
+    (wrong_rules.LedByTheFirst, convictions.groups_take_turns),
+    (wrong_rules.TriesAgainAndAgain, convictions.an_attempt_in_vain_is_not_soon_repeated),
+    *convictions.OF_LOGS,
 ]
 
 

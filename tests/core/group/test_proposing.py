@@ -194,4 +194,4 @@ def test_limits_are_checked_at_start() -> None:
     """A maximum of nothing is refused, by its name."""
     with pytest.raises(ValueError, match="entries_max is 0"):
         GroupConfig(entries_max=0)
-    assert GROUP.read_max_bytes == 1 << 20
+    assert GROUP.read_max_bytes == 256 << 10

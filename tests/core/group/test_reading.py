@@ -408,18 +408,6 @@ def test_how_long_a_question_waits_is_bounded() -> None:
     assert reply_of(bench, call_id).error is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_pending_questions_are_bounded() -> None:
-    """Of questions of all kinds together, one more than may wait is refused."""
-    bench = leading_bench(group=GroupConfig(pending_queries_max=2, tick_interval_ms=1 << 40))
-    bench.call(ask())
-    bench.call(ask(consistency=STALE, after_offset=Offset(50)))
-    for request in (ask(), ask(consistency=STALE), read_index()):
-        response: Any = bench.answer(request)
-        assert response.error is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    bench.echo(1)
-    assert bench.call(ask()) in bench.open_calls
-
-
 def test_an_answer_is_bounded() -> None:
     """A reply that is too large is refused."""
     bench = leading_bench(machine=hosting(Verbose), group=GroupConfig(answer_bytes_max=50, tick_interval_ms=1 << 40))

@@ -12,7 +12,16 @@ from replica.core import messages as m
 from replica.core.config import GroupConfig
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, SnapshotId
-from replica.machines import AppliedLog, CommittedBatch, OpenSession, PlainCommand, SessionCommand, SessionId, Snapshot
+from replica.machines import (
+    AppliedLog,
+    CommittedBatch,
+    OpenSession,
+    PlainCommand,
+    SessionCommand,
+    SessionId,
+    SessionLimits,
+    Snapshot,
+)
 from replica.machines import encode_entry as encoded
 from replica.machines.counter import Counter
 from tests.core.group.bench import (
@@ -39,9 +48,16 @@ def count_to(bench: GroupBench, number: int) -> None:
         bench.commit_all()
 
 
-def snapshot_of(total: int, *, end_offset: int = 10, epoch: int = 4, name: str = "counter") -> Snapshot:
+def snapshot_of(
+    total: int,
+    *,
+    end_offset: int = 10,
+    epoch: int = 4,
+    name: str = "counter",
+    limits: SessionLimits | None = None,
+) -> Snapshot:
     """The snapshot that a leader has of a log which counts to ``total``, the last record of this epoch."""
-    folded = AppliedLog(Counter(), name=name)
+    folded = AppliedLog(Counter(), name=name, limits=limits)
     entries = tuple(encoded(PlainCommand(command=b"%d" % (total if n == 0 else 0))) for n in range(end_offset))
     batch = CommittedBatch(
         base_offset=Offset(0), end_offset=Offset(end_offset), epoch=Epoch(epoch), timestamp_ms=7, entries=entries
@@ -239,9 +255,7 @@ def test_a_received_snapshot_is_restored_and_then_installed() -> None:
     assert (bench.group.applied_offset, bench.total(), bench.disk.start) == (10, 7, 10)
 
 
-@pytest.mark.parametrize(
-    "data", [b"torn", snapshot_of(7, name="another").data, snapshot_of(7, end_offset=9).data], ids=["1", "2", "3"]
-)
+@pytest.mark.parametrize("data", [b"torn", snapshot_of(7, end_offset=9).data], ids=["damaged", "id"])
 def test_a_received_snapshot_that_is_corrupt_is_fetched_again(data: bytes) -> None:
     """It changes nothing; after a pause another one is asked for, and the right one is taken."""
     bench = behind()
@@ -252,6 +266,24 @@ def test_a_received_snapshot_that_is_corrupt_is_fetched_again(data: bytes) -> No
     send_to_snapshot(bench)
     hand_over(bench, snapshot_of(7).data)
     assert (bench.total(), bench.disk.start) == (7, 10)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (snapshot_of(7, name="another").data, "it is of state machine another, not counter"),
+        (snapshot_of(7, limits=SessionLimits(sessions_max=7)).data, "its sessions have"),
+    ],
+    ids=["machine", "limits"],
+)
+def test_a_received_snapshot_of_another_machine_halts_the_replica(data: bytes, words: str) -> None:
+    """It is sound and will never fit, however often it is fetched; the sentence says what to do."""
+    bench = behind()
+    hand_over(bench, data)
+    assert bench.halted is not None
+    assert words in bench.halted
+    assert "start all replicas with the same options for this group" in bench.halted
+    assert not bench.made(fx.InstallSnapshot)
 
 
 class Picky(Counter):

@@ -1,0 +1,308 @@
+"""Lease reads: what a leader answers by itself, for how long, and what voters owe it for that; then whole stories.
+
+Each story ends with a question to a leader that was replaced without knowing it. It is put with consistency LEASE, and
+its answer must not be the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from replica.core import events as ev
+from replica.core import messages as m
+from replica.core.config import GroupConfig, QuorumConfig
+from replica.core.effects import QuorumState
+from replica.core.quorum.roles import BegunRound, Leader
+from replica.core.rules import Rules
+from replica.errors import ErrorCode
+from replica.ids import Epoch
+from tests.core.group import convictions, wrong_rules
+from tests.core.group.bench import LEASE, GroupBench, add, answer_of, ask, leading_bench, replies_of
+from tests.core.group.cluster import CONFIG, GroupCluster, Node
+from tests.core.group.convictions import LEASE_MS, LEASES, LEASES_START_MS, leasing_bench, round_of
+from tests.core.group.test_group_cluster import reply_in
+from tests.core.harness import Bench, stored
+from tests.core.scenarios import answer_fetch, end, fetch_error, leader_bench, records, reply_of, vote, voted
+
+EQUAL = QuorumConfig(
+    election_timeout_ms=3000,
+    election_backoff_max_ms=100,
+    fetch_timeout_ms=3000,
+    request_timeout_ms=3000,
+    retry_backoff_ms=50,
+    fetch_max_wait_ms=100,
+)
+"""Nobody votes for as long as nobody campaigns: a lease has no other reserve than for clocks."""
+
+
+def rounds_of(bench: GroupBench) -> tuple[BegunRound, ...]:
+    """The rounds of which a leader knows when they began."""
+    role = bench.log.role
+    assert isinstance(role, Leader), role
+    return role.rounds
+
+
+# --- a leader -------------------------------------------------------------------------------------------------------
+
+
+def test_a_confirmed_round_gives_a_lease() -> None:
+    """While it lasts a question is answered at once, and nobody is asked."""
+    bench = leasing_bench(Rules())
+    bench.elapse(LEASE_MS // 2 - 10)
+    call_id = bench.call(ask(consistency=LEASE))
+    assert answer_of(bench, call_id) == b"0"
+    assert round_of(bench) == 1
+
+
+def test_a_lease_ends_before_a_faster_clock_has_counted_a_timeout() -> None:
+    """By as much as clocks may differ."""
+    convictions.a_lease_ends_before_a_faster_clock_has_counted_a_timeout(Rules())
+
+
+def test_a_lease_is_counted_from_the_beginning_of_its_round() -> None:
+    """However late the fetches are that confirm it."""
+    convictions.a_lease_is_counted_from_the_beginning_of_its_round(Rules())
+
+
+def test_a_lease_is_renewed_when_half_of_it_is_over() -> None:
+    """A question in its second half begins a round, for which it does not wait."""
+    bench = leasing_bench(Rules())
+    bench.elapse(LEASE_MS // 2 + 10)
+    assert bench.call(ask(consistency=LEASE)) not in bench.open_calls
+    assert bench.call(ask(consistency=LEASE)) not in bench.open_calls
+    assert round_of(bench) == 2, "one for both"
+    bench.echo(2)
+    bench.elapse(LEASE_MS - 1)
+    assert bench.call(ask(consistency=LEASE)) not in bench.open_calls
+
+
+def test_an_answer_by_lease_has_all_that_was_committed() -> None:
+    """What is committed and not applied yet is waited for."""
+    bench = leasing_bench(Rules())
+    bench.call(add(2))
+    bench.flush_all()
+    bench.echo(1)
+    call_id = bench.call(ask(consistency=LEASE))
+    assert call_id in bench.open_calls
+    bench.apply_all()
+    assert answer_of(bench, call_id) == b"2"
+
+
+def test_a_leader_begins_without_a_lease() -> None:
+    """A question waits for a round, as any other."""
+    bench = leading_bench(group=LEASES)
+    call_id = bench.call(ask(consistency=LEASE))
+    assert call_id in bench.open_calls
+    bench.echo(1)
+    assert answer_of(bench, call_id) == b"0"
+
+
+def test_a_lease_ends_with_the_leadership() -> None:
+    """Who has resigned has none, whatever time is left."""
+    bench = leasing_bench(Rules())
+    bench.step(ev.ResignRequested())
+    assert reply_of(bench, bench.call(ask(consistency=LEASE))).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_linearizable_question_asks_whoever_has_a_lease() -> None:
+    """It does not trust in clocks."""
+    bench = leasing_bench(Rules())
+    assert bench.call(ask()) in bench.open_calls
+
+
+def test_many_rounds_at_once_are_bounded() -> None:
+    """Of rounds that nobody confirms it is kept when the first began; once they are confirmed there is a lease."""
+    bench = leading_bench(group=LEASES)
+    for _ in range(100):
+        bench.call(ask())
+    assert len(rounds_of(bench)) == 16
+    bench.echo(100)
+    assert bench.log.lease_end_ms == bench.now_ms + LEASE_MS
+    bench.call(ask())
+    assert len(rounds_of(bench)) == 2
+
+
+def test_a_follower_answers_by_asking_the_leader() -> None:
+    """It has no lease; the question is a linearizable one."""
+    bench = GroupBench(group=LEASES, quorum_state=stored(5, leader_id=1))
+    answer_fetch(bench, records([], leader_id=1, epoch=5))
+    assert bench.call(ask(consistency=LEASE)) in bench.open_calls
+    assert bench.requests(m.ReadIndexRequest)
+
+
+# --- a voter --------------------------------------------------------------------------------------------------------
+
+
+def test_a_voter_that_hears_from_a_leader_votes_for_nobody() -> None:
+    """Its epoch stays as well."""
+    convictions.a_voter_that_hears_from_a_leader_votes_for_nobody(Rules())
+
+
+def test_a_voter_that_starts_votes_for_nobody() -> None:
+    """For a fetch timeout; then as ever."""
+    convictions.a_voter_that_starts_votes_for_nobody(Rules())
+
+
+def test_hearsay_of_a_new_epoch_does_not_free_a_voter() -> None:
+    """A candidate's epoch gets around by other ways than its request; whom a voter has heard it remembers."""
+    bench = GroupBench(group=LEASES, quorum_state=stored(5, leader_id=1))
+    answer_fetch(bench, records([], leader_id=1, epoch=5))
+    answer_fetch(bench, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, None, 6))
+    assert (bench.role, bench.epoch) == ("unattached", 6)
+    assert not voted(bench, vote(6, candidate=2)).vote_granted
+    bench.now_ms += bench.config.quorum.fetch_timeout_ms
+    assert voted(bench, vote(6, candidate=2)).vote_granted
+
+
+@pytest.mark.parametrize("how", ["EndQuorumEpoch", "a refused fetch"])
+def test_a_leader_that_resigns_frees_its_voters(how: str) -> None:
+    """It has no lease any more: a successor is elected at once."""
+    bench = GroupBench(group=LEASES, quorum_state=stored(5, leader_id=1))
+    bench.elapse(LEASES_START_MS)
+    answer_fetch(bench, records([], leader_id=1, epoch=5))
+    if how == "EndQuorumEpoch":
+        bench.answer(end(1, 5, 2, 0))
+    else:
+        answer_fetch(bench, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, None, 5))
+    assert voted(bench, vote(6, candidate=2)).vote_granted
+
+
+@pytest.mark.parametrize("make", [leader_bench, lambda **others: leading_bench(group=GroupConfig(), **others)])
+def test_without_leases_all_is_as_ever(make: Callable[..., Bench]) -> None:
+    """A log without a group, or with one that has no leases, has none, and its voters vote."""
+    bench = make()
+    assert bench.log.lease_end_ms is None
+    assert voted(bench, vote(7, candidate=2, last=(6, 9))).vote_granted
+
+
+# --- stories --------------------------------------------------------------------------------------------------------
+
+
+def leased(rules: Callable[[], Rules], config: QuorumConfig = CONFIG) -> tuple[GroupCluster, Node]:
+    """Build a cluster whose leader has a lease, and has applied 1; everybody has everything."""
+    cluster = GroupCluster(rules=rules, group=LEASES, config=config)
+    leader = cluster.wait_leader()
+    assert replies_of(cluster.answer(leader, add(1))) == [b"1"]
+    assert cluster.run(lambda: len({node.disk.end for node in cluster.running()}) == 1)
+    renew(cluster, leader)
+    return cluster, leader
+
+
+def renew(cluster: GroupCluster, leader: Node) -> None:
+    """Let the leader have a lease since just now."""
+    assert reply_in(cluster.answer(leader, ask())) == b"1"
+
+
+def is_not_answered_old(cluster: GroupCluster, old: Node) -> None:
+    """Let the next leader commit 2, and at once put the question to the one that knows nothing of it."""
+    new = cluster.wait_leader(other_than=old)
+    assert replies_of(cluster.answer(new, add(1))) == [b"2"]
+    call = cluster.ask(old, ask(consistency=LEASE, timeout_ms=100))
+    assert call.response is None or reply_in(call.response) != b"1", "an old answer"
+
+
+def candidate_of_the_next_epoch(cluster: GroupCluster, node: Node, epoch: int) -> None:
+    """Let a replica come back that was a candidate when it crashed: it asks for votes at once."""
+    cluster.crash(node)
+    node.disk.quorum_state = QuorumState(
+        leader_epoch=Epoch(epoch), voted_id=node.replica_id, voted_directory_id=f"disk-{node.replica_id}"
+    )
+
+
+def a_late_candidate(rules: Callable[[], Rules], *, crash_voter: bool = False) -> None:
+    """A request for a vote that comes while its voter owes the leader a lease.
+
+    1. A leads; C crashes, a candidate of the next epoch. 2. A has a new lease, by B. 3. A is cut off. 4. C comes back,
+    and asks B for its vote; B may have been started again as well. 5. If it gets the vote, C commits 2 within A's
+    lease.
+    """
+    cluster, leader = leased(rules)
+    voter, candidate = (node for node in cluster.running() if node is not leader)
+    candidate_of_the_next_epoch(cluster, candidate, leader.log.epoch + 1)
+    renew(cluster, leader)
+    cluster.isolate(leader.replica_id)
+    if crash_voter:
+        cluster.crash(voter)
+        cluster.start(voter.replica_id)
+    cluster.start(candidate.replica_id)
+    is_not_answered_old(cluster, leader)
+
+
+def a_late_echo(rules: Callable[[], Rules]) -> None:
+    """A round that is confirmed when its leader has been replaced already.
+
+    1. A begins a round, which B and C hear of and echo. 2. A is stopped; the echoes wait in its buffers. 3. B and C
+    elect one of them, which commits 2. 4. A goes on, and finds the echoes.
+    """
+    cluster, old = leased(rules)
+    cluster.ask(old, ask(timeout_ms=60_000))
+    cluster.stop(old)
+    assert cluster.run(lambda: len(old.buffer) >= 2, within_ms=1000)
+    cluster.isolate(old.replica_id)
+    new = cluster.wait_leader(other_than=old)
+    assert replies_of(cluster.answer(new, add(1))) == [b"2"]
+    cluster.resume(old)
+    call = cluster.ask(old, ask(consistency=LEASE, timeout_ms=100))
+    assert call.response is None or reply_in(call.response) != b"1", "an old answer"
+
+
+def clocks_that_differ(rules: Callable[[], Rules], *, percent: int) -> None:
+    """The voters' clocks count so much while the leader's counts 100; it is cut off, and they give it up.
+
+    The leader has another lease first: clocks that are set to another speed jump.
+    """
+    cluster = GroupCluster(rules=rules, group=LEASES, config=EQUAL)
+    leader = cluster.wait_leader()
+    for node in cluster.running():
+        if node is not leader:
+            cluster.crash(node)
+            node.clock_percent = percent
+            cluster.start(node.replica_id)
+    assert replies_of(cluster.answer(leader, add(1))) == [b"1"]
+    assert cluster.run(lambda: len({node.disk.end for node in cluster.running()}) == 1)
+    cluster.run(within_ms=EQUAL.fetch_timeout_ms)
+    renew(cluster, leader)
+    cluster.isolate(leader.replica_id)
+    is_not_answered_old(cluster, leader)
+
+
+def test_a_late_candidate() -> None:
+    """By the right rules it is elected when the lease is over."""
+    a_late_candidate(Rules)
+
+
+def test_a_late_candidate_and_a_voter_that_has_forgotten() -> None:
+    """It is when the voter has been there for a fetch timeout."""
+    a_late_candidate(Rules, crash_voter=True)
+
+
+def test_a_late_echo() -> None:
+    """It confirms the round, whose lease is over."""
+    a_late_echo(Rules)
+
+
+@pytest.mark.parametrize("percent", [100, 105, 110])
+def test_clocks_that_differ(percent: int) -> None:
+    """Up to the bound that is configured no answer is old."""
+    clocks_that_differ(Rules, percent=percent)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "story"),
+    [
+        (wrong_rules.VotesWithinALease, a_late_candidate),
+        (wrong_rules.LeaseWithoutAnEnd, a_late_candidate),
+        (wrong_rules.ForgetsWhomItHeard, lambda rules: a_late_candidate(rules, crash_voter=True)),
+        (wrong_rules.LeaseFromTheFetch, a_late_echo),
+        (wrong_rules.LeaseByOneClock, lambda rules: clocks_that_differ(rules, percent=110)),
+        (Rules, lambda rules: clocks_that_differ(rules, percent=150)),
+    ],
+)
+def test_by_wrong_rules_a_lease_answers_what_is_old(
+    wrong: type[Rules], story: Callable[[Callable[[], Rules]], None]
+) -> None:
+    """So it does by the right ones, where clocks differ by more than the bound: nothing but the bound prevents that."""
+    with pytest.raises(AssertionError, match="an old answer"):
+        story(wrong)
