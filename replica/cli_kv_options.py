@@ -87,10 +87,10 @@ def read_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @click.option(
         "--consistency",
-        type=click.Choice(["linearizable", "stale"]),
+        type=click.Choice(["linearizable", "lease", "stale"]),
         default="linearizable",
         show_default=True,
-        help="stale: as it is where it is asked, however old.",
+        help="lease: as linearizable, if clocks are right; stale: as it is where it is asked, however old.",
     )
     @click.option(
         "--node",
@@ -108,9 +108,8 @@ def _read_from(consistency: str, node: str | None) -> ReadFrom:
     from replica.client.groups.key_value import ReadFrom
     from replica.core.messages import Consistency
 
-    is_stale = consistency == "stale"
-    chosen = _node(node or ("any" if is_stale else "leader"))
-    return ReadFrom(consistency=Consistency.STALE if is_stale else Consistency.LINEARIZABLE, node=chosen)
+    wanted = Consistency[consistency.upper()]
+    return ReadFrom(consistency=wanted, node=_node(node or ("any" if wanted is Consistency.STALE else "leader")))
 
 
 def _node(text: str) -> Node | ReplicaId:

@@ -162,6 +162,7 @@ def test_leases_on_the_command_line(server: GroupServer) -> None:
     [
         ([], Consistency.LINEARIZABLE),
         (["--node", "any"], Consistency.LINEARIZABLE),
+        (["--consistency", "lease"], Consistency.LEASE),
         (["--consistency", "stale"], Consistency.STALE),
         (["--consistency", "stale", "--node", "1"], Consistency.STALE),
     ],
