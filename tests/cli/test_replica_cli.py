@@ -94,7 +94,7 @@ def test_every_parameter_of_the_core_is_an_option(part: type[Any], prefix: str) 
     for field in fields(part):
         param = params[prefix + field.name]
         assert isinstance(param, click.Option)
-        shown = f"--{field.name.replace('_', '-')}" if field.default is True else str(field.default)
+        shown = f"--{(prefix + field.name).replace('_', '-')}" if field.default is True else str(field.default)
         assert field.default is False or shown in str(param.show_default)
 
 
