@@ -46,7 +46,8 @@ class Counterexample:
 
     ``operations`` are those of a prefix that fails which conflict, in the order of their invocations; ``last`` is the
     one whose return ends it and cannot be explained. ``states`` are states that the object could be in just before, at
-    most 10 of them; a kernel that does not search tells none. ``reason`` is one sentence for people.
+    most 10 of them; none if it would take a kernel that does not search too long to find some. ``reason`` is one
+    sentence for people.
 
     ``undecided`` is the number of shorter prefixes, counted by their last returns, that could not be decided within the
     budget; ``reason`` says so too. Where it is 0, the prefix is the shortest that fails.

@@ -43,6 +43,9 @@ from nemesis.linearizability.slots import ordered_events
 from nemesis.linearizability.violation import InapplicableError, Violation
 from nemesis.linearizability.witness import objection
 
+STATES_WORK = 200_000
+"""How many elements of states are tried, so that a kernel that does not search can tell the states at the end."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
@@ -239,7 +242,8 @@ def _by_rules(name: str, decide: Callable[[_Case], Violation | None]) -> Kernel:
         searched = PrefixSearch(case.model, case.budget)
         cut = shortest(case.operations, found, rule)
         found = cut.found
-        example = told(case.operations, cut.end, (), found.reason, found.operations, cut.undecided)
+        states = _states_if_soon_found(case, cut.end)
+        example = told(case.operations, cut.end, states, found.reason, found.operations, cut.undecided)
         return case.judgement(name, end=cut.doubtful, configurations=searched.visited, counterexample=example)
 
     return kernel
@@ -288,6 +292,17 @@ def _states_before(case: _Case, event: int) -> list[Value]:
     others = [operation for operation in before if operation.invoked != case.operations[~event].invoked]
     found = search.Search(others, case.model, case.budget).states_at_end(STATES_MAX)
     return found or search.Search(before, case.model, case.budget).states_at_end(STATES_MAX)
+
+
+def _states_if_soon_found(case: _Case, end: int) -> list[Value]:
+    """States just before the return at ``end``, for a kernel that does not search: none if it takes long to find some.
+
+    Of a register a state is one value; of all else it may be as long as the history before.
+    """
+    index = next(k for k, operation in enumerate(case.operations) if operation.returned == end)
+    size = 1 if isinstance(case.forms[index], RegisterForm) else index + 1
+    budget = Budget(configurations=STATES_WORK // size, frontier=case.budget.frontier)
+    return _states_before(replace(case, budget=budget), ~index)
 
 
 def _until(case: _Case, end: int) -> list[Operation]:

@@ -83,16 +83,16 @@ def test_a_budget_that_runs_out_is_unknown(model: str) -> None:
     ("model", "before", "last", "after", "states"),
     [
         ("register", "0 write 1; 0 ok; 0 write 1; 0 ok; 1 write 2; ", "2 read; 2 ok 3; ", "3 read; 3 ok 4", {1, 2}),
-        ("register", "0 write 1; 0 ok; 0 write 2; 0 ok; ", "2 read; 2 ok 1; ", "2 read; 2 ok 2", set()),
+        ("register", "0 write 1; 0 ok; 0 write 2; 0 ok; ", "2 read; 2 ok 1; ", "2 read; 2 ok 2", {2}),
         ("queue", "0 enqueue 1; 0 ok; 1 enqueue 2; ", "2 dequeue; 2 ok 2; ", "1 ok", {(1,), (1, 2)}),
-        ("log", "0 append 1; 0 ok 0; ", "2 fetch (0, 9); 2 ok (); ", "0 append 2; 0 ok 1", set()),
-        ("list", "0 append 1; 0 ok; ", "2 read; 2 ok (); ", "0 append 2; 0 ok", set()),
+        ("log", "0 append 1; 0 ok 0; ", "2 fetch (0, 9); 2 ok (); ", "0 append 2; 0 ok 1", {(1,)}),
+        ("list", "0 append 1; 0 ok; ", "2 read; 2 ok (); ", "0 append 2; 0 ok", {(1,)}),
     ],
 )
 def test_a_counterexample_ends_with_the_first_return_that_cannot_be(
     model: str, before: str, last: str, after: str, states: set[Value]
 ) -> None:
-    """What came later is left out; what the object could be is told where a search knows it."""
+    """What came later is left out; what the object could be just before is told."""
     (judgement,) = judge(sequence(before + last + after), load_model(model))
     example = judgement.counterexample
     assert example is not None
