@@ -41,7 +41,7 @@ class Invariant(StrEnum):
 class Part(StrEnum):
     """A part of the product that a mutant needs and that is not built."""
 
-    LEASES = "reads by a leader's lease"
+    LEASES = "simulated worlds with leases"
 
 
 class Need(StrEnum):

@@ -248,7 +248,7 @@ def test_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         for variant in DIRECTED_VARIANTS.values()
         for word in (*variant.overrides, variant.schedule.name, *variant.convicted_of)
     )
-    assert "pending: waits for state machines" in said
+    assert "pending: waits for simulated worlds with leases" in said
     assert "nothing would show: Recovery" in said
 
 
