@@ -112,7 +112,8 @@ async def test_an_unknown_change_ends_the_process(tmp_path: Path) -> None:
     last = {row["process"]: row["index"] for row in rows}
     assert len(ended) >= 3
     assert all(last[process] == index for process, index in ended.items())
-    assert store.clients == len(last) == 6 + len(ended) + 1, "one more reads everything at the end"
+    # One more reads everything at the end; those that begin when the time is up may have nothing left to do.
+    assert 6 + 1 < len(last) <= store.clients <= 6 + len(ended) + 1
 
 
 async def test_values_are_written_once(tmp_path: Path) -> None:
