@@ -18,7 +18,7 @@ class CommandRefusedError(NotWrittenError):
 class SessionExpiredError(OutcomeUnknownError):
     """The session has ended while it was unknown what became of the command. That will never be known.
 
-    What was sent before may have been applied in time; nothing of this session is applied from now on.
+    What was sent before may have been applied in time; nothing that its numbers name is applied from now on.
     """
 
 

@@ -66,12 +66,12 @@ class Sessions:
             self._opening = asyncio.create_task(self._open())
 
     def on_heard(self, session: ClientSession, sent_ms: int) -> None:
-        """The group has performed an entry of this session, which was sent then."""
+        """The group has performed an entry of ``session``, which was sent then."""
         if self._current is not None and self._current.numbers is session:
             self._current.heard_ms = max(self._current.heard_ms, sent_ms)
 
     def on_ended(self, session: ClientSession) -> None:
-        """The group knows this session no more."""
+        """The group knows ``session`` no more."""
         if self._current is not None and self._current.numbers is session:
             self._current = None
 
