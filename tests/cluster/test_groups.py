@@ -14,10 +14,17 @@ LEADER = {1: ("leader", 3, 1, 10, 12), 2: ("follower", 3, 1, 8, 12)}
 
 def told(states: dict[int, tuple[str, int, int | None, int | None, int]]) -> PartitionState | None:
     """What these replicas say of their log: role, epoch, leader, high watermark, end."""
-    names = ("role", "epoch", "leader_id", "high_watermark", "log_end_offset")
     found = [
-        ReplicaState(node=node, topic_partition="kv-0", **dict(zip(names, said, strict=True)))  # type: ignore[arg-type]
-        for node, said in states.items()
+        ReplicaState(
+            node=node,
+            topic_partition="kv-0",
+            role=role,
+            epoch=epoch,
+            leader_id=leader_id,
+            high_watermark=high_watermark,
+            log_end_offset=log_end_offset,
+        )
+        for node, (role, epoch, leader_id, high_watermark, log_end_offset) in states.items()
     ]
     return group_states(found, ("kv-0",), (1, 2, 3)).get("kv-0")
 

@@ -13,7 +13,7 @@ from replica.ids import ReplicaId, SnapshotId
 from replica.machines import AppliedLog
 from replica.machines.counter import Counter
 from tests.core.group.bench import GroupBench, add, leading_bench
-from tests.core.group.cluster import GroupCluster
+from tests.core.group.cluster import GroupCluster, Node
 from tests.core.harness import CLUSTER, CONFIG, LOG
 from tests.core.scenarios import fetch, fetched
 
@@ -157,7 +157,7 @@ def test_nobody_is_waited_for_for_ever() -> None:
 class SlowLoads(GroupCluster):
     """A cluster in which a piece of a snapshot takes its time."""
 
-    def _perform_on_snapshots(self, node, effect):  # type: ignore[no-untyped-def]
+    def _perform_on_snapshots(self, node: Node, effect: fx.Effect) -> None:
         if isinstance(effect, fx.ReplyWithSnapshot):
             self.at(60, lambda: super(SlowLoads, self)._perform_on_snapshots(node, effect))
         else:

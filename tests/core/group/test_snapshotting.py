@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -30,6 +31,7 @@ from tests.core.group.bench import (
     add,
     apply,
     ask,
+    counting,
     hosting,
     leading_bench,
     replies_of,
@@ -228,9 +230,9 @@ def send_to_snapshot(bench: GroupBench) -> None:
     )
 
 
-def behind(**others: object) -> GroupBench:
+def behind(machine: Callable[[], AppliedLog] = counting) -> GroupBench:
     """Build a follower of 1 in epoch 5 that has nothing, and is sent to a snapshot at 10."""
-    bench = GroupBench(quorum_state=stored(5, leader_id=1), **others)  # type: ignore[arg-type]
+    bench = GroupBench(quorum_state=stored(5, leader_id=1), machine=machine)
     send_to_snapshot(bench)
     return bench
 
