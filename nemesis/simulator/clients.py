@@ -8,39 +8,18 @@ or several.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from random import Random
 
 from nemesis.history import EventType
-from nemesis.simulator.climate import Climate
 from nemesis.simulator.producer import Producer
 from nemesis.simulator.queue import US_PER_S
-from nemesis.simulator.record import Record
+from nemesis.simulator.roll import Roll
 from nemesis.simulator.session import ACKS_ALL, Session
-from nemesis.simulator.world import World
 from replica.ids import TopicPartition
 
 
-class Clients:
-    """``climate.concurrency`` processes at a time, ``climate.rate`` operations a second together.
-
-    With ``values_max``, no process appends once so many values were given out.
-    """
-
-    def __init__(
-        self, world: World, record: Record, climate: Climate, dice: Random, *, values_max: int | None = None
-    ) -> None:
-        self.world = world
-        self.record = record
-        self.climate = climate
-        self.dice = dice
-        self.acknowledged: Counter[TopicPartition] = Counter()
-        """How many writes were, log by log."""
-        self.is_stopped = False
-        self.values_max = values_max
-        self._next_value = 1
-        self._next_process = 0
+class Clients(Roll):
+    """The processes that append and poll."""
 
     def start(self) -> None:
         """Let the processes begin."""
@@ -48,21 +27,6 @@ class Clients:
         for _ in range(self.climate.concurrency):
             used = logs if len(logs) == 1 else sorted(self.dice.sample(logs, self.dice.randint(1, len(logs))))
             Process(self, dict.fromkeys(used, 0)).pause_then_go()
-
-    @property
-    def has_values(self) -> bool:
-        """Whether there are values left to append."""
-        return self.values_max is None or self._next_value <= self.values_max
-
-    def new_value(self) -> int:
-        """A value that nobody had before."""
-        value, self._next_value = self._next_value, self._next_value + 1
-        return value
-
-    def new_process(self) -> int:
-        """A process number that nobody had before."""
-        process, self._next_process = self._next_process, self._next_process + 1
-        return process
 
     def acknowledge(self, log: TopicPartition) -> None:
         """Count a write that was acknowledged."""
@@ -105,8 +69,7 @@ class Process:
 
     def pause_then_go(self) -> None:
         """Do an operation some time, and then the next, until the clients are stopped."""
-        mean_s = self._clients.climate.concurrency / self._clients.climate.rate
-        self._world.queue.after(int(self._dice.expovariate(1 / mean_s) * US_PER_S), self._go)
+        self._clients.after_pause(self._go)
 
     def _go(self) -> None:
         if self._clients.is_stopped:

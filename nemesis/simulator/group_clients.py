@@ -9,7 +9,6 @@ the state of some time, the judges see (``group_invariants``).
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -20,8 +19,9 @@ from nemesis.simulator.climate import Climate
 from nemesis.simulator.group_climate import STORE
 from nemesis.simulator.group_errand import Ended, Errand, ask, reply_of
 from nemesis.simulator.group_uses import Use, Uses
-from nemesis.simulator.queue import US_PER_MS, US_PER_S
+from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.record import Record
+from nemesis.simulator.roll import Roll
 from nemesis.simulator.world import World
 from replica.core.messages import Consistency
 from replica.ids import Offset, ReplicaId, TopicPartition
@@ -46,48 +46,21 @@ KEPT_ALIVE = 0.3
 """The share of commands that come with a sign of life of their session, in one batch."""
 
 
-class GroupClients:
-    """``climate.concurrency`` processes at a time, ``climate.rate`` operations a second together.
-
-    With ``values_max``, nobody changes anything once so many values were given out.
-    """
+class GroupClients(Roll):
+    """The processes that use state machines. With ``values_max``, nobody changes anything after so many values."""
 
     def __init__(
         self, world: World, record: Record, climate: Climate, dice: Random, *, values_max: int | None = None
     ) -> None:
+        super().__init__(world, record, climate, dice, values_max=values_max)
         assert climate.group is not None, climate
-        self.world = world
-        self.record = record
-        self.climate = climate
         self.group = climate.group
-        self.dice = dice
         self.uses = Uses(self.group, dice)
-        self.acknowledged: Counter[TopicPartition] = Counter()
-        """How many commands were, log by log."""
-        self.is_stopped = False
-        self.values_max = values_max
-        self._next_value = 1
-        self._next_process = 0
 
     def start(self) -> None:
         """Let the processes begin."""
         for _ in range(self.climate.concurrency):
             Process(self).pause_then_go()
-
-    @property
-    def has_values(self) -> bool:
-        """Whether there are values left to write."""
-        return self.values_max is None or self._next_value <= self.values_max
-
-    def new_value(self) -> int:
-        """A value that nobody had before."""
-        value, self._next_value = self._next_value, self._next_value + 1
-        return value
-
-    def new_process(self) -> int:
-        """A process number that nobody had before."""
-        process, self._next_process = self._next_process, self._next_process + 1
-        return process
 
     def probe(self, log: TopicPartition) -> None:
         """Change an object of this group, again and again until that is acknowledged or the clients are stopped."""
@@ -142,8 +115,7 @@ class Process:
 
     def pause_then_go(self) -> None:
         """Do an operation some time, and then the next, until the clients are stopped."""
-        mean_s = self._clients.climate.concurrency / self._clients.climate.rate
-        self._clients.world.queue.after(int(self._clients.dice.expovariate(1 / mean_s) * US_PER_S), self._go)
+        self._clients.after_pause(self._go)
 
     def _go(self) -> None:
         clients = self._clients

@@ -16,8 +16,8 @@ from replica.client.clock import Deadline
 from replica.client.connections import Endpoint
 from replica.client.failures import ClusterUnreachableError, ReadFailedError
 from replica.client.groups.failures import QueryRefusedError, UnknownGroupError
-from replica.client.groups.verdicts import RETRIABLE
 from replica.client.groups.view import GroupView, NobodyFound
+from replica.client.leader_calls import RETRIABLE
 from replica.core.messages import Consistency, QueryRequest, QueryResponse
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId

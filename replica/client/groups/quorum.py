@@ -12,8 +12,8 @@ from replica.client.cluster_view import ViewConfig
 from replica.client.connections import Connections
 from replica.client.failures import ClusterUnreachableError, ReadFailedError
 from replica.client.groups.failures import TransferFailedError, UnknownGroupError
-from replica.client.groups.verdicts import RETRIABLE
 from replica.client.groups.view import GroupView, NobodyFound
+from replica.client.leader_calls import RETRIABLE
 from replica.core.messages import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,

@@ -13,28 +13,12 @@ from enum import StrEnum
 
 from replica.client.failures import NotWrittenError, OutcomeUnknownError, WriteError
 from replica.client.groups.failures import CommandRefusedError, SessionExpiredError
+from replica.client.leader_calls import RETRIABLE
 from replica.core.messages import ApplyResponse
 from replica.errors import ErrorCode
 from replica.machines import Answered, Outcome, Refusal, Refused, decode_outcome, definitely_not_applied
 from replica.machines.encoding import MalformedError
 from replica.server.transport import NotAppliedError, TransportError
-
-RETRIABLE = frozenset(
-    {
-        ErrorCode.BROKER_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
-)
-"""What may be met that passes, here or at another replica. Who is asked may not have the group."""
 
 
 class Step(StrEnum):
