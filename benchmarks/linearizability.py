@@ -28,7 +28,7 @@ from benchmarks import porcupine
 from nemesis.formats.reading import read_history_file
 from nemesis.linearizability.accelerator import first_answers, loaded
 from nemesis.linearizability.beam import Answer
-from nemesis.linearizability.forms import RegisterForm, RegisterKind
+from nemesis.linearizability.forms import RegisterForm
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model, relevant
@@ -185,10 +185,9 @@ def _telling(part: Sequence[Operation], model: Model) -> list[Operation]:
     """What says something: an unknown compare-and-set of equal values could only have read."""
     return [
         operation
-        for operation, form in ((one, model.form(one)) for one in relevant(part, model))
+        for operation in relevant(part, model)
         if operation.outcome is not Outcome.INFO
-        or not isinstance(form, RegisterForm)
-        or form.kind in {RegisterKind.WRITE, RegisterKind.CAS}
+        or not (isinstance(form := model.form(operation), RegisterForm) and form.reads_only)
     ]
 
 

@@ -37,6 +37,11 @@ class RegisterForm(NamedTuple):
     value: Value
     new: Value = None
 
+    @property
+    def reads_only(self) -> bool:
+        """Whether it changes nothing, so that it says nothing while its outcome is unknown."""
+        return self.kind in {RegisterKind.READ, RegisterKind.MISS}
+
 
 class AppendForm(NamedTuple):
     """``records`` are put at the end of a log, as one; ``base`` is the offset of the first, None if nobody knows."""

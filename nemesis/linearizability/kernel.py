@@ -34,7 +34,7 @@ from nemesis.linearizability.counterexample import (
     told,
     until,
 )
-from nemesis.linearizability.forms import AppendForm, FetchForm, Form, RegisterForm, RegisterKind, WholeForm
+from nemesis.linearizability.forms import AppendForm, FetchForm, Form, RegisterForm, WholeForm
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Operation, Outcome, Value
@@ -186,15 +186,15 @@ def _case(
     forms = [model.form(operation) for operation in kept]
     if set(map(type, forms)) <= {RegisterForm}:
         # An unknown compare-and-set of a value with itself changes nothing, unless somebody asks for versions.
-        idle = {k for k, form in enumerate(forms) if kept[k].outcome is Outcome.INFO and _only_reads(form)}
+        idle = {
+            k
+            for k, form in enumerate(forms)
+            if kept[k].outcome is Outcome.INFO and isinstance(form, RegisterForm) and form.reads_only
+        }
         if idle:
             kept = [operation for k, operation in enumerate(kept) if k not in idle]
             forms = [form for k, form in enumerate(forms) if k not in idle]
     return _Case(key=key, model=model, operations=kept, forms=forms, budget=budget, accelerated=accelerated)
-
-
-def _only_reads(form: Form | None) -> bool:
-    return isinstance(form, RegisterForm) and form.kind in {RegisterKind.READ, RegisterKind.MISS}
 
 
 def _zones(case: _Case) -> Violation | None:

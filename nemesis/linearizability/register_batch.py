@@ -90,7 +90,7 @@ class _Meanings(dict[What, int]):
         form = self._model.form(told)
         if not isinstance(form, RegisterForm):
             return _UNFIT
-        if operation.outcome is Outcome.INFO and form.kind in {RegisterKind.READ, RegisterKind.MISS}:
+        if operation.outcome is Outcome.INFO and form.reads_only:
             return _SILENT
         return self._new(form)
 
