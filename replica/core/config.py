@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from replica.core.recovered import PRODUCER_IDS_MAX
 from replica.ids import BrokerEpoch, ReplicaId
+from replica.voters import VoterSet
 
 
 class InvalidConfigError(ValueError):
@@ -217,6 +218,10 @@ class BrokerIdentity:
 class ReplicaConfig:
     """Who this replica is and with whom it forms a quorum. ``directory_id`` is that of its formatted data directory.
 
+    ``voters`` are those whom the operator names. Without ``initial_voters`` they are the voters of every quorum log, for
+    ever, whatever disks they have. With them, those are the voters until a log says otherwise (none: this disk has no
+    vote until it is added), and ``voters`` are only whom to ask who leads.
+
     ``identity`` makes it a broker; absent, it hosts quorum logs only. ``controller`` lets it be elected to control the
     cluster, if it is a voter as well.
     """
@@ -225,6 +230,7 @@ class ReplicaConfig:
     replica_id: ReplicaId
     directory_id: str
     voters: tuple[ReplicaId, ...]
+    initial_voters: VoterSet | None = None
     quorum: QuorumConfig = QuorumConfig()
     group: GroupConfig = GroupConfig()
     identity: BrokerIdentity | None = None

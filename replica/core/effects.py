@@ -1,7 +1,7 @@
 """Everything a replica can ask its driver to do, one frozen class each.
 
 A driver performs the effects of one step in order. Effects that store something (``StoreQuorumState``, ``StoreEpochs``,
-``Truncate``) are durable before the next effect is performed; that is how "persisted before the reply" holds by
+``StoreVoters``, ``Truncate``) are durable before the next effect is performed; that is how "persisted before the reply" holds by
 construction. ``Append`` reaches the file but not yet the platter: ``Flush`` asks for that, and ``Flushed`` comes back
 as an event, later and possibly for several flushes at once. A crash may come after any prefix of the list.
 """
@@ -21,6 +21,7 @@ from replica.core.messages import (
 )
 from replica.ids import CallId, CorrelationId, Epoch, EpochEntry, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
 from replica.records import RecordBatch
+from replica.voters import VoterEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,15 @@ class StoreEpochs:
 
     topic_partition: TopicPartition
     entries: tuple[EpochEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreVoters:
+    """Replace the file that says which voters count from which record of a quorum log on, durably."""
+
+    topic_partition: TopicPartition
+    entries: tuple[VoterEntry, ...]
+    """Oldest first. Those that the log was formatted with, or that the newest snapshot holds, are not among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +274,7 @@ class Halt:
 Effect = (
     StoreQuorumState
     | StoreEpochs
+    | StoreVoters
     | StoreHighWatermarks
     | CreateLog
     | DeleteLog

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from replica.core.effects import QuorumState
 from replica.ids import EpochEntry, Offset, SnapshotId, TopicId
+from replica.voters import VoterEntry
 
 PRODUCER_BATCHES_KEPT = 5
 """How many of a producer's newest batches are remembered: as many as it may have in flight (Kafka)."""
@@ -51,7 +52,8 @@ class RecoveredLog:
     the checkpointed one, between log start and log end; absent if none was ever stored.
 
     ``snapshots`` are those on disk, oldest first, none beyond the log's end; ``snapshot`` is the content of the newest.
-    Where a quorum log does not begin at 0, the oldest ends at the log start.
+    Where a quorum log does not begin at 0, the oldest ends at the log start. ``voters`` are the stored entries, oldest
+    first, all below the log's end.
     """
 
     log_start_offset: Offset
@@ -63,3 +65,4 @@ class RecoveredLog:
     producers: tuple[ProducerEntry, ...] = ()
     snapshots: tuple[StoredSnapshot, ...] = ()
     snapshot: bytes = b""
+    voters: tuple[VoterEntry, ...] = ()

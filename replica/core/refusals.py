@@ -57,6 +57,8 @@ def _quorum_refusal(
         m.QuorumPeerRequest
         | m.DescribeQuorumRequest
         | m.TransferLeadershipRequest
+        | m.AddVoterRequest
+        | m.RemoveVoterRequest
         | m.DescribeReplicaRequest
         | m.DumpLogRequest
         | m.ControllerRequest
@@ -76,6 +78,8 @@ def _quorum_refusal(
             return m.DescribeQuorumResponse(error=error)
         case m.TransferLeadershipRequest():
             return m.TransferLeadershipResponse(error=error)
+        case m.AddVoterRequest() | m.RemoveVoterRequest():
+            return m.ChangeVotersResponse(error=error, not_appended=True)
         case m.DescribeReplicaRequest():
             return m.DescribeReplicaResponse(error=error)
         case m.DumpLogRequest():

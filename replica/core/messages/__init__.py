@@ -65,13 +65,16 @@ from replica.core.messages.inspection import (
 )
 from replica.core.messages.leadership import CurrentLeader
 from replica.core.messages.quorum import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+    ChangeVotersResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
     QuorumReplicaState,
+    RemoveVoterRequest,
     TransferLeadershipRequest,
     TransferLeadershipResponse,
     VoteRequest,
@@ -99,6 +102,8 @@ LogRequest = (
     | DeleteRecordsRequest
     | DescribeQuorumRequest
     | TransferLeadershipRequest
+    | AddVoterRequest
+    | RemoveVoterRequest
     | DescribeReplicaRequest
     | DumpLogRequest
     | FetchSnapshotRequest
@@ -138,6 +143,7 @@ Response = (
     | DeleteRecordsResponse
     | DescribeQuorumResponse
     | TransferLeadershipResponse
+    | ChangeVotersResponse
     | DescribeReplicaResponse
     | DumpLogResponse
     | ApplyResponse
@@ -152,6 +158,7 @@ Response = (
 
 __all__ = [
     "HIGH_WATERMARK",
+    "AddVoterRequest",
     "AdminRequest",
     "AlterPartition",
     "AlterPartitionRequest",
@@ -169,6 +176,7 @@ __all__ = [
     "BrokerRegistrationResponse",
     "BrokerRequest",
     "BrokerResponse",
+    "ChangeVotersResponse",
     "Consistency",
     "ControllerRequest",
     "CreateTopicRequest",
@@ -216,6 +224,7 @@ __all__ = [
     "QuorumReplicaState",
     "ReadIndexRequest",
     "ReadIndexResponse",
+    "RemoveVoterRequest",
     "Request",
     "Response",
     "TransferLeadershipRequest",

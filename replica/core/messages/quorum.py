@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from replica.core.messages.leadership import CurrentLeader
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.voters import ReplicaKey, Voter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,42 @@ class TransferLeadershipResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AddVoterRequest:
+    """Let ``voter``, which fetches already, vote; the leader waits up to ``timeout_ms`` until it has caught up."""
+
+    topic_partition: TopicPartition
+    voter: Voter
+    timeout_ms: int
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveVoterRequest:
+    """Let ``voter`` vote no more. A leader that removes itself leads until that is committed."""
+
+    topic_partition: TopicPartition
+    voter: ReplicaKey
+    timeout_ms: int
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeVotersResponse:
+    """Whether the voters are changed: with NONE it is committed.
+
+    UNSUPPORTED_VERSION: these voters can never be changed. DUPLICATE_VOTER: the id votes already.
+    VOTER_NOT_FOUND: the id does not vote, or on another disk. INVALID_REQUEST: the last voter cannot be removed.
+    THROTTLING_QUOTA_EXCEEDED: another change, or a transfer, is under way, or nothing of the leader's epoch is
+    committed yet. REQUEST_TIMED_OUT with ``not_appended``: a new voter did not catch up in time. With any other error
+    and without ``not_appended`` it may be changed or not.
+    """
+
+    error: ErrorCode
+    not_appended: bool = False
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeQuorumRequest:
     topic_partition: TopicPartition
     cluster_id: str | None = None
@@ -106,10 +143,15 @@ class DescribeQuorumRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumReplicaState:
-    """A voter or observer as its leader sees it. Times are milliseconds before the answer; absent = never."""
+    """A voter or observer as its leader sees it. Times are milliseconds before the answer; absent = never.
+
+    ``directory_id`` is that of its disk, absent where it is not known; ``address`` only of a voter whose log knows it.
+    """
 
     replica_id: ReplicaId
     log_end_offset: Offset | None
+    directory_id: str | None = None
+    address: str = ""
     last_fetch_ms_ago: int | None = None
     last_caught_up_ms_ago: int | None = None
 

@@ -1,0 +1,91 @@
+"""Who votes in a quorum: voters with their disks, sets of them, and where in a log a set begins to count.
+
+Owns the values and the arithmetic of majorities. Knows nothing of logs, elections or encodings.
+A voter is a replica *on a disk*: who comes back with another directory is somebody else, because it may have forgotten
+how it voted. Source: KIP-853 (``ReplicaKey``, ``VoterSet``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from replica.ids import Offset, ReplicaId
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ReplicaKey:
+    """A replica on a disk. ``directory_id`` is absent where any disk of the replica is meant, or none was told."""
+
+    replica_id: ReplicaId
+    directory_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voter:
+    """One voter: ``address`` (``HOST:PORT``) is where others reach it; empty where that is configured elsewhere."""
+
+    replica_id: ReplicaId
+    directory_id: str | None
+    address: str = ""
+
+    @property
+    def key(self) -> ReplicaKey:
+        """The voter without its address."""
+        return ReplicaKey(self.replica_id, self.directory_id)
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """Voters in ascending order of their ids, no id twice. May be empty: of such a log nobody is known to vote."""
+
+    voters: tuple[Voter, ...]
+
+    def __post_init__(self) -> None:
+        ids = self.ids
+        assert list(ids) == sorted(set(ids)), ids
+
+    @classmethod
+    def of(cls, voters: Iterable[Voter]) -> VoterSet:
+        """Put voters, no id twice, into order."""
+        return cls(tuple(sorted(voters, key=lambda voter: voter.replica_id)))
+
+    @classmethod
+    def of_ids(cls, replica_ids: Iterable[ReplicaId]) -> VoterSet:
+        """Make the set of these replicas, whatever disks they have (``controller.quorum.voters``)."""
+        return cls.of(Voter(replica_id=replica_id, directory_id=None) for replica_id in replica_ids)
+
+    @property
+    def ids(self) -> tuple[ReplicaId, ...]:
+        """The voters' ids, ascending."""
+        return tuple(voter.replica_id for voter in self.voters)
+
+    @property
+    def majority(self) -> int:
+        """How many voters are more than half of them."""
+        return len(self.voters) // 2 + 1
+
+    def find(self, replica_id: ReplicaId) -> Voter | None:
+        """Find the voter of this id, on whatever disk."""
+        return next((voter for voter in self.voters if voter.replica_id == replica_id), None)
+
+    def has(self, key: ReplicaKey) -> bool:
+        """Tell whether this replica votes on this disk. A set that names no disk has the replica on any."""
+        voter = self.find(key.replica_id)
+        return voter is not None and voter.directory_id in (None, key.directory_id)
+
+    def with_voter(self, voter: Voter) -> VoterSet:
+        """Make the set with one voter more; its id must not be there."""
+        return VoterSet.of((*self.voters, voter))
+
+    def without(self, replica_id: ReplicaId) -> VoterSet:
+        """Make the set without the voter of this id."""
+        return VoterSet(tuple(voter for voter in self.voters if voter.replica_id != replica_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterEntry:
+    """``voters`` count from the record at ``offset`` on, committed or not, until a later entry."""
+
+    offset: Offset
+    voters: VoterSet
