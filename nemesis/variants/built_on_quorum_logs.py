@@ -166,7 +166,7 @@ BUILT_ON_QUORUM_LOGS: tuple[Variant, ...] = (
         breaks=Invariant.LEADER_COMPLETENESS,
         rules=votes.VoteWithoutComparingLogs,
         schedule=SHORT_LOG_CANDIDATE,
-        convicted_of=("replica-stopped",),
+        convicted_of=("committed-truncated",),
     ),
     Variant(
         id="H4",
