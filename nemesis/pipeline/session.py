@@ -34,9 +34,17 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 _SHIPPED = ("nemesis", "replica")
 """The packages whose sources the workers get: checks for those that judge, all of them for those that simulate."""
-
-
 _STANDALONE = "spark://"
+_OF_SHORT_JOBS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:+UseSerialGC",
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+"""A JVM of this machine lives for a job of seconds, and Python does the work: what is optimised has to run ten times as
+often first as it does elsewhere, and memory is collected without threads of its own."""
 CONNECT_S_MAX = 10.0
 """How long a master may take to answer at all. Spark itself would ask for a minute, a Spark Connect client for ten."""
 
@@ -93,7 +101,8 @@ def settings(master: str) -> dict[str, str]:
         return common
     partitions = str(2 * (os.cpu_count() or 1))
     loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return common | loopback | {"spark.sql.shuffle.partitions": partitions}
+    java = {"spark.driver.extraJavaOptions": " ".join(_OF_SHORT_JOBS)}
+    return common | loopback | java | {"spark.sql.shuffle.partitions": partitions}
 
 
 def is_local(master: str) -> bool:

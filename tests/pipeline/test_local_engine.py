@@ -198,3 +198,9 @@ def test_only_local_masters_stay_on_the_loopback() -> None:
     assert "spark.driver.bindAddress" not in settings("spark://master:7077")
     assert "spark.sql.shuffle.partitions" not in settings("spark://master:7077")
     assert is_local("local-cluster[2,1,512]")
+
+
+def test_only_a_jvm_of_this_machine_is_one_of_short_jobs() -> None:
+    """What optimises later and collects memory without threads is not for the driver of a cluster."""
+    assert "SerialGC" in settings("local[2]")["spark.driver.extraJavaOptions"]
+    assert "spark.driver.extraJavaOptions" not in settings("spark://master:7077")

@@ -210,7 +210,7 @@ def test_a_plan_fits_calls() -> None:
     uneven = {slot: 900 if slot % 7 == 0 else 1 for slot in range(SLOTS)}
     plan = planned(uneven, {}, [], sizes, parallelism=4)
 
-    weights = np.bincount([plan.bucket_of(slot) for slot in uneven], weights=list(uneven.values()))
+    weights = np.bincount(plan.buckets_of(np.array(list(uneven))), weights=list(uneven.values()))
     assert weights.max() <= 2_000
     with pytest.raises(TooManyError, match="8190093 operations do not fit 4093 buckets of 2000"):
         planned(dict.fromkeys(range(SLOTS), 2_001), {}, [], sizes, parallelism=4)

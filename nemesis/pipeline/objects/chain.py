@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from nemesis.checks.verdict import Verdict
-from nemesis.linearizability.arrays.columns import Ending, Ints
+from nemesis.linearizability.arrays.columns import Ending
 from nemesis.linearizability.arrays.sorting import starts_of
-from nemesis.pipeline.objects.encoding import ints
+from nemesis.pipeline.objects.encoding import ints, weights_of
 from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS
 
 Row = dict[str, Any]
@@ -111,7 +111,7 @@ class _Chain:
     def _window(self) -> Row | None:
         """The next window, if there are enough rows for it."""
         assert self._held is not None, "a window of nothing"
-        ends = np.cumsum(_weights(self._held))
+        ends = np.cumsum(weights_of(self._held))
         while len(ends) and ends[-1] > self._asked:
             count = max(1, int(np.searchsorted(ends, self._asked, side="right")))
             if count == len(ends):
@@ -164,14 +164,3 @@ def unknown(reason: str) -> Row:
     """A row that says that nothing is known; no operation is counted in it."""
     counts = dict.fromkeys(("operations", "unknown_outcomes", "judged", "decided", "configurations"), 0)
     return {**counts, "kernel": "", "verdict": Verdict.UNKNOWN.value, "reason": reason}
-
-
-def _weights(rows: pa.Table) -> Ints:
-    """One a row, and one more for each record."""
-    weights = np.ones(rows.num_rows, dtype=np.int64)
-    if "records" in rows.schema.names:
-        lengths = rows.column("records").combine_chunks()
-        if isinstance(lengths, pa.ChunkedArray):
-            lengths = pa.concat_arrays(lengths.chunks) if lengths.num_chunks else pa.array([], pa.list_(pa.int64()))
-        weights += lengths.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    return weights

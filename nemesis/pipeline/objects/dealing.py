@@ -1,10 +1,12 @@
-"""Rows dealt into files by a number: what a table is too large for is put on disk and read back part by part.
+"""Rows dealt by a number, at once or into files: what a table is too large for is put on disk and read part by part.
 
 Owns the files and how many of them are open at once. Knows nothing of what the numbers mean.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,17 @@ Part = tuple[Path, ...]
 """The files of one number, in the order in which their rows came."""
 
 
+def parted(rows: pa.Table, numbers: Ints) -> Iterator[tuple[int, pa.Table]]:
+    """Each number that is not -1, in order, and its rows, in theirs."""
+    # Short numbers are sorted by their digits, which takes a fraction of comparing them.
+    keys = numbers.astype(np.int16) if numbers.max(initial=0) < 2**15 else numbers
+    dealt = rows.take(pa.array(np.argsort(keys, kind="stable")))
+    ends = np.cumsum(np.bincount(numbers + 1))
+    for number, (begin, end) in enumerate(pairwise(ends.tolist())):
+        if end > begin:
+            yield number, dealt.slice(begin, end - begin)
+
+
 class Dealer:
     """Files for each number. At most ``open_max`` are open; a number that comes again later gets a further one."""
 
@@ -31,12 +44,8 @@ class Dealer:
 
     def deal(self, rows: pa.Table, numbers: Ints) -> None:
         """Append each row to a file of its number; rows of -1 nowhere."""
-        order = np.argsort(numbers, kind="stable")
-        dealt, ends = rows.take(pa.array(order)), np.cumsum(np.bincount(numbers + 1))
-        for number in range(len(ends) - 1):
-            begin, end = int(ends[number]), int(ends[number + 1])
-            if end > begin:
-                self._writer(number, rows.schema).write_table(dealt.slice(begin, end - begin))
+        for number, part in parted(rows, numbers):
+            self._writer(number, rows.schema).write_table(part)
 
     def close(self) -> list[Part]:
         """The files of each number, in the order of the numbers."""

@@ -267,3 +267,14 @@ def ints(rows: pa.Table, name: str, absent: int) -> Ints:
     filled = column if column.null_count == 0 else column.fill_null(absent)
     values: Ints = filled.to_numpy()
     return values
+
+
+def weights_of(rows: pa.Table) -> Ints:
+    """One a row, and one more for each record."""
+    weights = np.ones(rows.num_rows, dtype=np.int64)
+    if "records" in rows.schema.names:
+        lengths = rows.column("records").combine_chunks()
+        if isinstance(lengths, pa.ChunkedArray):
+            lengths = pa.concat_arrays(lengths.chunks) if lengths.num_chunks else pa.array([], pa.list_(pa.int64()))
+        weights += lengths.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    return weights

@@ -75,12 +75,10 @@ def judge_store(
 
 
 def _judge_on_spark(paths: Sequence[Path], task: Task, sizes: Sizes, master: str, spark: Session | None) -> pa.Table:
-    from nemesis.pipeline.objects.on_spark import judge_on_spark, operations_in
+    from nemesis.pipeline.objects.on_spark import judge_on_spark
     from nemesis.pipeline.session import spark_session
-    from nemesis.pipeline.spark import spark_path
 
     for path in paths:
         check_file(path)
     with spark_session(master) if spark is None else nullcontext(spark) as session:
-        operations = operations_in(session, [spark_path(path) for path in paths])
-        return judge_on_spark(session, operations, task, sizes)
+        return judge_on_spark(session, paths, task, sizes)

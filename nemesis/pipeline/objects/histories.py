@@ -31,6 +31,7 @@ from nemesis.pipeline.engine import EngineName
 from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
 from nemesis.pipeline.objects.encoding import rows_of
 from nemesis.pipeline.objects.engine import Session
+from nemesis.pipeline.objects.pieces import in_tasks
 from nemesis.pipeline.objects.plan import Sizes
 from nemesis.pipeline.objects.results import Results, results_of
 from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OBJECT_ROWS
@@ -140,14 +141,9 @@ def _judge_on_spark(files: Sequence[File], reading: Reading, master: str, spark:
 
 def file_frame(spark: SparkSession, files: Sequence[File]) -> DataFrame:
     """One row a file, in tasks of at most ``FILES_A_TASK_MAX``."""
-    from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
-
     columns = list(zip(*files, strict=True)) if files else [(), (), ()]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _FILE_ROWS, strict=True)]
-    slots = int(spark.conf.get("spark.sql.shuffle.partitions") or "1")
-    tasks = max(1, min(len(files), max(slots, -(-len(files) // FILES_A_TASK_MAX))))
-    rows = spark.createDataFrame(pa.table(arrays, schema=_FILE_ROWS))
-    return rows.repartitionById(tasks, F.pmod("number", F.lit(tasks)).cast("int"))
+    return in_tasks(spark, pa.table(arrays, schema=_FILE_ROWS), FILES_A_TASK_MAX)
 
 
 def judged_files(files: DataFrame, reading: Reading) -> DataFrame:

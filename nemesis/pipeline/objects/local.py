@@ -84,14 +84,9 @@ def _summed(counts: list[Ints]) -> Ints:
 
 def _dealt(pieces: Pieces, plan: Plan, scratch: Path) -> Iterator[Part]:
     """Deal the rows of objects that are not hot into files for each bucket, then hand those out."""
-    hot = np.array(list(plan.hot), dtype=np.int64)
     dealer = Dealer(scratch)
     for rows in pieces():
-        objects = ints(rows, "object", 0)
-        bucket = (objects % SLOTS) % plan.buckets
-        if len(hot):
-            bucket = np.where(np.isin(objects, hot), -1, bucket)
-        dealer.deal(rows, bucket)
+        dealer.deal(rows, plan.buckets_of(ints(rows, "object", 0)))
     yield from dealer.close()
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from nemesis.linearizability.arrays.columns import CALL_OPERATIONS_MAX
+from nemesis.linearizability.arrays.columns import CALL_OPERATIONS_MAX, Ints
 
 SLOTS = 4_093
 """A prime, so that objects that are numbered with a stride spread over all slots."""
@@ -54,9 +54,10 @@ class Plan:
     columns: frozenset[str]
     """Which of the columns that may be empty have something in them."""
 
-    def bucket_of(self, slot: int) -> int:
-        """The bucket of a slot."""
-        return slot % self.buckets
+    def buckets_of(self, objects: Ints) -> Ints:
+        """The bucket of each of these objects; -1 for those that are hot."""
+        buckets: Ints = objects % SLOTS % self.buckets
+        return np.where(np.isin(objects, list(self.hot)), -1, buckets) if self.hot else buckets
 
     def check_whole(self, judgements: pa.Table) -> pa.Table:
         """The judgements (``JUDGEMENT_ROWS``). Raises ChangedError unless they are of all operations."""

@@ -86,6 +86,25 @@ def batches_of(files: Sequence[Path]) -> Iterator[pa.Table]:
                 yield _without_nulls(pa.Table.from_batches([batch]), OPERATION_ROWS, path)
 
 
+def rows_in(path: Path, group: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The same of one row group, with just these columns; null where the file has none of that name."""
+    declared = pa.schema([OPERATION_ROWS.field(name) for name in columns])
+    with _refusing(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        check_schema(file.schema_arrow, path)
+        for batch in file.iter_batches(batch_size=GROUP_ROWS, row_groups=[group], columns=list(columns)):
+            rows = _without_nulls(pa.Table.from_batches([batch]), OPERATION_ROWS, path)
+            for field in declared:
+                if field.name not in rows.schema.names:
+                    rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+            yield rows.select(declared.names).cast(declared)
+
+
+def groups_of(path: Path) -> int:
+    """How many row groups a file has. Raises HistoryError."""
+    with _refusing(path), pq.ParquetFile(path) as file:
+        return int(file.num_row_groups)
+
+
 def check_file(path: Path) -> None:
     """Raise HistoryError unless a file has the declared columns, and no null where there must be none.
 
