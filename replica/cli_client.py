@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from replica.client.admin import Admin
     from replica.client.cluster_view import ViewConfig
 
 ResultT = TypeVar("ResultT")
@@ -40,6 +41,7 @@ ADVICE = {
     "INVALID_REPLICATION_FACTOR": "start more brokers or ask for fewer replicas with --replication-factor",
     "INVALID_PARTITIONS": "ask for another number with --partitions",
     "INVALID_REPLICA_ASSIGNMENT": "`replica cluster describe` shows the brokers",
+    "NO_REASSIGNMENT_IN_PROGRESS": "`replica topic reassignments` shows what is moving",
     "INVALID_REQUEST": "leave out --partitions and --replication-factor where --assignment is given",
     "PREFERRED_LEADER_NOT_AVAILABLE": "bring the first of its replicas back, or wait until it is in sync",
     "ELIGIBLE_LEADERS_NOT_AVAILABLE": "start one of its replicas",
@@ -74,6 +76,18 @@ def run(action: Callable[[], Awaitable[ResultT]]) -> ResultT:
         raise click.ClickException(f"{error}{'' if advice is None else f'; {advice}'}") from error
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+
+
+def with_admin(bootstrap: tuple[str, ...], timeout_ms: int, use: Callable[[Admin], Awaitable[ResultT]]) -> ResultT:
+    """Run what asks a cluster as an administrator does."""
+
+    async def action() -> ResultT:
+        from replica.client.admin import Admin
+
+        async with Admin(bootstrap, view_config(timeout_ms)) as admin:
+            return await use(admin)
+
+    return run(action)
 
 
 def view_config(timeout_ms: int) -> ViewConfig:

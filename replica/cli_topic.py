@@ -5,21 +5,19 @@ Owns the output of these commands. The words of options and errors are ``cli_cli
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from replica.cli_client import (
-    ResultT,
     bootstrap_option,
     output_option,
-    run,
     settings,
     show,
     timeout_option,
-    view_config,
+    with_admin,
 )
+from replica.cli_topic_reassign import reassign, reassignments, replica_ids
 from replica.ids import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -30,7 +28,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def topic() -> None:
-    """Create, show, change and delete topics."""
+    """Create, show, change, move and delete topics."""
+
+
+topic.add_command(reassign)
+topic.add_command(reassignments)
 
 
 @topic.command("create")
@@ -57,7 +59,7 @@ def topic_create(
 ) -> None:
     """Create the topic NAME."""
     chosen = settings(configs, "--config")
-    replicas = [_replicas(entry) for entry in assignment]
+    replicas = [replica_ids(entry) for entry in assignment]
 
     async def create(admin: Admin) -> int:
         return await admin.create_topic(
@@ -68,15 +70,8 @@ def topic_create(
             configs=chosen,
         )
 
-    topic_id = _with_admin(bootstrap, timeout_ms, create)
+    topic_id = with_admin(bootstrap, timeout_ms, create)
     click.echo(f"created {name} with id {topic_id}")
-
-
-def _replicas(entry: str) -> list[int]:
-    try:
-        return [int(replica) for replica in entry.split(",")]
-    except ValueError:
-        raise click.UsageError(f"--assignment {entry!r} is not a list of broker ids (for example 1,2,3)") from None
 
 
 @topic.command("list")
@@ -85,7 +80,7 @@ def _replicas(entry: str) -> list[int]:
 @timeout_option
 def topic_list(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
     """List all topics."""
-    described = _with_admin(bootstrap, timeout_ms, lambda admin: admin.describe_cluster())
+    described = with_admin(bootstrap, timeout_ms, lambda admin: admin.describe_cluster())
     show([_topic_row(image) for image in sorted(described.topics, key=lambda image: image.name)], output)
 
 
@@ -96,7 +91,7 @@ def topic_list(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None
 @timeout_option
 def topic_describe(name: str, bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
     """Show the settings of the topic NAME, and of each partition its leader and replicas."""
-    image = _with_admin(bootstrap, timeout_ms, lambda admin: admin.describe_topic(name))
+    image = with_admin(bootstrap, timeout_ms, lambda admin: admin.describe_topic(name))
     partitions = _partition_rows(image)
     if output == "json":
         show([{**_topic_row(image), "partitions": partitions}], output)
@@ -119,7 +114,7 @@ def topic_alter(
     changes: dict[str, str | None] = {**settings(configs, "--config"), **dict.fromkeys(unset)}
     if not changes:
         raise click.UsageError("nothing to change; name a setting with --config or --unset")
-    _with_admin(bootstrap, timeout_ms, lambda admin: admin.alter_topic(name, changes))
+    with_admin(bootstrap, timeout_ms, lambda admin: admin.alter_topic(name, changes))
     click.echo(f"altered {name}")
 
 
@@ -129,7 +124,7 @@ def topic_alter(
 @timeout_option
 def topic_delete(name: str, bootstrap: tuple[str, ...], timeout_ms: int) -> None:
     """Delete the topic NAME with all its records."""
-    _with_admin(bootstrap, timeout_ms, lambda admin: admin.delete_topic(name))
+    with_admin(bootstrap, timeout_ms, lambda admin: admin.delete_topic(name))
     click.echo(f"deleted {name}")
 
 
@@ -159,7 +154,7 @@ def topic_delete_records(
         topic_partition = TopicPartition(name, number)
         return (await admin.delete_records({topic_partition: before_offset}))[topic_partition]
 
-    log_start_offset = _with_admin(bootstrap, timeout_ms, delete)
+    log_start_offset = with_admin(bootstrap, timeout_ms, delete)
     click.echo(f"{name}-{number} begins at offset {log_start_offset}")
 
 
@@ -190,7 +185,7 @@ def elect_leader(topic_name: str, number: int, bootstrap: tuple[str, ...], elect
 
         await admin.elect_leader(TopicPartition(topic_name, number), ElectionType(election_type))
 
-    _with_admin(bootstrap, timeout_ms, elect)
+    with_admin(bootstrap, timeout_ms, elect)
     click.echo(f"{topic_name}-{number} has a new leader")
 
 
@@ -205,7 +200,7 @@ def cluster() -> None:
 @timeout_option
 def cluster_describe(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
     """Show the brokers, the controller, and how many partitions lack replicas or a leader."""
-    described = _with_admin(bootstrap, timeout_ms, lambda admin: admin.describe_cluster())
+    described = with_admin(bootstrap, timeout_ms, lambda admin: admin.describe_cluster())
     brokers, summary = _broker_rows(described), _summary(described)
     if output == "json":
         show([{**summary, "brokers": brokers}], output)
@@ -215,16 +210,6 @@ def cluster_describe(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -
     )
     click.echo()
     show(brokers, output)
-
-
-def _with_admin(bootstrap: tuple[str, ...], timeout_ms: int, use: Callable[[Admin], Awaitable[ResultT]]) -> ResultT:
-    async def action() -> ResultT:
-        from replica.client.admin import Admin
-
-        async with Admin(bootstrap, view_config(timeout_ms)) as admin:
-            return await use(admin)
-
-    return run(action)
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
@@ -252,6 +237,8 @@ def _partition_rows(image: TopicImage) -> list[dict[str, Any]]:
             "last_known_leader": registration.last_known_leader,
             "leader_recovery_state": registration.leader_recovery_state.value,
             "partition_epoch": registration.partition_epoch,
+            "adding_replicas": list(registration.adding_replicas),
+            "removing_replicas": list(registration.removing_replicas),
         }
         for number, registration in sorted(image.partitions.items())
     ]

@@ -23,7 +23,7 @@ from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.metadata.encoding import records_of
 from replica.core.metadata.image import MetadataImage
-from replica.core.metadata.records import PartitionRecord, PartitionRegistration
+from replica.core.metadata.records import LeaderRecoveryState, PartitionRecord, PartitionRegistration
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.partition import Partition
 from replica.core.partition.roles import Leader, Role
@@ -122,19 +122,21 @@ class PartitionInvariants(Observer):
         elif was is not None:
             _check_epochs(name, was, now)
         history.registration = now
-        if was is not None and now.leader_id is not None and self._may_lose(was, now.leader_id):
+        if was is not None and now.leader_id is not None and self._may_lose(was, now, now.leader_id):
             self._forgive(history, now.leader_id)
 
     def _history(self, name: TopicPartition) -> History:
         """The history of a partition that there is now."""
         return self._histories[self.image.topics[name.topic].topic_id, name.partition]
 
-    def _may_lose(self, was: PartitionRegistration, leader_id: ReplicaId) -> bool:
+    def _may_lose(self, was: PartitionRegistration, now: PartitionRegistration, leader_id: ReplicaId) -> bool:
         """Whether a leader was a last resort, so that it need not have everything.
 
-        Where it is only the one that led last (KIP-966), it has, unless its disk could forget.
+        Where it is only the one that led last (KIP-966), it has, unless its disk could forget. One that comes with a
+        reassignment may lead in the very decision that takes it into the ISR, and then it has nothing to recover from.
         """
-        if leader_id in (*was.isr, *was.elr, was.leader_id):
+        has_all = leader_id in (*was.isr, *was.elr, was.leader_id)
+        if has_all or now.leader_recovery_state is LeaderRecoveryState.RECOVERED:
             return False
         return leader_id != was.last_known_leader or not self._is_durable
 

@@ -3,7 +3,7 @@
 Read in this order. ``values`` and ``failures`` are what calls return and raise, and what each says about a
 write. ``connections`` dial, ``cluster_view`` knows who leads what, ``clock`` is time; on these three stand
 
-- ``admin``, by ``controller_calls``: topics, settings, leaders;
+- ``admin``, by ``controller_calls``: topics, settings, leaders, replicas;
 - ``producer``: ``producer_config``, ``partitioner``, ``accumulator`` with its ``partition_queue`` (a record's way into
   a batch, values in and out), ``attempts`` (the table that judges an attempt), ``sender`` (who carries batches);
 - ``consumer``: ``consumer_config``, ``reading`` (a position and whether the log still agrees with it, values in and

@@ -1,4 +1,4 @@
-"""Changing the cluster and looking at it: topics, settings, leaders, and which records are kept.
+"""Changing the cluster and looking at it: topics, settings, leaders, replicas, and which records are kept.
 
 Owns the calls; finding the controller is ``controller_calls``' work, deleting records that of ``admin_records``.
 Source: Kafka's ``Admin``.
@@ -16,6 +16,8 @@ from replica.client.connections import Connections
 from replica.client.controller_calls import ControllerCalls
 from replica.client.failures import UnknownTopicError
 from replica.core.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     AlterTopicRequest,
     AlterTopicResponse,
     CreateTopicRequest,
@@ -26,6 +28,10 @@ from replica.core.messages import (
     ElectionType,
     ElectLeaderRequest,
     ElectLeaderResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    ReassignablePartition,
 )
 from replica.core.metadata.image import TopicImage
 from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
@@ -112,6 +118,38 @@ class Admin:
             topic_partition=topic_partition, election_type=election_type, cluster_id=self._view.config.cluster_id
         )
         await self._controller.ask(request, ElectLeaderResponse, timeout_ms)
+
+    async def alter_partition_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: int | None = None
+    ) -> None:
+        """Have each partition move to its target, preferred leader first; None cancels what is under way (KIP-455).
+
+        The move is begun when this returns, and done when ``list_partition_reassignments`` no longer tells of it: the
+        replicas that come fetch the log first, and until they are in sync those that go stay. Another target may be
+        given meanwhile. Each partition is decided about on its own: where AdminError tells that one was refused, the
+        others are begun all the same.
+        """
+        request = AlterPartitionReassignmentsRequest(
+            partitions=tuple(
+                ReassignablePartition(
+                    topic_partition=topic_partition,
+                    replicas=None if target is None else tuple(ReplicaId(replica) for replica in target),
+                )
+                for topic_partition, target in targets.items()
+            ),
+            cluster_id=self._view.config.cluster_id,
+        )
+        await self._controller.ask(request, AlterPartitionReassignmentsResponse, timeout_ms)
+
+    async def list_partition_reassignments(
+        self, topics: Iterable[str] | None = None, *, timeout_ms: int | None = None
+    ) -> tuple[OngoingPartitionReassignment, ...]:
+        """Ask the controller which partitions of these topics, by default of all, are moving."""
+        request = ListPartitionReassignmentsRequest(
+            topics=None if topics is None else tuple(topics), cluster_id=self._view.config.cluster_id
+        )
+        answer = await self._controller.ask(request, ListPartitionReassignmentsResponse, timeout_ms)
+        return answer.partitions
 
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None

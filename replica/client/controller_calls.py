@@ -15,19 +15,27 @@ from replica.client.connections import Endpoint
 from replica.client.failures import AdminError, ClusterUnreachableError
 from replica.core.messages import (
     AdminRequest,
+    AlterPartitionReassignmentsResponse,
     AlterTopicResponse,
     CreateTopicResponse,
     CurrentLeader,
     DeleteTopicResponse,
     ElectLeaderResponse,
     InitProducerIdResponse,
+    ListPartitionReassignmentsResponse,
 )
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId
 from replica.server.transport import NotAppliedError, TransportError
 
 AdminResponse = (
-    CreateTopicResponse | DeleteTopicResponse | AlterTopicResponse | ElectLeaderResponse | InitProducerIdResponse
+    CreateTopicResponse
+    | DeleteTopicResponse
+    | AlterTopicResponse
+    | ElectLeaderResponse
+    | AlterPartitionReassignmentsResponse
+    | ListPartitionReassignmentsResponse
+    | InitProducerIdResponse
 )
 ResponseT = TypeVar("ResponseT", bound=AdminResponse)
 
@@ -116,11 +124,26 @@ class ControllerCalls:
 
 def _check_done(answer: AdminResponse, *, may_be_done: bool) -> None:
     """Raise a definite refusal, with the name of its error and what the controller said."""
+    if isinstance(answer, AlterPartitionReassignmentsResponse):
+        _check_partitions(answer, may_be_done=may_be_done)
     if answer.error is ErrorCode.NONE:
         return
     message = "" if isinstance(answer, InitProducerIdResponse) else answer.message
     doubt = _DOUBT if may_be_done else ""
     raise AdminError(f"{answer.error}{message and f': {message}'}{doubt}", error=answer.error, may_be_done=may_be_done)
+
+
+def _check_partitions(answer: AlterPartitionReassignmentsResponse, *, may_be_done: bool) -> None:
+    """Raise for the first partition that was refused; the others are moved all the same."""
+    refused = [partition for partition in answer.partitions if partition.error is not ErrorCode.NONE]
+    if not refused:
+        return
+    first, moved = refused[0], len(answer.partitions) - len(refused)
+    others = f"; {moved} of {len(answer.partitions)} partitions are moved as asked" if moved else ""
+    doubt = _DOUBT if may_be_done else ""
+    raise AdminError(
+        f"{first.error}: {first.message}{others}{doubt}", error=first.error, may_be_done=may_be_done or moved > 0
+    )
 
 
 def _may_be_done(attempt: AdminResponse | TransportError) -> bool:

@@ -30,7 +30,8 @@ class AdminError(ClientError):
     """A change of the cluster was refused, or not answered in time.
 
     ``may_be_done`` is false only if no attempt can have changed anything. True with a refusal means that an earlier
-    attempt got no clear answer: a TOPIC_ALREADY_EXISTS may then speak of the very topic that it was to create.
+    attempt got no clear answer: a TOPIC_ALREADY_EXISTS may then speak of the very topic that it was to create. Or that,
+    of several partitions, others were not refused.
     """
 
     def __init__(self, message: str, *, error: ErrorCode | None = None, may_be_done: bool = False) -> None:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from replica.cli import main
+from replica.ids import ReplicaId
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
@@ -124,6 +125,79 @@ def test_the_oldest_records_are_deleted(cluster: LocalCluster) -> None:
     assert replica(cluster, *delete, -2).exit_code == 2
 
 
+def test_a_topic_is_moved_while_it_is_written(cluster: LocalCluster) -> None:
+    """From brokers 1 and 2 to 3 and 2: each line is acknowledged, and none is lost or out of order."""
+    succeed(cluster, "topic", "create", "moving", "--assignment", "1,2", "--config", "min.insync.replicas=2")
+    bootstrap = ",".join(cluster.addresses.values())
+    arguments = command("produce", "moving", "--bootstrap", bootstrap, "--timeout-ms", 30_000)
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as producing:
+        count = write_lines(producing, 0)
+        reassigned = succeed(cluster, "topic", "reassign", "moving", "--assignment", "3,2")
+        assert reassigned == "moving-0 moves to 3,2\n"
+        while moving(cluster, "moving"):
+            count = write_lines(producing, count)
+        count = write_lines(producing, count)
+        assert producing.stdin is not None
+        producing.stdin.close()
+        assert producing.wait(PATIENCE_SECONDS) == 0
+    (row,) = described(cluster, "moving", lambda topic: bool(topic["partitions"][0]["replicas"] == [3, 2]))[
+        "partitions"
+    ]
+    assert (row["leader_id"], row["adding_replicas"], row["removing_replicas"]) == (3, [], [])
+    lines = succeed(cluster, "consume", "moving", "--output", "value", "--timeout-ms", 5000, "--max-messages", count)
+    assert lines.split() == [str(number) for number in range(count)]
+
+
+def write_lines(producing: subprocess.Popen[str], first: int) -> int:
+    """Have ten numbers from ``first`` on acknowledged, one after the other; return the next."""
+    assert producing.stdin is not None
+    assert producing.stdout is not None
+    for number in range(first, first + 10):
+        producing.stdin.write(f"{number}\n")
+        producing.stdin.flush()
+        assert producing.stdout.readline() == f"0\t{number}\n"
+    return first + 10
+
+
+def moving(cluster: LocalCluster, name: str) -> list[dict[str, Any]]:
+    """The partitions of a topic that are on their way."""
+    rows: list[dict[str, Any]] = json.loads(succeed(cluster, "topic", "reassignments", name, "--output", "json"))
+    return rows
+
+
+def test_a_topic_that_cannot_move_goes_back(cluster: LocalCluster) -> None:
+    """A broker that is away is waited for, which is shown, until the move is cancelled."""
+    succeed(cluster, "topic", "create", "back", "--assignment", "1,2", "--assignment", "2,1")
+    cluster.kill(ReplicaId(3))
+    succeed(cluster, "topic", "reassign", "back", "--partition", 1, "--assignment", "3,2")
+    assert moving(cluster, "back") == [
+        {"topic": "back", "partition": 1, "replicas": [3, 2, 1], "adding_replicas": [3], "removing_replicas": [1]}
+    ]
+    assert succeed(cluster, "topic", "reassign", "back", "--cancel") == "back-1 goes back to its replicas of before\n"
+    assert succeed(cluster, "topic", "reassignments", "back") == "nothing to show\n"
+    cluster.start(ReplicaId(3))
+    wait_active(cluster)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--assignment", "1,2"), "--assignment is needed once per partition: 2 times, not 1"),
+        (("--assignment", "1,2", "--cancel"), "name the replicas with --assignment, or --cancel"),
+        ((), "name the replicas with --assignment, or --cancel"),
+        (("--assignment", "a"), "--assignment 'a' is not a list of broker ids"),
+        (("--cancel", "--partition", 0, "--partition", 0), "--partition names one twice: 0, 0"),
+    ],
+)
+def test_what_is_no_move_is_a_wrong_usage(cluster: LocalCluster, arguments: tuple[object, ...], complaint: str) -> None:
+    """A move names the replicas of each partition that is meant, or is cancelled."""
+    replica(cluster, "topic", "create", "usage", "--assignment", "1,2", "--assignment", "2,1")
+    described(cluster, "usage", lambda _: True)
+    result = replica(cluster, "topic", "reassign", "usage", *arguments)
+    assert result.exit_code == 2
+    assert complaint in result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -136,6 +210,9 @@ def test_the_oldest_records_are_deleted(cluster: LocalCluster) -> None:
         (("consume", "faults", "--from", 5, "--timeout-ms", 5000), "offset 5 is outside faults-0, which starts at 0"),
         (("produce", "faults", "--key-separator", ":"), "line 1 has no ':'"),
         (("partition", "elect-leader", "faults", 0), "ELECTION_NOT_NEEDED: 1 leads already"),
+        (("topic", "reassign", "faults", "--assignment", "1,1"), "INVALID_REPLICA_ASSIGNMENT: the target of faults-0"),
+        (("topic", "reassign", "faults", "--cancel"), "NO_REASSIGNMENT_IN_PROGRESS: no partition of faults is being"),
+        (("topic", "reassign", "nothing", "--assignment", "1"), "nothing does not exist"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(

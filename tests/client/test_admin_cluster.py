@@ -64,6 +64,46 @@ async def test_an_operator_moves_the_leadership_back() -> None:
     assert cluster.leader(topic) == 2
 
 
+async def test_partitions_move_and_go_back() -> None:
+    """A move is begun, told of while it is under way, taken back, and told of no more when it is done."""
+    cluster = Cluster(3)
+    first = cluster.create("orders", (1, 2), (2, 1))
+    second = TopicPartition("orders", 1)
+    admin, _ = admin_of(cluster)
+    cluster.node(3).disk.slow_factor = 1000
+    await admin.alter_partition_reassignments({first: [3, 2], second: [3, 1]})
+    moving = await admin.list_partition_reassignments()
+    assert {ongoing.topic_partition: ongoing.replicas for ongoing in moving} == {first: (3, 2, 1), second: (3, 1, 2)}
+    assert [(ongoing.adding_replicas, ongoing.removing_replicas) for ongoing in moving] == [((3,), (1,)), ((3,), (2,))]
+    assert await admin.list_partition_reassignments(["refunds"]) == ()
+    await admin.alter_partition_reassignments({second: None})
+    assert [ongoing.topic_partition for ongoing in await admin.list_partition_reassignments(["orders"])] == [first]
+    cluster.node(3).disk.slow_factor = 1
+    cluster.wait_for_replicas(first, 3, 2)
+    assert await admin.list_partition_reassignments() == ()
+    topic = await described(admin, lambda topic: topic.partitions[0].leader_id == 3)
+    assert [topic.partitions[number].replicas for number in (0, 1)] == [(3, 2), (1, 2)]
+
+
+async def test_a_refused_move_says_which_and_leaves_the_others() -> None:
+    """The first partition that is refused gives its reason; the others are moved all the same."""
+    cluster = Cluster(3)
+    first = cluster.create("orders", (1, 2), (2, 1))
+    second = TopicPartition("orders", 1)
+    admin, _ = admin_of(cluster)
+    with pytest.raises(AdminError) as refused:
+        await admin.alter_partition_reassignments({first: [2, 2], second: [1, 2]})
+    assert str(refused.value) == (
+        "INVALID_REPLICA_ASSIGNMENT: the target of orders-0 names a broker twice: [2, 2]; "
+        "1 of 2 partitions are moved as asked"
+    )
+    assert (refused.value.error, refused.value.may_be_done) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, True)
+    cluster.wait_for_replicas(second, 1, 2)
+    with pytest.raises(AdminError, match=r"^NO_REASSIGNMENT_IN_PROGRESS: orders-0 is not being reassigned$") as refused:
+        await admin.alter_partition_reassignments({first: None})
+    assert not refused.value.may_be_done
+
+
 async def test_a_change_survives_the_controller() -> None:
     """With the controller gone, the next one is found and makes the change."""
     cluster = Cluster(3)

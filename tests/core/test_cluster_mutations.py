@@ -72,6 +72,7 @@ OTHERS_CONVICTED: Mapping[str, tuple[object, Scenario]] = {
     "elect_leader": (None, controller.an_active_member_takes_over),
     "last_resort_leader": (None, controller.the_last_known_leader_leads_when_all_are_gone),
     "bumps_leader_epoch": (False, controller.another_leader_has_another_epoch),
+    "reassignment_is_complete": (True, controller.who_is_to_go_stays_until_the_others_are_in_sync),
 }
 """Rules that no published mutant is about, each with one answer to all questions."""
 

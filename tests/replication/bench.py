@@ -116,6 +116,20 @@ class Cluster:
             self.wait(lambda: all(name_of in self._partitions(broker) for broker in hosts), f"{name_of} is hosted")  # noqa: B023 - called before the next turn
         return TopicPartition(name, 0)
 
+    def reassign(self, name: TopicPartition, *target: int) -> m.ReassignedPartition:
+        """Begin to move a partition to other replicas."""
+        return self._alter_reassignment(name, tuple(ReplicaId(replica) for replica in target))
+
+    def cancel_reassignment(self, name: TopicPartition) -> m.ReassignedPartition:
+        """Have a partition go back to the replicas of before."""
+        return self._alter_reassignment(name, None)
+
+    def _alter_reassignment(self, name: TopicPartition, target: tuple[ReplicaId, ...] | None) -> m.ReassignedPartition:
+        wish = m.ReassignablePartition(topic_partition=name, replicas=target)
+        request = m.AlterPartitionReassignmentsRequest(partitions=(wish,))
+        (outcome,) = self.ask(self.controller_id, request, m.AlterPartitionReassignmentsResponse).partitions
+        return outcome
+
     def send(
         self, name: TopicPartition, *values: bytes, acks: int = -1, to: int | None = None, timeout_ms: int = 5000
     ) -> m.ProduceResponse:
@@ -277,6 +291,19 @@ class Cluster:
     def wait_for_isr(self, name: TopicPartition, *members: int) -> None:
         """Wait until just these replicas are in sync."""
         self.wait(lambda: set(self.registration(name).isr) == set(members), f"the ISR of {name} is {members}")
+
+    def wait_for_replicas(self, name: TopicPartition, *replicas: int) -> None:
+        """Wait until a partition is on these replicas, in this order, and not on its way."""
+
+        def settled() -> bool:
+            registration = self.registration(name)
+            return registration.replicas == replicas and not registration.is_reassigned
+
+        self.wait(settled, f"{name} is on {replicas}")
+
+    def hosts(self, name: TopicPartition) -> set[int]:
+        """Who of those that are up has a log of this partition on its disk."""
+        return {node.replica_id for node in self.world.up() if name in node.stores}
 
     def wait_for_same_logs(self, name: TopicPartition, *brokers: int) -> None:
         """Wait until these replicas have equal logs, committed to their ends."""

@@ -2,9 +2,10 @@
 
 A compare-and-swap on the partition epoch by whoever leads in the present leader epoch. Every check has its error, and
 their order is part of the protocol: a leader that is ahead of this controller learns that it asks the wrong one, before
-it could learn that it is wrong itself.
+it could learn that it is wrong itself. An ISR with which a reassignment is complete may cost its leader the leadership.
 
-Source: Kafka ``ReplicationControlManager.validateAlterPartitionData``; KIP-497, KIP-841, KIP-903.
+Source: Kafka ``ReplicationControlManager.alterPartition``, ``validateAlterPartitionData``; KIP-455, KIP-497, KIP-841,
+KIP-903.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ def _alter(c: ControllerState, broker_id: ReplicaId, proposal: AlterPartition) -
             touch=True,  # Also where nothing changes: copies of an earlier proposal are refused from then on.
         ),
     )
+    if after.leader_id != broker_id:
+        # The ISR has completed a reassignment that removes its leader. It is committed all the same (KIP-455).
+        return _refused(proposal, ErrorCode.NEW_LEADER_ELECTED)
     return AlteredPartition(
         topic_id=proposal.topic_id,
         partition=proposal.partition,

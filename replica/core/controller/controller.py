@@ -15,6 +15,7 @@ from typing import assert_never
 from replica.core import messages as m
 from replica.core.config import ControllerConfig
 from replica.core.controller.alter_partition import on_alter_partition
+from replica.core.controller.alter_reassignments import on_alter_reassignments, on_list_reassignments
 from replica.core.controller.brokers import fence_silent_brokers, on_heartbeat, on_registration
 from replica.core.controller.elections import MS_PER_SECOND, maybe_elect_leaderless, maybe_rebalance, on_elect_leader
 from replica.core.controller.invariants import check_decision
@@ -126,6 +127,10 @@ def _respond(c: ControllerState, request: m.ControllerRequest, now_ms: int) -> m
             return on_alter_topic(c, request)
         case m.ElectLeaderRequest():
             return on_elect_leader(c, request)
+        case m.AlterPartitionReassignmentsRequest():
+            return on_alter_reassignments(c, request)
+        case m.ListPartitionReassignmentsRequest():
+            return on_list_reassignments(c, request)
         case m.InitProducerIdRequest():
             return on_init_producer_id(c)
         case _:

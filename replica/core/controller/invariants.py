@@ -73,6 +73,7 @@ def _fenced(image: MetadataImage) -> frozenset[ReplicaId]:
 def _check_partition(name: str, registration: PartitionRegistration, fenced: frozenset[ReplicaId]) -> None:
     _leader_is_in_sync_and_not_fenced(name, registration, fenced)
     _replicas_are_in_one_place(name, registration)
+    _reassigned_replicas_are_assigned(name, registration)
     _fenced_member_is_alone(name, registration, fenced)
 
 
@@ -91,6 +92,16 @@ def _replicas_are_in_one_place(name: str, registration: PartitionRegistration) -
     assert len(elr) == len(registration.elr), (name, registration)
     assert not isr & elr, (name, registration)
     assert isr | elr <= set(registration.replicas), (name, registration)
+    assert registration.last_known_leader in (None, *registration.replicas), (name, registration)
+
+
+def _reassigned_replicas_are_assigned(name: str, registration: PartitionRegistration) -> None:
+    adding, removing = set(registration.adding_replicas), set(registration.removing_replicas)
+    assert len(set(registration.replicas)) == len(registration.replicas), (name, registration)
+    assert not adding & removing, (name, registration)
+    assert adding | removing <= set(registration.replicas), (name, registration)
+    assert adding < set(registration.replicas), (name, registration)
+    assert removing < set(registration.replicas), (name, registration)
 
 
 def _fenced_member_is_alone(name: str, registration: PartitionRegistration, fenced: frozenset[ReplicaId]) -> None:

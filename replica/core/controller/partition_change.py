@@ -1,9 +1,11 @@
 """One change of one partition: from what is wanted to the registration that follows, leader and epochs included.
 
 Pure, and the only place in which a leader is chosen and an epoch is counted. The order matters: first who is in sync,
-then who is eligible, then who leads; a leader that was not in sync becomes the whole ISR.
+whereby a reassignment may be complete, then who is eligible, then who leads; a leader that was not in sync becomes the
+whole ISR.
 
-Source: Kafka ``PartitionChangeBuilder``; KIP-966 for eligible leader replicas (ELR) and the last known leader.
+Source: Kafka ``PartitionChangeBuilder``; KIP-455 for reassignments, KIP-966 for eligible leader replicas (ELR) and the
+last known leader.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
+from replica.core.controller.reassignment import Reassignment, reassignment_of
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
 from replica.core.rules import Rules
 from replica.ids import Epoch, PartitionEpoch, ReplicaId
@@ -33,15 +36,16 @@ class Wanted:
     """What is to become of a partition; what is absent stays as it is, and a leader is looked for in any case.
 
     ``isr`` is a proposal of the leader. ``leaving`` are replicas that are not in sync any more, because they are fenced
-    or stop; those of them that ``stopped_uncleanly`` may have lost records as well. ``touch`` counts as a change even
-    if nothing else changes.
+    or stop; those of them that ``stopped_uncleanly`` may have lost records as well. A ``reassignment`` takes the place
+    of the one that is under way, and may be complete at once. ``touch`` counts as a change even if nothing else
+    changes.
     """
 
     isr: tuple[ReplicaId, ...] | None = None
     leader_recovery_state: LeaderRecoveryState | None = None
     leaving: Collection[ReplicaId] = NOBODY
     stopped_uncleanly: Collection[ReplicaId] = NOBODY
-    replicas: tuple[ReplicaId, ...] | None = None
+    reassignment: Reassignment | None = None
     election: Election = Election.ONLINE
     touch: bool = False
 
@@ -51,7 +55,7 @@ class Circumstances:
     """What a change depends on beside the partition itself: who is ``active``, and what the topic is told."""
 
     active: Collection[ReplicaId]
-    effective_min_isr: int
+    min_insync_replicas: int
     elr_enable: bool
     unclean_allowed: bool
 
@@ -83,20 +87,29 @@ class _Change:
 
     def in_sync(self) -> PartitionRegistration:
         """Settle who is in sync: in the order of the assignment, whatever order was proposed."""
-        replicas = self.wanted.replicas or self.before.replicas
         isr = self.before.isr if self.wanted.isr is None else self.wanted.isr
         if any(replica in self.wanted.leaving for replica in isr):
             isr = self.rules.isr_after_leaving(
                 isr=isr, leaving=self.wanted.leaving, elr_enable=self.circumstances.elr_enable
             )
+        reassignment = self._reassignment(isr)
         return self._with_isr(
             replace(
                 self.before,
-                replicas=replicas,
+                replicas=reassignment.replicas,
+                adding_replicas=reassignment.adding,
+                removing_replicas=reassignment.removing,
                 leader_recovery_state=self.wanted.leader_recovery_state or self.before.leader_recovery_state,
             ),
-            tuple(replica for replica in replicas if replica in isr),
+            tuple(replica for replica in reassignment.replicas if replica in isr),
         )
+
+    def _reassignment(self, isr: tuple[ReplicaId, ...]) -> Reassignment:
+        """What is under way from here on; nothing if this ``isr`` completes it, whatever it is that led to it."""
+        reassignment = self.wanted.reassignment or reassignment_of(self.before)
+        if reassignment.is_under_way and self.rules.reassignment_is_complete(target=reassignment.target, isr=isr):
+            return Reassignment(replicas=reassignment.target)
+        return reassignment
 
     def led(self, in_sync: PartitionRegistration) -> PartitionRegistration:
         """Settle who leads. Whoever was not in the ISR becomes all of it: only a leader agrees with itself for sure."""
@@ -128,21 +141,27 @@ class _Change:
         )
 
     def _last_known_leader(self, in_sync: PartitionRegistration) -> ReplicaId | None:
-        """Who led when the ISR became empty, or else was its last member; nobody is remembered while it is not."""
+        """Who led when the ISR became empty, or else was its last member; nobody is remembered while it is not.
+
+        Nor is a replica of which the partition takes leave: it deletes its log.
+        """
         if in_sync.isr:
             return None
         if in_sync.leader_id is not None:
-            return in_sync.leader_id
-        return self.before.isr[-1] if self.before.isr else in_sync.last_known_leader
+            last_known_leader: ReplicaId | None = in_sync.leader_id
+        else:
+            last_known_leader = self.before.isr[-1] if self.before.isr else in_sync.last_known_leader
+        return last_known_leader if last_known_leader in in_sync.replicas else None
 
     def _with_isr(self, registration: PartitionRegistration, isr: tuple[ReplicaId, ...]) -> PartitionRegistration:
-        elr = self.rules.eligible_leader_replicas(
+        eligible = self.rules.eligible_leader_replicas(
             before=self.before,
             isr=isr,
             stopped_uncleanly=self.wanted.stopped_uncleanly,
-            effective_min_isr=self.circumstances.effective_min_isr,
+            effective_min_isr=min(self.circumstances.min_insync_replicas, len(registration.replicas)),
             elr_enable=self.circumstances.elr_enable,
         )
+        elr = tuple(replica for replica in registration.replicas if replica in eligible)
         return replace(registration, isr=isr, elr=elr)
 
 

@@ -41,15 +41,21 @@ def assignment_fault(
 ) -> str | None:
     """Say what is wrong with an assignment by hand; nothing if it can be taken."""
     for number, replicas in enumerate(assignment):
-        if not replicas:
-            return f"partition {number} has no replicas"
-        if len(set(replicas)) != len(replicas):
-            return f"partition {number} names a broker twice: {list(replicas)}"
+        fault = replicas_fault(replicas, registered)
+        if fault is not None:
+            return f"partition {number} {fault}"
         if len(replicas) != len(assignment[0]):
             return f"partition {number} has {len(replicas)} replicas, partition 0 has {len(assignment[0])}"
-        unknown = [replica for replica in replicas if replica not in registered]
-        if unknown:
-            return f"partition {number} names brokers that are not registered: {unknown}"
         if not any(replica in active for replica in replicas):
             return f"partition {number} has no broker that is active: {list(replicas)}"
     return None
+
+
+def replicas_fault(replicas: Sequence[ReplicaId], registered: Collection[ReplicaId]) -> str | None:
+    """Say what is wrong with the replicas of one partition; nothing if they could be its replicas."""
+    if not replicas:
+        return "has no replicas"
+    if len(set(replicas)) != len(replicas):
+        return f"names a broker twice: {list(replicas)}"
+    unknown = [replica for replica in replicas if replica not in registered]
+    return f"names brokers that are not registered: {unknown}" if unknown else None

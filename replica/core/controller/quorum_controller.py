@@ -89,15 +89,14 @@ class QuorumController:
         )
 
     def settle(self, metadata: MetadataReplay, now_ms: int) -> None:
-        """Begin or end to be active, do what is due, and give the answers whose records are committed."""
+        """Begin or end to be active, do what is due, and give the answers whose records are committed.
+
+        What may stand in the log above what is applied then the leader has written as such: who votes, for one.
+        """
         if self.is_active and not self._leads_on():
             self._renounce()
         role = self._log.role
         if not self.is_active and isinstance(role, Leader) and metadata.applied_offset > role.epoch_start_offset:
-            assert metadata.applied_offset == self._log.log.log_end_offset, (
-                metadata.applied_offset,
-                self._log.log.log_end_offset,
-            )
             self._epoch = self._log.epoch
             self.controller.activate(metadata.image, now_ms)
         if self.is_active:

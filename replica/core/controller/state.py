@@ -101,7 +101,7 @@ class ControllerState:
             wanted,
             Circumstances(
                 active=self.active_brokers,
-                effective_min_isr=config.effective_min_isr(len(before.replicas)),
+                min_insync_replicas=config.min_insync_replicas,
                 elr_enable=self.config.elr_enable,
                 unclean_allowed=config.unclean_leader_election_enable,
             ),

@@ -2,7 +2,8 @@
 
 Changes go to the active controller; any other replica answers NOT_CONTROLLER with the one it knows. Every answer has a
 ``message`` for people where the error's name does not say it all. Sources: Kafka's ``CreateTopicsRequest.json``,
-``IncrementalAlterConfigsRequest.json``, ``ElectLeadersRequest.json``, ``MetadataRequest.json``.
+``IncrementalAlterConfigsRequest.json``, ``ElectLeadersRequest.json``, ``AlterPartitionReassignmentsRequest.json``,
+``ListPartitionReassignmentsRequest.json``, ``MetadataRequest.json``.
 """
 
 from __future__ import annotations
@@ -87,6 +88,69 @@ class ElectLeaderRequest:
 class ElectLeaderResponse:
     error: ErrorCode
     message: str = ""
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignablePartition:
+    """What the replicas of a partition are to be, preferred leader first; absent to cancel what is under way."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[ReplicaId, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionReassignmentsRequest:
+    """Have partitions move to other replicas, or stay. Each is decided about on its own, in order."""
+
+    partitions: tuple[ReassignablePartition, ...]
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignedPartition:
+    """What became of the wish for one partition; without an error it is begun, which is not yet done."""
+
+    topic_partition: TopicPartition
+    error: ErrorCode
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionReassignmentsResponse:
+    """``error`` is about the request as a whole; then ``partitions`` is empty."""
+
+    error: ErrorCode
+    message: str = ""
+    partitions: tuple[ReassignedPartition, ...] = ()
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPartitionReassignmentsRequest:
+    """Ask which reassignments are under way; ``topics`` names the topics wanted, absent for all."""
+
+    topics: tuple[str, ...] | None = None
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OngoingPartitionReassignment:
+    """A reassignment that is under way: ``replicas`` are all of now, with those that come and those that go."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[ReplicaId, ...]
+    adding_replicas: tuple[ReplicaId, ...] = ()
+    removing_replicas: tuple[ReplicaId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPartitionReassignmentsResponse:
+    """Topics that do not exist, and partitions at which nothing is under way, are left out."""
+
+    error: ErrorCode
+    message: str = ""
+    partitions: tuple[OngoingPartitionReassignment, ...] = ()
     current_leader: CurrentLeader | None = None
 
 

@@ -1,8 +1,10 @@
 """Metadata records as bytes: one JSON object per record, and one record batch per decision.
 
 ``{"type":"TOPIC","version":0,"name":"orders","topic_id":7}``: compact, ASCII, the fields in the order of the record's
-class, so that equal records are equal bytes. A decision is one batch, since a batch is what the log keeps or loses as a
-whole. What does not decode is never guessed at: a metadata log that nobody understands stops whoever reads it.
+class, so that equal records are equal bytes. What only a partition has that is reassigned is left out of all others:
+records from before there were reassignments still decode. A decision is one batch, since a batch is what the log keeps
+or loses as a whole. What does not decode is never guessed at: a metadata log that nobody understands stops whoever
+reads it.
 
 Source: Kafka's ``MetadataRecordSerde``, with JSON in the place of the generated formats.
 """
@@ -31,6 +33,9 @@ from replica.records import RecordBatch, decode_records, encode_batch
 
 VERSION = 0
 """The only version of every record so far."""
+
+_ONLY_IF_ANY = ("adding_replicas", "removing_replicas")
+"""The fields of a registration that are there only while they name somebody."""
 
 
 class CorruptMetadataRecordError(ValueError):
@@ -81,6 +86,15 @@ class _Fields:
             raise self._wrong(name, value, "a list of replica ids")
         return tuple(ReplicaId(item) for item in value)
 
+    def replica_ids_if_any(self, name: str) -> tuple[ReplicaId, ...]:
+        """Read a field that is left out where it names nobody."""
+        if name not in self._values:
+            return ()
+        found = self.replica_ids(name)
+        if not found:
+            raise self._wrong(name, [], "left out, since it is empty")
+        return found
+
     def recovery_state(self, name: str) -> LeaderRecoveryState:
         value = self._take(name)
         try:
@@ -117,8 +131,12 @@ class _Fields:
 
 def encode_record(record: MetadataRecord) -> bytes:
     """Encode one record."""
-    named = {"type": _NAMES[type(record)], "version": VERSION, **asdict(record)}
+    named = {"type": _NAMES[type(record)], "version": VERSION, **asdict(record, dict_factory=_written)}
     return json.dumps(named, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _written(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in fields if value or name not in _ONLY_IF_ANY}
 
 
 def decode_record(data: bytes) -> MetadataRecord:
@@ -190,6 +208,8 @@ def _partition(fields: _Fields) -> PartitionRecord:
         leader_epoch=Epoch(nested.integer("leader_epoch")),
         partition_epoch=PartitionEpoch(nested.integer("partition_epoch")),
         leader_recovery_state=nested.recovery_state("leader_recovery_state"),
+        adding_replicas=nested.replica_ids_if_any("adding_replicas"),
+        removing_replicas=nested.replica_ids_if_any("removing_replicas"),
     )
     nested.check_all_read()
     return PartitionRecord(

@@ -3,7 +3,7 @@
 A record says what is now, not what changed: replaying one twice changes nothing, and a partition's record holds the
 whole registration. Epochs are written out, never computed while replaying. Knows nothing of bytes (``encoding``).
 
-Source: Kafka ``metadata/src/main/resources/common/metadata``; KIP-631, KIP-966.
+Source: Kafka ``metadata/src/main/resources/common/metadata``; KIP-455, KIP-631, KIP-966.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ class PartitionRegistration:
     ``replicas`` is the assignment, preferred leader first. ``isr`` and ``elr`` (eligible leader replicas, KIP-966) have
     no member in common; ``last_known_leader`` is who led last, kept while the ISR is empty. ``leader_id`` is absent
     while nobody leads.
+
+    While the partition is reassigned (KIP-455), ``adding_replicas`` and ``removing_replicas`` are those of the
+    ``replicas`` that come and that go with it; without the latter the assignment is the one that is aimed at.
     """
 
     replicas: tuple[ReplicaId, ...]
@@ -67,6 +70,13 @@ class PartitionRegistration:
     leader_epoch: Epoch
     partition_epoch: PartitionEpoch
     leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
+    adding_replicas: tuple[ReplicaId, ...] = ()
+    removing_replicas: tuple[ReplicaId, ...] = ()
+
+    @property
+    def is_reassigned(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding_replicas or self.removing_replicas)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

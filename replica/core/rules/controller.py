@@ -140,3 +140,11 @@ class ControllerRules:
         interrupts nobody (KAFKA-15021).
         """
         return leader_id != before.leader_id or not set(before.replicas) <= set(replicas)
+
+    def reassignment_is_complete(self, *, target: tuple[ReplicaId, ...], isr: tuple[ReplicaId, ...]) -> bool:
+        """Decide whether those that a reassignment removes may go: once all that are to stay are in sync (KIP-455).
+
+        1. A partition is moved from one broker to another. 2. If the first went at once, its records went with it:
+        what comes begins with an empty log, and is the only replica there is.
+        """
+        return set(target) <= set(isr)

@@ -44,6 +44,8 @@ def registration(
     leader_epoch: int = 5,
     partition_epoch: int = 9,
     recovering: bool = False,
+    adding: tuple[int, ...] = (),
+    removing: tuple[int, ...] = (),
 ) -> PartitionRegistration:
     """Write down a partition; all its replicas are in sync unless something else is said."""
     return PartitionRegistration(
@@ -55,6 +57,8 @@ def registration(
         leader_epoch=Epoch(leader_epoch),
         partition_epoch=PartitionEpoch(partition_epoch),
         leader_recovery_state=LeaderRecoveryState.RECOVERING if recovering else LeaderRecoveryState.RECOVERED,
+        adding_replicas=ids(*adding),
+        removing_replicas=ids(*removing),
     )
 
 
@@ -235,3 +239,25 @@ class Bench:
         """Have an operator ask for an election."""
         request = m.ElectLeaderRequest(topic_partition=TopicPartition(TOPIC, number), election_type=election_type)
         return self.ask(request, m.ElectLeaderResponse).error
+
+    def reassign(self, number: int, *target: int) -> m.ReassignedPartition:
+        """Have an operator move a partition to other replicas."""
+        return self._alter_reassignment(number, ids(*target))
+
+    def cancel(self, number: int = 0) -> m.ReassignedPartition:
+        """Have an operator take the move of a partition back."""
+        return self._alter_reassignment(number, None)
+
+    def _alter_reassignment(self, number: int, target: tuple[ReplicaId, ...] | None) -> m.ReassignedPartition:
+        wish = m.ReassignablePartition(topic_partition=TopicPartition(TOPIC, number), replicas=target)
+        request = m.AlterPartitionReassignmentsRequest(partitions=(wish,))
+        (outcome,) = self.ask(request, m.AlterPartitionReassignmentsResponse).partitions
+        return outcome
+
+    def moving(self, *topics: str) -> dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+        """Replicas, those that come and those that go, of each partition that is being reassigned."""
+        request = m.ListPartitionReassignmentsRequest(topics=topics or None)
+        return {
+            ongoing.topic_partition.partition: (ongoing.replicas, ongoing.adding_replicas, ongoing.removing_replicas)
+            for ongoing in self.ask(request, m.ListPartitionReassignmentsResponse).partitions
+        }

@@ -85,6 +85,10 @@ def _bump(name: str, leader: int | None, replicas: Ids, expected: bool) -> Row:
     return Row(name, {"before": registration(), "leader_id": leader, "replicas": replicas}, expected)
 
 
+def _complete(name: str, target: Ids, isr: Ids, expected: bool) -> Row:
+    return Row(name, {"target": target, "isr": isr}, expected)
+
+
 CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
     "broker_id_is_taken": (
         _taken(True, False, True),
@@ -153,6 +157,13 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         _bump("replica_leaves", 1, (1, 2), True),
         _bump("replica_is_replaced", 1, (1, 2, 4), True),
         _bump("another_order", 1, (3, 2, 1), False),
+    ),
+    "reassignment_is_complete": (
+        _complete("all_are_in_sync", (3, 4, 5), (0, 1, 2, 3, 4, 5), True),
+        _complete("only_they_are", (3, 4, 5), (5, 4, 3), True),
+        _complete("one_is_not", (3, 4, 5), (0, 1, 2, 3, 4), False),
+        _complete("one_that_stays_is_not", (0, 1, 3), (3,), False),
+        _complete("nobody_is", (3,), (), False),
     ),
 }
 """The rows by rule, in the order of the rules."""

@@ -70,3 +70,10 @@ def another_leader_has_another_epoch(rules: Rules) -> None:
     before = bench.partition().leader_epoch
     bench.silence(1)
     assert bench.partition().leader_epoch > before
+
+
+def who_is_to_go_stays_until_the_others_are_in_sync(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    bench.alter_isr(1, 2)
+    bench.reassign(0, 3)
+    assert bench.partition().replicas == (3, 1, 2)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from replica.core import messages as m
+from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, PartitionEpoch, ReplicaId
 from tests.core.controller.bench import CONFIG, SESSION_MS, Bench
 
@@ -67,6 +68,14 @@ class ClusterLife(RuleBasedStateMachine):
     @rule(number=PARTITIONS, election_type=st.sampled_from(m.ElectionType))
     def is_elected(self, number: int, election_type: m.ElectionType) -> None:
         self.bench.elect(election_type, number)
+
+    @rule(number=PARTITIONS, replicas=st.lists(BROKERS, min_size=1, max_size=4, unique=True))
+    def is_reassigned(self, number: int, replicas: list[int]) -> None:
+        assert self.bench.reassign(number, *replicas).error is ErrorCode.NONE
+
+    @rule(number=PARTITIONS)
+    def is_taken_back(self, number: int) -> None:
+        self.bench.cancel(number)
 
     @rule(min_isr=st.sampled_from((None, "1", "2", "3", "9")))
     def minimum_changes(self, min_isr: str | None) -> None:

@@ -47,6 +47,8 @@ REGISTRATIONS = st.builds(
     leader_epoch=NUMBERS.map(Epoch),
     partition_epoch=NUMBERS.map(PartitionEpoch),
     leader_recovery_state=st.sampled_from(LeaderRecoveryState),
+    adding_replicas=MANY,
+    removing_replicas=MANY,
 )
 RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
     st.builds(
@@ -120,6 +122,19 @@ def within_registration(**fields: Any) -> dict[str, Any]:
     return PARTITION | {"registration": PARTITION["registration"] | fields}
 
 
+def test_encoded_form_of_a_reassignment() -> None:
+    """Who comes and who goes is written only where there is somebody: what was written before is read as ever."""
+    record = PartitionRecord(
+        topic_id=TopicId(7), partition=2, registration=registration((3, 2, 1), (1, 2), adding=(3,), removing=(1,))
+    )
+    written = json.loads(encode_record(record))["registration"]
+    assert (written.pop("adding_replicas"), written.pop("removing_replicas")) == ([3], [1])
+    settled = PARTITION | {"registration": written}
+    decoded = decode_record(json.dumps(settled).encode())
+    assert isinstance(decoded, PartitionRecord)
+    assert decoded.registration == registration((3, 2, 1), (1, 2))
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -141,6 +156,8 @@ def within_registration(**fields: Any) -> dict[str, Any]:
         pytest.param(within_registration(isr=1), "a list", id="number_for_a_list"),
         pytest.param(within_registration(leader_recovery_state="FINE"), "leader_recovery_state 'FINE'", id="no_state"),
         pytest.param(within_registration(leader_id=-1), "leader_id -1", id="negative_leader"),
+        pytest.param(within_registration(removing_replicas=[-1]), "removing_replicas", id="negative_in_a_list"),
+        pytest.param(within_registration(adding_replicas=[]), "left out, since it is empty", id="empty_list"),
         pytest.param(within_registration(colour=1), "registration has unknown fields: colour", id="unknown_in_it"),
         pytest.param(
             {

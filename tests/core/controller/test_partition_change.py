@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replica.core.controller.partition_change import Circumstances, Election, Wanted, changed
+from replica.core.controller.reassignment import Reassignment
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
 from replica.core.rules import Rules
 from replica.ids import ReplicaId
@@ -30,7 +31,7 @@ def change(
     unclean: bool = False,
 ) -> PartitionRegistration:
     circumstances = Circumstances(
-        active=frozenset(ids(*active)), effective_min_isr=min_isr, elr_enable=elr, unclean_allowed=unclean
+        active=frozenset(ids(*active)), min_insync_replicas=min_isr, elr_enable=elr, unclean_allowed=unclean
     )
     return changed(before, wanted, circumstances, Rules())
 
@@ -120,7 +121,7 @@ def assert_isr_changes(
 )
 def test_assignment_changes(replicas: tuple[int, ...], leader_epoch: int) -> None:
     """A replica that leaves the assignment ends the leader epoch, though the leader stays; one that joins does not."""
-    after = change(registration(), Wanted(replicas=ids(*replicas)), active=(1, 2, 3, 4))
+    after = change(registration(), Wanted(reassignment=Reassignment(replicas=ids(*replicas))), active=(1, 2, 3, 4))
     assert after.replicas == ids(*replicas)
     assert set(after.isr) <= set(replicas)
     assert (after.leader_id, after.leader_epoch, after.partition_epoch) == (1, leader_epoch, 10)
@@ -129,7 +130,9 @@ def test_assignment_changes(replicas: tuple[int, ...], leader_epoch: int) -> Non
 def test_leader_epoch_bump_on_new_replica_set_disjoint() -> None:
     """An assignment without some of the replicas begins a leader epoch, whoever of the others leads."""
     for replicas in ((2, 1, 4), (1, 4, 5)):
-        after = change(registration(), Wanted(replicas=ids(*replicas)), active=(1, 2, 3, 4, 5))
+        after = change(
+            registration(), Wanted(reassignment=Reassignment(replicas=ids(*replicas))), active=(1, 2, 3, 4, 5)
+        )
         assert (after.leader_id, after.leader_epoch, after.partition_epoch) == (1, 6, 10)
 
 

@@ -20,6 +20,8 @@ from replica.core.replica import Replica
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
 from replica.records import RecordBatch
+from replica.voters import VoterSet
+from tests.core.harness import disk_id, voters_of
 
 OTHER = ReplicaId(2)
 CLUSTER = "cluster"
@@ -28,7 +30,13 @@ CLUSTER = "cluster"
 class Stage:
     """Replica 1 with a disk of plain lists. Its flushes and its reads are finished at once."""
 
-    def __init__(self, *, config: ControllerConfig | None = None, is_broker: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        config: ControllerConfig | None = None,
+        is_broker: bool = False,
+        initial_voters: VoterSet | None = None,
+    ) -> None:
         self.now_ms = 1000
         self.batches: list[RecordBatch] = []
         self.replies: dict[CallId, m.Response] = {}
@@ -39,10 +47,11 @@ class Stage:
             config=ReplicaConfig(
                 cluster_id=CLUSTER,
                 replica_id=ReplicaId(1),
-                directory_id="disk-1",
+                directory_id="disk-1" if initial_voters is None else disk_id(1),
                 voters=(ReplicaId(1), OTHER),
+                initial_voters=initial_voters,
                 identity=identity,
-                controller=config or ControllerConfig(),
+                controller=config or (ControllerConfig() if initial_voters is None else None),
             ),
             logs={METADATA_LOG: RecoveredLog(log_start_offset=Offset(0), log_end_offset=Offset(0), epochs=())},
             random=Random(0),
@@ -120,18 +129,18 @@ class Stage:
                 granted = m.VoteResponse(error=ErrorCode.NONE, vote_granted=True)
                 self.step(ev.ResponseReceived(correlation_id=send.correlation_id, replica_id=OTHER, response=granted))
 
-    def commit(self, *, read_round: int = 0) -> None:
-        """Let replica 2 fetch at the log's end: it has everything, and has heard of a read round."""
+    def commit(self, *, read_round: int = 0, behind: int = 0, directory_id: str = "disk-2") -> None:
+        """Let replica 2 fetch at the log's end: it has everything but so much, and has heard of a read round."""
         epoch = self.core.logs[METADATA_LOG].epoch
         part = m.FetchPartition(
             topic_partition=METADATA_LOG,
-            fetch_offset=self.end,
+            fetch_offset=Offset(self.end - behind),
             current_leader_epoch=epoch,
             last_fetched_epoch=self.batches[-1].leader_epoch,
             log_start_offset=Offset(0),
             read_round=read_round,
         )
-        self.call(m.FetchRequest(partitions=(part,), replica_id=OTHER, replica_directory_id="disk-2"))
+        self.call(m.FetchRequest(partitions=(part,), replica_id=OTHER, replica_directory_id=directory_id))
 
     def lose_leadership(self) -> None:
         """Let replica 2 lead a later epoch."""
@@ -181,6 +190,21 @@ def test_controller_is_active_once_its_own_epoch_is_committed() -> None:
     assert stage.error(stage.register(7)) is ErrorCode.NOT_CONTROLLER
     stage.commit()
     assert stage.is_active
+
+
+def test_who_may_come_to_lead_has_a_controller() -> None:
+    """Where voters change, a replica without the part of a controller decides all the same, and with what is known.
+
+    Of its epoch's two first records, the second says who votes; it may be committed later than the first.
+    """
+    stage = Stage(initial_voters=voters_of(1, 2))
+    stage.be_elected()
+    stage.commit(behind=1, directory_id=disk_id(2))
+    assert stage.is_active
+    call_id = stage.register(7)
+    assert stage.error(call_id) is None
+    stage.commit(directory_id=disk_id(2))
+    assert stage.error(call_id) is ErrorCode.NONE
 
 
 def test_answer_is_told_once_it_is_committed() -> None:
