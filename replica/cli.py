@@ -10,7 +10,8 @@ from __future__ import annotations
 import click
 
 from replica.cli_cluster import health, status
-from replica.cli_disk import dump_log, format_data_directory
+from replica.cli_disk import dump_log
+from replica.cli_format import format_data_directory, random_id
 from replica.cli_kv import kv
 from replica.cli_quorum import quorum
 from replica.cli_records import consume, offsets, produce
@@ -25,6 +26,7 @@ def main() -> None:
 
 
 main.add_command(format_data_directory)
+main.add_command(random_id)
 main.add_command(start_command())
 main.add_command(health)
 main.add_command(status)

@@ -1,4 +1,4 @@
-"""``replica format`` and ``replica dump-log``: what touches a disk and needs no cluster."""
+"""``replica dump-log``: what is in the files of a log, whoever wrote them."""
 
 from __future__ import annotations
 
@@ -8,38 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replica.ids import ReplicaId
-
 if TYPE_CHECKING:
     from replica.records import RecordBatch
     from replica.storage.dump import DumpedBatch
+    from replica.voters import VoterSet
 
 METADATA_FOLDER = "__cluster_metadata-0"
 """Where the cluster's decisions stand; they are text."""
-
-
-@click.command("format")
-@click.option(
-    "--data-dir", required=True, type=click.Path(path_type=Path), envvar="REPLICA_DATA_DIR", help="Missing or empty."
-)
-@click.option(
-    "--cluster-id", required=True, envvar="REPLICA_CLUSTER_ID", help="The same for all replicas of a cluster."
-)
-@click.option(
-    "--replica-id", required=True, type=click.IntRange(min=0), envvar="REPLICA_REPLICA_ID", help="Its own number."
-)
-def format_data_directory(data_dir: Path, cluster_id: str, replica_id: int) -> None:
-    """Make a directory the data directory of one replica, with an identity of its own."""
-    from replica.storage import StorageError, format_directory
-
-    try:
-        meta = format_directory(data_dir, cluster_id=cluster_id, replica_id=ReplicaId(replica_id))
-    except (StorageError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
-    click.echo(
-        f"formatted {data_dir} for replica {meta.replica_id} of cluster {meta.cluster_id}: "
-        f"directory id {meta.directory_id}"
-    )
 
 
 @click.command("dump-log")
@@ -94,11 +69,16 @@ def _print_snapshot(file: Path) -> None:
 
 
 def _print_state(file: Path) -> None:
+    from replica.core.quorum.snapshot_header import MAGIC, split_snapshot
     from replica.machines.machine import CorruptSnapshotError
     from replica.machines.snapshots import decode_state, unsealed
 
     try:
-        state = decode_state(unsealed(file.read_bytes()))
+        content, voters = file.read_bytes(), None
+        if content.startswith(MAGIC):
+            history, content = split_snapshot(content)
+            voters = history.latest
+        state = decode_state(unsealed(content))
     except (CorruptSnapshotError, OSError) as error:
         click.echo(f"error: {error}")
         sys.exit(1)
@@ -106,6 +86,8 @@ def _print_state(file: Path) -> None:
         f"end-offset: {state.applied_offset} epoch: {state.applied_epoch} machine: {state.name} "
         f"log-time: {state.log_time_ms} sessions: {len(state.sessions)} machine-bytes: {len(state.machine)} crc: ok"
     )
+    if voters is not None:
+        click.echo(f"  {_voters_line(voters)}")
 
 
 def _line_of(row: DumpedBatch) -> str:
@@ -138,7 +120,7 @@ def _origin_of(batch: RecordBatch) -> str:
 
 def _print_records(batch: RecordBatch) -> bool:
     """Print what is inside a batch, a line each. Returns whether it could be read."""
-    from replica.records import CorruptRecordError, decode_leader_change, decode_records
+    from replica.records import CorruptRecordError, decode_leader_change, decode_records, decode_voters
 
     try:
         change = decode_leader_change(batch)
@@ -146,6 +128,10 @@ def _print_records(batch: RecordBatch) -> bool:
             voters = ",".join(map(str, change.voters))
             granting = ",".join(map(str, change.granting_voters))
             click.echo(f"  leader: {change.leader_id} voters: {voters} granted by: {granting}")
+            return True
+        named = decode_voters(batch)
+        if named is not None:
+            click.echo(f"  {_voters_line(named)}")
             return True
         for record in decode_records(batch):
             headers = "".join(f" {name}: {_text(content)}" for name, content in record.headers)
@@ -156,6 +142,11 @@ def _print_records(batch: RecordBatch) -> bool:
         click.echo(f"  error: {error}")
         return False
     return True
+
+
+def _voters_line(voters: VoterSet) -> str:
+    shown = (f"{voter.replica_id}={voter.address}={voter.directory_id}" for voter in voters.voters)
+    return f"voters: {','.join(shown)}"
 
 
 def _text(content: bytes | None) -> str:

@@ -1,4 +1,7 @@
-"""``replica quorum``: how the voters of a group stand, and which of them leads. Owns the output of these commands."""
+"""``replica quorum``: how the voters of a group stand, and which of them leads. Owns the output of these commands.
+
+Who they are is changed by the commands of ``cli_voters``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replica.cli_client import bootstrap_option, output_option, run, show, timeout_option, view_config
+from replica.cli_voters import add_voter, remove_voter
 
 if TYPE_CHECKING:
     from replica.core.messages import DescribeQuorumResponse
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def quorum() -> None:
-    """Look at the quorum of a group, and move its leadership."""
+    """Look at the quorum of a group, move its leadership, and change who votes."""
 
 
 @quorum.command()
@@ -73,6 +77,10 @@ def transfer(group: str | None, target: int, bootstrap: tuple[str, ...], timeout
     click.echo(f"replica {target} leads in epoch {_known(None if leader is None else leader.leader_epoch)}")
 
 
+quorum.add_command(add_voter)
+quorum.add_command(remove_voter)
+
+
 async def _of_known_group(ask: Callable[[], Awaitable[DescribeQuorumResponse]]) -> DescribeQuorumResponse:
     from replica.client.groups.failures import UnknownGroupError
 
@@ -101,6 +109,8 @@ def _row(state: QuorumReplicaState, role: str, end: Offset | None) -> dict[str, 
         "lag": lag,
         "last_fetch_ms_ago": state.last_fetch_ms_ago,
         "last_caught_up_ms_ago": state.last_caught_up_ms_ago,
+        "directory_id": state.directory_id,
+        "address": state.address or None,
     }
 
 

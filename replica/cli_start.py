@@ -47,6 +47,7 @@ _HELP: Mapping[str, str] = MappingProxyType(
         "group_lease_reads": "Let leaders of groups answer by lease: on every replica, or on none. Switch it on while "
         "all are stopped.",
         "group_lease_clock_drift_max_percent": "By how much clocks may differ in speed where there are leases.",
+        "change_voters_timeout_max_ms": "A leader waits no longer for a new voter to catch up.",
         "transfer_timeout_max_ms": "A leader waits no longer for the one to whom it is to hand over.",
         "unclean_leader_election_enable": "Let a replica lead that is not in sync, where no other can: loses records.",
     }
@@ -135,7 +136,13 @@ def _server_params() -> list[click.Parameter]:
     return [
         _option("data-dir", required=True, type=click.Path(path_type=Path), help="Formatted by `replica format`."),
         _option("listen", required=True, metavar=address, help="Where to serve; port 0 takes a free one."),
-        _option("voter", multiple=True, required=True, metavar=entry, help="A voter and its address; once per voter."),
+        _option(
+            "voter",
+            multiple=True,
+            metavar=entry,
+            help="A voter and its address; once per voter. On a disk that was formatted with initial voters, whom to "
+            "ask who leads; without, those.",
+        ),
         _option(
             "group",
             multiple=True,
@@ -148,7 +155,8 @@ def _server_params() -> list[click.Parameter]:
             default="broker,controller",
             show_default=True,
             metavar="ROLE[,ROLE]",
-            help="A voter is a controller, and nobody else is.",
+            help="A voter is a controller, and nobody else is; on a disk that was formatted with initial voters, who "
+            "may become a voter is one as well.",
         ),
         _option(
             "advertised-address", metavar=address, help="Where others reach this broker; needed if it is no voter."

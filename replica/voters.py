@@ -7,10 +7,35 @@ how it voted. Source: KIP-853 (``ReplicaKey``, ``VoterSet``).
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from replica.ids import Offset, ReplicaId
+
+DIRECTORY_ID_BYTES = 16
+"""How many bytes a directory id stands for (Kafka's ``Uuid``)."""
+
+
+def directory_id_bytes(directory_id: str) -> bytes:
+    """Turn the text of a directory id, URL-safe base64 of 22 characters, into its bytes. Raises ValueError."""
+    data = urlsafe_b64decode(directory_id + "==")
+    if directory_id_of(data) != directory_id or len(data) != DIRECTORY_ID_BYTES:
+        raise ValueError(f"{directory_id!r} is no directory id: that is 16 bytes in URL-safe base64, 22 characters")
+    return data
+
+
+def directory_id_of(data: bytes) -> str:
+    """Turn the bytes of a directory id into its text."""
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def is_directory_id(directory_id: str | None) -> bool:
+    """Tell whether this is the text of a directory id that a voter can have."""
+    try:
+        return directory_id is not None and any(directory_id_bytes(directory_id))
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True, order=True)

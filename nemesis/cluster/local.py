@@ -8,6 +8,7 @@ replica may come back on another port, and nobody can take one meanwhile.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from nemesis.cluster.log_lines import log_lines, read_reports
 from nemesis.cluster.processes import NodeProcess
 from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, ReplicaState, Report
 from nemesis.cluster.topic_client import TopicClient
+from nemesis.cluster.voters import LocalVoters
 from nemesis.faults.links import CLIENTS, CONTROL
 from nemesis.history import METADATA_LOG
 from replica.client.admin import Admin
@@ -30,6 +32,7 @@ from replica.client.cluster_view import ViewConfig
 from replica.client.failures import AdminError, ClientError
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
+from replica.storage.meta_properties import random_directory_id
 
 CLUSTER_ID = "nemesis"
 STARTED_S_MAX = 20.0
@@ -50,6 +53,7 @@ class LocalCluster:
         self._processes: dict[int, NodeProcess] = {}
         self._control: Control | None = None
         self._deaths: list[Report] = []
+        self._wiping = {node: asyncio.Lock() for node in self._nodes}
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -66,11 +70,24 @@ class LocalCluster:
         """The proxied links."""
         return self._links
 
+    @property
+    def voters(self) -> LocalVoters:
+        """The voters of the metadata log and of the state machines, where they can be changed."""
+        logs = (METADATA_LOG, *self._options.group_logs) if self._options.dynamic_voters else ()
+        return LocalVoters(
+            self._looking,
+            cluster_id=CLUSTER_ID,
+            logs=logs,
+            dial=self._links.addresses(CONTROL),
+            advertised=self._links.addresses(CLIENTS),
+        )
+
     async def open(self) -> None:
         """Take the ports, format the data directories, start every replica. Raises NodeFailedError."""
         await self._links.start()
         self._control = Control(self._links.addresses(CONTROL))
-        await asyncio.gather(*(self._format(node) for node in self._nodes))
+        initial_voters = self._initial_voters()
+        await asyncio.gather(*(self._format(node, *initial_voters) for node in self._nodes))
         await asyncio.gather(*(self.start(node) for node in self._nodes))
 
     async def close(self) -> None:
@@ -88,6 +105,8 @@ class LocalCluster:
 
     async def start(self, node: int) -> None:
         """Start a replica and wait until it serves; nothing if it runs. Raises NodeFailedError."""
+        async with self._wiping[node]:
+            pass
         if self.is_running(node):
             return
         self._note_death(node)
@@ -127,6 +146,17 @@ class LocalCluster:
         """SIGCONT a replica."""
         return node in self._processes and self._processes[node].resume()
 
+    async def wipe(self, node: int) -> None:
+        """Give a replica that does not run an empty disk in the place of its own: one that has no vote.
+
+        A start meanwhile waits. NodeFailedError if it runs, or its disk cannot be formatted.
+        """
+        async with self._wiping[node]:
+            if self.is_running(node):
+                raise NodeFailedError(f"replica {node} runs: its disk cannot be wiped")
+            await asyncio.to_thread(shutil.rmtree, self._data_dir(node))
+            await self._format(node, "--no-initial-voters")
+
     def is_running(self, node: int) -> bool:
         """Whether the replica's process is there."""
         return node in self._processes and self._processes[node].exit_code is None
@@ -149,11 +179,19 @@ class LocalCluster:
     def _log_file(self, node: int) -> Path:
         return self._node_folder(node) / "replica.log"
 
-    async def _format(self, node: int) -> None:
+    def _initial_voters(self) -> tuple[str, ...]:
+        """The option of ``replica format`` that makes all nodes voters; none where they are voters for ever."""
+        if not self._options.dynamic_voters:
+            return ()
+        where = self._links.addresses(CLIENTS)
+        entries = (f"{node}={where[node]}={random_directory_id()}" for node in self._nodes)
+        return "--initial-voters", ",".join(entries)
+
+    async def _format(self, node: int, *voters: str) -> None:
         self._node_folder(node).mkdir(parents=True, exist_ok=True)
         arguments = ("--data-dir", str(self._data_dir(node)), "--cluster-id", CLUSTER_ID, "--replica-id", str(node))
         format_log = self._node_folder(node) / "format.log"
-        process = NodeProcess((sys.executable, "-m", "replica.cli", "format", *arguments), format_log)
+        process = NodeProcess((sys.executable, "-m", "replica.cli", "format", *arguments, *voters), format_log)
         async with asyncio.timeout(STARTED_S_MAX):
             while process.exit_code is None:
                 await asyncio.sleep(_POLL_S)

@@ -75,7 +75,9 @@ class Timing:
 class LocalOptions:
     """How many nodes, with which topics, timing and clients; ``server`` is the command that starts a replica.
 
-    With ``store`` every replica hosts the key-value store as well. The options of ``replica start`` are appended to it.
+    With ``store`` every replica hosts the key-value store as well. With ``dynamic_voters`` the disks are formatted with
+    all nodes as initial voters, so that voters can be removed and added. The options of ``replica start`` are appended
+    to it.
     """
 
     nodes: int = 3
@@ -83,6 +85,7 @@ class LocalOptions:
     timing: Timing = field(default_factory=Timing)
     client: ClientOptions = field(default_factory=ClientOptions)
     store: StoreOptions | None = None
+    dynamic_voters: bool = False
     server: tuple[str, ...] = (sys.executable, "-m", "replica.cli", "start")
 
     @property

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from replica.core.recovered import PRODUCER_IDS_MAX
 from replica.ids import BrokerEpoch, ReplicaId
-from replica.voters import VoterSet
+from replica.voters import VoterSet, is_directory_id
 
 
 class InvalidConfigError(ValueError):
@@ -42,6 +42,7 @@ class QuorumConfig:
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 1 << 20
     transfer_timeout_max_ms: int = 30_000
+    change_voters_timeout_max_ms: int = 600_000
     snapshot_max_bytes: int = 1 << 30
     snapshot_hold_max_ms: int = 1_800_000
     message_max_bytes: int = 1_048_588
@@ -218,9 +219,9 @@ class BrokerIdentity:
 class ReplicaConfig:
     """Who this replica is and with whom it forms a quorum. ``directory_id`` is that of its formatted data directory.
 
-    ``voters`` are those whom the operator names. Without ``initial_voters`` they are the voters of every quorum log, for
-    ever, whatever disks they have. With them, those are the voters until a log says otherwise (none: this disk has no
-    vote until it is added), and ``voters`` are only whom to ask who leads.
+    ``voters`` are those whom the operator names. Without ``initial_voters`` they vote in every quorum log, for ever,
+    whatever disks they have. With them, those are the voters until a log says otherwise (none: this disk has no vote
+    until it is added), and ``voters`` are only whom to ask who leads.
 
     ``identity`` makes it a broker; absent, it hosts quorum logs only. ``controller`` lets it be elected to control the
     cluster, if it is a voter as well.
@@ -238,7 +239,18 @@ class ReplicaConfig:
     controller: ControllerConfig | None = None
 
     def __post_init__(self) -> None:
-        if not self.voters:
+        if not self.voters and not (self.initial_voters and self.initial_voters.voters):
             raise InvalidConfigError("voters is empty; name at least one voter")
         if len(set(self.voters)) != len(self.voters):
             raise InvalidConfigError(f"voters {self.voters} names a replica twice")
+        for voter in () if self.initial_voters is None else self.initial_voters.voters:
+            if not is_directory_id(voter.directory_id):
+                raise InvalidConfigError(
+                    f"initial voter {voter.replica_id} has the directory id {voter.directory_id!r}; "
+                    "that is 22 characters of URL-safe base64"
+                )
+
+    @property
+    def has_static_voters(self) -> bool:
+        """Whether ``voters`` vote for ever: no log can say otherwise."""
+        return self.initial_voters is None

@@ -1,9 +1,9 @@
 """Everything a replica can ask its driver to do, one frozen class each.
 
 A driver performs the effects of one step in order. Effects that store something (``StoreQuorumState``, ``StoreEpochs``,
-``StoreVoters``, ``Truncate``) are durable before the next effect is performed; that is how "persisted before the reply" holds by
-construction. ``Append`` reaches the file but not yet the platter: ``Flush`` asks for that, and ``Flushed`` comes back
-as an event, later and possibly for several flushes at once. A crash may come after any prefix of the list.
+``StoreVoters``, ``Truncate``) are durable before the next effect is performed; that is how "persisted before the reply"
+holds by construction. ``Append`` reaches the file but not yet the platter: ``Flush`` asks for that, and ``Flushed``
+comes back as an event, later and possibly for several flushes at once. A crash may come after any prefix of the list.
 """
 
 from __future__ import annotations

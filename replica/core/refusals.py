@@ -106,6 +106,10 @@ def _cluster_refusal(
             return m.AlterTopicResponse(error=error, current_leader=leader)
         case m.ElectLeaderRequest():
             return m.ElectLeaderResponse(error=error, current_leader=leader)
+        case m.AlterPartitionReassignmentsRequest():
+            return m.AlterPartitionReassignmentsResponse(error=error, current_leader=leader)
+        case m.ListPartitionReassignmentsRequest():
+            return m.ListPartitionReassignmentsResponse(error=error, current_leader=leader)
         case m.InitProducerIdRequest():
             return m.InitProducerIdResponse(error=error, current_leader=leader)
         case m.DescribeClusterRequest():

@@ -16,7 +16,7 @@ from random import Random
 
 from replica.core import messages as m
 from replica.core.broker.broker import Broker
-from replica.core.config import ReplicaConfig
+from replica.core.config import ControllerConfig, ReplicaConfig
 from replica.core.controller.quorum_controller import QuorumController
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, Send
@@ -92,13 +92,9 @@ class Replica:
             for topic_partition, recovered in logs.items()
             if recovered.topic_id is None
         }
-        preferred = {
-            name: rules.preferred_leader(place=place, voters=config.voters)
-            for place, name in enumerate(sorted(groups or {}))
-        }
+        places = {name: place for place, name in enumerate(sorted(groups or {}))}
         self._groups = {
-            name: self._new_group(name, logs, rules, machine, preferred[name])
-            for name, machine in (groups or {}).items()
+            name: self._new_group(name, logs, rules, machine, places[name]) for name, machine in (groups or {}).items()
         }
         self._metadata_log = self._logs.get(METADATA_LOG)
         self.metadata = MetadataReplay(read_max_bytes=config.broker.metadata_read_max_bytes)
@@ -114,7 +110,7 @@ class Replica:
         logs: Mapping[TopicPartition, RecoveredLog],
         rules: Rules,
         machine: AppliedLog,
-        preferred_leader: ReplicaId,
+        place: int,
     ) -> Group:
         assert name in self._logs, f"{name} is no log that is kept by a quorum"
         assert name != METADATA_LOG, name
@@ -126,16 +122,23 @@ class Replica:
             rules=rules.of_quorum_logs,
             emit=self._emit,
             send=partial(self._send_of_group, name),
-            preferred_leader=preferred_leader,
+            place=place,
         )
 
     def _new_controller(self, rules: Rules) -> QuorumController | None:
-        log = self._metadata_log
-        if log is None or self.config.controller is None or not log.is_voter:
+        """Build the controller of who can lead the metadata log.
+
+        Where voters change that is anybody, by default settings if need be: a leader without a controller would leave
+        the cluster without one.
+        """
+        log, config = self._metadata_log, self.config.controller
+        if not self.config.has_static_voters:
+            config = config or ControllerConfig()
+        elif log is not None and not log.is_voter:
             return None
-        return QuorumController(
-            cluster_id=self.config.cluster_id, config=self.config.controller, rules=rules, log=log, emit=self._emit
-        )
+        if log is None or config is None:
+            return None
+        return QuorumController(cluster_id=self.config.cluster_id, config=config, rules=rules, log=log, emit=self._emit)
 
     def _new_broker(self, logs: Mapping[TopicPartition, RecoveredLog], rules: Rules) -> Broker | None:
         partitions = {name: recovered for name, recovered in logs.items() if recovered.topic_id is not None}

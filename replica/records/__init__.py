@@ -2,9 +2,9 @@
 
 The way of the data, file by file: ``batch`` is one encoded batch with its header parsed once, the unit that a server
 moves; ``scanning`` finds the batches in a row of bytes and checks that they follow one another; ``record`` encodes and
-decodes what is inside, for clients and tools; ``control`` is the one kind of batch that a leader writes by itself.
-Below them: ``compression``, ``sequence``, ``varint``, ``checksum`` and ``errors``. Nothing here knows a clock, a file
-or a network.
+decodes what is inside, for clients and tools; ``control`` and ``voters_record`` are the batches that a leader writes by
+itself. Below them: ``compression``, ``sequence``, ``varint``, ``checksum`` and ``errors``. Nothing here knows a clock,
+a file or a network.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from replica.records.sequence import (
     SEQUENCE_MAX,
     increment_sequence,
 )
+from replica.records.voters_record import check_writable, decode_voters, voters_batch
 
 __all__ = [
     "DECOMPRESSED_BYTES_MAX",
@@ -50,11 +51,14 @@ __all__ = [
     "batch_size_at",
     "check_continues",
     "check_crc",
+    "check_writable",
     "decode_leader_change",
     "decode_records",
+    "decode_voters",
     "encode_batch",
     "increment_sequence",
     "leader_change_batch",
     "parse_batches",
     "scan_batches",
+    "voters_batch",
 ]

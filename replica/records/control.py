@@ -54,8 +54,21 @@ def leader_change_batch(
     _write_voters(value, voters)
     _write_voters(value, granting_voters)
     write_unsigned(value, 0)  # no tagged fields
-    key = _KEY.pack(0, LEADER_CHANGE_TYPE)
-    record = Record(offset=base_offset, timestamp_ms=timestamp_ms, key=key, value=bytes(value))
+    return control_batch(
+        LEADER_CHANGE_TYPE,
+        bytes(value),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        timestamp_ms=timestamp_ms,
+    )
+
+
+def control_batch(
+    control_type: int, value: bytes, *, base_offset: Offset, leader_epoch: Epoch, timestamp_ms: int
+) -> RecordBatch:
+    """Encode a control batch with one record of this type, already stamped."""
+    key = _KEY.pack(0, control_type)
+    record = Record(offset=base_offset, timestamp_ms=timestamp_ms, key=key, value=value)
     return encode_batch([record], base_offset=base_offset, leader_epoch=leader_epoch, is_control=True)
 
 
@@ -68,12 +81,13 @@ def decode_leader_change(batch: RecordBatch) -> LeaderChange | None:
     if not batch.is_control:
         return None
     for record in decode_records(batch):
-        if _control_type(record.key) == LEADER_CHANGE_TYPE:
+        if control_type_of(record.key) == LEADER_CHANGE_TYPE:
             return _decode_message(record.value)
     return None
 
 
-def _control_type(key: bytes | None) -> int:
+def control_type_of(key: bytes | None) -> int:
+    """Read the type of a control record from its key. Raises CorruptRecordError."""
     if key is None or len(key) < _KEY.size:
         raise CorruptRecordError(0, f"a control record's key is {key!r}; it has at least {_KEY.size} bytes")
     version, control_type = _KEY.unpack_from(key)
@@ -90,7 +104,7 @@ def _decode_message(value: bytes | None) -> LeaderChange:
         raise CorruptRecordError(0, f"leader change version {version} is not {LEADER_CHANGE_VERSION}")
     voters, position = _read_voters(value, _VALUE_START.size)
     granting_voters, position = _read_voters(value, position)
-    position = _skip_tagged_fields(value, position)
+    position = skip_tagged_fields(value, position)
     if position != len(value):
         raise CorruptRecordError(position, f"{len(value) - position} trailing bytes behind a leader change")
     return LeaderChange(leader_id=ReplicaId(leader_id), voters=voters, granting_voters=granting_voters)
@@ -113,11 +127,11 @@ def _read_voters(value: bytes, position: int) -> tuple[tuple[ReplicaId, ...], in
         if len(value) - cursor < _VOTER_ID.size:
             raise CorruptRecordError(cursor, f"the value ends inside voter {len(voters)} of {count_plus_one - 1}")
         voters.append(ReplicaId(_VOTER_ID.unpack_from(value, cursor)[0]))
-        cursor = _skip_tagged_fields(value, cursor + _VOTER_ID.size)
+        cursor = skip_tagged_fields(value, cursor + _VOTER_ID.size)
     return tuple(voters), cursor
 
 
-def _skip_tagged_fields(value: bytes, position: int) -> int:
+def skip_tagged_fields(value: bytes, position: int) -> int:
     """Step over fields of later versions: readers ignore the tags they do not know (KIP-482)."""
     count, cursor = read_unsigned(value, position, len(value))
     for _ in range(count):

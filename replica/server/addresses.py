@@ -1,18 +1,21 @@
 """Which address to dial for which replica.
 
-Owns the table that every dial goes through: the voters' advertised addresses, those under which other brokers have
-registered, and over both, entry by entry, the table given at start, so that each directed link can be led through a
-proxy. Knows nothing of connections.
+Owns the table that every dial goes through: the voters' advertised addresses, those that quorum logs have for their
+voters, those under which other brokers have registered, and over all, entry by entry, the table given at start, so that
+each directed link can be led through a proxy. Owns how voters are written on a command line. Knows nothing of
+connections.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from replica.ids import ReplicaId
+from replica.voters import Voter, VoterSet, is_directory_id
 
 _ENTRY = re.compile(r"(?P<replica_id>\d+)=(?P<address>.*)", re.DOTALL)
+_VOTER = re.compile(r"(?P<replica_id>\d+)=(?P<address>[^=]*)=(?P<directory_id>.*)", re.DOTALL)
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 _PORT_MAX = 65535
 
@@ -21,14 +24,10 @@ class InvalidAddressError(ValueError):
     """An address, or an entry of an address table, that cannot be used; the message says what it should look like."""
 
 
-def _nobody() -> Mapping[ReplicaId, str]:
-    return {}
-
-
 class AddressTable(Mapping[ReplicaId, str]):
     """Replica id -> ``HOST:PORT`` to dial, in order of replica id. ``overrides`` win over ``advertised``.
 
-    ``registered`` is asked anew every time: who is in neither table is dialled where it says that it is.
+    ``learned`` are asked anew every time, in this order, for who is in neither of these tables.
     """
 
     def __init__(
@@ -36,21 +35,29 @@ class AddressTable(Mapping[ReplicaId, str]):
         *,
         advertised: Mapping[ReplicaId, str],
         overrides: Mapping[ReplicaId, str],
-        registered: Callable[[], Mapping[ReplicaId, str]] = _nobody,
+        learned: Sequence[Callable[[], Mapping[ReplicaId, str]]] = (),
     ) -> None:
         self._given = {**advertised, **overrides}
-        self._registered = registered
+        self._learned = learned
         for address in self._given.values():
             check_address(address)
 
     def __getitem__(self, replica_id: ReplicaId) -> str:
-        return self._given[replica_id] if replica_id in self._given else self._registered()[replica_id]
+        for table in self._tables():
+            if replica_id in table:
+                return table[replica_id]
+        raise KeyError(replica_id)
 
     def __iter__(self) -> Iterator[ReplicaId]:
-        return iter(sorted({*self._registered(), *self._given}))
+        return iter(sorted({replica_id for table in self._tables() for replica_id in table}))
 
     def __len__(self) -> int:
-        return len({*self._registered(), *self._given})
+        return sum(1 for _ in self)
+
+    def _tables(self) -> Iterator[Mapping[ReplicaId, str]]:
+        yield self._given
+        for ask in self._learned:
+            yield ask()
 
     def address_of(self, replica_id: ReplicaId) -> str:
         """Return the address to dial; raises InvalidAddressError where none is known, or one that nobody can dial."""
@@ -84,3 +91,37 @@ def parse_entries(entries: Iterable[str]) -> dict[ReplicaId, str]:
         check_address(match["address"])
         table[replica_id] = match["address"]
     return table
+
+
+def parse_voters(entries: Iterable[str]) -> VoterSet:
+    """Read ``ID=HOST:PORT=DIRECTORY_ID`` entries; raises InvalidAddressError as above, also for a repeated disk."""
+    voters: dict[ReplicaId, Voter] = {}
+    for entry in entries:
+        match = _VOTER.fullmatch(entry.strip())
+        if match is None:
+            raise InvalidAddressError(f"{entry!r} is not ID=HOST:PORT=DIRECTORY_ID")
+        replica_id, directory_id = ReplicaId(int(match["replica_id"])), match["directory_id"]
+        check_directory_id(directory_id)
+        if replica_id in voters:
+            raise InvalidAddressError(
+                f"replica {replica_id} is named twice; give each replica one address and one disk"
+            )
+        if any(voter.directory_id == directory_id for voter in voters.values()):
+            raise InvalidAddressError(f"directory id {directory_id} is named twice; every disk has one of its own")
+        check_address(match["address"])
+        voters[replica_id] = Voter(replica_id=replica_id, directory_id=directory_id, address=match["address"])
+    return VoterSet.of(voters.values())
+
+
+def check_directory_id(directory_id: str) -> None:
+    """Raise InvalidAddressError unless a voter's disk can have this id."""
+    if not is_directory_id(directory_id):
+        raise InvalidAddressError(
+            f"{directory_id!r} is no directory id, which is 22 characters of URL-safe base64; "
+            "`replica random-id` prints a fresh one"
+        )
+
+
+def addresses_of(voters: VoterSet) -> dict[ReplicaId, str]:
+    """Where these voters are reached, as far as the set says."""
+    return {voter.replica_id: voter.address for voter in voters.voters if voter.address}

@@ -21,6 +21,9 @@ from typing import Any, Generic, TypeVar
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replica.core.messages import (
+    AddVoterRequest,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterTopicRequest,
@@ -33,6 +36,7 @@ from replica.core.messages import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    ChangeVotersResponse,
     CreateTopicRequest,
     CreateTopicResponse,
     DeleteRecordsRequest,
@@ -59,6 +63,8 @@ from replica.core.messages import (
     InitProducerIdResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     ProduceRequest,
@@ -67,6 +73,7 @@ from replica.core.messages import (
     QueryResponse,
     ReadIndexRequest,
     ReadIndexResponse,
+    RemoveVoterRequest,
     Request,
     Response,
     TransferLeadershipRequest,
@@ -78,7 +85,9 @@ from replica.server.codec_shapes import MalformedMessageError, Shape
 from replica.v1 import admin_pb2, cluster_pb2, data_pb2, group_pb2, inspection_pb2, quorum_pb2
 
 __all__ = [
+    "ADD_VOTER",
     "ALTER_PARTITION",
+    "ALTER_PARTITION_REASSIGNMENTS",
     "ALTER_TOPIC",
     "APPLY",
     "BEGIN_QUORUM_EPOCH",
@@ -97,11 +106,13 @@ __all__ = [
     "FETCH_SNAPSHOT",
     "INIT_PRODUCER_ID",
     "LIST_OFFSETS",
+    "LIST_PARTITION_REASSIGNMENTS",
     "METHODS",
     "OFFSET_FOR_LEADER_EPOCH",
     "PRODUCE",
     "QUERY",
     "READ_INDEX",
+    "REMOVE_VOTER",
     "SERVICES",
     "TRANSFER_LEADERSHIP",
     "VOTE",
@@ -186,6 +197,8 @@ BEGIN_QUORUM_EPOCH = _method(_QUORUM, "BeginQuorumEpoch", BeginQuorumEpochReques
 END_QUORUM_EPOCH = _method(_QUORUM, "EndQuorumEpoch", EndQuorumEpochRequest, EndQuorumEpochResponse)
 DESCRIBE_QUORUM = _method(_QUORUM, "DescribeQuorum", DescribeQuorumRequest, DescribeQuorumResponse)
 TRANSFER_LEADERSHIP = _method(_QUORUM, "TransferLeadership", TransferLeadershipRequest, TransferLeadershipResponse)
+ADD_VOTER = _method(_QUORUM, "AddVoter", AddVoterRequest, ChangeVotersResponse)
+REMOVE_VOTER = _method(_QUORUM, "RemoveVoter", RemoveVoterRequest, ChangeVotersResponse)
 APPLY = _method(_GROUP, "Apply", ApplyRequest, ApplyResponse)
 QUERY = _method(_GROUP, "Query", QueryRequest, QueryResponse)
 READ_INDEX = _method(_GROUP, "ReadIndex", ReadIndexRequest, ReadIndexResponse)
@@ -197,6 +210,12 @@ CREATE_TOPIC = _method(_ADMIN, "CreateTopic", CreateTopicRequest, CreateTopicRes
 DELETE_TOPIC = _method(_ADMIN, "DeleteTopic", DeleteTopicRequest, DeleteTopicResponse)
 ALTER_TOPIC = _method(_ADMIN, "AlterTopic", AlterTopicRequest, AlterTopicResponse)
 ELECT_LEADER = _method(_ADMIN, "ElectLeader", ElectLeaderRequest, ElectLeaderResponse)
+ALTER_PARTITION_REASSIGNMENTS = _method(
+    _ADMIN, "AlterPartitionReassignments", AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+)
+LIST_PARTITION_REASSIGNMENTS = _method(
+    _ADMIN, "ListPartitionReassignments", ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+)
 INIT_PRODUCER_ID = _method(_ADMIN, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse)
 DESCRIBE_CLUSTER = _method(_ADMIN, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse)
 DESCRIBE_REPLICA = _method(_INSPECTION, "DescribeReplica", DescribeReplicaRequest, DescribeReplicaResponse)
@@ -216,6 +235,8 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
             END_QUORUM_EPOCH,
             DESCRIBE_QUORUM,
             TRANSFER_LEADERSHIP,
+            ADD_VOTER,
+            REMOVE_VOTER,
             APPLY,
             QUERY,
             READ_INDEX,
@@ -227,6 +248,8 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
             DELETE_TOPIC,
             ALTER_TOPIC,
             ELECT_LEADER,
+            ALTER_PARTITION_REASSIGNMENTS,
+            LIST_PARTITION_REASSIGNMENTS,
             INIT_PRODUCER_ID,
             DESCRIBE_CLUSTER,
             DESCRIBE_REPLICA,

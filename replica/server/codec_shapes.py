@@ -1,11 +1,12 @@
 """The translation of one value class to and from the protobuf message that mirrors it, field by field.
 
-Owns how each kind of field travels: an absent value is an absent field, a topic-partition is two fields, a member of a
-closed set is an enum value with a prefix, and an epoch, offset or replica id is 0 or more. What protobuf cannot nest (a
-list in a list, a list or a map's value that may be absent) travels in a message with one field. Plain numbers pass as
-they are: the core judges them (``acks``, ``last_offset``) and has an error code to say so. The shape of a message is
-read off the value class's annotations once, at import, and compared with the message's descriptor: a field that only
-one side has stops the program there, not in production. Knows no particular message, no RPC and no network.
+Owns how each kind of field travels: an absent value is an absent field (a message that must be there is refused where
+it is absent), a topic-partition is two fields, a member of a closed set is an enum value with a prefix, and an epoch,
+offset or replica id is 0 or more. What protobuf cannot nest (a list in a list, a list or a map's value that may be
+absent) travels in a message with one field. Plain numbers pass as they are: the core judges them (``acks``,
+``last_offset``) and has an error code to say so. The shape of a message is read off the value class's annotations once,
+at import, and compared with the message's descriptor: a field that only one side has stops the program there, not in
+production. Knows no particular message, no RPC and no network.
 """
 
 from __future__ import annotations
@@ -119,6 +120,8 @@ def _field(name: str, hint: Any, descriptor: Descriptor) -> _Field:
         return _repeated_field(name, get_args(hint)[0], descriptor)
     if get_origin(hint) is Mapping:
         return _map_field(name, hint, descriptor)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _required_field(name, hint, descriptor)
     return _plain_field(name, name, hint, descriptor)
 
 
@@ -146,6 +149,18 @@ def _optional_field(name: str, hint: Any, descriptor: Descriptor) -> _Field:
         return element.from_wire(getattr(message, name)) if message.HasField(name) else None
 
     return _Field(name=name, wire_names=(name,), put=put, get=get)
+
+
+def _required_field(name: str, hint: Any, descriptor: Descriptor) -> _Field:
+    """A message, which protobuf lets every sender leave out."""
+    field = _optional_field(name, hint, descriptor)
+
+    def get(message: Any) -> Any:
+        if not message.HasField(name):
+            raise MalformedMessageError(f"{name} is missing")
+        return field.get(message)
+
+    return _Field(name=name, wire_names=(name,), put=field.put, get=get)
 
 
 def _repeated_field(name: str, hint: Any, descriptor: Descriptor) -> _Field:

@@ -30,7 +30,7 @@ from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import ReplicaId, TopicPartition
 from replica.machines import AppliedLog
-from replica.server.addresses import AddressTable, InvalidAddressError, check_address
+from replica.server.addresses import AddressTable, InvalidAddressError, addresses_of, check_address
 from replica.server.channels import server_options
 from replica.server.codec import SERVICES
 from replica.server.driver import Driver, monotonic_ms
@@ -134,6 +134,7 @@ class ReplicaProcess:
                 cluster_id=directory.cluster_id,
                 replica_id=directory.replica_id,
                 directory_id=directory.directory_id,
+                initial_voters=directory.initial_voters,
                 incarnation_id=uuid4().hex,
                 previous_broker_epoch=directory.clean_broker_epoch,
             ),
@@ -144,7 +145,9 @@ class ReplicaProcess:
         )
         storage.forget_snapshots()
         addresses = AddressTable(
-            advertised=options.voters, overrides=options.dial, registered=self._registered_addresses
+            advertised=options.voters,
+            overrides=options.dial,
+            learned=(self._voters_addresses, self._registered_addresses, self._initial_addresses),
         )
         view = CoreView(self._core)
         self._metrics = Metrics(view)
@@ -175,6 +178,18 @@ class ReplicaProcess:
 
     def _registered_addresses(self) -> dict[ReplicaId, str]:
         return {broker_id: broker.address for broker_id, broker in self._core.metadata.image.brokers.items()}
+
+    def _voters_addresses(self) -> dict[ReplicaId, str]:
+        """Where the voters of the quorum logs are, by those logs; what the metadata log says counts for more."""
+        logs = sorted(self._core.logs, key=lambda name: (name == METADATA_LOG, name))
+        found: dict[ReplicaId, str] = {}
+        for name in logs:
+            found |= addresses_of(self._core.logs[name].voters)
+        return found
+
+    def _initial_addresses(self) -> dict[ReplicaId, str]:
+        initial_voters = self._core.config.initial_voters
+        return {} if initial_voters is None else addresses_of(initial_voters)
 
     async def bind(self) -> None:
         """Take the port; raises StartRefusedError if it cannot be had."""
@@ -212,7 +227,7 @@ class ReplicaProcess:
         await self._server.start()
         await self._set_health(health_pb2.HealthCheckResponse.SERVING)
         self._logger.info(
-            "started", address=self._address, voters=sorted(self._options.voters), roles=sorted(self._options.roles)
+            "started", address=self._address, voters=sorted(self._core.config.voters), roles=sorted(self._options.roles)
         )
         checkpoints = asyncio.create_task(self._keep_house())
         await _wait_first(stop_requested, self._driver.halted)
@@ -251,16 +266,15 @@ class ReplicaProcess:
         """Stop being ready, and wait until others lead what this replica leads and the controller lets it go."""
         self._logger.info("stopping")
         await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
-        if not self._other_voters and not self._other_brokers:
+        led = [log for log in self._core.logs.values() if log.role.name == "leader" and self._has_other_voters(log)]
+        if not led and not self._other_brokers:
             return
-        led = [log for log in self._core.logs.values() if log.role.name == "leader"]
         self._driver.submit(ResignRequested())
         handed_over = await self._driver.wait_until(lambda: self._may_go(led), self._options.handover_wait_ms)
         self._logger.info("resigned", handed_over=handed_over)
 
-    @property
-    def _other_voters(self) -> set[ReplicaId]:
-        return set(self._options.voters) - {self._replica_id}
+    def _has_other_voters(self, log: QuorumLog) -> bool:
+        return bool(set(log.voters.ids) - {self._replica_id})
 
     @property
     def _other_brokers(self) -> set[ReplicaId]:
@@ -268,8 +282,7 @@ class ReplicaProcess:
 
     def _may_go(self, led: Sequence[QuorumLog]) -> bool:
         """Whether others lead the quorum logs that this replica has led, and its broker may go."""
-        others_lead = all(log.leader_id not in (None, self._replica_id) for log in led)
-        return (others_lead or not self._other_voters) and self._broker_may_go()
+        return all(log.leader_id not in (None, self._replica_id) for log in led) and self._broker_may_go()
 
     def _broker_may_go(self) -> bool:
         """Whether the controller has moved all that this broker leads. One that it has never heard of leads nothing."""

@@ -2,7 +2,7 @@
 
 Owns which lines exist. Watches steps from outside, compares the state after a step with what it saw last, and changes
 nothing. One ``step`` line per step at debug level; what happens seldom and matters (``role_changed``,
-``log_truncated``, and what ``cluster_lines`` and ``snapshot_lines`` tell) at info.
+``log_truncated``, and what ``cluster_lines``, ``snapshot_lines`` and ``voter_lines`` tell) at info.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from replica.server.cluster_lines import ClusterLines
 from replica.server.metrics import Metrics, labels_of
 from replica.server.snapshot_lines import SnapshotLines
 from replica.server.view import LogView, PartitionView, ReplicaView
+from replica.server.voter_lines import VoterLines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class ReplicaObserver:
         self._with_steps = with_steps
         self._cluster = ClusterLines(view=view, metrics=metrics, logger=logger)
         self._snapshots = SnapshotLines(logger=logger)
+        self._voters = VoterLines(logs=view.logs, logger=logger)
         self._seen: dict[TopicPartition, Leadership] = {}
         self._image = view.image
         self._end_offsets = dict(end_offsets)
@@ -74,6 +76,7 @@ class ReplicaObserver:
                 self._on_leadership(topic_partition, partition, partition.leader_epoch)
         self._cluster.on_step()
         self._snapshots.on_step(event, effects)
+        self._voters.on_step(self._view.logs)
         if isinstance(event, ResponseReceived):
             self._on_answer(event.replica_id)
         if self._with_steps:

@@ -20,11 +20,12 @@ from replica.core.config import (
     ReplicaConfig,
 )
 from replica.ids import BrokerEpoch, ReplicaId
-from replica.server.addresses import check_address
+from replica.server.addresses import addresses_of, check_address
 from replica.server.channels import MESSAGE_BYTES_MAX
 from replica.server.groups import check_groups
 from replica.storage import LogConfig
 from replica.storage.trash import FILE_DELETE_DELAY_MS
+from replica.voters import VoterSet
 
 SEGMENT_BYTES_MIN = 1 << 10
 STOPPING_MS_MAX = 60_000
@@ -49,9 +50,10 @@ class ProcessRole(StrEnum):
 class ServerOptions:
     """The whole configuration of ``replica start``. Addresses are ``HOST:PORT``; port 0 of ``listen`` takes a free one.
 
-    ``voters`` are the advertised addresses of those who may be controllers; ``dial`` overrides them and those of
-    brokers, entry by entry, for this replica's own dials. ``advertised_address`` is where others reach this broker,
-    absent for a voter's own entry. ``groups`` are those to host: their names, and the names of their state machines.
+    ``voters`` are the advertised addresses of those who may be controllers; on a disk that was formatted with initial
+    voters, of those whom to ask who leads (none: the initial voters). ``dial`` overrides them and those of brokers,
+    entry by entry, for this replica's own dials. ``advertised_address`` is where others reach this broker, absent for
+    a voter's own entry. ``groups`` are those to host: their names, and the names of their state machines.
     ``stream_calls_max`` is how many calls of one stream may be inside at once. ``cluster_id`` and ``replica_id``, when
     given, must be those that the data directory was formatted with.
     """
@@ -122,15 +124,21 @@ class ServerOptions:
         cluster_id: str,
         replica_id: ReplicaId,
         directory_id: str,
+        initial_voters: VoterSet | None = None,
         incarnation_id: str,
         previous_broker_epoch: BrokerEpoch | None,
     ) -> ReplicaConfig:
         """Build the core's configuration for the replica whose disk this is; raises InvalidConfigError."""
-        self._check_roles(replica_id)
+        addresses = {**addresses_of(initial_voters or VoterSet(())), **self.voters}
+        voters = self._voters_to_ask(initial_voters)
+        if initial_voters is None:
+            self._check_roles(replica_id)
+        else:
+            self._check_initial_roles(replica_id, initial_voters)
         is_broker, is_controller = (role in self.roles for role in (ProcessRole.BROKER, ProcessRole.CONTROLLER))
         identity = BrokerIdentity(
             incarnation_id=incarnation_id,
-            address=self._advertised_address(replica_id),
+            address=self._advertised_address(replica_id, addresses),
             rack=self.rack,
             previous_broker_epoch=previous_broker_epoch,
         )
@@ -138,13 +146,27 @@ class ServerOptions:
             cluster_id=cluster_id,
             replica_id=replica_id,
             directory_id=directory_id,
-            voters=tuple(sorted(self.voters)),
+            voters=voters,
+            initial_voters=initial_voters,
             quorum=self.quorum,
             group=self.group,
             identity=identity if is_broker else None,
             broker=self.broker,
             controller=self.controller if is_controller else None,
         )
+
+    def _voters_to_ask(self, initial_voters: VoterSet | None) -> tuple[ReplicaId, ...]:
+        """Whom to ask who leads; without initial voters the voters themselves."""
+        if self.voters:
+            return tuple(sorted(self.voters))
+        if initial_voters is None:
+            raise InvalidConfigError("nobody votes: name every voter with --voter")
+        if not initial_voters.voters:
+            raise InvalidConfigError(
+                "this disk was formatted without initial voters, so that it knows nobody: name a replica of the "
+                "cluster, or several, with --voter"
+            )
+        return initial_voters.ids
 
     def _check_roles(self, replica_id: ReplicaId) -> None:
         """Who may be elected must be able to decide, and who decides must be able to be elected (Kafka's rule)."""
@@ -160,11 +182,20 @@ class ServerOptions:
                 "take it out of --voter on every replica, or give it --roles broker,controller"
             )
 
-    def _advertised_address(self, replica_id: ReplicaId) -> str:
-        address = self.advertised_address or self.voters.get(replica_id)
+    def _check_initial_roles(self, replica_id: ReplicaId, initial_voters: VoterSet) -> None:
+        """Who may be elected must be able to decide. Who is no voter at first may become one."""
+        if ProcessRole.CONTROLLER not in self.roles and initial_voters.find(replica_id) is not None:
+            raise InvalidConfigError(
+                f"replica {replica_id} was formatted as a voter but has not the role of a controller; "
+                "give it --roles broker,controller, or format its disk with --no-initial-voters"
+            )
+
+    def _advertised_address(self, replica_id: ReplicaId, addresses: Mapping[ReplicaId, str]) -> str:
+        address = self.advertised_address or addresses.get(replica_id)
         if address is None:
             raise InvalidConfigError(
-                f"replica {replica_id} is no voter, so that nobody knows where to reach it; give --advertised-address"
+                f"no voter that is named is replica {replica_id}, so that nobody knows where to reach it; "
+                "give --advertised-address"
             )
         check_address(address)
         return address

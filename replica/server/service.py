@@ -42,6 +42,7 @@ from replica.server.transport import NOT_APPLIED_KEY
 BAD_INPUT = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.DUPLICATE_VOTER,
         ErrorCode.INCONSISTENT_CLUSTER_ID,
         ErrorCode.INVALID_CONFIG,
         ErrorCode.INVALID_PARTITIONS,
@@ -56,6 +57,8 @@ BAD_INPUT = frozenset(
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.UNKNOWN_SERVER_ERROR,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.VOTER_NOT_FOUND,
     }
 )
 """Answers that say that the asker did something wrong: they get a log line, unlike those of an ordinary election."""

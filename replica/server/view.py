@@ -11,9 +11,11 @@ from typing import Protocol
 
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
+from replica.core.quorum.voter_history import VoterHistory
 from replica.core.recovered import StoredSnapshot
 from replica.core.replica import Replica
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.voters import VoterSet
 
 
 class NamedRole(Protocol):
@@ -54,6 +56,14 @@ class LogView(Protocol):
     @property
     def snapshots(self) -> tuple[StoredSnapshot, ...]:
         """Its snapshots on stable storage, oldest first."""
+
+    @property
+    def voters(self) -> VoterSet:
+        """Those in force here, committed or not."""
+
+    @property
+    def voter_history(self) -> VoterHistory:
+        """From which record on they are."""
 
     @property
     def log(self) -> LogEnd:

@@ -5,7 +5,8 @@ The way of the data, file by file:
 1. ``files`` is the seam to the operating system, and knows how to replace a small file atomically.
 2. ``directory`` formats, locks and opens a data directory; ``meta_properties`` says whose it is, ``clean_shutdown`` how
    it was left. ``log_directories`` knows which logs it holds, ``trash`` what was deleted and still takes space.
-3. ``checkpoints``, ``quorum_state_file`` and ``partition_metadata`` are the small state files, in Kafka's formats.
+3. ``checkpoints``, ``quorum_state_file`` and ``partition_metadata`` are the small state files, in Kafka's formats;
+   ``voter_files`` say who votes, in a format of their own.
 4. ``recovery`` opens a log: a clean stop is believed, an unclean one searched; flushed data is never cut.
    ``producer_snapshots`` tell what was known of producers, also of batches that are deleted since.
    ``snapshots`` are a quorum log's: what its records have led to, in their place.

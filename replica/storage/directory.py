@@ -29,6 +29,8 @@ from replica.storage.files import OS_FILES, Files, Handle, OpenMode, remove_dura
 from replica.storage.log_directories import holds_partition, is_topic, make_partition, partitions_in
 from replica.storage.meta_properties import MetaProperties
 from replica.storage.trash import FILE_DELETE_DELAY_MS, Trash, remove_deleted_directories
+from replica.storage.voter_files import INITIAL_VOTERS_FILE, read_initial_voters, write_initial_voters
+from replica.voters import ReplicaKey, VoterSet, is_directory_id
 
 LOCK_FILE = ".lock"
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
@@ -39,19 +41,30 @@ _NOT_OURS_TO_MIND = frozenset({"lost+found"})
 
 
 def format_directory(
-    path: Path, *, cluster_id: str, replica_id: ReplicaId, directory_id: str | None = None, files: Files = OS_FILES
+    path: Path,
+    *,
+    cluster_id: str,
+    replica_id: ReplicaId,
+    directory_id: str | None = None,
+    initial_voters: VoterSet | None = None,
+    files: Files = OS_FILES,
 ) -> MetaProperties:
     """Make an empty or missing directory the data directory of one replica of one cluster, durably.
 
-    A fresh ``directory_id`` is drawn unless one is given. ``meta.properties`` comes last, so that a directory whose
-    formatting was cut short is not taken for a formatted one. AlreadyFormattedError if the directory holds anything;
-    ValueError for an id that cannot be stored; StorageError if the disk refuses.
+    A fresh ``directory_id`` is drawn unless one is given. ``initial_voters`` are those of every quorum log until the
+    log itself says otherwise: this disk among them, or nobody. Absent, the voters are those named at every start.
+
+    ``meta.properties`` comes last, so that a directory whose formatting was cut short is not taken for a formatted
+    one. AlreadyFormattedError if the directory holds anything; ValueError for an id that cannot be stored, and where
+    this disk is not among the initial voters; StorageError if the disk refuses.
     """
     meta = MetaProperties(
         cluster_id=cluster_id,
         replica_id=replica_id,
         directory_id=meta_properties.random_directory_id() if directory_id is None else directory_id,
     )
+    if initial_voters is not None:
+        _check_initial_voters(initial_voters, meta)
     try:
         _make_directory(files, path)
         if files.exists(path / meta_properties.FILE_NAME):
@@ -60,10 +73,25 @@ def format_directory(
             raise AlreadyFormattedError(f"{path} is not empty; choose another directory or empty this one")
         for name in (RECOVERY_POINT_FILE, LOG_START_FILE, REPLICATION_OFFSET_FILE):
             write_lines(files, path / name, ())
+        if initial_voters is not None:
+            write_initial_voters(files, path / INITIAL_VOTERS_FILE, initial_voters)
         meta_properties.write_meta_properties(files, path / meta_properties.FILE_NAME, meta)
     except OSError as error:
         raise StorageError(f"cannot format {path}: {error}") from error
     return meta
+
+
+def _check_initial_voters(voters: VoterSet, meta: MetaProperties) -> None:
+    for voter in voters.voters:
+        if not is_directory_id(voter.directory_id):
+            raise ValueError(f"{voter.directory_id!r} of voter {voter.replica_id} is no directory id")
+    if not is_directory_id(meta.directory_id):
+        raise ValueError(f"{meta.directory_id!r} is no directory id that a voter can have")
+    if voters.voters and not voters.has(ReplicaKey(meta.replica_id, meta.directory_id)):
+        raise ValueError(
+            f"replica {meta.replica_id} with directory id {meta.directory_id} is not among the initial voters; "
+            "a disk that is to join later is formatted without any"
+        )
 
 
 def _make_directory(files: Files, path: Path) -> None:
@@ -119,6 +147,7 @@ def _load(files: Files, path: Path, meta: MetaProperties, lock: Handle) -> DataD
         log_starts=OffsetCheckpoint.load(files, path / LOG_START_FILE),
         high_watermarks=OffsetCheckpoint.load(files, path / REPLICATION_OFFSET_FILE),
     )
+    initial_voters = read_initial_voters(files, path / INITIAL_VOTERS_FILE)
     marker = path / clean_shutdown.FILE_NAME
     was_clean, clean_broker_epoch = files.exists(marker), None
     if was_clean:
@@ -128,6 +157,7 @@ def _load(files: Files, path: Path, meta: MetaProperties, lock: Handle) -> DataD
     return DataDirectory(
         path=path,
         meta=meta,
+        initial_voters=initial_voters,
         files=files,
         lock=lock,
         was_clean=was_clean,
@@ -150,7 +180,8 @@ class DataDirectory:
 
     ``was_clean`` tells whether the last stop left its marker, and ``clean_broker_epoch`` as which incarnation of a
     broker (absent without a marker, and if there was none). A missing recovery point stands for a log whose creation
-    was never finished; ``high_watermarks`` is for logs whose high watermark survives a restart.
+    was never finished; ``high_watermarks`` is for logs whose high watermark survives a restart. ``initial_voters`` are
+    those that it was formatted with; absent where voters are named at every start.
     """
 
     def __init__(
@@ -158,6 +189,7 @@ class DataDirectory:
         *,
         path: Path,
         meta: MetaProperties,
+        initial_voters: VoterSet | None,
         files: Files,
         lock: Handle,
         was_clean: bool,
@@ -166,6 +198,7 @@ class DataDirectory:
     ) -> None:
         self.path = path
         self.meta = meta
+        self.initial_voters = initial_voters
         self.files = files
         self.was_clean = was_clean
         self.clean_broker_epoch = clean_broker_epoch

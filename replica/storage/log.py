@@ -37,6 +37,8 @@ from replica.storage.segments import Segments
 from replica.storage.snapshots import LogSnapshots
 from replica.storage.tail import Tail
 from replica.storage.timestamps import offset_for_timestamp
+from replica.storage.voter_files import QUORUM_VOTERS_FILE, write_voter_entries
+from replica.voters import VoterEntry
 
 
 class LogStore:
@@ -106,6 +108,7 @@ class LogStore:
             producers=loaded.producers,
             snapshots=() if loaded.snapshots is None else loaded.snapshots.stored,
             snapshot=newest_snapshot,
+            voters=loaded.voters,
         )
         return cls(directory, topic_partition, config, loaded), recovered
 
@@ -299,6 +302,11 @@ class LogStore:
         """Replace ``quorum-state``, durable on return."""
         with self._guard("store the quorum state of"):
             write_quorum_state(self._files, self._path / QUORUM_STATE_FILE, state)
+
+    def store_voters(self, entries: Sequence[VoterEntry]) -> None:
+        """Replace ``quorum-voters``, durable on return."""
+        with self._guard("store the voters of"):
+            write_voter_entries(self._files, self._path / QUORUM_VOTERS_FILE, entries)
 
     # --- snapshots --------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from replica.core.effects import (
     StoreEpochs,
     StoreHighWatermarks,
     StoreQuorumState,
+    StoreVoters,
     Truncate,
 )
 from replica.core.events import LogRead, LogStartMoved, ProducersScanned
@@ -46,6 +47,7 @@ from replica.storage.log_directories import holds_partition
 StorageEffect = (
     StoreQuorumState
     | StoreEpochs
+    | StoreVoters
     | StoreHighWatermarks
     | CreateLog
     | DeleteLog
@@ -134,6 +136,8 @@ class LogTable:
                 self._stores[name].store_quorum_state(state)
             case StoreEpochs(topic_partition=name, entries=entries):
                 self._stores[name].store_epochs(entries)
+            case StoreVoters(topic_partition=name, entries=voters):
+                self._stores[name].store_voters(voters)
             case StoreHighWatermarks(offsets=offsets):
                 self.directory.store_high_watermarks(offsets)
             case CreateLog():

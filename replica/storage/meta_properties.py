@@ -41,8 +41,14 @@ class MetaProperties:
 
 
 def random_directory_id() -> str:
-    """A fresh id: 128 random bits in URL-safe base64, 22 characters, as Kafka writes its ``Uuid``."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    """A fresh id: 128 random bits in URL-safe base64, 22 characters, as Kafka writes its ``Uuid``.
+
+    None begins with a dash: on a command line that would look like an option.
+    """
+    while True:
+        directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not directory_id.startswith("-"):
+            return directory_id
 
 
 def write_meta_properties(files: Files, path: Path, meta: MetaProperties) -> None:

@@ -5,8 +5,9 @@ Owns the rule that decides between a torn tail and a lost promise. After an uncl
 there. Damage or absence below it means that flushed data, perhaps acknowledged and counted on by others, is gone:
 then nothing is modified and the replica does not start. Whatever remains is fsynced before it is reported, because a
 batch found in the page cache is not yet on the platter. The epoch cache is rebuilt from the batch headers, since a
-checkpoint can be ahead of the log that survived, and indexes are rebuilt beside it. The producers of a partition are
-in its newest snapshot and the batches behind that.
+checkpoint can be ahead of the log that survived, and indexes are rebuilt beside it. So can the stored voters be: those
+whose record did not survive are forgotten, durably. The producers of a partition are in its newest snapshot and the
+batches behind that.
 
 A log may begin above 0. It begins where its checkpoint says, or at its first segment if that is higher. Segments
 wholly below are what an interrupted deletion has left, and are not looked at. A log that ends below its beginning, with
@@ -39,6 +40,8 @@ from replica.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, base_offs
 from replica.storage.segments import begin_anew
 from replica.storage.snapshots import LogSnapshots
 from replica.storage.trash import is_deleted_file
+from replica.storage.voter_files import QUORUM_VOTERS_FILE, read_voter_entries, write_voter_entries
+from replica.voters import VoterEntry
 
 EPOCH_FILE = "leader-epoch-checkpoint"
 QUORUM_STATE_FILE = "quorum-state"
@@ -49,7 +52,7 @@ class LoadedLog:
     """A log ready for use: at least one segment, the last one takes appends; all of it on stable storage.
 
     ``topic_id`` and ``producer_snapshots`` are absent, and ``producers`` are not looked for, in a quorum log;
-    ``snapshots`` are absent in a partition's.
+    ``snapshots`` are absent, and there are no ``voters``, in a partition's.
     """
 
     segments: tuple[Segment, ...]
@@ -60,6 +63,7 @@ class LoadedLog:
     producers: tuple[ProducerEntry, ...]
     producer_snapshots: ProducerSnapshots | None
     snapshots: LogSnapshots | None
+    voters: tuple[VoterEntry, ...]
 
 
 def load_log(
@@ -79,6 +83,7 @@ def load_log(
         config=config,
         rules=rules,
         topic_id=topic_id,
+        has_voters=directory.initial_voters is not None and topic_id is None,
         log_start_offset=directory.log_starts.get(topic_partition) or Offset(0),
         recovery_point=directory.recovery_points.get(topic_partition),
         lower_recovery_point=lambda offset: directory.recovery_points.lower(topic_partition, offset),
@@ -122,18 +127,23 @@ class _Scan:
 
 @dataclass(slots=True, kw_only=True)
 class _Log:
-    """The log while it is being opened. ``recovery_point`` is absent if its creation was never finished."""
+    """The log while it is being opened. ``recovery_point`` is absent if its creation was never finished.
+
+    ``has_voters``: who votes may change, so that the log has a file that says so.
+    """
 
     files: Files
     path: Path
     config: LogConfig
     rules: LogRules
     topic_id: TopicId | None
+    has_voters: bool
     log_start_offset: Offset
     recovery_point: Offset | None
     lower_recovery_point: Callable[[Offset], None]
     segments: list[Segment] = field(default_factory=list)
     stored_epochs: tuple[EpochEntry, ...] = ()
+    stored_voters: tuple[VoterEntry, ...] = ()
     producer_snapshots: ProducerSnapshots | None = None
     snapshots: LogSnapshots | None = None
 
@@ -151,6 +161,8 @@ class _Log:
             Segment.create(self.files, self.path, self.log_start_offset, self.config).close()
         if not self.files.exists(self.path / EPOCH_FILE):
             write_epochs(self.files, self.path / EPOCH_FILE, ())
+        if self.has_voters and not self.files.exists(self.path / QUORUM_VOTERS_FILE):
+            write_voter_entries(self.files, self.path / QUORUM_VOTERS_FILE, ())
 
     def _base_offsets(self) -> list[Offset]:
         names = self.files.names(self.path)
@@ -163,6 +175,7 @@ class _Log:
         self.stored_epochs = read_epochs(self.files, self.path / EPOCH_FILE)
         if self.topic_id is None:
             self.snapshots = LogSnapshots(self.files, self.path)
+            self.stored_voters = self._read_voters()
         else:
             self.producer_snapshots = ProducerSnapshots(self.files, self.path)
         base_offsets = self._base_offsets()
@@ -183,6 +196,13 @@ class _Log:
         has_records = any(segment.size for segment in self.segments) or self.snapshots.newest is not None
         if self.config.quorum_state_required and has_records and not self.files.exists(quorum_state):
             raise CorruptCheckpointError(quorum_state, "the file is missing although the log holds records")
+
+    def _read_voters(self) -> tuple[VoterEntry, ...]:
+        path = self.path / QUORUM_VOTERS_FILE
+        entries = read_voter_entries(self.files, path)
+        if entries is None and self.has_voters:
+            raise CorruptCheckpointError(path, "the file is missing, so that nobody knows who votes")
+        return entries or ()
 
     def load_clean(self) -> LoadedLog | None:
         """Believe the files; None if they do not bear out that they were closed cleanly, and must be searched.
@@ -347,6 +367,11 @@ class _Log:
             self.producer_snapshots.store_missing(scan.end_offset, lambda: producers)
         if epochs != self.stored_epochs:
             write_epochs(self.files, self.path / EPOCH_FILE, epochs)
+        voters = tuple(entry for entry in self.stored_voters if entry.offset < scan.end_offset)
+        if voters != self.stored_voters:
+            # An entry is stored before its record. 1. The record is lost in a crash. 2. Another takes its offset.
+            # 3. With the entry still there, the next start would take that one for the voters' record.
+            write_voter_entries(self.files, self.path / QUORUM_VOTERS_FILE, voters)
         return LoadedLog(
             segments=tuple(self.segments),
             log_start_offset=self.log_start_offset,
@@ -356,6 +381,7 @@ class _Log:
             producers=producers,
             producer_snapshots=self.producer_snapshots,
             snapshots=self.snapshots,
+            voters=voters,
         )
 
     def close(self) -> None:

@@ -24,21 +24,26 @@ from replica.machines import (
 from replica.machines.key_value import KeyValueMachine, encode_command
 from replica.machines.key_value.commands import Command
 from replica.server.codec import (
+    ADD_VOTER,
     APPLY,
     DESCRIBE_QUORUM,
     DESCRIBE_REPLICA,
     QUERY,
+    REMOVE_VOTER,
     TRANSFER_LEADERSHIP,
     Method,
 )
 
 LEADER = m.CurrentLeader(leader_id=ReplicaId(1), leader_epoch=Epoch(4))
+DIRECTORY_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 QUORUM = m.DescribeQuorumResponse(
     error=ErrorCode.NONE,
     current_leader=LEADER,
     high_watermark=Offset(90),
     current_voters=(
-        m.QuorumReplicaState(replica_id=ReplicaId(1), log_end_offset=Offset(100)),
+        m.QuorumReplicaState(
+            replica_id=ReplicaId(1), log_end_offset=Offset(100), directory_id=DIRECTORY_ID, address="one:1"
+        ),
         m.QuorumReplicaState(
             replica_id=ReplicaId(2), log_end_offset=Offset(90), last_fetch_ms_ago=5, last_caught_up_ms_ago=7
         ),
@@ -52,12 +57,13 @@ class GroupServer:
     """The group ``kv``. ``apply_answer`` is given to every ApplyRequest once it is set.
 
     ``after_query`` is applied behind each question. With ``lose_commands``, commands are applied, and answered with an
-    error that tells nothing.
+    error that tells nothing. Changes of the voters are made, or answered with ``voters_answer``.
     """
 
     def __init__(self) -> None:
         self.apply_answer: m.ApplyResponse | None = None
         self.lose_commands = False
+        self.voters_answer = m.ChangeVotersResponse(error=ErrorCode.NONE)
         self.after_query: Command | None = None
         self.asked: list[m.Request] = []
         self._log = AppliedLog(KeyValueMachine(), name="kv")
@@ -68,6 +74,8 @@ class GroupServer:
         self._serve(DESCRIBE_REPLICA, self._describe)
         self._serve(DESCRIBE_QUORUM, lambda _: QUORUM)
         self._serve(TRANSFER_LEADERSHIP, self._transfer)
+        self._serve(ADD_VOTER, lambda _: self.voters_answer)
+        self._serve(REMOVE_VOTER, lambda _: self.voters_answer)
         self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         self._server.start()
 
@@ -89,7 +97,13 @@ class GroupServer:
         addresses = {ReplicaId(1): self.address}
         if request.topic_partition not in (TopicPartition("kv", 0), METADATA_LOG):
             return m.DescribeReplicaResponse(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, addresses=addresses)
-        return m.DescribeReplicaResponse(error=ErrorCode.NONE, leader=LEADER, addresses=addresses)
+        return m.DescribeReplicaResponse(
+            error=ErrorCode.NONE,
+            replica_id=ReplicaId(1),
+            directory_id=DIRECTORY_ID,
+            leader=LEADER,
+            addresses=addresses,
+        )
 
     def _transfer(self, request: m.TransferLeadershipRequest) -> m.TransferLeadershipResponse:
         is_leader = request.target_id == LEADER.leader_id

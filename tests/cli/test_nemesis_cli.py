@@ -19,12 +19,13 @@ from nemesis.cli import main
 from nemesis.cli_exit import Exit, UnsupportedError, exit_code_of
 from nemesis.cli_run import plan, run
 from nemesis.cli_soak import command_of
+from nemesis.cli_workload import SMALL_SNAPSHOT_RECORD_BYTES
 from nemesis.cluster.key_value_client import Reads, StoreOptions
 from nemesis.cluster.local_options import LocalOptions
 from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
 from nemesis.history import EventType, HistoryEvent, HistoryWriter, PolledRecord, ReplicaLogBatch, Workload
 from nemesis.runner import RunOptions, new_folder, options_to_json, write_documents
-from nemesis.schedule import Package, random_schedule, schedule_from_json
+from nemesis.schedule import USUAL, Package, random_schedule, schedule_from_json
 from nemesis.variants.catalogue import ALL, DIRECTED_VARIANTS
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -248,7 +249,6 @@ def test_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         for variant in DIRECTED_VARIANTS.values()
         for word in (*variant.overrides, variant.schedule.name, *variant.convicted_of)
     )
-    assert "pending: waits for simulated worlds with leases" in said
     assert "nothing would show: Recovery" in said
 
 
@@ -300,6 +300,31 @@ def test_a_run_on_objects_is_repeated_by_its_command() -> None:
     assert options.cluster.store == StoreOptions(reads=Reads.STALE)
 
 
+def test_changes_of_voters_bring_a_cluster_that_can_have_them(tmp_path: Path) -> None:
+    """It is formatted with initial voters and takes snapshots often, also if a stored schedule asks for it."""
+    asked = DEFAULTS | {"workload": "register", "nemesis": (Package.KILL, Package.MEMBERSHIP), "time_limit": 30.0}
+    asked |= {"concurrency": 10, "rate": 200.0}
+    schedule, options = plan(asked)
+    (tmp_path / "schedule.json").write_text(schedule.to_json())
+    command = ["--workload", "register", "--schedule", str(tmp_path / "schedule.json"), "--seed", "3"]
+    stored = plan(run.make_context("run", command).params)
+    _, usual = plan(DEFAULTS | {"workload": "register"})
+
+    assert options.cluster.dynamic_voters
+    assert options.cluster.store == StoreOptions(snapshot_record_bytes=SMALL_SNAPSHOT_RECORD_BYTES)
+    assert (stored[0], stored[1].cluster) == (schedule, options.cluster)
+    assert plan(run.make_context("run", command_of(3, asked)[2:]).params) == (schedule, options)
+    assert (usual.cluster.dynamic_voters, usual.cluster.store) == (False, StoreOptions())
+
+
+def test_changes_of_voters_need_objects() -> None:
+    """Of a topic's replicas a wiped disk takes what is acknowledged: that workload is refused."""
+    with pytest.raises(click.UsageError) as refused:
+        plan(DEFAULTS | {"nemesis": (Package.MEMBERSHIP,)})
+
+    assert "--workload register" in refused.value.message
+
+
 def test_a_directed_schedule_brings_its_topics() -> None:
     """A schedule that is written for other topics than the usual ones has them, but for what is asked for."""
     _, usual = plan(DEFAULTS)
@@ -334,11 +359,11 @@ def test_idempotence_goes_with_all_acks(acks: str, asked: bool | None, expected:
 
 
 def test_all_packages_are_the_default() -> None:
-    """Without any wish all packages are drawn from for 30 seconds; ``none`` draws from none."""
+    """Without any wish the usual packages are drawn from for 30 seconds; ``none`` draws from none."""
     schedule, options = plan(DEFAULTS)
 
-    assert schedule == random_schedule(seed=3, packages=list(Package), time_limit_s=30)
-    assert options.nemesis == tuple(Package)
+    assert schedule == random_schedule(seed=3, packages=USUAL, time_limit_s=30)
+    assert options.nemesis == USUAL
     assert plan(DEFAULTS | {"nemesis": ()})[0].steps == ()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nemesis.cli_exit import Exit
-from nemesis.cli_soak import worst
+from nemesis.cli_soak import unseen, worst
 from tests.cli.commands import nemesis
 
 
@@ -31,6 +31,26 @@ def test_seeds_that_are_none_are_refused(arguments: tuple[str, ...], tmp_path: P
     done = nemesis("soak", "--store", str(tmp_path / "store"), *arguments)
     assert done.returncode == Exit.BAD_ARGUMENTS, done.stderr
     assert not (tmp_path / "store").exists()
+
+
+def test_a_count_that_is_none_is_refused(tmp_path: Path) -> None:
+    """What must be seen is named as the counts are; another name is a bad argument, and nothing is run."""
+    done = nemesis("soak", "--must-see", "leader-changes,miracles", "--store", str(tmp_path / "store"))
+    assert done.returncode == Exit.BAD_ARGUMENTS, done.stderr
+    assert "membership-changes" in done.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_run_that_shows_nothing_is_named() -> None:
+    """Each count that is 0 in a run and must not be is told with the seed; others do not matter."""
+    rows = [
+        {"seed": 3, "leader_changes": 1, "snapshots_installed": 0, "truncations": 0},
+        {"seed": 4, "leader_changes": 2, "snapshots_installed": 1, "truncations": 0},
+    ]
+    assert unseen(rows, ("leader_changes", "snapshots_installed")) == [
+        "seed 3 proves less than it should: snapshots installed: 0"
+    ]
+    assert unseen(rows, ()) == []
 
 
 @pytest.mark.cluster

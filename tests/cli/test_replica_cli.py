@@ -21,14 +21,19 @@ from replica.core.config import BrokerConfig, ControllerConfig, GroupConfig, Log
 from replica.core.metadata.encoding import metadata_batch
 from replica.core.metadata.records import TopicRecord
 from replica.core.partition.producer_state import scan
+from replica.core.quorum.snapshot_header import encode_header
+from replica.core.quorum.voter_history import VoterHistory
 from replica.ids import Epoch, Offset, ReplicaId, TopicId
 from replica.machines import AppliedLog, PlainCommand, committed_batch, encode_entry
 from replica.machines.registry import make_machine
-from replica.records import Compression, Record, encode_batch, leader_change_batch
+from replica.records import Compression, Record, encode_batch, leader_change_batch, voters_batch
 from replica.server.options import ProcessRole, ServerOptions
 from replica.storage.producer_snapshots import encode_snapshot
+from replica.voters import Voter, VoterSet
 
 HEAVY = ("grpc", "google.protobuf", "structlog", "prometheus_client", "pyarrow", "numpy", "asyncio")
+
+VOTERS = VoterSet((Voter(replica_id=ReplicaId(1), directory_id="AAAAAAAAAAAAAAAAAAAAAQ", address="a:1"),))
 
 
 @pytest.fixture
@@ -197,8 +202,12 @@ def test_a_dump_of_the_metadata_log_is_text(tmp_path: Path) -> None:
     )
     created = metadata_batch([TopicRecord(name="orders", topic_id=TopicId(1))], Offset(1), Epoch(2))
     file.write_bytes(elected.data + created.data)
+    named = voters_batch(voters=VOTERS, base_offset=Offset(2), leader_epoch=Epoch(2))
+    with file.open("ab") as segment:
+        segment.write(named.data)
     lines = replica("dump-log", file).output.splitlines()
     assert lines[1] == "  leader: 1 voters: 1,2 granted by: 1"
+    assert lines[5] == "  voters: 1=a:1=AAAAAAAAAAAAAAAAAAAAAQ"
     assert lines[3] == '  1: value: {"type":"TOPIC","version":0,"name":"orders","topic_id":1}'
 
 
@@ -255,3 +264,17 @@ def test_dump_of_a_state_machines_snapshot(tmp_path: Path) -> None:
     file.write_bytes(data[:-1])
     result = replica("dump-log", file)
     assert (result.exit_code, "the checksum of a snapshot" in result.output) == (1, True)
+
+
+def test_dump_of_a_snapshot_with_its_voters(tmp_path: Path) -> None:
+    """Where voters can change, a snapshot says who votes as of its end; dump-log says it too, or that it is damaged."""
+    log = AppliedLog(make_machine("counter"), name="counter")
+    log.apply(committed_batch(encode_batch([encode_entry(PlainCommand(command=b"41"))], base_offset=0, leader_epoch=2)))
+    data = encode_header(VoterHistory(base=VOTERS)) + log.snapshot().data
+    file = tmp_path / "00000000000000000001-0000000002.checkpoint"
+    file.write_bytes(data)
+    result = replica("dump-log", file)
+    assert result.output.splitlines()[1:] == ["  voters: 1=a:1=AAAAAAAAAAAAAAAAAAAAAQ"]
+    file.write_bytes(data[:20])
+    result = replica("dump-log", file)
+    assert (result.exit_code, "ends inside its voters" in result.output) == (1, True)

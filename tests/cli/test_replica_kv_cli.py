@@ -25,7 +25,7 @@ from replica.machines.key_value.commands import (
     Range,
     Transaction,
 )
-from tests.cli.group_server import GroupServer
+from tests.cli.group_server import DIRECTORY_ID, GroupServer
 
 NOBODY = "127.0.0.1:1"
 """Nobody listens on the port of tcpmux."""
@@ -342,15 +342,21 @@ def test_a_line_that_means_nothing_is_named(text: str, complaint: str) -> None:
 @pytest.mark.parametrize("group", [[], ["--group", "kv"]])
 def test_a_quorum_is_described(server: GroupServer, group: list[str]) -> None:
     """Leader, epoch and high watermark, and for each replica how far it is behind the longest log of a voter."""
+
+    def disk(directory_id: str = "-", address: str = "-") -> str:
+        return f"{directory_id:22}  {address}"
+
     result = replica("quorum", "describe", *group, "--bootstrap", server.address)
     assert told(result).splitlines() == [
         "leader 1, epoch 4, high watermark 90",
         "",
-        "REPLICA-ID  ROLE      LOG-END-OFFSET  LAG  LAST-FETCH-MS-AGO  LAST-CAUGHT-UP-MS-AGO",
-        "         1  voter                100    0                  -                      -",
-        "         2  voter                 90   10                  5                      7",
-        "         3  voter                  -    -                  -                      -",
-        "         9  observer              80   20                  1                      -",
+        "REPLICA-ID  ROLE      LOG-END-OFFSET  LAG  LAST-FETCH-MS-AGO  LAST-CAUGHT-UP-MS-AGO  "
+        + disk("DIRECTORY-ID", "ADDRESS"),
+        "         1  voter                100    0                  -                      -  "
+        + disk(DIRECTORY_ID, "one:1"),
+        "         2  voter                 90   10                  5                      7  " + disk(),
+        "         3  voter                  -    -                  -                      -  " + disk(),
+        "         9  observer              80   20                  1                      -  " + disk(),
     ]
 
 

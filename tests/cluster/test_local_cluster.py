@@ -21,6 +21,9 @@ from nemesis.faults.links import CLIENTS, LinkMode
 from nemesis.faults.shapes import isolate
 from nemesis.history import METADATA_LOG
 from nemesis.workload.ending import why_not_converged
+from replica.ids import ReplicaId
+from replica.storage import open_directory
+from replica.voters import Voter, VoterSet
 
 pytestmark = pytest.mark.cluster
 
@@ -189,3 +192,25 @@ async def test_a_replica_that_does_not_start_says_where_to_look(tmp_path: Path) 
     with pytest.raises(NodeFailedError, match=r"replica \d ended with 1: see .*replica.log"):
         async with running(tmp_path, options):
             pass
+
+
+async def test_a_wiped_disk_has_no_vote(tmp_path: Path) -> None:
+    """Disks are formatted with all nodes as voters where voters can change; a disk in their place is nobody's voter."""
+    lone = replace(FAST, nodes=1, topics=TopicOptions(replication_factor=1, min_insync_replicas=1), dynamic_voters=True)
+
+    def found() -> tuple[VoterSet | None, str]:
+        directory = open_directory(tmp_path / "nodes" / "1" / "data")
+        directory.close(clean=False)
+        return directory.initial_voters, directory.directory_id
+
+    async with running(tmp_path, lone) as cluster:
+        with pytest.raises(NodeFailedError, match="replica 1 runs: its disk cannot be wiped"):
+            await cluster.wipe(1)
+        await cluster.kill(1)
+        voters, directory_id = found()
+        address = cluster.links.addresses(CLIENTS)[1]
+        assert voters == VoterSet((Voter(replica_id=ReplicaId(1), directory_id=directory_id, address=address),))
+        await cluster.wipe(1)
+        voters, fresh_id = found()
+        assert (voters, fresh_id == directory_id) == (VoterSet(()), False)
+        await cluster.start(1)

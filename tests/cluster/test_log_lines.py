@@ -15,6 +15,8 @@ from nemesis.history import (
     METADATA_LOG,
     OFFLINE,
     UNCLEAN_ELECTION,
+    VOTERS_CHANGED,
+    VOTERS_LEARNED,
 )
 from nemesis.report.timeline import TRUNCATED
 
@@ -46,6 +48,17 @@ def test_a_controller_is_the_leader_of_the_metadata() -> None:
 
     assert report is not None
     assert (report.event, report.topic_partition) == (BECAME_LEADER, METADATA_LOG)
+
+
+@pytest.mark.parametrize(("role", "event"), [("leader", VOTERS_CHANGED), ("follower", VOTERS_LEARNED)])
+def test_other_voters_are_told_by_all_and_made_by_the_leader(role: str, event: str) -> None:
+    """Every replica tells who votes and from which record on; that of the leader is the change itself."""
+    line = {"event": "voters_changed", "log": "kv-0", "offset": 8, "epoch": 3, "role": role, "voters": [1, 3]}
+    report = report_of(line | {"time_ns": 9}, 1)
+
+    assert report is not None
+    assert (report.event, report.offset, report.epoch, report.topic_partition) == (event, 8, 3, "kv-0")
+    assert json.loads(report.detail or "") == {"voters": [1, 3]}
 
 
 @pytest.mark.parametrize("event", ["isr_shrunk", "isr_expanded"])

@@ -6,7 +6,6 @@ The tables hold the right rules to their answers, and a wrong rule is none if it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from replica.core.effects import QuorumState
@@ -14,17 +13,12 @@ from replica.core.epoch_cache import LeaderEpochCache
 from replica.core.rules import NEVER_MS, Rules, Truncation
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, SnapshotId
+from tests.core.membership_decisions import MEMBERSHIP_TABLES
+from tests.core.rows import Row
+
+__all__ = ["TABLES", "Row", "cache_of", "decide", "state"]
 
 FENCED, UNKNOWN = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One question to one rule."""
-
-    name: str
-    asked: Mapping[str, Any]
-    expected: Any
 
 
 def decide(rules: Rules, rule: str, row: Row) -> Any:
@@ -301,6 +295,7 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
         _hands_over("not_committed", 9, has_fetched=True, high_watermark=8, expected=False),
         _hands_over("nothing_committed", 9, has_fetched=True, high_watermark=None, expected=False),
     ),
+    **MEMBERSHIP_TABLES,
     "log_start_after_snapshot": (
         _begins("the_first", [10], 0, 0),
         _begins("the_second", [10, 20], 0, 10),

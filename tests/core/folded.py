@@ -18,7 +18,7 @@ from replica.core.rules import Rules
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId
 from replica.machines import Snapshot
 from replica.records import RecordBatch
-from tests.core.simulated import BEGINNING, CONFIG, Climate, Node, PromiseBrokenError, SimulatedCluster
+from tests.core.simulated import BEGINNING, CONFIG, Climate, Disk, Node, PromiseBrokenError, SimulatedCluster
 
 SNAPSHOT_REPEATS = 5
 """So that a snapshot, of some 300 bytes, comes in several pieces where a fetch brings 100."""
@@ -51,7 +51,8 @@ def restored(snapshot_id: SnapshotId, data: bytes) -> Fold:
 def _may_store(node: Node, fold: Fold) -> bool:
     """Whether there is something new, and nothing on its way."""
     newest = max([0, *[known.id.end_offset for known in node.log.snapshots]])
-    return not node.log.is_storing_snapshot and fold.offset > newest
+    is_new = not node.log.is_storing_snapshot and fold.offset > newest
+    return is_new and node.log.may_store(fold.snapshot())
 
 
 class FoldedCluster(SimulatedCluster):
@@ -76,9 +77,12 @@ class FoldedCluster(SimulatedCluster):
     def start(self, replica_id: ReplicaId) -> None:
         disk = self.nodes[replica_id].disk
         disk.recover()
-        newest = max(disk.snapshots, default=None)
-        self.folds[replica_id] = Fold() if newest is None else restored(newest, disk.snapshots[newest])
+        self.folds[replica_id] = self._fold_of(disk)
         super().start(replica_id)
+
+    def _fold_of(self, disk: Disk) -> Fold:
+        newest = max(disk.snapshots, default=None)
+        return Fold() if newest is None else restored(newest, disk.snapshots[newest])
 
     def _settle(self, node: Node) -> None:
         log, fold = node.log, self.folds[node.replica_id]
@@ -101,13 +105,16 @@ class FoldedCluster(SimulatedCluster):
             return
         if self.climate.crash_in_step and self.random.random() < 0.3:
             self.seen["half installed"] += 1
-            node.disk.snapshots[received.id] = received.data  # It is durable before the log is dropped.
-            self.crash_for_a_while(node)
+            self._half_install(node, received)
             return
         self.seen["installed"] += 1
         self.seen["installed while storing"] += node.log.is_storing_snapshot
         self.folds[node.replica_id] = restored(received.id, received.data)
         self._act(node, node.log.install_snapshot(self.now_ms))
+
+    def _half_install(self, node: Node, received: Snapshot) -> None:
+        node.disk.snapshots[received.id] = received.data  # It is durable before the log is dropped.
+        self.crash_for_a_while(node)
 
     def _act(self, node: Node, effects: tuple[fx.Effect, ...]) -> None:
         self._perform_all(node, effects)

@@ -25,6 +25,7 @@ from replica.core.rules import Rules
 from replica.ids import CallId, Epoch, EpochEntry, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import Snapshot
 from replica.records import RecordBatch, encode_batch
+from replica.voters import Voter, VoterEntry, VoterSet, directory_id_of
 
 LOG = TopicPartition("log", 0)
 CLUSTER = "cluster"
@@ -71,6 +72,22 @@ def stored(epoch: int, *, leader_id: int | None = None, voted_id: int | None = N
     )
 
 
+def disk_id(replica_id: int, disk: int = 0) -> str:
+    """Name a disk of a replica, as directories are named: its first, or a later one."""
+    return directory_id_of(bytes([1, disk, *replica_id.to_bytes(14)]))
+
+
+def voter(replica_id: int, disk: int = 0) -> Voter:
+    """Make a replica on a disk a voter."""
+    address = f"replica-{replica_id}:9092"
+    return Voter(replica_id=ReplicaId(replica_id), directory_id=disk_id(replica_id, disk), address=address)
+
+
+def voters_of(*replica_ids: int) -> VoterSet:
+    """Make a set of replicas on their first disks."""
+    return VoterSet.of(voter(replica_id) for replica_id in replica_ids)
+
+
 def snapshot_of(end_offset: int, epoch: int) -> Snapshot:
     """Build a snapshot: its data say what they hold."""
     data = f"all below {end_offset}, the last of epoch {epoch}".encode()
@@ -89,6 +106,7 @@ class Disk:
     epochs: tuple[EpochEntry, ...] = ()
     owed: list[Offset] = field(default_factory=list)
     storing: list[Snapshot] = field(default_factory=list)
+    voters: tuple[VoterEntry, ...] = ()
 
     @property
     def end(self) -> Offset:
@@ -112,6 +130,11 @@ class Disk:
         assert self.end == end_offset, ("truncated inside a batch", self.end, end_offset)
         self.flushed_end = min(self.flushed_end, end_offset)
 
+    def recover_voters(self) -> tuple[VoterEntry, ...]:
+        """Drop, for good, the entries of records that the log does not have."""
+        self.voters = tuple(entry for entry in self.voters if entry.offset < self.end)
+        return self.voters
+
 
 class Bench:
     """One replica under test. ``now_ms`` is moved by ``elapse`` and ``to_deadline`` only."""
@@ -121,6 +144,8 @@ class Bench:
         *,
         replica_id: int = 0,
         voters: Sequence[int] = (0, 1, 2),
+        initial_voters: Sequence[int] | None = None,
+        disk: int = 0,
         log: Sequence[tuple[int, int]] = (),
         start: int = 0,
         snapshots: Sequence[tuple[int, int]] = (),
@@ -141,8 +166,9 @@ class Bench:
         self.config = ReplicaConfig(
             cluster_id=CLUSTER,
             replica_id=ReplicaId(replica_id),
-            directory_id=f"disk-{replica_id}",
+            directory_id=f"disk-{replica_id}" if initial_voters is None else disk_id(replica_id, disk),
             voters=tuple(ReplicaId(voter) for voter in voters),
+            initial_voters=None if initial_voters is None else voters_of(*initial_voters),
             quorum=config,
         )
         self.now_ms = 1_000_000
@@ -165,6 +191,8 @@ class Bench:
                 StoredSnapshot(id=snapshot_id, size_bytes=len(data))
                 for snapshot_id, data in self.disk.snapshots.items()
             ),
+            snapshot=self.disk.snapshots[max(self.disk.snapshots)] if self.disk.snapshots else b"",
+            voters=self.disk.recover_voters(),
         )
         self.replica = Replica(config=self.config, logs={LOG: recovered}, random=self._random, rules=self._rules)
         self.step(ev.Started())
@@ -316,6 +344,8 @@ class Bench:
                 self.disk.quorum_state = state
             case fx.StoreEpochs(entries=entries):
                 self.disk.epochs = entries
+            case fx.StoreVoters(entries=voters):
+                self.disk.voters = voters
             case fx.Append(batches=batches):
                 for batch in batches:
                     assert batch.base_offset == self.disk.end, (batch, self.disk.end)

@@ -25,6 +25,7 @@ from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, EpochEntry, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch, encode_batch
+from replica.voters import VoterEntry
 
 LOG = TopicPartition("log", 0)
 BEGINNING = Offset(0)
@@ -53,6 +54,7 @@ class Disk:
     quorum_state: fx.QuorumState | None = None
     start: Offset = BEGINNING
     snapshots: dict[SnapshotId, bytes] = field(default_factory=dict)
+    voters: tuple[VoterEntry, ...] = ()
 
     @property
     def end(self) -> Offset:
@@ -110,6 +112,7 @@ class Disk:
         if newest is not None and not self._holds(newest):
             self.install(newest, self.snapshots[newest])
         self.drop_snapshots(self.start)
+        self.voters = tuple(entry for entry in self.voters if entry.offset < self.end)
         entries: list[EpochEntry] = []
         for batch in self.batches:
             if not entries or entries[-1].epoch != batch.leader_epoch:
@@ -123,6 +126,8 @@ class Disk:
                 StoredSnapshot(id=snapshot_id, size_bytes=len(self.snapshots[snapshot_id]))
                 for snapshot_id in sorted(self.snapshots)
             ),
+            snapshot=self.snapshots[max(self.snapshots)] if self.snapshots else b"",
+            voters=self.voters,
         )
 
 
@@ -236,10 +241,14 @@ class SimulatedCluster:
         self._sequence = 0
         self._calls: dict[CallId, tuple[ReplicaId, Callable[[m.Response], None]]] = {}
         self._voters = tuple(ReplicaId(n) for n in range(voters))
+        self._make_nodes()
         self.nodes = {voter: Node(voter, Disk()) for voter in self._voters}
         for voter in self._voters:
             self.start(voter)
         self.at(append_interval_ms, lambda: self._append(append_interval_ms))
+
+    def _make_nodes(self) -> None:
+        """Choose other replicas, and other promises, before any replica starts; here these are right."""
 
     # --- time -------------------------------------------------------------------------------------------------------
 
@@ -271,18 +280,21 @@ class SimulatedCluster:
         node.incarnation += 1
         node.timer_ms = None
         node.core = Replica(
-            config=ReplicaConfig(
-                cluster_id="simulated",
-                replica_id=replica_id,
-                directory_id=f"disk-{replica_id}",
-                voters=self._voters,
-                quorum=self._config,
-            ),
+            config=self._config_of(node),
             logs={LOG: node.disk.recover()},
             random=Random(self.random.random()),
             rules=self._rules(),
         )
         self._step(node, ev.Started())
+
+    def _config_of(self, node: Node) -> ReplicaConfig:
+        return ReplicaConfig(
+            cluster_id="simulated",
+            replica_id=node.replica_id,
+            directory_id=f"disk-{node.replica_id}",
+            voters=self._voters,
+            quorum=self._config,
+        )
 
     def crash(self, replica_id: ReplicaId) -> None:
         node = self.nodes[replica_id]
@@ -353,6 +365,8 @@ class SimulatedCluster:
                 node.disk.quorum_state = state
             case fx.StoreEpochs():
                 pass  # Recovery here always rebuilds the epochs from the batches.
+            case fx.StoreVoters(entries=voters):
+                node.disk.voters = voters
             case fx.Append(batches=batches):
                 for batch in batches:
                     assert batch.base_offset == node.disk.end, (batch, node.disk.end)

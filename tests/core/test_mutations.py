@@ -22,6 +22,7 @@ from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset
 from tests.core.group.convictions import OF_LOGS, a_fetch_that_was_sent_before_the_question_does_not_confirm_it
 from tests.core.harness import Bench, batches_of, stored
+from tests.core.membership_mutations import MEMBERSHIP_CONVICTED
 from tests.core.scenarios import (
     answer_fetch,
     commit,
@@ -271,6 +272,7 @@ CONVICTED: list[tuple[type[Rules], Scenario]] = [
     (EpochZeroNotRecovered, every_epoch_of_the_batches_is_recovered),
     (ReadIndexOfAnOldFetch, a_fetch_that_was_sent_before_the_question_does_not_confirm_it),
     *SNAPSHOTS_CONVICTED,
+    *MEMBERSHIP_CONVICTED,
     *OF_LOGS,
 ]
 

@@ -20,10 +20,23 @@ PACKAGES = ("replica", "nemesis")
 
 # Standard library modules that hold values and arithmetic: no clock, disk, network, process or thread behind them.
 VALUE_MODULES = frozenset(
-    {"__future__", "abc", "bisect", "collections", "dataclasses", "enum", "functools", "heapq", "itertools", "json"}
+    {
+        "__future__",
+        "abc",
+        "base64",
+        "bisect",
+        "collections",
+        "dataclasses",
+        "enum",
+        "functools",
+        "heapq",
+        "itertools",
+        "json",
+    }
     | {"math", "operator", "random", "string", "typing", "types"}
 )
-PURE_LAYER = ("replica.core", "replica.records", "replica.ids", "replica.errors")
+BASE_LAYER = ("replica.ids", "replica.errors", "replica.voters")
+PURE_LAYER = ("replica.core", "replica.records", *BASE_LAYER)
 JUDGES = ("nemesis.checks", "nemesis.pipeline", "nemesis.report", "nemesis.history", "nemesis.formats")
 REGISTRY = "replica.machines.registry"
 REGISTRY_MODULE = "importlib.metadata"
@@ -60,25 +73,24 @@ def is_outside(name: str, *allowed: str) -> bool:
 
 RULES = (
     Rule(
-        name="the core imports value modules, records, ids, errors and machines",
+        name="the core imports value modules, records, ids, errors, voters and machines",
         binds=lambda module: within(module, "replica.core"),
         forbids=lambda found: is_outside(found.name, *VALUE_MODULES, *PURE_LAYER, "replica.machines"),
     ),
     Rule(
-        name="records import value modules, struct, crc32c, lz4, zstandard, ids and errors",
+        name="records import value modules, struct, crc32c, lz4, zstandard, ids, errors and voters",
         binds=lambda module: within(module, "replica.records"),
         forbids=lambda found: is_outside(
             found.name,
             *(VALUE_MODULES | {"struct", "crc32c", "lz4", "zstandard"}),
             "replica.records",
-            "replica.ids",
-            "replica.errors",
+            *BASE_LAYER,
         ),
     ),
     Rule(
-        name="ids and errors import value modules and each other",
-        binds=lambda module: module in {"replica.ids", "replica.errors"},
-        forbids=lambda found: is_outside(found.name, *VALUE_MODULES, "replica.ids", "replica.errors"),
+        name="ids, errors and voters import value modules and each other",
+        binds=lambda module: module in BASE_LAYER,
+        forbids=lambda found: is_outside(found.name, *VALUE_MODULES, *BASE_LAYER),
     ),
     Rule(
         name="randomness in the core is handed in",

@@ -9,10 +9,12 @@ import structlog
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.metadata.replay import METADATA_LOG
+from replica.core.quorum.voter_history import VoterHistory
 from replica.core.recovered import StoredSnapshot
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
+from replica.voters import VoterSet
 from tests.server.driver_fakes import LOG
 
 ONE, TWO = ReplicaId(1), ReplicaId(2)
@@ -42,7 +44,13 @@ class FakeView:
     leader_id: ReplicaId | None = TWO
     high_watermark: Offset | None = None
     snapshots: tuple[StoredSnapshot, ...] = ()
+    voter_history: VoterHistory = field(default_factory=lambda: VoterHistory(base=VoterSet.of_ids([ONE, TWO])))
     log: FakeEnd = field(default_factory=FakeEnd)
+
+    @property
+    def voters(self) -> VoterSet:
+        """The last set."""
+        return self.voter_history.latest
 
 
 @dataclass

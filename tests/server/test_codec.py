@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from replica.core import messages
 from replica.core.messages import (
+    AlterPartitionReassignmentsRequest,
     AlterTopicRequest,
     BeginQuorumEpochResponse,
     CreateTopicRequest,
@@ -29,6 +30,7 @@ from replica.core.messages import (
     FetchResponse,
     ProduceRequest,
     ProduceResponse,
+    ReassignablePartition,
     VoteRequest,
 )
 from replica.core.metadata.image import TopicImage
@@ -227,6 +229,20 @@ def test_an_assignment_keeps_its_order() -> None:
     assert codec.CREATE_TOPIC.decode_request(codec.CREATE_TOPIC.encode_request(request)) == request
 
 
+def test_no_target_is_not_an_empty_one() -> None:
+    """A partition without a target stays where it is; one that is to have no replicas is the controller's to refuse."""
+    one = TopicPartition("t", 1)
+    request = AlterPartitionReassignmentsRequest(
+        partitions=tuple(
+            ReassignablePartition(topic_partition=one, replicas=replicas)
+            for replicas in (None, (), (ReplicaId(3), ReplicaId(1)))
+        )
+    )
+
+    method = codec.ALTER_PARTITION_REASSIGNMENTS
+    assert method.decode_request(method.encode_request(request)) == request
+
+
 def test_partitions_arrive_in_their_order() -> None:
     """A map has no order on the wire; it is read by its keys, so that two answers alike read alike."""
     registration = PartitionRegistration(
@@ -239,6 +255,16 @@ def test_partitions_arrive_in_their_order() -> None:
 
     assert decoded == response
     assert list(decoded.topics[0].partitions) == [1, 2, 4, 5, 9, 77, 1000]
+
+
+def test_a_message_that_must_be_there_is_missed() -> None:
+    """Protobuf lets every sender leave a message out; a voter that is not named is never a voter of all zeros."""
+    for method, request in (
+        (codec.ADD_VOTER, quorum_pb2.AddVoterRequest(topic="log")),
+        (codec.REMOVE_VOTER, quorum_pb2.RemoveVoterRequest(topic="log")),
+    ):
+        with pytest.raises(MalformedMessageError, match=r"VoterRequest: voter is missing"):
+            method.decode_request(request.SerializeToString())
 
 
 def test_an_unspecified_choice_is_refused() -> None:

@@ -14,6 +14,7 @@ from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, Top
 from replica.records import encode_batch
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
+from replica.voters import VoterEntry, VoterSet
 from tests.server.driver_fakes import LOG
 from tests.server.observer_fakes import TWO, FakeEnd, FakeGroup, FakeReplica, FakeRole, FakeView, observer_of_replica
 
@@ -36,6 +37,22 @@ def test_a_change_of_leadership_is_one_line() -> None:
     assert [(line["event"], line["role"], line["epoch"], line["leader_id"]) for line in lines] == [
         ("role_changed", "follower", 3, 2),
         ("role_changed", "unattached", 4, None),
+    ]
+
+
+def test_a_change_of_voters_is_one_line() -> None:
+    """voters_changed says who votes and by which record; a set that is taken back is followed by the one before."""
+    view = FakeView()
+    before = view.voter_history
+    added = VoterEntry(offset=Offset(8), voters=VoterSet.of_ids([ReplicaId(1), TWO, ReplicaId(3)]))
+    observer, _ = observer_of(view)
+    with capture_logs() as lines:
+        for view.voter_history in (before, before.extended([added]), before.extended([added]), before):
+            observer.on_step(Ticked(), (), 1)
+    told = [line for line in lines if line["event"] == "voters_changed"]
+    assert [(line["log"], line["offset"], line["role"], line["voters"]) for line in told] == [
+        ("log-0", 8, "follower", [1, 2, 3]),
+        ("log-0", None, "follower", [1, 2]),
     ]
 
 

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from replica.core.config import BrokerConfig, BrokerIdentity, InvalidConfigError, QuorumConfig, ReplicaConfig
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.server.options import ANSWER_BYTES_MAX, RECORDS_BYTES_MAX, ProcessRole, ServerOptions
+from replica.voters import Voter, VoterSet
 
 VOTER, OTHER = ReplicaId(1), ReplicaId(2)
 BROKER, CONTROLLER = frozenset({ProcessRole.BROKER}), frozenset({ProcessRole.CONTROLLER})
 
 
 def options(
-    roles: frozenset[ProcessRole] = BROKER | CONTROLLER, advertised_address: str | None = None
+    roles: frozenset[ProcessRole] = BROKER | CONTROLLER,
+    advertised_address: str | None = None,
+    voters: Mapping[ReplicaId, str] = MappingProxyType({VOTER: "a:1"}),
 ) -> ServerOptions:
     return ServerOptions(
         data_dir=Path("data"),
         listen="127.0.0.1:0",
-        voters={VOTER: "a:1"},
+        voters=voters,
         roles=roles,
         advertised_address=advertised_address,
         rack="r",
     )
 
 
-def core_config(given: ServerOptions, replica_id: ReplicaId) -> ReplicaConfig:
+def core_config(given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet | None = None) -> ReplicaConfig:
     return given.core_config(
         cluster_id="c",
         replica_id=replica_id,
         directory_id="d",
+        initial_voters=initial_voters,
         incarnation_id="i",
         previous_broker_epoch=BrokerEpoch(7),
     )
@@ -62,12 +68,53 @@ def test_roles_make_a_process_a_broker_and_a_controller(
         (options(), OTHER, "is no voter"),
         (options(BROKER), VOTER, "is a voter but has not the role of a controller"),
         (options(BROKER), OTHER, "give --advertised-address"),
+        (options(voters={}), VOTER, "nobody votes: name every voter with --voter"),
     ],
 )
 def test_roles_that_cannot_work_are_refused(given: ServerOptions, replica_id: ReplicaId, complaint: str) -> None:
     """Voters are controllers and nobody else is, and a broker must be found by others."""
     with pytest.raises(InvalidConfigError, match=complaint):
         core_config(given, replica_id)
+
+
+INITIAL = VoterSet((Voter(replica_id=VOTER, directory_id="AAAAAAAAAAAAAAAAAAAAAQ", address="i:1"),))
+NOBODY = VoterSet(())
+
+
+@pytest.mark.parametrize(
+    ("given", "replica_id", "initial_voters", "address", "asked"),
+    [
+        pytest.param(options(voters={}), VOTER, INITIAL, "i:1", (VOTER,), id="nothing is named twice"),
+        pytest.param(options(), VOTER, INITIAL, "a:1", (VOTER,), id="the voter's own option counts for more"),
+        pytest.param(options(advertised_address="b:2"), OTHER, NOBODY, "b:2", (VOTER,), id="a disk that joins"),
+        pytest.param(options(BROKER, "b:2"), OTHER, NOBODY, "b:2", (VOTER,), id="one that never will"),
+        pytest.param(options(advertised_address="b:2", voters={}), OTHER, INITIAL, "b:2", (VOTER,), id="elsewhere"),
+    ],
+)
+def test_a_disk_with_initial_voters_may_have_either_role(
+    given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet, address: str, asked: tuple[ReplicaId, ...]
+) -> None:
+    """Who votes the logs say; the options only say whom to ask, and who is reached where."""
+    config = core_config(given, replica_id, initial_voters)
+    assert config.identity is not None
+    assert (config.identity.address, config.voters, config.initial_voters) == (address, asked, initial_voters)
+    assert (config.controller is not None) == (ProcessRole.CONTROLLER in given.roles)
+
+
+@pytest.mark.parametrize(
+    ("given", "replica_id", "initial_voters", "complaint"),
+    [
+        (options(BROKER), VOTER, INITIAL, "was formatted as a voter but has not the role of a controller"),
+        (options(voters={}), OTHER, NOBODY, "formatted without initial voters, so that it knows nobody"),
+        (options(), OTHER, NOBODY, "give --advertised-address"),
+    ],
+)
+def test_a_disk_with_initial_voters_is_refused_where_it_cannot_work(
+    given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet, complaint: str
+) -> None:
+    """A voter that cannot decide, one that knows nobody, and one that nobody finds."""
+    with pytest.raises(InvalidConfigError, match=complaint):
+        core_config(given, replica_id, initial_voters)
 
 
 @pytest.mark.parametrize(

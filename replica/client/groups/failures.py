@@ -33,6 +33,14 @@ class TransferFailedError(ClientError):
     """The leadership has not gone where it should; the message says where it is."""
 
 
+class VotersNotChangedError(ClientError):
+    """The voters are definitely not changed by this call, and will not be."""
+
+
+class VotersUnknownError(ClientError):
+    """The voters may be changed by this call, now or later, or not. To make the same change again is safe."""
+
+
 class QueryRefusedError(ReadFailedError):
     """The machine does not understand the question, or fails on it."""
 

@@ -41,9 +41,9 @@ async def describe_quorum(
 
     Raises UnknownGroupError, ClusterUnreachableError, and ReadFailedError where no leader answers in time.
     """
-    view = _view(bootstrap, group, view_config, connections, clock)
+    view = quorum_view(bootstrap, group, view_config, connections, clock)
     try:
-        return await _describe(view, view.deadline())
+        return await describe(view, view.deadline())
     finally:
         await view.close()
 
@@ -62,7 +62,7 @@ async def transfer_leadership(
     For half of the time the leader waits until the voter has its whole log. Raises TransferFailedError, besides what
     ``describe_quorum`` raises.
     """
-    view = _view(bootstrap, group, view_config, connections, clock)
+    view = quorum_view(bootstrap, group, view_config, connections, clock)
     deadline = view.deadline()
     request = TransferLeadershipRequest(
         topic_partition=view.group,
@@ -72,7 +72,7 @@ async def transfer_leadership(
     )
     try:
         await _ask_leader(view, request, deadline)
-        described = await _describe(view, deadline)
+        described = await describe(view, deadline)
     finally:
         await view.close()
     leader_id = None if described.current_leader is None else described.current_leader.leader_id
@@ -81,18 +81,20 @@ async def transfer_leadership(
     return described
 
 
-def _view(
+def quorum_view(
     bootstrap: str | Iterable[str],
     group: str | None,
     config: ViewConfig | None,
     connections: Connections | None,
     clock: Clock | None,
 ) -> GroupView:
+    """Begin to look at a group's log, or at the metadata log without a group. Close it."""
     log = METADATA_LOG if group is None else TopicPartition(group, 0)
     return GroupView(bootstrap, log, config, connections=connections, clock=clock)
 
 
-async def _describe(view: GroupView, deadline: Deadline) -> DescribeQuorumResponse:
+async def describe(view: GroupView, deadline: Deadline) -> DescribeQuorumResponse:
+    """Ask until a leader describes its quorum. Raises what ``describe_quorum`` raises."""
     request = DescribeQuorumRequest(topic_partition=view.group, cluster_id=view.config.cluster_id)
     answer = await _ask_leader(view, request, deadline)
     assert isinstance(answer, DescribeQuorumResponse), answer

@@ -39,7 +39,7 @@ from replica.core.messages import ApplyRequest, GroupRequest, QueryRequest, Read
 from replica.core.quorum import QuorumLog
 from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
-from replica.ids import CallId, Offset, ReplicaId
+from replica.ids import CallId, Offset
 from replica.machines import AppliedLog, MachineFailedError
 from replica.records import CorruptRecordError
 
@@ -47,7 +47,7 @@ from replica.records import CorruptRecordError
 class Group:
     """A state machine, hosted on a log. The machine is a fresh one: what it begins with comes from ``recovered``.
 
-    ``preferred_leader`` is who should lead; absent where that is all the same.
+    ``place`` is the group's among all, from which it follows who should lead; absent where that is all the same.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Group:
         rules: Rules,
         emit: Callable[[Effect], None],
         send: SendToPeer,
-        preferred_leader: ReplicaId | None = None,
+        place: int | None = None,
     ) -> None:
         assert machine.applied_offset == 0, (log.topic_partition, machine.applied_offset)
         self._state = GroupState(
@@ -71,7 +71,7 @@ class Group:
             rules=rules,
             emit=emit,
             send=send,
-            preferred_leader=preferred_leader,
+            place=place,
         )
         log.answers_wait = lambda: len(self._state.applies) > 0
         self._recovered: RecoveredLog | None = recovered

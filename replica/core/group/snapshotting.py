@@ -26,12 +26,12 @@ def restore_recovered(g: GroupState, recovered: RecoveredLog, now_ms: int) -> No
     if not recovered.snapshots:
         assert recovered.log_start_offset == 0, (g.topic_partition, recovered.log_start_offset)
         return
-    snapshot = Snapshot(id=recovered.snapshots[-1].id, data=recovered.snapshot)
-    g.snapshot_size_bytes = len(snapshot.data)
+    snapshot_id = recovered.snapshots[-1].id
+    g.snapshot_size_bytes = len(recovered.snapshot)
     try:
-        g.machine.restore(snapshot)
+        g.machine.restore(Snapshot(id=snapshot_id, data=g.log.machine_state(recovered.snapshot)))
     except CorruptSnapshotError as error:
-        g.emit(Halt(reason=f"{g.topic_partition}: the snapshot at {snapshot.id.end_offset} is corrupt: {error}"))
+        g.emit(Halt(reason=f"{g.topic_partition}: the snapshot at {snapshot_id.end_offset} is corrupt: {error}"))
 
 
 def restore_received(g: GroupState, now_ms: int) -> None:
@@ -87,7 +87,7 @@ def maybe_snapshot(g: GroupState, now_ms: int) -> None:
         return
     taken = _taken(g)
     _restart_count(g, taken, now_ms)
-    if len(taken.data) <= g.log.quorum.snapshot_max_bytes:  # Of what nobody could load the whole log is kept.
+    if g.log.may_store(taken):  # Of what nobody could load the whole log is kept.
         g.emit_all(g.log.store_snapshot(taken, now_ms))
 
 

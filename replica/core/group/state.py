@@ -104,7 +104,7 @@ class GroupState:
         rules: Rules,
         emit: Callable[[Effect], None],
         send: SendToPeer,
-        preferred_leader: ReplicaId | None = None,
+        place: int | None = None,
     ) -> None:
         self.topic_partition = topic_partition
         self.config = config
@@ -113,8 +113,8 @@ class GroupState:
         self.rules = rules
         self.emit = emit
         self.send = send
-        self.preferred_leader = preferred_leader
-        """Who should lead; absent where that is all the same."""
+        self.place = place
+        """The group's among all, from which it follows who should lead; absent where that is all the same."""
         self.leadership: Leadership | None = None
         """Absent while the machine does not lead."""
         self.seen: tuple[Epoch, ReplicaId | None] = (log.epoch, None)
@@ -148,6 +148,14 @@ class GroupState:
         """How large the last snapshot was that was taken or restored."""
         self.snapshot_ms = 0
         """When the last snapshot was taken or restored, or the replica started."""
+
+    @property
+    def preferred_leader(self) -> ReplicaId | None:
+        """Who should lead, of those who vote now; absent where that is all the same, or nobody is known to vote."""
+        voters = self.log.voters.ids
+        if self.place is None or not voters:
+            return None
+        return self.rules.preferred_leader(place=self.place, voters=voters)
 
     def has_place_for_query(self, size_bytes: int) -> bool:
         """Whether another question of this size may wait."""

@@ -6,6 +6,8 @@ In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, `
 """
 
 from replica.core.messages.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     AlterTopicRequest,
     AlterTopicResponse,
     CreateTopicRequest,
@@ -19,6 +21,11 @@ from replica.core.messages.admin import (
     ElectLeaderResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    ReassignablePartition,
+    ReassignedPartition,
 )
 from replica.core.messages.cluster import (
     AlteredPartition,
@@ -90,7 +97,15 @@ GroupRequest = ApplyRequest | QueryRequest | ReadIndexRequest
 BrokerRequest = BrokerRegistrationRequest | BrokerHeartbeatRequest | AlterPartitionRequest
 """What brokers send to the active controller."""
 
-AdminRequest = CreateTopicRequest | DeleteTopicRequest | AlterTopicRequest | ElectLeaderRequest | InitProducerIdRequest
+AdminRequest = (
+    CreateTopicRequest
+    | DeleteTopicRequest
+    | AlterTopicRequest
+    | ElectLeaderRequest
+    | AlterPartitionReassignmentsRequest
+    | ListPartitionReassignmentsRequest
+    | InitProducerIdRequest
+)
 """What clients send to the active controller."""
 
 ControllerRequest = BrokerRequest | AdminRequest
@@ -152,6 +167,8 @@ Response = (
     | DeleteTopicResponse
     | AlterTopicResponse
     | ElectLeaderResponse
+    | AlterPartitionReassignmentsResponse
+    | ListPartitionReassignmentsResponse
     | InitProducerIdResponse
     | DescribeClusterResponse
 )
@@ -161,6 +178,8 @@ __all__ = [
     "AddVoterRequest",
     "AdminRequest",
     "AlterPartition",
+    "AlterPartitionReassignmentsRequest",
+    "AlterPartitionReassignmentsResponse",
     "AlterPartitionRequest",
     "AlterPartitionResponse",
     "AlterTopicRequest",
@@ -211,9 +230,12 @@ __all__ = [
     "IsrMember",
     "ListOffsetsRequest",
     "ListOffsetsResponse",
+    "ListPartitionReassignmentsRequest",
+    "ListPartitionReassignmentsResponse",
     "LogRequest",
     "OffsetForLeaderEpochRequest",
     "OffsetForLeaderEpochResponse",
+    "OngoingPartitionReassignment",
     "PeerRequest",
     "PeerResponse",
     "ProduceRequest",
@@ -224,6 +246,8 @@ __all__ = [
     "QuorumReplicaState",
     "ReadIndexRequest",
     "ReadIndexResponse",
+    "ReassignablePartition",
+    "ReassignedPartition",
     "RemoveVoterRequest",
     "Request",
     "Response",

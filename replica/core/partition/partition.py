@@ -116,6 +116,8 @@ class Partition(PartitionState):
                 | m.BeginQuorumEpochRequest()
                 | m.EndQuorumEpochRequest()
                 | m.TransferLeadershipRequest()
+                | m.AddVoterRequest()
+                | m.RemoveVoterRequest()
                 | m.FetchSnapshotRequest()
             ):
                 self.reply(call_id, refusal(request, ErrorCode.INVALID_REQUEST))

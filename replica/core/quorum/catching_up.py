@@ -19,7 +19,7 @@ from replica.core.quorum.transitions import become_unattached, observe_leader
 from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
 from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, SnapshotId
-from replica.machines import Snapshot
+from replica.machines import CorruptSnapshotError, Snapshot
 
 DOUBLINGS_MAX = 20
 """By then a pause has long reached its maximum."""
@@ -97,9 +97,18 @@ def _take_piece(
     if position == response.size_bytes:
         received = Snapshot(id=catching_up.snapshot_id, data=b"".join(pieces))
         q.role = replace(role, catching_up=None, received=received)
+        _check_voters(q, received, now_ms)
     else:
         more = replace(catching_up, pieces=pieces, position=position, size_bytes=response.size_bytes)
         q.role = replace(role, catching_up=more)
+
+
+def _check_voters(q: QuorumLogState, received: Snapshot, now_ms: int) -> None:
+    """Reject a snapshot that does not say who votes."""
+    try:
+        q.split(received.data)
+    except CorruptSnapshotError:
+        reject_snapshot(q, now_ms)
 
 
 def _halt_too_large(q: QuorumLogState, snapshot_id: SnapshotId, size_bytes: int) -> None:
@@ -121,8 +130,9 @@ def _fits(catching_up: CatchingUp, response: FetchSnapshotResponse) -> bool:
 
 
 def received_snapshot(q: QuorumLogState) -> Snapshot | None:
-    """Tell the snapshot that has come whole, and waits to be loaded."""
-    return q.role.received if isinstance(q.role, Follower) else None
+    """Tell the snapshot that has come whole, and waits to be loaded: what it holds for whom the log is replayed."""
+    received = q.role.received if isinstance(q.role, Follower) else None
+    return received if received is None else Snapshot(id=received.id, data=q.split(received.data)[1])
 
 
 def install_snapshot(q: QuorumLogState) -> None:
@@ -134,10 +144,12 @@ def install_snapshot(q: QuorumLogState) -> None:
     assert isinstance(role, Follower), role.name
     assert role.received is not None, role.name
     snapshot, q.storing = role.received, None
+    voters, _ = q.split(snapshot.data)
     q.log.start_after(StoredSnapshot(id=snapshot.id, size_bytes=len(snapshot.data)))
     q.role = replace(role, received=None, rejected=0)
     q.emit(InstallSnapshot(topic_partition=q.topic_partition, snapshot_id=snapshot.id, data=snapshot.data))
     q.emit(StoreEpochs(topic_partition=q.topic_partition, entries=q.log.epochs.entries))
+    q.change_voters(voters)
 
 
 def reject_snapshot(q: QuorumLogState, now_ms: int) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from replica.core.messages import VoteRequest, VoteResponse
-from replica.core.quorum.fencing import cluster_error, is_believable_epoch
+from replica.core.quorum.fencing import cluster_error, is_believable_epoch, may_campaign
 from replica.core.quorum.leasing import withholds_vote
 from replica.core.quorum.roles import Campaign, Candidate, Follower, Leader, Prospective
 from replica.core.quorum.state import QuorumLogState
@@ -54,10 +54,13 @@ def _is_granted(q: QuorumLogState, request: VoteRequest, now_ms: int) -> bool:
 
 
 def _malformed(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:
-    """Only another voter campaigns, and its last record is older than its epoch (a pre-vote's may be of that epoch)."""
+    """Only another campaigns (``may_campaign``), and its last record is older than its epoch.
+
+    A pre-vote's may be of that epoch.
+    """
     newest_epoch = request.candidate_epoch if request.pre_vote else request.candidate_epoch - 1
     believable = (
-        request.candidate_id in q.other_voters
+        may_campaign(q, request.candidate_id)
         and is_believable_epoch(q, request.candidate_epoch)
         and request.last_offset >= 0
         and 0 <= request.last_offset_epoch <= newest_epoch
@@ -66,10 +69,24 @@ def _malformed(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:
 
 
 def _wrong_voter(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:
-    """Refuse a vote that was meant for another replica, or for the disk that this replica had before."""
-    another = request.voter_id is not None and request.voter_id != q.replica_id
-    other_disk = request.voter_directory_id is not None and request.voter_directory_id != q.config.directory_id
-    return ErrorCode.INVALID_VOTER_KEY if another or other_disk else None
+    """Refuse a vote that was meant for another replica, or for the disk that this replica had before.
+
+    Where voters change, a request has to name both: that is by what this replica knows that its vote counts.
+    """
+    asked = (request.voter_id, request.voter_directory_id)
+    wrong_id, wrong_disk = asked[0] != q.replica_id, asked[1] != q.config.directory_id
+    if q.config.has_static_voters:
+        wrong_id, wrong_disk = wrong_id and asked[0] is not None, wrong_disk and asked[1] is not None
+    return ErrorCode.INVALID_VOTER_KEY if wrong_id or wrong_disk else None
+
+
+def _may_vote(q: QuorumLogState) -> bool:
+    """Tell whether this replica may vote for who has named it. It may not know yet that it has a vote.
+
+    1. D is added to A, B and C, and has not got that record, or has lost it again. A and B have it. 2. A fails. Without
+    the vote of D, which they know to be a voter, B and C could not elect anybody: three of four.
+    """
+    return q.is_voter or not q.config.has_static_voters
 
 
 def _log_is_up_to_date(q: QuorumLogState, request: VoteRequest) -> bool:
@@ -85,7 +102,7 @@ def _would_vote(q: QuorumLogState, request: VoteRequest) -> bool:
     """A leader would not; a follower that hears from its leader would not; anyone else looks at the log."""
     if isinstance(q.role, Leader) or (isinstance(q.role, Follower) and q.role.has_fetched):
         return False
-    return q.is_voter and _log_is_up_to_date(q, request)
+    return _may_vote(q) and _log_is_up_to_date(q, request)
 
 
 def _maybe_vote(q: QuorumLogState, request: VoteRequest, now_ms: int) -> bool:
@@ -93,7 +110,7 @@ def _maybe_vote(q: QuorumLogState, request: VoteRequest, now_ms: int) -> bool:
     given_to = (q.quorum_state.voted_id, q.quorum_state.voted_directory_id)
     if given_to == (request.candidate_id, request.candidate_directory_id):
         return True
-    if q.quorum_state.voted_id is not None or q.quorum_state.leader_id is not None or not q.is_voter:
+    if q.quorum_state.voted_id is not None or q.quorum_state.leader_id is not None or not _may_vote(q):
         return False
     if not _log_is_up_to_date(q, request):
         return False
@@ -150,7 +167,7 @@ def campaign_deadline_ms(role: Prospective | Candidate) -> int:
 
 
 def _is_lost(q: QuorumLogState, campaign: Campaign) -> bool:
-    return len(q.config.voters) - len(campaign.rejected) < q.majority
+    return len(q.voters.voters) - len(campaign.rejected) < q.majority
 
 
 def _ask_for_votes(q: QuorumLogState, campaign: Campaign, now_ms: int, *, pre_vote: bool) -> Campaign:
@@ -175,6 +192,7 @@ def _vote_request(q: QuorumLogState, voter: ReplicaId, *, pre_vote: bool) -> Vot
         last_offset=q.log.log_end_offset,
         pre_vote=pre_vote,
         voter_id=voter,
+        voter_directory_id=q.directory_of(voter),
     )
 
 

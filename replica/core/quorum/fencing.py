@@ -10,7 +10,7 @@ from __future__ import annotations
 from replica.core.quorum.roles import Leader
 from replica.core.quorum.state import QuorumLogState
 from replica.errors import ErrorCode
-from replica.ids import EPOCH_MAX, Epoch
+from replica.ids import EPOCH_MAX, Epoch, ReplicaId
 
 EPOCHS_AHEAD_MAX = 1 << 24
 """How far a request may be ahead of this replica's epoch: half a year of an election every second.
@@ -23,6 +23,14 @@ election could follow. A replica that really is so far behind learns the epoch f
 def is_believable_epoch(q: QuorumLogState, epoch: Epoch) -> bool:
     """Tell whether an epoch that a request brings can be the cluster's at all."""
     return epoch <= min(EPOCH_MAX, q.epoch + EPOCHS_AHEAD_MAX)
+
+
+def may_campaign(q: QuorumLogState, replica_id: ReplicaId) -> bool:
+    """Tell whether another replica may ask for votes, and lead: who votes, or anyone where that can change.
+
+    Who votes now this replica may not know yet: the records that say so may be what it lacks.
+    """
+    return replica_id in q.other_voters if q.config.has_static_voters else replica_id != q.replica_id
 
 
 def cluster_error(q: QuorumLogState, cluster_id: str | None) -> ErrorCode | None:

@@ -16,6 +16,7 @@ from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.core.quorum.watermark import maybe_advance_high_watermark, note_fetch
 from replica.errors import ErrorCode
 from replica.ids import CallId, EpochEndOffset, Offset, SnapshotId
+from replica.voters import ReplicaKey
 
 
 def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
@@ -38,7 +39,9 @@ def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: 
         return
     diverging_epoch = _diverging_epoch(q, part)
     if request.replica_id is not None and q.rules.fetch_acknowledges(diverged=diverging_epoch is not None):
-        note_fetch(q, request.replica_id, part.fetch_offset, part.read_round, now_ms)
+        note_fetch(
+            q, ReplicaKey(request.replica_id, request.replica_directory_id), part.fetch_offset, part.read_round, now_ms
+        )
         maybe_advance_high_watermark(q)
     if diverging_epoch is not None:
         _reply_with_divergence(q, call_id, diverging_epoch)

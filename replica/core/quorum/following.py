@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from replica.core.earliest import earliest
 from replica.core.messages import (
     FetchedPartition,
     FetchPartition,
@@ -25,6 +26,7 @@ from replica.core.quorum.producing import acknowledge_committed
 from replica.core.quorum.roles import Follower, Unattached
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import become_prospective, become_unattached, observe_leader
+from replica.core.quorum.voter_history import voters_in
 from replica.errors import ErrorCode
 from replica.ids import CorrelationId, EpochEndOffset, Offset, ReplicaId, SnapshotId
 from replica.records import CorruptRecordError, RecordBatch, check_continues, parse_batches
@@ -33,7 +35,7 @@ from replica.records import CorruptRecordError, RecordBatch, check_continues, pa
 def pump_follower(q: QuorumLogState, role: Follower, now_ms: int) -> None:
     """Give the leader up after a fetch timeout; otherwise keep one request out."""
     if now_ms >= role.fetch_deadline_ms:
-        if q.is_voter:
+        if q.campaigns:
             become_prospective(q, now_ms)
         else:
             become_unattached(q, q.epoch, now_ms)
@@ -57,20 +59,35 @@ def follower_deadline_ms(q: QuorumLogState, role: Follower) -> int:
 
 
 def pump_unattached(q: QuorumLogState, role: Unattached, now_ms: int) -> None:
-    """A voter campaigns after its election timeout. An observer asks one voter after another who leads."""
-    if q.is_voter:
-        if now_ms >= role.election_deadline_ms:
-            become_prospective(q, now_ms)
+    """A voter campaigns after its election timeout. Until then, and as an observer, it asks who leads."""
+    if q.campaigns and now_ms >= role.election_deadline_ms:
+        become_prospective(q, now_ms)
     elif role.pending is None and now_ms >= role.retry_at_ms and _may_fetch(q):
-        voter = q.config.voters[role.questions % len(q.config.voters)]
-        q.role = replace(role, pending=_send_fetch(q, voter), questions=role.questions + 1)
+        asked = _who_may_know(q)
+        if asked:
+            pending = _send_fetch(q, asked[role.questions % len(asked)])
+            q.role = replace(role, pending=pending, questions=role.questions + 1)
 
 
 def unattached_deadline_ms(q: QuorumLogState, role: Unattached) -> int | None:
     """Name when an unattached replica has something to do again; an observer waits for its answer or its flush."""
-    if q.is_voter:
-        return role.election_deadline_ms
-    return role.retry_at_ms if role.pending is None and _may_fetch(q) else None
+    asks = role.pending is None and _may_fetch(q) and len(_who_may_know(q)) > 0
+    return earliest(
+        role.election_deadline_ms if q.campaigns else None,
+        role.retry_at_ms if asks else None,
+    )
+
+
+def _who_may_know(q: QuorumLogState) -> tuple[ReplicaId, ...]:
+    """Name whom an unattached replica asks who leads: the voters that it knows, and then whom the operator has named.
+
+    Who campaigns hears from the former anyway. But those may all be gone:
+
+    1. C of A, B and C is stopped. 2. A and B are replaced by D and E, and C is removed. 3. C is started. It would ask A
+    and B for their votes for ever.
+    """
+    named = tuple(voter for voter in q.config.voters if voter not in q.other_voters and voter != q.replica_id)
+    return named if q.campaigns else (*q.other_voters, *named)
 
 
 def _may_fetch(q: QuorumLogState) -> bool:
@@ -167,9 +184,13 @@ def _on_records(q: QuorumLogState, answer: FetchedPartition, now_ms: int) -> Non
     try:
         batches = parse_batches(answer.records)
         _check_continuity(q, batches)
+        names_voters = bool(voters_in(batches))
     except CorruptRecordError:
         # Damaged on the way: nothing was appended, so fetching the same offset again is safe.
         _back_off(q, now_ms)
+        return
+    if names_voters and q.config.has_static_voters:
+        q.halt(f"the voters of {q.topic_partition} can change, and this data directory was formatted for static ones")
         return
     if batches:
         q.append(*batches)

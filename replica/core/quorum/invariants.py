@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from replica.core.effects import QuorumState
-from replica.core.quorum.roles import Candidate, Follower, Leader, Resigned, Role
+from replica.core.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role
 from replica.core.quorum.state import QuorumLogState
+from replica.core.quorum.voter_history import VoterHistory
 from replica.core.recovered import StoredSnapshot
 from replica.ids import EpochEntry, Offset
 
@@ -29,6 +30,7 @@ class Observation:
     log_start_offset: Offset
     epochs: tuple[EpochEntry, ...]
     snapshots: tuple[StoredSnapshot, ...]
+    voters: VoterHistory
 
 
 def observe(q: QuorumLogState) -> Observation:
@@ -40,6 +42,7 @@ def observe(q: QuorumLogState) -> Observation:
         log_start_offset=q.log.log_start_offset,
         epochs=q.log.epochs.entries,
         snapshots=q.log.snapshots,
+        voters=q.voter_history,
     )
 
 
@@ -57,6 +60,9 @@ def check_state(q: QuorumLogState, before: Observation | None = None) -> None:
     _log_begins_at_a_snapshot(q)
     _snapshots_increase_and_are_of_this_log(q, None if before is None else before.snapshots)
     _what_was_received_waits(q)
+    _one_voter_at_a_time(q, None if before is None else before.voters)
+    _who_campaigns_votes(q)
+    _a_leader_counts_the_voters_in_force(q)
 
 
 def check_step(before: Observation, q: QuorumLogState) -> None:
@@ -143,6 +149,31 @@ def _what_was_received_waits(q: QuorumLogState) -> None:
     if isinstance(q.role, Follower) and q.role.received is not None:
         assert (q.role.pending, q.role.catching_up) == (None, None), q.role.leader_id
         assert q.log.is_flushed, (q.log.flushed_end_offset, q.log.log_end_offset)
+
+
+def _one_voter_at_a_time(q: QuorumLogState, checked: VoterHistory | None) -> None:
+    history = q.voter_history
+    if history is checked:
+        return
+    sets = tuple(entry.voters for entry in history.entries)
+    # What a disk was formatted with is its operator's word, and may be no voters at all; the log's first set is not.
+    for earlier, later in pairwise(sets if history.base_offset is None else (history.base, *sets)):
+        assert len(set(earlier.voters) ^ set(later.voters)) <= 1, (earlier, later)
+    offsets = [entry.offset for entry in history.entries]
+    assert offsets == sorted(set(offsets)), offsets
+    assert not offsets or offsets[-1] < q.log.log_end_offset, (offsets, q.log.log_end_offset)
+    assert not offsets or not q.log.snapshots or offsets[0] >= q.log.snapshots[-1].id.end_offset, offsets
+
+
+def _who_campaigns_votes(q: QuorumLogState) -> None:
+    if isinstance(q.role, Prospective | Candidate):
+        assert q.campaigns, (q.key, q.voter_history)
+
+
+def _a_leader_counts_the_voters_in_force(q: QuorumLogState) -> None:
+    if isinstance(q.role, Leader):
+        assert q.voters.voters, q.key
+        assert tuple(q.role.voters) == q.other_voters, (q.role.voters, q.other_voters)
 
 
 # --- a step ---------------------------------------------------------------------------------------------------------

@@ -18,7 +18,15 @@ from replica.core.messages import (
     EndQuorumEpochResponse,
     ProduceResponse,
 )
-from replica.core.quorum.fencing import cluster_error, is_believable_epoch
+from replica.core.quorum.fencing import cluster_error, is_believable_epoch, may_campaign
+from replica.core.quorum.membership import (
+    change_deadline_ms,
+    count_voters_in_force,
+    has_left,
+    leader_of,
+    maybe_append_voter,
+    settle_change,
+)
 from replica.core.quorum.roles import Follower, Leader, Resigned, Unattached
 from replica.core.quorum.serving import expire_fetches
 from replica.core.quorum.state import QuorumLogState
@@ -29,13 +37,17 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, ReplicaId
 
 
-def pump_leader(q: QuorumLogState, role: Leader, now_ms: int) -> None:
+def pump_leader(q: QuorumLogState, now_ms: int) -> None:
     """Do what is due: resign, announce, move the high watermark, answer calls whose time is up, hand over."""
+    count_voters_in_force(q)
+    role = leader_of(q)
     if now_ms >= check_quorum_deadline_ms(q, role):
         resign(q, now_ms)
         return
-    _announce(q, role, now_ms)
+    maybe_append_voter(q, now_ms)
+    _announce(q, now_ms)
     maybe_advance_high_watermark(q)
+    settle_change(q, now_ms)
     for produce in q.produces.take_expired(now_ms):
         q.reply(
             produce.call_id,
@@ -43,27 +55,35 @@ def pump_leader(q: QuorumLogState, role: Leader, now_ms: int) -> None:
         )
     expire_fetches(q, now_ms)
     maybe_hand_over(q, now_ms)
+    if has_left(q):
+        resign(q, now_ms)
 
 
 def leader_deadline_ms(q: QuorumLogState, role: Leader) -> int:
     """Name when the leader has something to do again."""
-    waiting = (q.produces.deadline_ms, q.fetches.deadline_ms, transfer_deadline_ms(q, role))
+    waiting = (
+        q.produces.deadline_ms,
+        q.fetches.deadline_ms,
+        transfer_deadline_ms(q, role),
+        change_deadline_ms(q, role),
+    )
     parked = [deadline for deadline in waiting if deadline is not None]
     announcements = [progress.announce_at_ms for progress in role.voters.values()]
     return min([check_quorum_deadline_ms(q, role), *announcements, *parked])
 
 
 def check_quorum_deadline_ms(q: QuorumLogState, role: Leader) -> int:
-    """Name when a majority, the leader included, will not have fetched for too long. A lone voter never runs out."""
+    """Name when a majority, a leader that votes included, will not have fetched for too long. A lone one never is."""
     return q.rules.check_quorum_deadline_ms(
         last_fetches_ms=[progress.last_fetch_ms for progress in role.voters.values()],
-        needed=q.majority - 1,
+        needed=q.majority - q.counts_itself,
         timeout_ms=q.quorum.check_quorum_timeout_ms,
     )
 
 
-def _announce(q: QuorumLogState, role: Leader, now_ms: int) -> None:
+def _announce(q: QuorumLogState, now_ms: int) -> None:
     """Send BeginQuorumEpoch to every voter that has not fetched for a while; fetches are its acknowledgement."""
+    role = leader_of(q)
     due = [voter for voter, progress in role.voters.items() if progress.announce_at_ms <= now_ms]
     if not due:
         return
@@ -78,6 +98,7 @@ def _announce(q: QuorumLogState, role: Leader, now_ms: int) -> None:
                 leader_id=q.replica_id,
                 leader_epoch=q.epoch,
                 voter_id=voter,
+                voter_directory_id=q.directory_of(voter),
             ),
             timeout_ms=q.quorum.begin_quorum_epoch_interval_ms,
         )
@@ -96,9 +117,12 @@ def resign(q: QuorumLogState, now_ms: int) -> None:
 
 
 def pump_resigned(q: QuorumLogState, role: Resigned, now_ms: int) -> None:
-    """Tell the voters until they know or somebody else leads; after an election timeout, campaign like anyone."""
+    """Tell the voters until they know or somebody else leads; after an election timeout, do as anyone does."""
     if now_ms >= role.election_deadline_ms:
-        become_prospective(q, now_ms)
+        if q.campaigns:
+            become_prospective(q, now_ms)
+        else:
+            become_unattached(q, q.epoch, now_ms)
         return
     pending = dict(role.pending)
     tell_at_ms = dict(role.tell_at_ms)
@@ -166,8 +190,8 @@ def on_begin_quorum_epoch_request(
 
 
 def _leadership_error(q: QuorumLogState, leader_id: ReplicaId, leader_epoch: Epoch) -> ErrorCode | None:
-    """Only another voter can lead, and an epoch that is over has no leader any more."""
-    if leader_id not in q.other_voters or not is_believable_epoch(q, leader_epoch):
+    """Only another can lead, one that votes if they are known, and an epoch that is over has no leader any more."""
+    if not may_campaign(q, leader_id) or not is_believable_epoch(q, leader_epoch):
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < q.epoch else None
 

@@ -43,8 +43,9 @@ def lease_end_ms(q: QuorumLogState) -> int | None:
     if not began:
         return None
     fetches = sorted((progress.last_fetch_ms for progress in role.voters.values()), reverse=True)
+    needed = q.majority - q.counts_itself
     begins_ms = q.rules.lease_begins_ms(
-        round_began_ms=began[-1], echo_came_ms=fetches[q.majority - 2] if q.majority > 1 else began[-1]
+        round_began_ms=began[-1], echo_came_ms=fetches[needed - 1] if needed else began[-1]
     )
     return q.rules.lease_end_ms(
         begins_ms=begins_ms,

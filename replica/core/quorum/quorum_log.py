@@ -33,6 +33,7 @@ from replica.core.quorum import (
     invariants,
     leading,
     leasing,
+    membership,
     transferring,
 )
 from replica.core.quorum.fetching import on_fetch
@@ -138,12 +139,25 @@ class QuorumLog(QuorumLogState):
     def store_snapshot(self, snapshot: Snapshot, now_ms: int) -> tuple[Effect, ...]:
         """Have a snapshot kept, in any role; once ``SnapshotStored`` has come the log begins later. Return the effects.
 
-        It is of what is committed, newer than all there are, not empty and not above ``snapshot_max_bytes``.
+        It is of what is committed, newer than all there are, not empty, and ``may_store``.
         """
         assert self.halted is None, self.halted
         before = invariants.observe(self)
         store_snapshot(self, snapshot)
         return self._finish(before, now_ms)
+
+    def may_store(self, snapshot: Snapshot) -> bool:
+        """Tell whether a snapshot, with all that stands before it, is not above ``snapshot_max_bytes``.
+
+        And whether it can say who votes: who was formatted without voters cannot before the log has said so.
+        """
+        voters_are_known = bool(self.voter_history.as_of(snapshot.id.end_offset).base.voters)
+        size_bytes = len(self.header_of(snapshot.id)) + len(snapshot.data)
+        return voters_are_known and size_bytes <= self.quorum.snapshot_max_bytes
+
+    def machine_state(self, stored: bytes) -> bytes:
+        """Take what whom the log is replayed for has written out of a whole snapshot. Raises CorruptSnapshotError."""
+        return self.split(stored)[1]
 
     @property
     def received_snapshot(self) -> Snapshot | None:
@@ -244,6 +258,10 @@ class QuorumLog(QuorumLogState):
                 inspecting.on_describe_quorum(self, call_id, request, now_ms)
             case m.TransferLeadershipRequest():
                 transferring.on_transfer_leadership(self, call_id, request, now_ms)
+            case m.AddVoterRequest():
+                membership.on_add_voter(self, call_id, request, now_ms)
+            case m.RemoveVoterRequest():
+                membership.on_remove_voter(self, call_id, request, now_ms)
             case m.DescribeReplicaRequest():
                 inspecting.on_describe_replica(self, call_id, request)
             case m.DumpLogRequest():
@@ -283,6 +301,7 @@ class QuorumLog(QuorumLogState):
         for _ in range(ROLE_CHANGES_MAX):
             if self.halted is not None:
                 return
+            self.follow_voters()
             role_type, epoch = type(self.role), self.epoch
             self._pump_role(now_ms)
             if (type(self.role), self.epoch) == (role_type, epoch):
@@ -298,7 +317,7 @@ class QuorumLog(QuorumLogState):
             case Candidate():
                 elections.pump_candidate(self, self.role, now_ms)
             case Leader():
-                leading.pump_leader(self, self.role, now_ms)
+                leading.pump_leader(self, now_ms)
             case Follower():
                 following.pump_follower(self, self.role, now_ms)
             case Resigned():

@@ -23,6 +23,7 @@ from typing import ClassVar
 
 from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId
 from replica.machines import Snapshot
+from replica.voters import ReplicaKey, Voter, VoterSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,31 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """``voter`` is to be added once it has caught up, by ``deadline_ms``; ``call_id`` asks for that.
+
+    It has fetched since that was asked for when it has echoed ``read_round``. The round in which it fetches what is
+    below ``end_offset`` began at ``began_ms``.
+    """
+
+    call_id: CallId
+    deadline_ms: int
+    voter: Voter
+    read_round: int
+    end_offset: Offset
+    began_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changing:
+    """The voters are changed by a record that ends at ``end_offset``; ``call_id`` waits for it to be committed."""
+
+    call_id: CallId
+    deadline_ms: int
+    end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BegunRound:
     """When a read round began."""
 
@@ -122,17 +148,21 @@ class Leader:
     """Appends, answers fetches and counts how far the majority is. ``high_watermark`` is absent until it is known.
 
     ``read_round`` numbers the rounds in which it makes sure that it still leads; 0 before the first. ``rounds`` says
-    when some of them began, oldest first. While there is a ``transfer`` nothing is appended.
+    when some of them began, oldest first. While there is a ``transfer`` nothing is appended. ``voters`` are those of
+    ``voter_set`` without itself, by their ids; observers are told apart by their disks. At most one ``change`` of the
+    voters is asked for at a time.
     """
 
     name: ClassVar[str] = "leader"
     epoch_start_offset: Offset
+    voter_set: VoterSet
     voters: Mapping[ReplicaId, ReplicaProgress]
-    observers: Mapping[ReplicaId, ReplicaProgress]
+    observers: Mapping[ReplicaKey, ReplicaProgress]
     high_watermark: Offset | None = None
     read_round: int = 0
     rounds: tuple[BegunRound, ...] = ()
     transfer: Transfer | None = None
+    change: Joining | Changing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

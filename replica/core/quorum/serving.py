@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from replica.core.effects import LogRange, ReplyWithRecords
 from replica.core.messages import FetchedPartition, FetchRequest, FetchResponse
-from replica.core.quorum.roles import Leader
+from replica.core.quorum.roles import Joining, Leader
 from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, SnapshotId
+from replica.voters import ReplicaKey
 
 
 def _bound(q: QuorumLogState, request: FetchRequest) -> Offset | None:
@@ -35,13 +36,21 @@ def is_answerable(q: QuorumLogState, fetch: ParkedFetch) -> bool:
 def awaits_echo(q: QuorumLogState, fetch: ParkedFetch) -> bool:
     """Tell whether somebody waits for this sender to hear of a round, and to fetch again.
 
-    Linearizable reads wait for a majority to do so, a transfer for its target.
+    Linearizable reads wait for a majority to do so, a transfer for its target, a change of the voters for who is new.
     """
-    role, sender = q.role, fetch.request.replica_id
-    if not isinstance(role, Leader) or sender not in role.voters or fetch.part.read_round >= role.read_round:
+    role, request = q.role, fetch.request
+    if not isinstance(role, Leader) or request.replica_id is None or fetch.part.read_round >= role.read_round:
         return False
-    is_target = role.transfer is not None and role.transfer.target_id == sender
+    sender = ReplicaKey(request.replica_id, request.replica_directory_id)
+    if not is_other_voter(q, role, sender):
+        return isinstance(role.change, Joining) and role.change.voter.key == sender
+    is_target = role.transfer is not None and role.transfer.target_id == sender.replica_id
     return is_target or confirmed_read_round(q) < role.read_round
+
+
+def is_other_voter(q: QuorumLogState, role: Leader, key: ReplicaKey) -> bool:
+    """Tell whether the leader counts what this replica fetches."""
+    return key.replica_id in role.voters and q.rules.has_vote(voters=role.voter_set, key=key)
 
 
 def confirmed_read_round(q: QuorumLogState) -> int:
@@ -52,7 +61,7 @@ def confirmed_read_round(q: QuorumLogState) -> int:
     role = q.role
     assert isinstance(role, Leader), role
     echoes = [progress.read_round for progress in role.voters.values()]
-    if q.is_voter:
+    if q.counts_itself:
         echoes.append(role.read_round)
     return sorted(echoes, reverse=True)[q.majority - 1]
 

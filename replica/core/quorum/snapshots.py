@@ -21,15 +21,18 @@ from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, SnapshotId
 from replica.machines import Snapshot
+from replica.voters import ReplicaKey
 
 
 def store_snapshot(q: QuorumLogState, snapshot: Snapshot) -> None:
     """Have a snapshot of what is committed kept beside the log; the log stays as it is until it is stored."""
     assert q.storing is None, (q.storing, snapshot.id)
-    assert 0 < len(snapshot.data) <= q.quorum.snapshot_max_bytes, (snapshot.id, len(snapshot.data))
     _check_id(q, snapshot.id)
-    q.storing = StoredSnapshot(id=snapshot.id, size_bytes=len(snapshot.data))
-    q.emit(StoreSnapshot(topic_partition=q.topic_partition, snapshot_id=snapshot.id, data=snapshot.data))
+    assert snapshot.data, snapshot.id
+    data = q.header_of(snapshot.id) + snapshot.data
+    assert len(data) <= q.quorum.snapshot_max_bytes, (snapshot.id, len(data))
+    q.storing = StoredSnapshot(id=snapshot.id, size_bytes=len(data))
+    q.emit(StoreSnapshot(topic_partition=q.topic_partition, snapshot_id=snapshot.id, data=data))
 
 
 def _check_id(q: QuorumLogState, snapshot_id: SnapshotId) -> None:
@@ -73,7 +76,10 @@ def on_snapshot_stored(q: QuorumLogState, snapshot_id: SnapshotId) -> None:
         _drop_snapshots(q)
         return
     q.storing = None
-    if not q.log.add_snapshot(stored):
+    log_start_moves = q.log.add_snapshot(stored)
+    if not q.config.has_static_voters:
+        q.change_voters(q.voter_history.begun_at(snapshot_id.end_offset))
+    if not log_start_moves:
         return
     q.emit(RaiseLogStart(topic_partition=q.topic_partition, log_start_offset=q.log.log_start_offset))
     q.emit(StoreEpochs(topic_partition=q.topic_partition, entries=q.log.epochs.entries))
@@ -91,7 +97,8 @@ def on_fetch_snapshot(q: QuorumLogState, call_id: CallId, request: FetchSnapshot
     if isinstance(found, ErrorCode):
         q.reply(call_id, FetchSnapshotResponse(error=found, current_leader=q.current_leader))
         return
-    note_fetch_snapshot(q, request.replica_id, found.id, now_ms)
+    sender = ReplicaKey(request.replica_id, request.replica_directory_id)
+    note_fetch_snapshot(q, sender, found.id, now_ms)
     response = FetchSnapshotResponse(
         error=ErrorCode.NONE,
         snapshot_id=found.id,

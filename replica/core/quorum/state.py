@@ -11,15 +11,30 @@ from dataclasses import dataclass
 from random import Random
 
 from replica.core.config import QuorumConfig, ReplicaConfig
-from replica.core.effects import Append, Effect, Flush, Halt, QuorumState, Reply, Send, StoreEpochs, Truncate
+from replica.core.effects import (
+    Append,
+    Effect,
+    Flush,
+    Halt,
+    QuorumState,
+    Reply,
+    Send,
+    StoreEpochs,
+    StoreVoters,
+    Truncate,
+)
 from replica.core.log_state import LogState
 from replica.core.messages import CurrentLeader, FetchPartition, FetchRequest, PeerRequest, Response
 from replica.core.purgatory import Purgatory
 from replica.core.quorum.roles import Follower, Leader, Role, Unattached
+from replica.core.quorum.snapshot_header import encode_header, split_snapshot
+from replica.core.quorum.voter_history import VoterHistory, formatted_history, voters_in
 from replica.core.recovered import RecoveredLog, StoredSnapshot
 from replica.core.rules import Rules
-from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicPartition
+from replica.machines import CorruptSnapshotError
 from replica.records import RecordBatch
+from replica.voters import ReplicaKey, VoterSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +83,18 @@ class QuorumLogState:
         self.quorum: QuorumConfig = config.quorum
         """Timing and limits."""
         self.replica_id = config.replica_id
-        self.is_voter = config.replica_id in config.voters
-        """Whether this replica has a vote; one that has none is an observer."""
-        self.other_voters = tuple(voter for voter in config.voters if voter != config.replica_id)
-        self.majority = len(config.voters) // 2 + 1
-        """How many voters are more than half of them."""
+        self.key = ReplicaKey(config.replica_id, config.directory_id)
         self.rules = rules
         self.log = LogState(recovered, rules)
+        self.is_unreadable: str | None = None
+        """Why the snapshot on disk cannot be loaded; absent where it can."""
+        self.voter_history = self._recovered_voters(recovered)
+        self.voters = VoterSet(())
+        """Those in force."""
+        self.is_voter = False
+        """Whether this replica has a vote; one that has none is an observer."""
+        self.other_voters: tuple[ReplicaId, ...] = ()
+        self.follow_voters()
         self.quorum_state = recovered.quorum_state or QuorumState(leader_epoch=self.log.last_epoch or Epoch(0))
         self.role: Role = Unattached(election_deadline_ms=0)
         self.storing: StoredSnapshot | None = None
@@ -85,6 +105,82 @@ class QuorumLogState:
         self._random = random
         self._next_correlation_id = next_correlation_id
         self._outbox: list[Effect] = []
+
+    # --- who votes --------------------------------------------------------------------------------------------------
+
+    def _recovered_voters(self, recovered: RecoveredLog) -> VoterHistory:
+        """Rebuild the history: what the newest snapshot says, or the format, and then what was stored of later records.
+
+        1. The file of a follower holds an entry at 50. 2. It installs a snapshot at 40, and crashes before the file is
+        replaced. Or: 3. It stores a snapshot at 60, and crashes before that. What the snapshot stands for it says.
+        """
+        history = formatted_history(self.config)
+        if self.config.has_static_voters:
+            return history
+        if recovered.snapshots:
+            try:
+                history, _ = split_snapshot(recovered.snapshot)
+            except CorruptSnapshotError as error:
+                self.is_unreadable = f"{self.topic_partition}: the newest snapshot is corrupt: {error}"
+        begin = recovered.snapshots[-1].id.end_offset if recovered.snapshots else Offset(0)
+        assert all(entry.offset < recovered.log_end_offset for entry in recovered.voters), recovered
+        return history.extended(entry for entry in recovered.voters if entry.offset >= begin)
+
+    def follow_voters(self) -> None:
+        """Let the set that is in force count."""
+        voters = self.rules.voters_in_force(
+            base=self.voter_history.base,
+            entries=self.voter_history.entries,
+            high_watermark=self.log.high_watermark,
+        )
+        if voters is not self.voters:
+            self.voters = voters
+            self.is_voter = self.rules.has_vote(voters=voters, key=self.key)
+            self.other_voters = tuple(voter for voter in voters.ids if voter != self.replica_id)
+
+    @property
+    def majority(self) -> int:
+        """How many voters are more than half of them."""
+        return self.voters.majority
+
+    def directory_of(self, replica_id: ReplicaId) -> str | None:
+        """Name the disk on which a replica votes; absent where that may be any."""
+        voter = self.voters.find(replica_id)
+        return None if voter is None else voter.directory_id
+
+    @property
+    def counts_itself(self) -> bool:
+        """Whether a leader is one of the voters that it counts."""
+        return self.rules.leader_counts_itself(is_voter=self.is_voter)
+
+    @property
+    def campaigns(self) -> bool:
+        """Whether this replica asks for votes when nobody leads."""
+        history, high_watermark = self.voter_history, self.log.high_watermark
+        changed_at = history.latest_offset
+        return self.rules.campaigns(
+            is_voter=self.is_voter,
+            was_voter=self.rules.has_vote(voters=history.previous, key=self.key),
+            is_committed=changed_at is None or (high_watermark is not None and changed_at < high_watermark),
+        )
+
+    def change_voters(self, history: VoterHistory) -> None:
+        """Go by another history, and have its entries stored if they are others."""
+        before, self.voter_history = self.voter_history, history
+        self.follow_voters()
+        if history.entries != before.entries:
+            self.emit(StoreVoters(topic_partition=self.topic_partition, entries=history.entries))
+
+    def header_of(self, snapshot_id: SnapshotId) -> bytes:
+        """Encode what stands before a snapshot's content: the voters as of its end; nothing where they never change."""
+        if self.config.has_static_voters:
+            return b""
+        as_of_end = self.voter_history.as_of(snapshot_id.end_offset)
+        return encode_header(as_of_end if self.rules.voters_are_in_snapshot() else formatted_history(self.config))
+
+    def split(self, data: bytes) -> tuple[VoterHistory, bytes]:
+        """Take the voters off what is stored of a snapshot. Raises CorruptSnapshotError."""
+        return (self.voter_history, data) if self.config.has_static_voters else split_snapshot(data)
 
     # --- who and where ----------------------------------------------------------------------------------------------
 
@@ -167,14 +263,20 @@ class QuorumLogState:
         self.emit(Halt(reason=reason))
 
     def append(self, *batches: RecordBatch) -> None:
-        """Append stamped batches to the log, its epochs stored first, and have them flushed."""
+        """Append stamped batches to the log, its epochs and voters stored first, and have them flushed."""
         if self.log.append(batches):
             self.emit(StoreEpochs(topic_partition=self.topic_partition, entries=self.log.epochs.entries))
+        named = voters_in(batches)
+        if named:
+            assert not self.config.has_static_voters, named
+            self.change_voters(self.voter_history.extended(named))
         self.emit(Append(topic_partition=self.topic_partition, batches=batches))
         self.emit(Flush(topic_partition=self.topic_partition, end_offset=self.log.log_end_offset))
 
     def truncate(self, end_offset: Offset) -> None:
-        """Cut the log at ``end_offset``, and its epochs with it."""
+        """Cut the log at ``end_offset``, and its epochs and voters with it."""
         self.log.truncate_to(end_offset)
         self.emit(Truncate(topic_partition=self.topic_partition, end_offset=end_offset))
         self.emit(StoreEpochs(topic_partition=self.topic_partition, entries=self.log.epochs.entries))
+        if self.rules.truncation_takes_voters_back():
+            self.change_voters(self.voter_history.truncated(end_offset))

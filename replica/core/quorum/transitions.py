@@ -12,11 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replica.core.effects import QuorumState, StoreQuorumState
-from replica.core.messages import CurrentLeader, ProduceResponse, TransferLeadershipResponse
+from replica.core.messages import ChangeVotersResponse, CurrentLeader, ProduceResponse, TransferLeadershipResponse
 from replica.core.quorum.roles import (
     Campaign,
     Candidate,
     Follower,
+    Joining,
     Leader,
     Prospective,
     ReplicaProgress,
@@ -28,17 +29,20 @@ from replica.core.quorum.serving import refuse_fetch
 from replica.core.quorum.state import QuorumLogState
 from replica.errors import ErrorCode
 from replica.ids import EPOCH_MAX, Epoch, ReplicaId
-from replica.records import leader_change_batch
+from replica.records import leader_change_batch, voters_batch
 
 
 def restore(q: QuorumLogState, now_ms: int) -> None:
     """Choose the first role after a start from what the disk remembers. Whom it heard the replica has forgotten."""
+    if q.is_unreadable is not None:
+        q.halt(q.is_unreadable)
+        return
     stored = q.quorum_state
     q.heard_leader_ms = q.rules.heard_leader_at_start_ms(now_ms=now_ms)
     last_epoch = q.log.last_epoch or Epoch(0)
     if stored.leader_epoch < last_epoch:
         become_unattached(q, last_epoch, now_ms)
-    elif not q.is_voter:
+    elif not q.campaigns:
         become_unattached(q, stored.leader_epoch, now_ms)
     elif stored.leader_id == q.replica_id:
         if q.rules.leads_on_after_restart():
@@ -75,7 +79,7 @@ def grant_vote(q: QuorumLogState, candidate_id: ReplicaId, directory_id: str | N
 
 def become_prospective(q: QuorumLogState, now_ms: int, *, retries: int = 0) -> None:
     """Ask the voters whether an election could be won. The epoch stays; nothing is stored."""
-    assert q.is_voter, q.replica_id
+    assert q.campaigns, (q.key, q.voters)
     _change_role(
         q,
         Prospective(
@@ -122,19 +126,23 @@ def _lead(q: QuorumLogState, now_ms: int, *, granted: frozenset[ReplicaId]) -> N
         q,
         Leader(
             epoch_start_offset=q.log.log_end_offset,
+            voter_set=q.voters,
             voters=dict.fromkeys(q.other_voters, progress),
             observers={},
         ),
     )
-    q.append(
-        leader_change_batch(
-            leader_id=q.replica_id,
-            voters=q.config.voters,
-            granting_voters=tuple(sorted(granted)),
-            base_offset=q.log.log_end_offset,
-            leader_epoch=q.epoch,
-        )
+    opening = leader_change_batch(
+        leader_id=q.replica_id,
+        voters=q.voters.ids,
+        granting_voters=tuple(sorted(granted)),
+        base_offset=q.log.log_end_offset,
+        leader_epoch=q.epoch,
     )
+    if q.config.has_static_voters or q.voter_history.latest_offset is not None:
+        q.append(opening)
+    else:
+        # The log does not say yet who votes; who was formatted without voters has it from there.
+        q.append(opening, voters_batch(voters=q.voters, base_offset=opening.end_offset, leader_epoch=q.epoch))
 
 
 def become_follower(
@@ -187,7 +195,7 @@ def observe_leader(q: QuorumLogState, leader: CurrentLeader | None, now_ms: int)
         become_follower(q, leader.leader_epoch, leader.leader_id, now_ms)
     elif q.quorum_state.leader_id != leader.leader_id:
         q.halt(f"two leaders in epoch {q.epoch}: {q.quorum_state.leader_id} is recorded, {leader.leader_id} claims it")
-    elif isinstance(q.role, Unattached) and not q.is_voter:
+    elif isinstance(q.role, Unattached) and not q.campaigns:
         # A voter that gave this leader up does not take others' word that it lives: they may merely not know better,
         # and a campaign that ends with every such word never wins. An observer has only their word.
         become_follower(q, leader.leader_epoch, leader.leader_id, now_ms)
@@ -201,7 +209,8 @@ def _store(q: QuorumLogState, state: QuorumState) -> None:
 
 
 def _new_campaign(q: QuorumLogState, now_ms: int) -> Campaign:
-    return Campaign(granted=frozenset({q.replica_id}), pending={}, ask_at_ms=dict.fromkeys(q.other_voters, now_ms))
+    granted = frozenset({q.replica_id} if q.is_voter else ())
+    return Campaign(granted=granted, pending={}, ask_at_ms=dict.fromkeys(q.other_voters, now_ms))
 
 
 def _change_role(q: QuorumLogState, role: Role) -> None:
@@ -211,6 +220,13 @@ def _change_role(q: QuorumLogState, role: Role) -> None:
         if before.transfer is not None and before.transfer.call_id is not None:
             lost = TransferLeadershipResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=q.current_leader)
             q.reply(before.transfer.call_id, lost)
+        if before.change is not None:
+            response = ChangeVotersResponse(
+                error=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                not_appended=isinstance(before.change, Joining),
+                current_leader=q.current_leader,
+            )
+            q.reply(before.change.call_id, response)
 
 
 def _release_parked(q: QuorumLogState) -> None:

@@ -6,14 +6,14 @@ and the leader's own flushed end. Source: Kafka ``LeaderState.updateReplicaState
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from replica.core.quorum.producing import acknowledge_committed
 from replica.core.quorum.roles import Leader, ReplicaProgress, SnapshotFetch
-from replica.core.quorum.serving import complete_fetches
+from replica.core.quorum.serving import complete_fetches, is_other_voter
 from replica.core.quorum.state import QuorumLogState
-from replica.ids import Offset, ReplicaId, SnapshotId
+from replica.ids import Offset, SnapshotId
+from replica.voters import ReplicaKey
 
 
 def maybe_advance_high_watermark(q: QuorumLogState) -> bool:
@@ -21,7 +21,7 @@ def maybe_advance_high_watermark(q: QuorumLogState) -> bool:
     role = q.role
     assert isinstance(role, Leader), role
     ends = [progress.log_end_offset or Offset(0) for progress in role.voters.values()]
-    if q.is_voter:
+    if q.counts_itself:
         ends.append(q.log.flushed_end_offset)
     high_watermark = q.rules.quorum_high_watermark(
         voter_end_offsets=ends, epoch_start_offset=role.epoch_start_offset, current=role.high_watermark
@@ -35,14 +35,14 @@ def maybe_advance_high_watermark(q: QuorumLogState) -> bool:
     return True
 
 
-def note_fetch(q: QuorumLogState, replica_id: ReplicaId, fetch_offset: Offset, read_round: int, now_ms: int) -> None:
+def note_fetch(q: QuorumLogState, key: ReplicaKey, fetch_offset: Offset, read_round: int, now_ms: int) -> None:
     """Take a valid fetch for what it is: the sender's acknowledgement of everything below its offset.
 
     And its word that it followed this leader, in this epoch, when it was told of ``read_round``.
     """
     role = q.role
     assert isinstance(role, Leader), role
-    before = _known(role, replica_id)
+    before = _known(q, role, key)
     caught_up_ms = None if before is None else before.last_caught_up_ms
     if fetch_offset >= q.log.log_end_offset:
         caught_up_ms = now_ms
@@ -58,26 +58,25 @@ def note_fetch(q: QuorumLogState, replica_id: ReplicaId, fetch_offset: Offset, r
         ),
         snapshot_fetch=None if before is None else before.snapshot_fetch,
     )
-    _keep(q, role, replica_id, progress)
+    _keep(q, role, key, progress)
 
 
-def _known(role: Leader, replica_id: ReplicaId) -> ReplicaProgress | None:
-    group: Mapping[ReplicaId, ReplicaProgress] = role.voters if replica_id in role.voters else role.observers
-    return group.get(replica_id)
+def _known(q: QuorumLogState, role: Leader, key: ReplicaKey) -> ReplicaProgress | None:
+    return role.voters[key.replica_id] if is_other_voter(q, role, key) else role.observers.get(key)
 
 
-def _keep(q: QuorumLogState, role: Leader, replica_id: ReplicaId, progress: ReplicaProgress) -> None:
+def _keep(q: QuorumLogState, role: Leader, key: ReplicaKey, progress: ReplicaProgress) -> None:
     """Remember how far a replica is; of observers the one that has been silent longest is forgotten, if need be."""
-    if replica_id in role.voters:
-        q.role = replace(role, voters={**role.voters, replica_id: progress})
+    if is_other_voter(q, role, key):
+        q.role = replace(role, voters={**role.voters, key.replica_id: progress})
     else:
-        others = {observer: held for observer, held in role.observers.items() if observer != replica_id}
+        others = {observer: held for observer, held in role.observers.items() if observer != key}
         if len(others) >= q.quorum.observers_max:
             del others[min(others, key=lambda observer: others[observer].last_fetch_ms)]
-        q.role = replace(role, observers={**others, replica_id: progress})
+        q.role = replace(role, observers={**others, key: progress})
 
 
-def note_fetch_snapshot(q: QuorumLogState, replica_id: ReplicaId, snapshot_id: SnapshotId, now_ms: int) -> None:
+def note_fetch_snapshot(q: QuorumLogState, key: ReplicaKey, snapshot_id: SnapshotId, now_ms: int) -> None:
     """Take a request for a piece of a snapshot as the sign of life that it is, and remember who needs what follows.
 
     It acknowledges nothing: the snapshot is on the sender's disk only when it fetches from its end.
@@ -85,9 +84,9 @@ def note_fetch_snapshot(q: QuorumLogState, replica_id: ReplicaId, snapshot_id: S
     role = q.role
     assert isinstance(role, Leader), role
     announce_at_ms = now_ms + q.quorum.fetch_timeout_ms
-    before = _known(role, replica_id) or ReplicaProgress(last_fetch_ms=now_ms, announce_at_ms=announce_at_ms)
+    before = _known(q, role, key) or ReplicaProgress(last_fetch_ms=now_ms, announce_at_ms=announce_at_ms)
     snapshot_fetch = before.snapshot_fetch
     if snapshot_fetch is None or snapshot_fetch.end_offset != snapshot_id.end_offset:
         snapshot_fetch = SnapshotFetch(end_offset=snapshot_id.end_offset, since_ms=now_ms)
     progress = replace(before, last_fetch_ms=now_ms, announce_at_ms=announce_at_ms, snapshot_fetch=snapshot_fetch)
-    _keep(q, role, replica_id, progress)
+    _keep(q, role, key, progress)

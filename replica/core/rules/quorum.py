@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from replica.core.effects import QuorumState
 from replica.core.epoch_cache import LeaderEpochCache
 from replica.ids import Epoch, EpochEndOffset, Offset, SnapshotId
+from replica.voters import ReplicaKey, VoterEntry, VoterSet
 
 NEVER_MS = 1 << 62
 """A time that does not come."""
@@ -157,6 +158,91 @@ class QuorumRules:
         it. Meanwhile nobody leads, and who waited for that record does not know what became of it.
         """
         return target_has_fetched and target_end_offset == log_end_offset == high_watermark
+
+    def voters_in_force(
+        self,
+        *,
+        base: VoterSet,
+        entries: Sequence[VoterEntry],
+        high_watermark: Offset | None,  # noqa: ARG002 - what wrong rules go by
+    ) -> VoterSet:
+        """Name who votes: the last set in the log, committed or not, from the moment when it is appended.
+
+        1. A leads A, B and C, and adds D and then E. B has both records, and does not know that they are committed; C
+        has none of them. 2. A commits a write with D and E, three of five. 3. Going by what it knows to be committed, B
+        is elected by C, two of three, without the write.
+        """
+        return entries[-1].voters if entries else base
+
+    def may_change_voters(self, *, high_watermark: Offset | None, changed_at: Offset | None) -> bool:
+        """Decide whether a leader appends another set: once the last one, and a record of its own epoch, is committed.
+
+        ``high_watermark`` is unknown until a record of the own epoch is committed; ``changed_at`` is where the record
+        of the last set stands.
+
+        1. A of A, B, C and D appends a set without D, which nobody else gets. 2. C leads with B and D, appends one
+        without B, commits it with D, and crashes. 3. A leads with B: two of the three of its set. It commits its own
+        set, and other records where C had committed some. Had C to commit something of its epoch first, B would not
+        vote for A (Ongaro, "bug in single-server membership changes", 2015). And two changes at once can leave a
+        majority of the oldest and one of the newest set without anybody in common.
+        """
+        return high_watermark is not None and (changed_at is None or changed_at < high_watermark)
+
+    def has_vote(self, *, voters: VoterSet, key: ReplicaKey) -> bool:
+        """Decide whether a replica on a disk is one of the voters: the id is not enough.
+
+        1. B acknowledges a record; with A it is committed. 2. B's disk is lost; B comes back with an empty one. 3. C,
+        without the record, is elected by B, which has forgotten it.
+        """
+        return voters.has(key)
+
+    def campaigns(self, *, is_voter: bool, was_voter: bool, is_committed: bool) -> bool:
+        """Decide whether a replica asks for votes: a voter, and who may have been one up to now.
+
+        ``was_voter`` is of the set before the last, and ``is_committed`` of the record that names the last.
+
+        1. A leads A and B, removes itself, and crashes before B has the record. 2. B, which needs the vote of A, does
+        not get it: A has the longer log. If A did not ask for the vote of B, nobody would ever lead again (Ongaro's
+        thesis, section 4.2.2).
+        """
+        return is_voter or (was_voter and not is_committed)
+
+    def leader_counts_itself(self, *, is_voter: bool) -> bool:
+        """Decide whether a leader is one of those whose ends and fetches it counts: only if it is a voter.
+
+        1. A leads A, B, C and D, and removes itself. C and D have the record, and are cut off from A before they fetch
+        again. 2. C is elected by D, two of three, and commits x=2. 3. A, which counts itself and B, two of three, still
+        answers x=1.
+        """
+        return is_voter
+
+    def has_caught_up(
+        self, *, has_fetched: bool, log_end_offset: Offset | None, wanted: Offset, round_ms: int, round_max_ms: int
+    ) -> bool:
+        """Decide whether a new voter may be added: it has fetched, since that was asked for, all that was wanted then.
+
+        And that did not take long: else what has come meanwhile is another round (Ongaro, section 4.2.1).
+
+        1. D, which has nothing, is added to A, B and C. 2. B fails. Until D has everything nothing can be committed.
+        """
+        has_all = log_end_offset is not None and log_end_offset >= wanted
+        return has_fetched and has_all and round_ms <= round_max_ms
+
+    def truncation_takes_voters_back(self) -> bool:
+        """Decide whether a truncation takes back the voters that the records it drops have named: always.
+
+        1. A appends a set with D, which nobody gets, and is replaced. 2. A follows, and drops the record. Going by it
+        still, A would count, and ask, one whom nobody else does.
+        """
+        return True
+
+    def voters_are_in_snapshot(self) -> bool:
+        """Decide whether a snapshot says who votes: always, it stands for the records that have said so.
+
+        1. A log begins at a snapshot, and the set of A, B and D in the record before that. 2. E, which was formatted
+        when A, B and C voted, loads it. It would vote for, and with, C.
+        """
+        return True
 
     def log_start_after_snapshot(self, *, snapshots: Sequence[SnapshotId], log_start_offset: Offset) -> Offset:
         """Name where a log begins once the newest of its snapshots, oldest first, is stored: where the one before ends.

@@ -59,6 +59,7 @@ class GroupBench(Bench):
         rules: Rules | None = None,
         replica_id: int = 0,
         voters: Sequence[int] = (0, 1, 2),
+        initial_voters: Sequence[int] | None = None,
         log: Sequence[tuple[int, int]] = (),
         quorum_state: fx.QuorumState | None = None,
         config: QuorumConfig = CONFIG,
@@ -66,7 +67,13 @@ class GroupBench(Bench):
         self._group_config, self._machine = group, machine
         self.reads: list[ev.LogRead] = []
         super().__init__(
-            replica_id=replica_id, voters=voters, log=log, quorum_state=quorum_state, config=config, rules=rules
+            replica_id=replica_id,
+            voters=voters,
+            initial_voters=initial_voters,
+            log=log,
+            quorum_state=quorum_state,
+            config=config,
+            rules=rules,
         )
 
     def _start(self) -> Replica:
@@ -79,6 +86,7 @@ class GroupBench(Bench):
             quorum_state=self.disk.quorum_state,
             snapshots=tuple(StoredSnapshot(id=id, size_bytes=len(snapshots[id])) for id in sorted(snapshots)),
             snapshot=snapshots[max(snapshots)] if snapshots else b"",
+            voters=self.disk.recover_voters(),
         )
         self.reads.clear()
         self.replica = Replica(

@@ -1,0 +1,96 @@
+"""``replica format`` and ``random-id``: who votes at first, and what cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from replica.cli import main
+from replica.ids import ReplicaId
+from replica.storage import open_directory
+from replica.voters import Voter, VoterSet, is_directory_id
+
+DISK, DISK_2 = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+BOTH = f"1=a:1={DISK},2=b:2={DISK_2}"
+ONE = Voter(replica_id=ReplicaId(1), directory_id=DISK, address="a:1")
+TWO = Voter(replica_id=ReplicaId(2), directory_id=DISK_2, address="b:2")
+
+
+def formatted(folder: Path, *options: str) -> Result:
+    """Format the directory of replica 1."""
+    arguments = ["format", "--data-dir", str(folder / "data"), "--cluster-id", "c", "--replica-id", "1", *options]
+    return CliRunner().invoke(main, arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "directory_id", "initial_voters", "told"),
+    [
+        ([], None, None, ""),
+        (["--directory-id", DISK_2], DISK_2, None, ""),
+        (["--initial-voters", BOTH], DISK, VoterSet((ONE, TWO)), ", initial voters 1,2"),
+        (["--initial-voters", BOTH, "--directory-id", DISK], DISK, VoterSet((ONE, TWO)), ", initial voters 1,2"),
+        (
+            ["--standalone", "--advertised-address", "a:1", "--directory-id", DISK],
+            DISK,
+            VoterSet((ONE,)),
+            ", initial voters 1",
+        ),
+        (["--no-initial-voters"], None, VoterSet(()), ", no vote until it is added"),
+        (["--no-initial-voters", "--directory-id", DISK_2], DISK_2, VoterSet(()), ", no vote until it is added"),
+    ],
+)
+def test_a_disk_knows_who_votes_at_first(
+    tmp_path: Path, options: list[str], directory_id: str | None, initial_voters: VoterSet | None, told: str
+) -> None:
+    """Nobody may ever be added where nothing was said of initial voters, and that differs from none at first."""
+    result = formatted(tmp_path, *options)
+    assert result.exit_code == 0, result.output
+    directory = open_directory(tmp_path / "data")
+    directory.close(clean=True)
+    assert result.output.endswith(f"directory id {directory.directory_id}{told}\n")
+    assert directory_id in (None, directory.directory_id)
+    assert directory.initial_voters == initial_voters
+
+
+def test_a_lone_voter_draws_a_directory_id_that_its_voters_name(tmp_path: Path) -> None:
+    """The fresh id of the disk is the voter's."""
+    assert formatted(tmp_path, "--standalone", "--advertised-address", "a:1").exit_code == 0
+    directory = open_directory(tmp_path / "data")
+    directory.close(clean=True)
+    assert directory.initial_voters is not None
+    assert [voter.key.directory_id for voter in directory.initial_voters.voters] == [directory.directory_id]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--initial-voters", f"2=b:2={DISK_2}"], "replica 1 is not among --initial-voters"),
+        (["--initial-voters", BOTH, "--directory-id", DISK_2], "--directory-id is"),
+        (["--initial-voters", f"1=a:1={DISK},1=b:2={DISK_2}"], "replica 1 is named twice"),
+        (["--initial-voters", f"1=a:1={DISK},2=b:2={DISK}"], f"directory id {DISK} is named twice"),
+        (["--initial-voters", f"1=a={DISK}"], "'a' is not HOST:PORT"),
+        (["--initial-voters", "1=a:1=x"], "'x' is no directory id"),
+        (["--initial-voters", ""], "'' is not ID=HOST:PORT=DIRECTORY_ID"),
+        (["--standalone"], "--standalone needs --advertised-address"),
+        (["--standalone", "--advertised-address", "a"], "'a' is not HOST:PORT"),
+        (["--standalone", "--advertised-address", "a:1", "--no-initial-voters"], "give one of"),
+        (["--initial-voters", BOTH, "--no-initial-voters"], "give one of"),
+        (["--no-initial-voters", "--advertised-address", "a:1"], "--advertised-address is for --standalone"),
+        (["--no-initial-voters", "--directory-id", "disk"], "'disk' is no directory id"),
+    ],
+)
+def test_what_cannot_be_formatted_is_named(tmp_path: Path, options: list[str], complaint: str) -> None:
+    """One sentence says what is wrong, and no directory is made."""
+    result = formatted(tmp_path, *options)
+    assert result.exit_code in {1, 2}
+    assert complaint in result.output
+    assert not (tmp_path / "data").exists()
+
+
+def test_random_ids_can_be_directory_ids() -> None:
+    """Every one is another, none looks like an option, and each can be a voter's."""
+    ids = {CliRunner().invoke(main, ["random-id"]).output.strip() for _ in range(300)}
+    assert len(ids) == 300
+    assert all(is_directory_id(found) and not found.startswith("-") for found in ids)
