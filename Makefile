@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 GENERATED := replica/v1/__init__.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint sim soak soak-sim soak-sim-clusters soak-sim-groups variants bench proto clean python java
+.PHONY: help demo test lint sim soak soak-membership soak-sim soak-sim-clusters soak-sim-groups variants bench proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
@@ -17,6 +17,7 @@ help:
 	@echo "make lint   check style, types and the wire protocol"
 	@echo "make sim    simulate 500 seeds (a minute or two)"
 	@echo "make soak   run seeds 1 to 20 of 60 s each over 3 topics, and write store/soak.json (half an hour)"
+	@echo "make soak-membership  the same of registers while voters come and go, with store/soak-membership.json"
 	@echo "make soak-sim  simulate 10,000 seeds, and write store/sim.json (half an hour on two cores)"
 	@echo "make soak-sim-clusters  the same of whole clusters, with store/sim-clusters.json (an hour on two cores)"
 	@echo "make soak-sim-groups  the same of state machines, with store/sim-groups.json (an hour and a half on two cores)"
@@ -31,6 +32,10 @@ demo: java $(INSTALLED) $(GENERATED)
 soak: java $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis soak --seeds 1-20 --time-limit 60 --nemesis partition,kill,pause,rolling-restart \
 		--nodes 3 --topics 3 --partitions 4 --replication-factor 3 --min-insync-replicas 2 --acks all --idempotence
+
+soak-membership: java $(INSTALLED) $(GENERATED)
+	$(BIN)/nemesis soak --seeds 1-20 --time-limit 60 --workload register --nemesis partition,kill,pause,membership \
+		--must-see leader-changes,snapshots-installed,membership-changes --output store/soak-membership.json
 
 sim: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis sim --seeds 500

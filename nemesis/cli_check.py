@@ -135,7 +135,7 @@ def export(folder: Path, output: Path | None, form: str) -> None:
 def list_variants() -> None:
     """List the wrong protocols: what is wrong, the invariant that breaks, and how each is run or why it is not."""
     from nemesis.variants.catalogue import ALL
-    from nemesis.variants.mutant import DirectedVariant, Equivalent, Pending, Variant
+    from nemesis.variants.mutant import DirectedVariant, Equivalent, Variant
 
     for mutant in ALL:
         click.echo(f"{mutant.id} {mutant.name} ({mutant.origin})\n  {mutant.summary}\n  breaks {mutant.breaks}")
@@ -144,8 +144,6 @@ def list_variants() -> None:
                 click.echo(f"  overrides {', '.join(mutant.overrides)}")
                 if isinstance(mutant, DirectedVariant):
                     click.echo(f"  schedule {mutant.schedule.name}, convicted of {' and '.join(mutant.convicted_of)}")
-            case Pending():
-                click.echo(f"  pending: waits for {mutant.waits_for}")
             case Equivalent():
                 click.echo(f"  not built, nothing would show: {mutant.reason}")
             case _:

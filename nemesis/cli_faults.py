@@ -27,5 +27,8 @@ def _packages(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 nemesis_option = click.option(
-    "--nemesis", callback=_packages, metavar="NAMES", help=f"{', '.join(Package)}; or {NO_FAULTS}. [default: all]"
+    "--nemesis",
+    callback=_packages,
+    metavar="NAMES",
+    help=f"{', '.join(Package)}; or {NO_FAULTS}. [default: all but {Package.MEMBERSHIP}]",
 )

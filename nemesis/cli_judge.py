@@ -125,6 +125,7 @@ def tell(judgement: Judgement, folder: Path, report: Path | None) -> None:
         click.echo(f"  warning: {warning}")
     click.echo(f"acknowledged {'operations' if stats.objects else 'writes'} checked: {stats.acked_checked}")
     click.echo(f"leader elections: {stats.leader_elections}")
+    click.echo(f"leader changes: {stats.leader_changes}")
     click.echo(f"controller elections: {stats.controller_elections}")
     click.echo(f"truncations: {stats.truncations}")
     if stats.objects:

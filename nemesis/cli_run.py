@@ -26,7 +26,7 @@ from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, juni
 from nemesis.cli_progress import progress_shown
 from nemesis.cli_workload import KEYS_DEFAULT, cluster_for, workload_asked, workload_options
 from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
-from nemesis.schedule import Package, Schedule, random_schedule, schedule_from_json
+from nemesis.schedule import USUAL, Package, Schedule, random_schedule, schedule_from_json
 from nemesis.variants.catalogue import BUILT, DIRECTED_VARIANTS
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def plan(given: dict[str, Any]) -> tuple[Schedule, RunOptions]:
     workload = workload_asked(given)
     schedule, packages = _plan_schedule(given, seed)
     given = given | _shaped_for(schedule, given)
-    cluster = cluster_for(workload, local_options(given), given)
+    changes_voters = schedule.changes_voters or Package.MEMBERSHIP in packages
+    cluster = cluster_for(workload, local_options(given), given, changes_voters=changes_voters)
     if given["variant"] is not None:
         cluster = replace(cluster, server=variant_server(given["variant"]))
     options = RunOptions(
@@ -146,7 +147,7 @@ def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[Pa
     time_limit_s: float | None = given["time_limit"]
     if asked is not None:
         return asked if time_limit_s is None else _lasting(asked, time_limit_s), ()
-    chosen = tuple(Package) if packages is None else packages
+    chosen = USUAL if packages is None else packages
     try:
         limit_s = TIME_LIMIT_S_DEFAULT if time_limit_s is None else time_limit_s
         return random_schedule(seed=seed, packages=chosen, time_limit_s=limit_s), chosen

@@ -30,7 +30,7 @@ from nemesis.cli_workload import (
     workload_asked,
     workload_options,
 )
-from nemesis.schedule import Package, Schedule, random_schedule
+from nemesis.schedule import USUAL, Package, Schedule, random_schedule
 
 if TYPE_CHECKING:
     from nemesis.pipeline import Judgement
@@ -43,6 +43,9 @@ COUNTED = {
     "truncations": "truncations",
     "isr_shrinks": "ISR shrinks",
     "isr_expands": "ISR expands",
+    "leader_changes": "leader changes",
+    "snapshots_installed": "snapshots installed",
+    "membership_changes": "membership changes",
 }
 """What befell the replicas of a run, by the names of the counts, in words."""
 
@@ -71,8 +74,24 @@ def _seeds(context: click.Context, parameter: click.Parameter, value: str) -> tu
     return tuple(seeds)
 
 
+def _must_see(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Read ``leader-changes,truncations``."""
+    del context, parameter
+    names = tuple(word.strip().replace("-", "_") for word in (value or "").split(",") if word.strip())
+    if not set(names) <= COUNTED.keys():
+        known = ", ".join(name.replace("_", "-") for name in COUNTED)
+        raise click.BadParameter(f"{value!r}: give some of {known}, separated by commas")
+    return names
+
+
 @click.command()
 @click.option("--seeds", callback=_seeds, default="1-10", show_default=True, metavar="LIST", help="Such as 1-10,17.")
+@click.option(
+    "--must-see",
+    callback=_must_see,
+    metavar="NAMES",
+    help=f"Fail if one of these is 0 in any run: {', '.join(name.replace('_', '-') for name in COUNTED)}.",
+)
 @click.option("--fresh", type=click.IntRange(0, SEEDS_MAX), default=0, show_default=True, help="Draw as many more.")
 @workload_options
 @nemesis_option
@@ -90,10 +109,18 @@ def _seeds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 )
 @engine_option
 @master_option
-def soak(seeds: tuple[int, ...], fresh: int, output: Path, engine: str | None, master: str, **given: Any) -> int:
+def soak(
+    seeds: tuple[int, ...],
+    fresh: int,
+    must_see: tuple[str, ...],
+    output: Path,
+    engine: str | None,
+    master: str,
+    **given: Any,
+) -> int:
     """Run every seed once under faults, judge all runs, and write how each of them ended.
 
-    Exits as the worst run does.
+    Exits as the worst run does; a valid one that shows nothing of what must be seen counts as unknown.
     """
     from nemesis.runner import options_to_json
 
@@ -111,8 +138,21 @@ def soak(seeds: tuple[int, ...], fresh: int, output: Path, engine: str | None, m
     output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     for row in rows:
         click.echo(_told(row))
+    missing = unseen(rows, must_see)
+    for sentence in missing:
+        click.echo(sentence)
     click.echo(f"result: {output}")
-    return worst(row["verdict"] for row in rows)
+    return worst([*(row["verdict"] for row in rows), *(["unknown"] if missing else [])])
+
+
+def unseen(rows: Sequence[Mapping[str, Any]], must_see: Sequence[str]) -> list[str]:
+    """A sentence for each run and each count of ``must_see`` that is 0 in it."""
+    return [
+        f"seed {row['seed']} proves less than it should: {COUNTED[name]}: 0"
+        for row in rows
+        for name in must_see
+        if not row[name]
+    ]
 
 
 def worst(verdicts: Iterable[str]) -> Exit:
@@ -133,12 +173,14 @@ def _options(given: Mapping[str, Any]) -> RunOptions:
         concurrency=given["concurrency"],
         rate=given["rate"],
         final_time_limit=given["final_time_limit"],
-        cluster=cluster_for(workload, local_options(given), given),
+        cluster=cluster_for(
+            workload, local_options(given), given, changes_voters=Package.MEMBERSHIP in _packages(given)
+        ),
     )
 
 
 def _packages(given: Mapping[str, Any]) -> tuple[Package, ...]:
-    return tuple(Package) if given["nemesis"] is None else given["nemesis"]
+    return USUAL if given["nemesis"] is None else given["nemesis"]
 
 
 def _schedule(seed: int, given: Mapping[str, Any]) -> Schedule:
@@ -214,6 +256,7 @@ def _row(run: Recorded, judgement: Judgement) -> dict[str, Any]:
         "reasons": [*judgement.reasons, *([] if run.error is None else [run.error])],
         "warnings": list(judgement.warnings),
         "acknowledged": stats.acked_checked,
+        "of": "operations" if stats.objects else "writes",
         **{name: getattr(stats, name) for name in COUNTED},
         "faults_bit": judgement.faults_bit,
         "run": str(run.folder),
@@ -222,7 +265,7 @@ def _row(run: Recorded, judgement: Judgement) -> dict[str, Any]:
 
 def _told(row: dict[str, Any]) -> str:
     return (
-        f"seed {row['seed']}: {row['verdict']}, {row['acknowledged']} acknowledged writes, "
+        f"seed {row['seed']}: {row['verdict']}, {row['acknowledged']} acknowledged {row['of']}, "
         f"{', '.join(f'{row[name]} {words}' for name, words in COUNTED.items())}"
         + ("" if row["faults_bit"] else "; the faults did not bite")
         + ("" if row["verdict"] == "valid" else f"; {'; '.join(row['reasons'])}")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 WORKLOADS = ("append", "register", "set", "counter", "bank", "lock")
 ON_LOGS = "append"
 KEYS_DEFAULT = 10
+SMALL_SNAPSHOT_RECORD_BYTES = 16_384
+"""Where voters are changed: so small that whoever comes back with an empty disk has to load a snapshot."""
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 OPTIONS = (
@@ -58,11 +60,21 @@ def workload_asked(given: Mapping[str, Any]) -> Workload:
     return workload
 
 
-def cluster_for(workload: Workload, cluster: LocalOptions, given: Mapping[str, Any]) -> LocalOptions:
-    """The cluster as the workload needs it."""
+def cluster_for(
+    workload: Workload, cluster: LocalOptions, given: Mapping[str, Any], *, changes_voters: bool
+) -> LocalOptions:
+    """The cluster as the workload and the faults need it. Raises click.UsageError for what does not go together."""
     from nemesis.cluster.key_value_client import Reads, StoreOptions
 
     if not workload.is_on_objects:
+        if changes_voters:
+            raise click.UsageError(
+                f"membership means nothing to the workload {workload}: who has the partitions is not voted on, and a "
+                f"disk that is wiped takes their records with it; give --workload {' or '.join(WORKLOADS[1:])}"
+            )
         return cluster
     store = StoreOptions(reads=Reads(given["reads"] or Reads.LINEARIZABLE))
-    return replace(cluster, topics=replace(cluster.topics, topic_count=0), store=store)
+    if changes_voters:
+        store = replace(store, snapshot_record_bytes=SMALL_SNAPSHOT_RECORD_BYTES)
+    topics = replace(cluster.topics, topic_count=0)
+    return replace(cluster, topics=topics, store=store, dynamic_voters=changes_voters)

@@ -5,6 +5,8 @@ when it strikes; ``draw`` fixes the dice for that, so that the seed fixes the wh
 
 A random schedule is one fault after the other with healthy time between them, sometimes two at once. The first one
 always takes the leader away for longer than the others wait for it: a run without a change of leader shows nothing.
+Where voters are changed, the second one always replaces a voter's disk, and has nothing beside it; into every other
+change of voters another fault strikes, as a rule.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ from nemesis.faults.links import LinkMode
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role, Target
 from nemesis.faults.values import (
+    ChangeVoters,
     CutClients,
     Fault,
     Kill,
     Partition,
     Pause,
     RollingRestart,
+    VoterChange,
     fault_from_json,
     fault_to_json,
 )
@@ -38,8 +42,16 @@ fit into it."""
 FAULT_S = (1.0, 4.5)
 ROLLING_S = (8.0, 12.0)
 """How long a rolling restart goes on: some of the replicas, or all of them, get their turn."""
+REPLACED_S = (8.0, 12.0)
+"""How long replacing a voter may take: it is removed, stopped, wiped, started, catches up, and is added."""
 HEALTHY_S = (2.0, 4.0)
 SECOND_FAULT_SHARE = 0.2
+SECOND_BESIDE_CHANGE_SHARE = 0.7
+"""How often something strikes while voters are changed."""
+CHANGE_SHARE = 0.4
+"""How often a change of voters is drawn for certain, where there are any; else by chance, as all others."""
+CERTAIN_CHANGE_ID = 1
+"""The fault that is a voter replaced, where voters are changed: a run without that shows little."""
 STEPS_MAX = 100_000
 
 
@@ -50,6 +62,11 @@ class Package(StrEnum):
     KILL = "kill"
     PAUSE = "pause"
     ROLLING_RESTART = "rolling-restart"
+    MEMBERSHIP = "membership"
+
+
+USUAL = tuple(package for package in Package if package is not Package.MEMBERSHIP)
+"""What is drawn from where nothing is asked for: all but what needs a cluster of its own kind, and state machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +131,12 @@ class Schedule:
         if len(times) > STEPS_MAX:
             raise ValueError(f"schedule {self.name!r} has {len(times)} steps: at most {STEPS_MAX}")
 
+    @property
+    def changes_voters(self) -> bool:
+        """Whether it needs a cluster whose voters can be changed."""
+        actions = (step.action for step in self.steps)
+        return any(isinstance(action, Inject) and isinstance(action.fault, ChangeVoters) for action in actions)
+
     def to_json(self) -> str:
         """``schedule.json``: the same schedule gives the same bytes."""
         steps = [{"at_s": step.at_s, **_action_to_json(step.action)} for step in self.steps]
@@ -154,14 +177,41 @@ def _random_steps(random: Random, packages: Sequence[Package], time_limit_s: flo
     while at_s <= last_start_s or fault_id == 0:
         end_s = min(at_s + lasts_s, time_limit_s)
         yield from _fault_steps(random, fault_id, fault, at_s, end_s)
-        fault_id += 1
-        if random.random() < SECOND_FAULT_SHARE:
-            second = any_fault(random, random.choice(packages))
-            yield from _fault_steps(random, fault_id, second, _rounded(at_s + (end_s - at_s) / 2), end_s)
+        if random.random() < _second_share(fault_id, fault, packages):
             fault_id += 1
+            second = any_fault(random, random.choice(_beside(fault, packages)))
+            yield from _fault_steps(random, fault_id, second, _rounded(at_s + (end_s - at_s) / 2), end_s)
+        fault_id += 1
         at_s = _rounded(end_s + _between(random, HEALTHY_S))
-        fault = any_fault(random, random.choice(packages))
-        lasts_s = _between(random, ROLLING_S if isinstance(fault, RollingRestart) else FAULT_S)
+        fault = any_fault(random, _drawn(random, packages))
+        if fault_id == CERTAIN_CHANGE_ID and Package.MEMBERSHIP in packages:
+            fault = ChangeVoters(change=VoterChange.REPLACE, target=random.choice((Role.LEADER, Role.FOLLOWER)))
+        lasts_s = _between(random, _lasting(fault))
+
+
+def _drawn(random: Random, packages: Sequence[Package]) -> Package:
+    if Package.MEMBERSHIP in packages and random.random() < CHANGE_SHARE:
+        return Package.MEMBERSHIP
+    return random.choice(packages)
+
+
+def _second_share(fault_id: int, fault: Fault, packages: Sequence[Package]) -> float:
+    """How probable another fault is that strikes into this one."""
+    if Package.MEMBERSHIP in packages and fault_id <= CERTAIN_CHANGE_ID:
+        return 0.0
+    return SECOND_BESIDE_CHANGE_SHARE if isinstance(fault, ChangeVoters) else SECOND_FAULT_SHARE
+
+
+def _beside(fault: Fault, packages: Sequence[Package]) -> Sequence[Package]:
+    """What may strike into this fault: of changes of voters there is one at a time."""
+    others = [package for package in packages if package is not Package.MEMBERSHIP]
+    return others if isinstance(fault, ChangeVoters) and others else packages
+
+
+def _lasting(fault: Fault) -> tuple[float, float]:
+    if isinstance(fault, ChangeVoters):
+        return REPLACED_S if fault.change is VoterChange.REPLACE else FAULT_S
+    return ROLLING_S if isinstance(fault, RollingRestart) else FAULT_S
 
 
 def _fault_steps(random: Random, fault_id: int, fault: Fault, at_s: float, end_s: float) -> Iterator[Step]:
@@ -189,6 +239,8 @@ def leader_fault(random: Random, package: Package) -> Fault:
             return Pause(target=Role.LEADER)
         case Package.ROLLING_RESTART:
             return RollingRestart()
+        case Package.MEMBERSHIP:
+            return ChangeVoters(change=VoterChange.REMOVE, target=Role.LEADER)
         case _:
             assert_never(package)
 
@@ -207,8 +259,17 @@ def any_fault(random: Random, package: Package) -> Fault:
             return Pause(target=random.choice(_ANYONE))
         case Package.ROLLING_RESTART:
             return RollingRestart()
+        case Package.MEMBERSHIP:
+            return _any_change(random)
         case _:
             assert_never(package)
+
+
+def _any_change(random: Random) -> Fault:
+    change = random.choice(tuple(VoterChange))
+    is_transfer = change is VoterChange.TRANSFER
+    target = Role.FOLLOWER if is_transfer else random.choice((Role.LEADER, Role.FOLLOWER, Role.CONTROLLER))
+    return ChangeVoters(change=change, target=target)
 
 
 def _any_partition(random: Random) -> Fault:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nemesis.checks.schemas import AnomalyName, Severity
-from nemesis.history.events import OFFLINE, UNCLEAN_ELECTION
+from nemesis.history.events import OFFLINE, UNCLEAN_ELECTION, VOTERS_CHANGED
 
 CAUSES_MAX = 3
 """So many causes are named in the sentence about a kind of anomaly."""
@@ -36,7 +36,7 @@ COUNTED_EVENTS: Mapping[str, str] = MappingProxyType(
         "isr_shrinks": "isr-shrunk",
         "isr_expands": "isr-expanded",
         "snapshots_installed": "snapshot-installed",
-        "membership_changes": "membership-changed",
+        "membership_changes": VOTERS_CHANGED,
     }
 )
 """Those of the counts that are numbers of replica events, each with its event."""
@@ -62,6 +62,8 @@ class RunCounts:
     the metadata log. ``leader_elections`` counts each epoch of each log once, ``logs_led`` the logs that had any;
     ``epochs`` counts those of each final log, ``topic_partitions`` the logs. ``epoch_max`` is -1 when no epoch is
     known. ``offline_partitions`` counts how often a partition lost its leader and nobody might lead.
+    ``membership_changes`` counts the records by which a leader made others vote in a log of a state machine, also those
+    that were taken back.
     """
 
     events: int = 0
@@ -100,6 +102,11 @@ class RunCounts:
     epochs: int = 0
     topic_partitions: int = 0
     epoch_max: int = -1
+
+    @property
+    def leader_changes(self) -> int:
+        """How often a log was led by another, or by the same in another epoch, than before."""
+        return max(0, self.leader_elections - self.logs_led)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

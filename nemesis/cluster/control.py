@@ -57,6 +57,11 @@ class Control:
         """Whether a replica serves."""
         return await self._described(node, METADATA_LOG) is not None
 
+    async def directory_id(self, node: int, topic_partition: str) -> str | None:
+        """The id of a replica's disk; absent if it does not answer for this log."""
+        described = await self._described(node, topic_partition)
+        return None if described is None else described.directory_id
+
     async def cluster_state(self, nodes: Iterable[int]) -> ClusterState | None:
         """What the one of ``nodes`` that has read most of the metadata says; absent if none answers."""
         answers = await asyncio.gather(*(self._described_cluster(node) for node in nodes))

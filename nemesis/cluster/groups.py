@@ -1,8 +1,8 @@
 """The log of a replicated state machine in the words in which a topic-partition is told.
 
 Owns that translation: faults are aimed, and replicas are waited for, in one way for both. The replicas of a group are
-its voters. Nobody decides who of them is in sync; here it is whoever follows the leader and has all that it knows to be
-committed.
+those that vote at first, also while one of them does not. Nobody decides who of them is in sync; here it is whoever
+follows the leader and has all that it knows to be committed.
 """
 
 from __future__ import annotations

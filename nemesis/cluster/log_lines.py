@@ -1,30 +1,58 @@
 """What a replica writes to its log, read back as reports of the run.
 
 Owns the names of the lines that matter and what they become: ``role_changed`` -> became-leader and so on,
-``log_truncated`` -> truncated, ``isr_shrunk`` -> isr-shrunk, ``partition_offline`` -> offline. Each is about one log: a
-topic-partition, or that of the metadata, where whoever becomes the leader is the controller. The lines are JSON, one
-object each; whatever is none (an interpreter's last words) is passed over. Reads files only.
+``log_truncated`` -> truncated, ``isr_shrunk`` -> isr-shrunk, ``voters_changed`` -> voters-changed of the leader and
+voters-learned of the others, ``partition_offline`` -> offline. Each is about one log: a topic-partition, or that of the
+metadata, where whoever becomes the leader is the controller. The lines are JSON, one object each; whatever is none (an
+interpreter's last words) is passed over. Reads files only.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nemesis.cluster.system import Report
-from nemesis.history import LAST_KNOWN_LEADER_ELECTED, OFFLINE, UNCLEAN_ELECTION
+from nemesis.history import LAST_KNOWN_LEADER_ELECTED, OFFLINE, UNCLEAN_ELECTION, VOTERS_CHANGED, VOTERS_LEARNED
 
-LIFE = {"started": "started", "stopping": "stopped", "halted": "halted", "start_refused": "halted"}
-SNAPSHOTS = {"snapshot_installed": "snapshot-installed", "snapshot_stored": "snapshot-stored"}
-"""What a replica tells of the snapshots of a state machine: it began anew at one, or it has kept one."""
-ELECTIONS = {
-    "partition_offline": OFFLINE,
-    "unclean_election": UNCLEAN_ELECTION,
-    "last_known_leader_elected": LAST_KNOWN_LEADER_ELECTED,
+LEADER = "leader"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineKind:
+    """What becomes of one kind of line: an event, with the field that is its offset, and those that are its detail."""
+
+    event: str
+    detail: tuple[str, ...]
+    offset: str | None = None
+    has_epoch: bool = False
+
+
+_LIFE = ("reason", "address")
+_ISR = ("isr", "left", "joined")
+_SNAPSHOT = ("end_offset", "epoch", "size_bytes")
+_ELECTION = ("leader_id", "replicas", "isr", "elr", "last_known_leader")
+
+KINDS = {
+    "log_truncated": LineKind(event="truncated", offset="end_offset", detail=("from_offset", "end_offset")),
+    "isr_shrunk": LineKind(event="isr-shrunk", has_epoch=True, detail=_ISR),
+    "isr_expanded": LineKind(event="isr-expanded", has_epoch=True, detail=_ISR),
+    # A replica began anew at a snapshot of a state machine, or has kept one.
+    "snapshot_installed": LineKind(event="snapshot-installed", offset="end_offset", detail=_SNAPSHOT),
+    "snapshot_stored": LineKind(event="snapshot-stored", offset="end_offset", detail=_SNAPSHOT),
+    # The active controller tells of partitions that lost their leader.
+    "partition_offline": LineKind(event=OFFLINE, has_epoch=True, detail=_ELECTION),
+    "unclean_election": LineKind(event=UNCLEAN_ELECTION, has_epoch=True, detail=_ELECTION),
+    "last_known_leader_elected": LineKind(event=LAST_KNOWN_LEADER_ELECTED, has_epoch=True, detail=_ELECTION),
+    "started": LineKind(event="started", detail=_LIFE),
+    "stopping": LineKind(event="stopped", detail=_LIFE),
+    "halted": LineKind(event="halted", detail=_LIFE),
+    "start_refused": LineKind(event="halted", detail=_LIFE),
 }
-"""What the active controller tells of partitions that lost their leader."""
+"""The lines that matter, but for those of which another field says what they are."""
 
 
 def read_reports(path: Path, node: int) -> Iterator[Report]:
@@ -53,58 +81,31 @@ def log_lines(path: Path, *, skip_bytes: int = 0) -> Iterator[dict[str, Any]]:
 def report_of(line: dict[str, Any], node: int) -> Report | None:
     """What a line reports; nothing for one that does not matter to a run."""
     wall_ns, event = line.get("time_ns"), line.get("event")
-    if not isinstance(wall_ns, int):
+    if not isinstance(wall_ns, int) or not isinstance(event, str):
         return None
+    kind = _kind(event, line)
+    if kind is None:
+        return None
+    return Report(
+        node=node,
+        wall_ns=wall_ns,
+        event=kind.event,
+        epoch=line.get("epoch") if kind.has_epoch else None,
+        offset=None if kind.offset is None else line.get(kind.offset),
+        topic_partition=line.get("log"),
+        detail=_detail(line, *kind.detail),
+    )
+
+
+def _kind(event: str, line: dict[str, Any]) -> LineKind | None:
     match event:
         case "role_changed":
-            return Report(
-                node=node,
-                wall_ns=wall_ns,
-                event=f"became-{line['role']}",
-                epoch=line.get("epoch"),
-                topic_partition=line.get("log"),
-                detail=_detail(line, "leader_id", "log_end_offset"),
-            )
-        case "log_truncated":
-            return Report(
-                node=node,
-                wall_ns=wall_ns,
-                event="truncated",
-                offset=line.get("end_offset"),
-                topic_partition=line.get("log"),
-                detail=_detail(line, "from_offset", "end_offset"),
-            )
-        case "isr_shrunk" | "isr_expanded":
-            return Report(
-                node=node,
-                wall_ns=wall_ns,
-                event=event.replace("_", "-"),
-                epoch=line.get("epoch"),
-                topic_partition=line.get("log"),
-                detail=_detail(line, "isr", "left", "joined"),
-            )
-        case str() if event in SNAPSHOTS:
-            return Report(
-                node=node,
-                wall_ns=wall_ns,
-                event=SNAPSHOTS[event],
-                offset=line.get("end_offset"),
-                topic_partition=line.get("log"),
-                detail=_detail(line, "end_offset", "epoch", "size_bytes"),
-            )
-        case str() if event in ELECTIONS:
-            return Report(
-                node=node,
-                wall_ns=wall_ns,
-                event=ELECTIONS[event],
-                epoch=line.get("epoch"),
-                topic_partition=line.get("log"),
-                detail=_detail(line, "leader_id", "replicas", "isr", "elr", "last_known_leader"),
-            )
-        case str() if event in LIFE:
-            return Report(node=node, wall_ns=wall_ns, event=LIFE[event], detail=_detail(line, "reason", "address"))
+            return LineKind(event=f"became-{line['role']}", has_epoch=True, detail=("leader_id", "log_end_offset"))
+        case "voters_changed":
+            told = VOTERS_CHANGED if line.get("role") == LEADER else VOTERS_LEARNED
+            return LineKind(event=told, has_epoch=True, offset="offset", detail=("voters",))
         case _:
-            return None
+            return KINDS.get(event)
 
 
 def _detail(line: dict[str, Any], *names: str) -> str | None:

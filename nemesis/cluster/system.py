@@ -157,6 +157,33 @@ class SystemLinks(Protocol):
         """Take all cuts back."""
 
 
+class SystemVoters(Protocol):
+    """Who votes in a cluster's quorum logs, asked and changed through links that no fault touches.
+
+    Each change is tried for some seconds, and then raises NotDoneError or UnknownOutcomeError. A log is named as in a
+    history; the metadata log is one of them.
+    """
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """The logs whose voters can be changed; none where the voters are voters for ever."""
+
+    async def of(self, log: str) -> tuple[int, ...] | None:
+        """Those that vote in a log, on the disks that they have now, by the word of its leader.
+
+        Absent if nobody leads who answers at once.
+        """
+
+    async def add(self, log: str, node: int) -> None:
+        """Let a node vote, on the disk that it has now."""
+
+    async def remove(self, log: str, node: int) -> None:
+        """Let a voter vote no more; it goes on fetching."""
+
+    async def transfer(self, log: str, node: int) -> None:
+        """Let a voter lead."""
+
+
 class System(Protocol):
     """A cluster whose nodes can be started, killed, paused and parted. Everything is idempotent."""
 
@@ -172,6 +199,10 @@ class System(Protocol):
     def links(self) -> SystemLinks:
         """The links between nodes, and from clients."""
 
+    @property
+    def voters(self) -> SystemVoters:
+        """The voters of the quorum logs."""
+
     async def start(self, node: int) -> None:
         """Start a node and wait until it serves; nothing if it runs. Raises NodeFailedError."""
 
@@ -180,6 +211,9 @@ class System(Protocol):
 
     async def kill(self, node: int) -> bool:
         """SIGKILL; whether there was something to kill."""
+
+    async def wipe(self, node: int) -> None:
+        """Give a node that does not run an empty disk, without a vote; a start waits meanwhile. NodeFailedError."""
 
     def pause(self, node: int) -> bool:
         """SIGSTOP; whether the node was running."""

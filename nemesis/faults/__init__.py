@@ -2,7 +2,8 @@
 
 The way through: ``links`` (the names of directed links) -> ``shapes`` (partitions as sets of cut links) -> ``targets``
 (whom a fault hits, decided when it strikes) -> ``values`` (faults as data, each with the word that heals it) ->
-``rolling`` (the one that goes on by itself) -> ``injector`` (does them to a system and records what was really done).
+``rolling`` and ``voters`` (those that go on by themselves) -> ``injector`` (does them to a system and records what was
+really done).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Do the steps of a schedule to a system, undo them, and record what was really done.
 
 Owns which faults are open and how each is undone: links by the key of their cut, processes by being started or resumed,
-for exactly those that the fault hit, a rolling restart by the end of its task. Everything that was opened is closed by
+for exactly those that the fault hit, a rolling restart by the end of its task, a change of voters by adding those back
+who vote no more. Everything that was opened is closed by
 ``heal_all``, whatever the schedule says.
 """
 
@@ -20,6 +21,7 @@ from nemesis.faults.rolling import RollingRestarts
 from nemesis.faults.shapes import cut_links
 from nemesis.faults.targets import Cast, InvalidTargetError, Target, needs_leader, resolve
 from nemesis.faults.values import (
+    ChangeVoters,
     Clog,
     CutClients,
     CutLink,
@@ -31,6 +33,7 @@ from nemesis.faults.values import (
     RollingRestart,
     Stop,
 )
+from nemesis.faults.voters import VoterChanges
 from nemesis.history import EventType
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 from nemesis.workload.recorder import Recorder
@@ -58,6 +61,7 @@ class Injector:
         self._names: dict[str, int] = {}
         self._open: dict[int, OpenFault] = {}
         self._rolling = RollingRestarts(system, recorder)
+        self._voters = VoterChanges(system, recorder)
 
     @property
     def open_faults(self) -> tuple[str, ...]:
@@ -76,7 +80,7 @@ class Injector:
             await self._do(step)
 
     async def heal_all(self) -> None:
-        """Undo whatever is still open, and start what does not run, whoever ended it."""
+        """Undo whatever is still open, start what does not run, whoever ended it, and let all vote again."""
         for fault_id in tuple(self._open):
             await self._heal(fault_id)
         self._system.links.heal_all()
@@ -87,10 +91,12 @@ class Injector:
                 self._recorder.nemesis(EventType.INVOKE, "start-dead", detail)
                 error = await self._start([node])
                 self._recorder.nemesis(_outcome(error), "start-dead", detail, error=error)
+        await self._voters.finish()
 
     async def abandon(self) -> None:
         """Leave all as it is, and do nothing more: what goes on by itself would start nodes of a closed system."""
         await self._rolling.abandon()
+        await self._voters.abandon()
 
     async def _do(self, step: Step) -> None:
         match step.action:
@@ -185,6 +191,10 @@ class Injector:
                 return OpenFault(fault=fault, nodes=nodes, links=links)
             case Kill(target=target) | Pause(target=target) | Stop(target=target) | RollingRestart(target=target):
                 return OpenFault(fault=fault, nodes=await self._resolve(target, random), links=frozenset())
+            case ChangeVoters(target=target):
+                if not self._system.voters.logs:
+                    raise InvalidTargetError("the voters of this cluster are voters for ever")
+                return OpenFault(fault=fault, nodes=await self._resolve(target, random), links=frozenset())
             case _:
                 assert_never(fault)
 
@@ -200,6 +210,9 @@ class Injector:
                 return await _hit(opened.nodes, self._system.stop)
             case RollingRestart():
                 self._rolling.begin(fault_id, opened.nodes)
+                return opened.nodes
+            case ChangeVoters():
+                self._voters.begin(fault_id, opened.fault, opened.nodes)
                 return opened.nodes
             case Pause():
                 return tuple(node for node in opened.nodes if self._system.pause(node))
@@ -223,6 +236,9 @@ class Injector:
                 error = await self._start(opened.nodes)
             case RollingRestart():
                 error = await self._rolling.end(fault_id)
+            case ChangeVoters():
+                self._voters.heal(fault_id, detail)
+                return
             case Pause():
                 for node in opened.nodes:
                     self._system.resume(node)
@@ -261,6 +277,8 @@ def _leader(state: ClusterState | None, topic_partition: str) -> int | None:
 
 def name_of(fault: Fault) -> str:
     """The name of doing it, in the history; its first word says the kind."""
+    if isinstance(fault, ChangeVoters):
+        return f"{fault.kind}-{fault.change}"
     return f"{fault.kind}-{fault.shape}" if isinstance(fault, Partition | Clog) else fault.kind
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any, ClassVar
 
 from nemesis.faults.links import LinkMode
@@ -84,6 +85,28 @@ class RollingRestart:
     kind: ClassVar[str] = "rolling-restart"
     healer: ClassVar[str] = "end-rolling"
     target: Target = Role.ALL
+
+
+class VoterChange(StrEnum):
+    """The ways to change who votes, or who of them leads."""
+
+    REMOVE = "remove"
+    REPLACE = "replace"
+    TRANSFER = "transfer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeVoters:
+    """``target`` votes no more in quorum logs, or votes no more and comes back with an empty disk, or is to lead.
+
+    Healed by being added to the voters again, where it is none. Who is removed only stays up and goes on fetching.
+    Needs a cluster whose voters can be changed.
+    """
+
+    kind: ClassVar[str] = "membership"
+    healer: ClassVar[str] = "restore-voters"
+    change: VoterChange
+    target: Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +190,7 @@ class DelayMetadata:
     delay_ms: int
 
 
-LiveFault = Partition | CutLink | CutClients | Kill | Pause | Stop | RollingRestart
+LiveFault = Partition | CutLink | CutClients | Kill | Pause | Stop | RollingRestart | ChangeVoters
 """What can be done to processes."""
 
 SimulatedFault = PowerLoss | Clog | JumpClock | FillDisk | SlowDisk | FailDisk | DamageDisk | DelayMetadata
@@ -178,11 +201,11 @@ Fault = LiveFault | SimulatedFault
 _FAULTS: dict[str, type[Fault]] = {
     fault.kind: fault
     for fault in (
-        *(Partition, CutLink, CutClients, Kill, Pause, Stop, RollingRestart),
+        *(Partition, CutLink, CutClients, Kill, Pause, Stop, RollingRestart, ChangeVoters),
         *(PowerLoss, Clog, JumpClock, FillDisk, SlowDisk, FailDisk, DamageDisk, DelayMetadata),
     )
 }
-_ENUMS: dict[str, Callable[[Any], Any]] = {"shape": Shape, "mode": LinkMode}
+_ENUMS: dict[str, Callable[[Any], Any]] = {"shape": Shape, "mode": LinkMode, "change": VoterChange}
 
 
 def fault_to_json(fault: Fault) -> dict[str, Any]:

@@ -164,5 +164,7 @@ BECAME_LEADER = "became-leader"
 OFFLINE = "offline"
 UNCLEAN_ELECTION = "unclean-election"
 LAST_KNOWN_LEADER_ELECTED = "last-known-leader-elected"
+VOTERS_CHANGED, VOTERS_LEARNED = "voters-changed", "voters-learned"
+"""Others vote in a quorum log: by a record that its leader has just appended, or as another replica learns it."""
 
 RunEvent = HistoryEvent | ReplicaLogBatch | ReplicaEvent

@@ -44,6 +44,7 @@ class Judgement:
             "verdict": self.verdict.value,
             "anomalies": [dict(row) | {"evidence": json.loads(row["evidence"])} for row in self.anomalies],
             "engine": dict(self.engine),
+            "stats": {**asdict(self.stats), "leader_changes": self.stats.leader_changes},
         }
         return json.dumps(document, indent=2, sort_keys=True) + "\n"
 

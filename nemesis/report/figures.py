@@ -41,12 +41,14 @@ FAULT_COLOURS: Mapping[FaultKind, str] = {
     FaultKind.KILL: "#d0552b",
     FaultKind.PAUSE: "#b08a00",
     FaultKind.PARTITION: "#8a63c7",
+    FaultKind.MEMBERSHIP: "#3b7f8c",
     FaultKind.OTHER: "#808890",
 }
 FAULT_PATTERNS: Mapping[FaultKind, str] = {
     FaultKind.KILL: "",
     FaultKind.PAUSE: "/",
     FaultKind.PARTITION: "x",
+    FaultKind.MEMBERSHIP: "-",
     FaultKind.OTHER: ".",
 }
 LEADER_COLOUR = "#1f9c7b"

@@ -49,6 +49,9 @@ LEGEND = (
     LegendEntry(swatch=Swatch.BAR, colour=FAULT_COLOURS[FaultKind.KILL], words="killed"),
     LegendEntry(swatch=Swatch.HATCHED, colour=FAULT_COLOURS[FaultKind.PAUSE], words="paused"),
     LegendEntry(swatch=Swatch.CROSSED, colour=FAULT_COLOURS[FaultKind.PARTITION], words="partitioned"),
+    LegendEntry(
+        swatch=Swatch.BAR, colour=FAULT_COLOURS[FaultKind.MEMBERSHIP], words="removed from the voters, or made leader"
+    ),
     LegendEntry(swatch=Swatch.DASHED, colour=MARK_COLOURS[MarkKind.CONTROLLER], words="controller election (star)"),
     LegendEntry(swatch=Swatch.TRIANGLE, colour=MARK_COLOURS[MarkKind.ELECTION], words="leader election"),
     LegendEntry(swatch=Swatch.DIAMOND, colour=MARK_COLOURS[MarkKind.UNCLEAN], words="unclean election (diamond)"),

@@ -36,12 +36,14 @@ BEGINS: Mapping[str, FaultKind] = {
     "rolling": FaultKind.OTHER,
     "pause": FaultKind.PAUSE,
     "partition": FaultKind.PARTITION,
+    "membership": FaultKind.MEMBERSHIP,
 }
 ENDS: Mapping[str, FaultKind] = {
     "restart": FaultKind.KILL,
     "start": FaultKind.KILL,
     "resume": FaultKind.PAUSE,
     "heal": FaultKind.PARTITION,
+    "restore": FaultKind.MEMBERSHIP,
     "end": FaultKind.OTHER,
 }
 TRUNCATED = "truncated"

@@ -18,6 +18,7 @@ from nemesis.faults.links import CLIENTS, Link
 from nemesis.faults.shapes import cut_links
 from nemesis.faults.targets import Cast, InvalidTargetError, Target, resolve
 from nemesis.faults.values import (
+    ChangeVoters,
     Clog,
     CutClients,
     CutLink,
@@ -174,6 +175,8 @@ class SimulatedInjector:
                 raise AssertionError(f"{fault.kind} strikes messages")
             case RollingRestart():
                 raise AssertionError(f"{fault.kind} waits for processes; here it is a stop for each")
+            case ChangeVoters():
+                raise AssertionError(f"{fault.kind} is asked of replicas; here administrators ask")
             case _:
                 assert_never(fault)
 

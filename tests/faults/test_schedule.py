@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 
 from nemesis.faults.directed import DIRECTED
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Kill, Partition, Pause, RollingRestart
+from nemesis.faults.values import ChangeVoters, Kill, Partition, Pause, RollingRestart, VoterChange
 from nemesis.schedule import (
     FAULT_S,
     FIRST_FAULT_S,
     LEADERLESS_S,
+    REPLACED_S,
     ROLLING_S,
     TIME_LIMIT_S_MIN,
+    USUAL,
     Heal,
     Inject,
     Package,
@@ -98,7 +100,7 @@ def test_the_leader_is_taken_away_first(seed: int, packages: list[Package], time
     assert isinstance(first.action, Inject)
     healed_s = next(step.at_s for step in others if step.action == Heal(fault_id=0))
 
-    assert isinstance(first.action.fault, Partition | Kill | Pause | RollingRestart)
+    assert isinstance(first.action.fault, Partition | Kill | Pause | RollingRestart | ChangeVoters)
     assert first.action.fault.target == (Role.ALL if isinstance(first.action.fault, RollingRestart) else Role.LEADER)
     assert first.at_s == FIRST_FAULT_S
     assert healed_s - first.at_s >= min(LEADERLESS_S[0], time_limit_s - first.at_s)
@@ -163,3 +165,45 @@ def test_what_is_no_schedule_is_refused(text: str) -> None:
     """Reading something else than a schedule says so."""
     with pytest.raises(ValueError, match="not a schedule"):
         schedule_from_json(text)
+
+
+CHANGING = (Package.PARTITION, Package.KILL, Package.PAUSE, Package.MEMBERSHIP)
+
+
+def test_every_run_with_changes_replaces_a_voter() -> None:
+    """The second fault is a voter replaced, nothing strikes into it, and it gets its time; later ones are struck."""
+    struck = 0
+    for seed in range(200):
+        schedule = random_schedule(seed=seed, packages=CHANGING, time_limit_s=60)
+        begins = {step.action.fault_id: step for step in schedule.steps if isinstance(step.action, Inject)}
+        ends = {step.action.fault_id: step.at_s for step in schedule.steps if isinstance(step.action, Heal)}
+        faults = {fault_id: step.action.fault for fault_id, step in begins.items() if isinstance(step.action, Inject)}
+        second = faults[1]
+        assert isinstance(second, ChangeVoters)
+        assert second.change is VoterChange.REPLACE, seed
+        assert ends[1] - begins[1].at_s >= REPLACED_S[0], seed
+        assert not any(begins[1].at_s < begins[other].at_s < ends[1] for other in faults), seed
+        assert schedule.changes_voters
+        changes = [fault_id for fault_id, fault in faults.items() if isinstance(fault, ChangeVoters)]
+        during = [(c, o) for c in changes for o in faults if begins[c].at_s < begins[o].at_s < ends[c]]
+        assert not any(isinstance(faults[other], ChangeVoters) for _, other in during), seed
+        struck += len(during)
+    assert struck > 100
+
+
+def test_all_changes_of_voters_are_drawn() -> None:
+    """Over some seeds there is each kind of change, of the leader and of others."""
+    drawn = set()
+    for seed in range(50):
+        steps = random_schedule(seed=seed, packages=CHANGING, time_limit_s=60).steps
+        faults = [step.action.fault for step in steps if isinstance(step.action, Inject)]
+        drawn |= {(fault.change, fault.target) for fault in faults if isinstance(fault, ChangeVoters)}
+
+    anyone = (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER)
+    gone = {(change, target) for change in (VoterChange.REMOVE, VoterChange.REPLACE) for target in anyone}
+    assert drawn == gone | {(VoterChange.TRANSFER, Role.FOLLOWER)}
+
+
+def test_voters_are_not_changed_without_being_asked_for() -> None:
+    """What is usually drawn from leaves the voters alone: few clusters can change them."""
+    assert not any(random_schedule(seed=seed, packages=USUAL, time_limit_s=60).changes_voters for seed in range(50))

@@ -77,7 +77,8 @@ def write_replicas(writer: HistoryWriter) -> None:
                     complete=True,
                 )
             )
-    told = (("became-leader", 1), ("became-leader", 2), ("snapshot-installed", None))
+    voters = (("voters-changed", 2), ("voters-learned", 2))
+    told = (("became-leader", 1), ("became-leader", 2), ("snapshot-installed", None), *voters)
     for replica_id, (event, epoch) in enumerate(told, 1):
         writer.write(
             ReplicaEvent(time_ns=0, replica_id=replica_id, event=event, epoch=epoch, topic_partition=GROUP_LOG)

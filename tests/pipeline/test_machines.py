@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_a_transfer_rests_on_what_was_seen() -> None:
 
 
 def test_the_verdict_on_a_run_on_objects(tmp_path: Path) -> None:
-    """Valid with what was looked at; the counts tell elections and snapshots of the group's log."""
+    """Valid with what was looked at; the counts tell elections, snapshots and changes of voters of the group's log."""
     judgement = judge_run(object_run(tmp_path, Workload.REGISTER, *WRITE_1, *READ_1), engine="local")
     assert (judgement.verdict, judgement.reasons) == (
         Verdict.VALID,
@@ -192,7 +193,8 @@ def test_the_verdict_on_a_run_on_objects(tmp_path: Path) -> None:
     )
     counts = judgement.stats
     assert (counts.operations_ok, counts.objects, counts.acked_checked) == (2, 1, 2)
-    assert (counts.leader_elections, counts.snapshots_installed, counts.membership_changes) == (2, 1, 0)
+    assert (counts.leader_elections, counts.snapshots_installed, counts.membership_changes) == (2, 1, 1)
+    assert json.loads(judgement.to_json())["stats"]["leader_changes"] == counts.leader_changes == 1
     assert judgement.faults_bit
 
 

@@ -18,6 +18,7 @@ from nemesis.cluster.system import (
 )
 from nemesis.faults.links import Link, LinkMode
 from tests.workload.fake_store import FakeStore, FakeStoreClient
+from tests.workload.fake_voters import FakeVoters
 
 NAMES = ("orders-0", "orders-1")
 
@@ -81,6 +82,7 @@ class FakeSystem:
         self.is_active = True
         self.calls: list[tuple[str, int]] = []
         self.objects = FakeStore(Random(1))
+        self.voters = FakeVoters()
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -113,6 +115,11 @@ class FakeSystem:
         self.running.discard(node)
         self.paused.discard(node)
         return was_there
+
+    async def wipe(self, node: int) -> None:
+        self.calls.append(("wipe", node))
+        if node in self.running:
+            raise NodeFailedError(f"replica {node} runs")
 
     def pause(self, node: int) -> bool:
         if node not in self.running or node in self.paused:

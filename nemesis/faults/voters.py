@@ -1,0 +1,237 @@
+"""Changes of who votes: a voter removed, added back, replaced by one with an empty disk; leadership handed over.
+
+Owns the task of each change, that there is one at a time, that enough voters remain, and whom to add back. A change and
+its healing take their time while other faults strike: nobody waits for them but the end of the run. Each step is
+recorded as an operation of its own with what became of it: *done*, *refused* (definitely not done), *unknown*, or
+*not-tried*. A disk is wiped only when every removal before that is done: who may still vote must not forget its votes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, assert_never
+
+from nemesis.cluster.system import NodeFailedError, NotDoneError, System, UnknownOutcomeError
+from nemesis.faults.values import ChangeVoters, VoterChange
+from nemesis.history import EventType
+from nemesis.workload.recorder import Recorder
+
+ADD, REMOVE, TRANSFER, REPLACE_DISK = "add-voter", "remove-voter", "transfer-leadership", "replace-disk"
+"""The names of the operations, in the history."""
+ALL_VOTE = "all-vote"
+"""What the harness brings about at the end: every node is a voter again."""
+LED_S_MAX = 2.0
+"""How long a change waits for somebody to lead."""
+ALL_VOTE_S_MAX = 40.0
+_LOOK_S = 0.1
+_PAUSE_S = 0.5
+_STEPS = {VoterChange.REMOVE: REMOVE, VoterChange.REPLACE: REPLACE_DISK, VoterChange.TRANSFER: TRANSFER}
+
+
+class ChangeOutcome(StrEnum):
+    """What became of one step."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    NOT_TRIED = "not-tried"
+
+
+class VoterChanges:
+    """The changes of voters of one run, by the id of their fault. They wait ``led_s_max`` for somebody to lead."""
+
+    def __init__(self, system: System, recorder: Recorder, *, led_s_max: float = LED_S_MAX) -> None:
+        self._system = system
+        self._recorder = recorder
+        self._led_s_max = led_s_max
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._healings: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+        self._is_under_way = False
+        self._missing: dict[tuple[str, int], None] = {}
+        """(log, node) of those that do not vote any more, or may not; in the order in which they were removed."""
+
+    def begin(self, fault_id: int, fault: ChangeVoters, nodes: Sequence[int]) -> None:
+        """Begin the change, of one node after the other."""
+        healing = self._healings[fault_id] = asyncio.get_running_loop().create_future()
+        self._tasks[fault_id] = asyncio.create_task(self._go(fault, tuple(nodes), healing))
+
+    def heal(self, fault_id: int, detail: Mapping[str, Any]) -> None:
+        """Begin to add those who vote no more; that all vote is recorded with ``detail``, when they do."""
+        self._healings.pop(fault_id).set_result(detail)
+
+    async def finish(self, at_most_s: float = ALL_VOTE_S_MAX) -> None:
+        """Wait until all changes are over, and add whoever does not vote, whoever has removed it."""
+        end_s = asyncio.get_running_loop().time() + at_most_s
+        if self._tasks:
+            done, late = await asyncio.wait(self._tasks.values(), timeout=at_most_s)
+            for task in done:
+                task.result()
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+            self._tasks.clear()
+        if self._system.voters.logs:
+            await self._add_all(end_s)
+
+    async def abandon(self) -> None:
+        """Do nothing more, whoever votes: the run is over."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    async def _go(self, fault: ChangeVoters, nodes: Sequence[int], healing: asyncio.Future[Mapping[str, Any]]) -> None:
+        """The change, its healing, and until all vote again: meanwhile there is no other."""
+        if self._is_under_way:
+            for node in nodes:
+                self._not_tried(_STEPS[fault.change], node, "another change is under way")
+        else:
+            self._is_under_way = True
+            try:
+                for node in nodes:
+                    await self._change(fault.change, node)
+                if fault.change is not VoterChange.REPLACE:
+                    await healing
+                await self._add_until_none_is_missing()
+            finally:
+                self._is_under_way = False
+        self._recorder.nemesis(EventType.INFO, fault.healer, await healing)
+
+    async def _change(self, change: VoterChange, node: int) -> None:
+        match change:
+            case VoterChange.TRANSFER:
+                for log in self._client_logs:
+                    await self._attempt(TRANSFER, log, node, self._system.voters.transfer)
+            case VoterChange.REMOVE:
+                for log in self._client_logs:
+                    await self._remove(log, node)
+            case VoterChange.REPLACE:
+                await self._replace(node)
+            case _:
+                assert_never(change)
+
+    @property
+    def _client_logs(self) -> Sequence[str]:
+        """Those of the logs that clients write to; where there is none, that of the metadata."""
+        logs = self._system.voters.logs
+        return [log for log in logs if log in self._system.topic_partitions] or logs
+
+    async def _remove(self, log: str, node: int) -> bool:
+        """Whether the node certainly votes no more."""
+        reason = await self._why_not_removed(log, node)
+        if reason is not None:
+            self._not_tried(REMOVE, node, reason, log=log)
+            return False
+        self._missing[log, node] = None
+        outcome = await self._attempt(REMOVE, log, node, self._system.voters.remove)
+        if outcome is ChangeOutcome.REFUSED:
+            self._missing.pop((log, node), None)
+        return outcome is ChangeOutcome.DONE
+
+    async def _why_not_removed(self, log: str, node: int) -> str | None:
+        """Why a removal is not even tried: a majority of all nodes must go on voting."""
+        least = len(self._system.nodes) // 2 + 1
+        gone = {other for name, other in self._missing if name == log} | {node}
+        stay = len(set(await self._wait_voters(log)) - gone)
+        return None if stay >= least else f"{stay} voters would be left, as far as anybody says; {least} must be"
+
+    async def _wait_voters(self, log: str) -> tuple[int, ...]:
+        """Who votes by the word of the leader; nobody if none leads in time."""
+        end_s = asyncio.get_running_loop().time() + self._led_s_max
+        while (voters := await self._system.voters.of(log)) is None:
+            if asyncio.get_running_loop().time() >= end_s:
+                return ()
+            await asyncio.sleep(_LOOK_S)
+        return voters
+
+    async def _replace(self, node: int) -> None:
+        for log in self._system.voters.logs:
+            if not await self._remove(log, node):
+                self._not_tried(REPLACE_DISK, node, f"it may vote in {log}")
+                return
+        await self._replace_disk(node)
+
+    async def _replace_disk(self, node: int) -> None:
+        detail = {"replicas": [node]}
+        self._recorder.nemesis(EventType.INVOKE, REPLACE_DISK, detail)
+        await self._system.stop(node)
+        try:
+            await self._system.wipe(node)
+            await self._system.start(node)
+        except NodeFailedError as error:
+            told = {**detail, "outcome": ChangeOutcome.REFUSED}
+            self._recorder.nemesis(EventType.FAIL, REPLACE_DISK, told, error=str(error))
+        else:
+            self._recorder.nemesis(EventType.INFO, REPLACE_DISK, {**detail, "outcome": ChangeOutcome.DONE})
+
+    # --- adding back --------------------------------------------------------------------------------------------------
+
+    async def _add_all(self, end_s: float) -> None:
+        self._recorder.harness(EventType.INVOKE, ALL_VOTE, {})
+        while not self._all_vote(voters := await self._look()) and asyncio.get_running_loop().time() < end_s:
+            await self._add_missing()
+            await asyncio.sleep(_LOOK_S)
+        error = None if self._all_vote(voters) else "not every replica votes again in time"
+        detail = {"voters": voters}
+        self._recorder.harness(EventType.INFO if error is None else EventType.FAIL, ALL_VOTE, detail, error=error)
+
+    async def _look(self) -> dict[str, list[int]]:
+        """Who votes in each log of which somebody says it; who is missing is what that says, from now on."""
+        found: dict[str, list[int]] = {}
+        for log in self._system.voters.logs:
+            voters = await self._system.voters.of(log)
+            if voters is not None:
+                found[log] = list(voters)
+        for log, voters_now in found.items():
+            for node in self._system.nodes:
+                if node in voters_now:
+                    self._missing.pop((log, node), None)
+                else:
+                    self._missing.setdefault((log, node))
+        return found
+
+    def _all_vote(self, voters: dict[str, list[int]]) -> bool:
+        return voters.keys() == set(self._system.voters.logs) and not self._missing
+
+    async def _add_until_none_is_missing(self) -> None:
+        while True:
+            await self._add_missing()
+            if not self._missing:
+                return
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _add_missing(self) -> None:
+        """Try to add each once, where somebody leads."""
+        for log, node in tuple(self._missing):
+            if await self._system.voters.of(log) is None:
+                continue
+            outcome = await self._attempt(ADD, log, node, self._system.voters.add)
+            votes = outcome is ChangeOutcome.REFUSED and node in (await self._system.voters.of(log) or ())
+            if votes or outcome is ChangeOutcome.DONE:
+                self._missing.pop((log, node), None)
+
+    # --- recording ----------------------------------------------------------------------------------------------------
+
+    async def _attempt(self, f: str, log: str, node: int, call: Callable[[str, int], Awaitable[None]]) -> ChangeOutcome:
+        """Make one change, and record what became of it."""
+        detail = {"replicas": [node], "log": log}
+        self._recorder.nemesis(EventType.INVOKE, f, detail)
+        error: str | None = None
+        try:
+            await call(log, node)
+            outcome = ChangeOutcome.DONE
+        except NotDoneError as refused:
+            outcome, error = ChangeOutcome.REFUSED, str(refused)
+        except UnknownOutcomeError as unknown:
+            outcome, error = ChangeOutcome.UNKNOWN, str(unknown)
+        kind = EventType.FAIL if outcome is ChangeOutcome.REFUSED else EventType.INFO
+        self._recorder.nemesis(kind, f, {**detail, "outcome": outcome}, error=error)
+        return outcome
+
+    def _not_tried(self, f: str, node: int, reason: str, **where: str) -> None:
+        detail = {"replicas": [node], **where}
+        self._recorder.nemesis(EventType.INVOKE, f, detail)
+        self._recorder.nemesis(EventType.FAIL, f, {**detail, "outcome": ChangeOutcome.NOT_TRIED}, error=reason)
