@@ -27,9 +27,17 @@ class Caller:
         self._questions = 0
 
     def ask(
-        self, request: m.Request, on_reply: Callable[[m.Response | None], None], on_silence: Callable[[], None]
+        self,
+        request: m.Request,
+        on_reply: Callable[[m.Response | None], None],
+        on_silence: Callable[[], None],
+        *,
+        only_in_time: bool = False,
     ) -> None:
-        """Ask the target; exactly one of the two is called. The reply is None where nobody listens."""
+        """Ask the target; exactly one of the two is called. The reply is None where nobody listens.
+
+        With ``only_in_time`` the request arrives only while an answer is waited for.
+        """
         self._questions += 1
         question = self._questions
 
@@ -43,7 +51,10 @@ class Caller:
                 self._questions += 1
                 on_silence()
 
-        self._world.ask(self.target, request, reply)
+        def is_wanted() -> bool:
+            return not only_in_time or self._questions == question
+
+        self._world.ask(self.target, request, reply, is_wanted=is_wanted)
         self._world.queue.after(CLIENT_TIMEOUT_MS * US_PER_MS, silence)
 
     def follow(self, leader: m.CurrentLeader | None) -> None:

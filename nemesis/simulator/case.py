@@ -25,7 +25,16 @@ COMMAND = "simulate"
 SCHEDULE = "simulated"
 """The name of a schedule that need not be written."""
 RANGE_SIGN = ".."
-_COUNTED = ("voters", "concurrency", "topics", "partitions", "replication_factor", "min_insync_replicas", "keys")
+_COUNTED = (
+    "voters",
+    "concurrency",
+    "topics",
+    "partitions",
+    "replication_factor",
+    "min_insync_replicas",
+    "keys",
+    "initial_voters",
+)
 _OPTIONS = ("seed", "world", "variant", "time_limit_s", "hostile_s", "schedule", "values")
 
 

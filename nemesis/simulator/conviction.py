@@ -21,7 +21,7 @@ from nemesis.simulator.corpus import run_seed
 from nemesis.simulator.run import TIME_LIMIT_S, SimOptions
 from nemesis.simulator.sweep import Lost, Workers
 from nemesis.variants.catalogue import ALL, BUILT
-from nemesis.variants.mutant import Equivalent, Pending, Variant
+from nemesis.variants.mutant import Equivalent, Variant
 
 TRIALS = 11
 SEEDS_MAX = 1000
@@ -98,8 +98,8 @@ Written by `make variants`; change nothing here by hand.
 
 A harness that never convicts anybody proves nothing. So each known way of getting replication wrong is kept as a
 variant of the right protocol, wrong in one decision, or in a few where one alone is made good by the others: M from
-model-checked specifications of Kafka, R from Kafka's bug tracker, P from the classic mistakes, H our own. Those whose
-part of the product is not built yet are listed with what they wait for.
+model-checked specifications of Kafka, R from Kafka's bug tracker, P from the classic mistakes, H our own. Those that
+nobody could tell from the right protocol here are listed with the reason.
 
 Seeds are simulated in order, {time_limit_s:g} virtual seconds each, with nothing directed at the variant: in worlds of
 one quorum log, of a whole cluster, or of state machines (`group`). What a variant needs beside, every seed's world is
@@ -124,10 +124,8 @@ def page(measured: Mapping[str, Any]) -> str:
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
     convicted = [row for row in rows if row["trials"]]
-    built, pending = (sum(isinstance(mutant, kind) for mutant in ALL) for kind in (Variant, Pending))
-    text = (
-        f"Of {len(ALL)} variants {built} are built and {pending} are pending. Convicted: {len(convicted)} of {built}."
-    )
+    built = sum(isinstance(mutant, Variant) for mutant in ALL)
+    text = f"Of {len(ALL)} variants {built} are built. Convicted: {len(convicted)} of {built}."
     if not convicted:
         return text
     middle = median(row["median"] for row in convicted)
@@ -135,14 +133,12 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"{text} The median of their medians is {middle:g} seeds; the longest that any took was {most}."
 
 
-def _row(mutant: Variant | Pending | Equivalent, row: Mapping[str, Any] | None) -> str:
+def _row(mutant: Variant | Equivalent, row: Mapping[str, Any] | None) -> str:
     cells = [mutant.id, f"`{mutant.name}`", f"{mutant.summary} ({mutant.origin})", mutant.breaks.value]
     match mutant:
         case Variant(world=world, needs=needs):
             cells.append("; ".join([world.value, *(need.value for need in needs)]))
             cells += ["not measured", *[""] * 4] if row is None else _measured(row)
-        case Pending():
-            cells += ["", f"pending: waits for {mutant.waits_for.value}", *[""] * 4]
         case Equivalent():
             cells += ["", f"not built, nothing would show: {mutant.reason}", *[""] * 4]
         case _:

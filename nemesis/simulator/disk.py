@@ -16,6 +16,7 @@ from nemesis.simulator.files import SimulatedFiles
 from replica.core.rules.log import LogRules
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.storage import LogConfig, LogTable, format_directory, open_directory
+from replica.voters import DIRECTORY_ID_BYTES, VoterSet, directory_id_of
 
 DATA = Path("/data")
 CLUSTER_ID = "simulated"
@@ -28,8 +29,16 @@ class NodeDisk:
     """What one machine keeps while its processes come and go."""
 
     def __init__(
-        self, replica_id: ReplicaId, logs: Sequence[TopicPartition], dice: Random, rules: LogRules | None = None
+        self,
+        replica_id: ReplicaId,
+        logs: Sequence[TopicPartition],
+        dice: Random,
+        rules: LogRules | None = None,
+        *,
+        initial_voters: VoterSet | None = None,
     ) -> None:
+        self.directory_id = directory_id_for(replica_id)
+        """Of the disk that is there now."""
         self.files = SimulatedFiles(remember_calls=False)
         self.slow_factor = 1
         self.is_damaged = False
@@ -37,9 +46,26 @@ class NodeDisk:
         self._logs = logs
         self._dice = dice
         self._rules = rules
+        self._replica_id = replica_id
+        self._wiped = 0
+        self._format(initial_voters)
+
+    def _format(self, initial_voters: VoterSet | None) -> None:
         format_directory(
-            DATA, cluster_id=CLUSTER_ID, replica_id=replica_id, directory_id=f"disk-{replica_id}", files=self.files
+            DATA,
+            cluster_id=CLUSTER_ID,
+            replica_id=self._replica_id,
+            directory_id=self.directory_id,
+            initial_voters=initial_voters,
+            files=self.files,
         )
+
+    def wipe(self) -> None:
+        """Put a new disk in its place, with another directory id, which has no vote until it is added."""
+        self._wiped += 1
+        self.directory_id = directory_id_for(self._replica_id, self._wiped)
+        self.files = SimulatedFiles(remember_calls=False)
+        self._format(VoterSet(()))
 
     def open(self) -> LogTable:
         """Open the directory and recover its logs. Raises StorageError, or PowerLossError if the power goes."""
@@ -86,6 +112,11 @@ class NodeDisk:
             for name, following in pairwise(segments)
             if int(following.removesuffix(".log")) <= recovery_point and self.files.content(folder / name)
         ]
+
+
+def directory_id_for(replica_id: ReplicaId, wiped: int = 0) -> str:
+    """The directory id of a machine's disk after so many before it: 16 bytes that say just that."""
+    return directory_id_of((b"disk %d.%d" % (replica_id, wiped)).ljust(DIRECTORY_ID_BYTES))
 
 
 def _spoiled(how: str, content: bytes, start: int, dice: Random) -> bytes:

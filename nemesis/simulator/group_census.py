@@ -32,6 +32,7 @@ class GroupRare(StrEnum):
     SNAPSHOT_GONE = "snapshot-gone"
     RESTORED_AT_START = "restored-at-start"
     FOLLOWER_READ = "follower-read"
+    LEASE_READ = "lease-read"
     LATE_READ = "late-read"
     REPEATED_COMMAND = "repeated-command"
     REPEATED_AFTER_RESTORE = "repeated-after-restore"
@@ -62,6 +63,7 @@ class GroupCensus(Observer):
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
         self._on_event(step.event)
+        self.counts[GroupRare.LEASE_READ] += is_answered_by_lease(step)
         is_asked = isinstance(step.event, ev.RequestReceived) and isinstance(step.event.request, m.ApplyRequest)
         for effect in step.effects:
             self._on_effect(node, effect)
@@ -128,3 +130,13 @@ class GroupCensus(Observer):
         assert node.core is not None, node.replica_id
         leads = isinstance(node.core.logs[request.topic_partition].role, Leader)
         self.counts[GroupRare.FOLLOWER_READ] += not leads and request.consistency is not m.Consistency.STALE
+
+
+def is_answered_by_lease(step: Step) -> bool:
+    """Whether a question that trusts in clocks was answered in the step in which it came: nobody else was asked."""
+    match step.event:
+        case ev.RequestReceived(call_id=call_id, request=m.QueryRequest(consistency=m.Consistency.LEASE)):
+            answers = [effect for effect in step.effects if isinstance(effect, fx.Reply) and effect.call_id == call_id]
+            return any(answer.response.error is ErrorCode.NONE for answer in answers)
+        case _:
+            return False

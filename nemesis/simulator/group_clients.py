@@ -212,6 +212,8 @@ class Process:
             self._callers[use.log].target = ReplicaId(dice.choice(tuple(clients.world.nodes)))
         if group.stale_reads and dice.random() < group.stale_reads:
             self._follow(use)
+        elif group.lease_reads and dice.random() < group.lease_reads:
+            self.read(use, self._go_on, consistency=Consistency.LEASE)
         else:
             self.read(use, self._go_on)
 
@@ -226,7 +228,13 @@ class Process:
         after = self._seen.get(use.log) if self._clients.dice.random() < FOLLOWED else None
         ask(self._callers[use.log], use.log, use.said, on_end, consistency=Consistency.STALE, after_offset=after)
 
-    def read(self, use: Use, then: Callable[[EventType], None]) -> None:
+    def read(
+        self,
+        use: Use,
+        then: Callable[[EventType], None],
+        *,
+        consistency: Consistency = Consistency.LINEARIZABLE,
+    ) -> None:
         """Read an object, and call ``then``, whatever came of it."""
         assert use.f == READ, use
         self._record(EventType.INVOKE, use)
@@ -240,7 +248,7 @@ class Process:
                 self._record(ended.kind, use, error=ended.error)
             then(ended.kind)
 
-        ask(self._callers[use.log], use.log, use.said, on_end)
+        ask(self._callers[use.log], use.log, use.said, on_end, consistency=consistency)
 
     def _record(self, kind: EventType, use: Use, *, detail: Mapping[str, Any] | None = None, **fields: object) -> None:
         text = None if detail is None else json.dumps(detail)

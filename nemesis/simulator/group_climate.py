@@ -25,8 +25,14 @@ class GroupClimate:
     ``sessions`` is the share of processes that open a session and send a command again until they know; the others send
     each once. A session ends when nothing is heard of it for ``session_ttl_ms``. ``ask_anyone`` is the share of
     questions that are put to any replica, and not to whoever seems to lead; ``stale_reads`` the share of those that
-    take any answer, however old. ``compactions`` is the share of commands that let the store forget its past. It
-    takes up to ``read_ms`` to read from the log what is to be applied. The rest are settings of groups.
+    take any answer, however old, and ``lease_reads`` of the others that are content with a lease: clocks must not
+    differ then by more than a lease allows for. ``compactions`` is the share of commands that let the store forget its
+    past. It takes up to ``read_ms`` to read from the log what is to be applied.
+
+    With ``dynamic_voters`` the disks of ``initial_voters`` machines, those with the lowest ids, are formatted as voters
+    of every log, and the other machines join. Then one change of a log's voters comes after the other, with
+    ``change_pause_ms`` between, and a leader is given ``change_timeout_ms`` for each: ``handovers`` is the share that
+    only moves leadership, ``wipes`` the share in which a machine loses its disk. The rest are settings of groups.
     """
 
     keys: int = 3
@@ -35,11 +41,18 @@ class GroupClimate:
     session_ttl_ms: int = 60_000
     ask_anyone: float = 0.0
     stale_reads: float = 0.0
+    lease_reads: float = 0.0
     compactions: float = 0.1
     read_ms: float = 0.0
     tick_interval_ms: int = 500
     snapshot_max_interval_ms: int = 20_000
     snapshot_max_record_bytes_between: int = 3000
+    dynamic_voters: bool = False
+    initial_voters: int = 3
+    change_pause_ms: tuple[int, int] = (300, 3000)
+    change_timeout_ms: int = 1500
+    handovers: float = 0.0
+    wipes: float = 0.0
 
     @property
     def logs(self) -> tuple[TopicPartition, ...]:
@@ -62,6 +75,7 @@ class GroupClimate:
             tick_interval_ms=self.tick_interval_ms,
             snapshot_max_interval_ms=self.snapshot_max_interval_ms,
             snapshot_max_record_bytes_between=self.snapshot_max_record_bytes_between,
+            lease_reads=self.lease_reads > 0,
         )
 
 

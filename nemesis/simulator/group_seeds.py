@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from nemesis.simulator.climate import Climate, draw_climate
+from nemesis.simulator.climate import Climate, Weather, draw_climate
 from nemesis.simulator.group_climate import GroupClimate
 
 PIECE_BYTES = (80, 400)
@@ -22,10 +22,53 @@ STEPS_RATIO = 2
 """A world of groups takes more steps a second than one of a log, each of which may be the last."""
 GROUPS_RATIO = 2
 """What is written must be read as well, and there may be two groups."""
+DYNAMIC = 0.4
+"""The share of climates in which voters come and go."""
+LEASES = 0.3
+"""The share of climates in which leaders have leases."""
+
+
+LEASE_DRIFT_PPM = 47_000
+"""How far clocks run from true at most where leases count on them: between two there is a tenth, and not more."""
 
 
 def draw_group_climate(random: Random) -> Climate:
     """The climate of a seed."""
+    climate = _draw(random)
+    if random.random() < LEASES:
+        climate = with_leases(climate, share=random.choice((0.5, 0.9)))
+    return _with_dynamic_voters(climate, random) if random.random() < DYNAMIC else climate
+
+
+def _with_dynamic_voters(climate: Climate, random: Random) -> Climate:
+    """The same climate where voters come and go. No disk rots: those that are lost are enough."""
+    assert climate.group is not None, climate
+    voters = random.choice((3, 4, 5, 5))
+    group = replace(
+        climate.group,
+        dynamic_voters=True,
+        initial_voters=min(voters, random.choice((1, 2, 3, 3, 3, 4))),
+        change_pause_ms=random.choice(((20, 500), (300, 3000), (300, 3000))),
+        change_timeout_ms=random.choice((200, 1500)),
+        handovers=random.choice((0.0, 0.1, 0.3)),
+        wipes=random.choice((0.0, 0.1, 0.3)),
+    )
+    weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
+    return replace(climate, voters=voters, weather=weather, group=group)
+
+
+def with_leases(climate: Climate, *, share: float) -> Climate:
+    """The same climate where a share of the questions is content with a lease, and no clock leaps."""
+    assert climate.group is not None, climate
+    return replace(
+        climate,
+        drift_ppm=min(climate.drift_ppm, LEASE_DRIFT_PPM),
+        weather=tuple(kind for kind in climate.weather if kind is not Weather.CLOCK),
+        group=replace(climate.group, lease_reads=share),
+    )
+
+
+def _draw(random: Random) -> Climate:
     climate = draw_climate(random)
     return replace(
         climate,

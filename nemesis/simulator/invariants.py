@@ -2,7 +2,8 @@
 
 Owns the promises that no replica can check alone; each has a name, which convicts. What concerns one replica, the core
 asserts itself. Logs are compared by *chains*: two batches are the same link exactly when they are the same bytes on the
-same link before them, so that equal links mean equal logs up to there.
+same link before them, so that equal links mean equal logs up to there. Whose vote and copy counts, is what the log
+itself says of its voters (``voter_book``), and not what a replica takes them to be.
 
 Source: Kafka's ``RaftEventSimulationTest`` (SingleLeader, MonotonicHighWatermark, ConsistentCommittedData,
 MajorityReachedHighWatermark); Raft figure 3; etcd's TLA+ specification (CommittedIsDurable).
@@ -17,6 +18,7 @@ from typing import NoReturn
 from nemesis.simulator.chains import ROOT, Chain
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.simulator.voter_book import VoterBook, check_voters
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core import messages as m
@@ -25,6 +27,7 @@ from replica.core.quorum.roles import Candidate, Leader
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, scan_batches
+from replica.voters import ReplicaKey, VoterSet
 
 _Telling = fx.Reply | fx.ReplyWithRecords
 _Judged = fx.Append | fx.Truncate | fx.StoreQuorumState | fx.RaiseLogStart | fx.InstallSnapshot | _Telling
@@ -34,6 +37,7 @@ _OfNoLog = m.ControllerRequest | m.DescribeClusterRequest
 class LogInvariants:
     """The promises of one log, over all its replicas.
 
+    Who votes may change if there are ``initial_voters``; else all machines do, for ever.
     With ``own_memory_only``, what is judged is what a replica can keep by itself, whatever its disk did to it.
     """
 
@@ -42,6 +46,7 @@ class LogInvariants:
         log: TopicPartition,
         nodes: Mapping[ReplicaId, Node],
         *,
+        initial_voters: VoterSet | None = None,
         own_memory_only: bool = False,
         on_commit: Callable[[RecordBatch], None] | None = None,
     ) -> None:
@@ -51,8 +56,12 @@ class LogInvariants:
         self._batches: dict[int, RecordBatch] = {}
         self._own_memory_only = own_memory_only
         self._nodes = nodes
-        self._majority = len(nodes) // 2 + 1
+        self._is_dynamic = initial_voters is not None
+        self._keeps_batches = self._is_dynamic or on_commit is not None
+        self.voters = VoterBook(initial_voters or VoterSet.of_ids(nodes), nodes)
         self.chains = {replica_id: Chain() for replica_id in nodes}
+        self._lost: dict[ReplicaKey, Chain] = {}
+        """The flushed logs of disks that are gone."""
         self.committed = Chain()
         """The longest log that anybody has ever called committed."""
         self._committed_in: list[Epoch] = []
@@ -60,7 +69,7 @@ class LogInvariants:
         self._links: dict[tuple[int, bytes], int] = {}
         self._link_of: dict[tuple[Offset, Epoch], int] = {}
         self._leaders: dict[Epoch, ReplicaId] = {}
-        self._votes: dict[tuple[ReplicaId, Epoch], ReplicaId] = {}
+        self._votes: dict[tuple[ReplicaKey, Epoch], ReplicaId] = {}
         self._stored: dict[ReplicaId, tuple[fx.QuorumState, ...]] = {}
         """What the quorum state on each disk is; two where a write of it was broken off."""
         self._seen_high_watermark: dict[ReplicaId, Offset] = {}
@@ -83,6 +92,7 @@ class LogInvariants:
         if chain.link_at(end_offset) is None:
             _convict("phantom-log", f"replica {replica_id} recovered to {end_offset}, where nothing ended")
         chain.truncate_to(end_offset)
+        self.voters.truncate(replica_id, end_offset)
         self._led.pop(replica_id, None)
         if log.quorum_state not in self._stored.get(replica_id, (log.quorum_state,)):
             _convict(
@@ -90,6 +100,21 @@ class LogInvariants:
             )
         self._stored[replica_id] = (log.quorum_state,)
         self._check_epochs(replica_id, log)
+
+    def on_wiped(self, node: Node) -> None:
+        """Nothing of what the disk held is there any more; what it has held and voted is remembered here.
+
+        1. A voter acknowledges a record. 2. Its disk is lost. 3. The acknowledgement comes, and a majority has had it.
+        """
+        key, flushed_end = list(node.lost.items())[-1]
+        chain = self.chains[node.replica_id]
+        chain.truncate_to(flushed_end.get(self._log, Offset(0)))
+        self._lost[key] = chain
+        self.chains[node.replica_id] = Chain()
+        self.voters.forget(node.replica_id)
+        self._stored.pop(node.replica_id, None)
+        self._led.pop(node.replica_id, None)
+        self._seen_high_watermark[node.replica_id] = Offset(0)
 
     def _check_epochs(self, replica_id: ReplicaId, log: QuorumLog) -> None:
         """The epoch cache says of the log what its batches say."""
@@ -108,6 +133,7 @@ class LogInvariants:
         if self._own_memory_only:
             self._remember(node, step, effects)
             return
+        before = self.voters.in_force(node.replica_id)
         for effect in effects:
             self._on_stored(node, effect)
         if isinstance(step.interrupted, fx.Append) and step.interrupted.topic_partition == self._log:
@@ -115,7 +141,7 @@ class LogInvariants:
         elif isinstance(step.interrupted, fx.StoreQuorumState) and step.interrupted.topic_partition == self._log:
             self._stored[node.replica_id] += (step.interrupted.state,)
         if node.core is not None:
-            self._look(node, node.core.logs[self._log], is_whole=step.is_whole)
+            self._look(node, node.core.logs[self._log], before, is_whole=step.is_whole)
         for effect in effects:
             self._on_told(node, effect, step.answers)
 
@@ -147,7 +173,7 @@ class LogInvariants:
     def _on_told(self, node: Node, effect: _Judged, answers: Mapping[CallId, Mapping[TopicPartition, bytes]]) -> None:
         match effect:
             case fx.Reply(call_id=call_id, response=response):
-                self._on_reply(node.replica_id, node.requests[call_id], response)
+                self._on_reply(node, node.requests[call_id], response)
             case fx.ReplyWithRecords(call_id=call_id):
                 self._on_read(node.replica_id, node.requests[call_id], answers[call_id].get(self._log, b""))
             case _:
@@ -168,12 +194,14 @@ class LogInvariants:
                     f"{batch.leader_epoch}, or others before them, than another replica had",
                 )
             chain.add(batch, link)
-            if self._on_commit is not None:
+            self.voters.append(replica_id, batch)
+            if self._keeps_batches:
                 self._batches[link] = batch
 
     def _truncate(self, replica_id: ReplicaId, end_offset: Offset) -> None:
         self._keep_committed(replica_id, end_offset)
         self.chains[replica_id].truncate_to(end_offset)
+        self.voters.truncate(replica_id, end_offset)
 
     def _raise_start(self, replica_id: ReplicaId, start: Offset) -> None:
         """Only what is committed is ever let go of."""
@@ -191,6 +219,7 @@ class LogInvariants:
                 "log-start-is-committed", f"replica {replica_id} begins at {end_offset}, where nothing committed ends"
             )
         self.chains[replica_id] = Chain(start=end_offset, base=base)
+        self.voters.begin_after(replica_id, end_offset)
 
     def _begin_where_it_does(self, replica_id: ReplicaId, start: Offset) -> None:
         """Let the chain begin where the log on the disk does, which a process that ended has perhaps just changed."""
@@ -213,8 +242,8 @@ class LogInvariants:
 
     # --- the replica after the step ---------------------------------------------------------------------------------
 
-    def _look(self, node: Node, log: QuorumLog, *, is_whole: bool) -> None:
-        """Look at the role and the high watermark.
+    def _look(self, node: Node, log: QuorumLog, voters_before: VoterSet, *, is_whole: bool) -> None:
+        """Look at the role, the voters and the high watermark.
 
         After a step that was cut short, a leader's high watermark still counts, for it rests on earlier steps; all else
         was never true outside the memory that is being lost.
@@ -227,22 +256,28 @@ class LogInvariants:
         elif isinstance(role, Leader):
             if self._led.get(node.replica_id) != log.epoch:
                 self._led[node.replica_id] = log.epoch
-                self._new_leader(node.replica_id, log.epoch)
+                self._new_leader(node, log.epoch)
             self._check_quorum(node, log, role)
         elif isinstance(role, Candidate):
-            self._vote(node.replica_id, log.epoch, node.replica_id)
+            self._vote(node, log.epoch, node.replica_id)
+        if is_whole and self._is_dynamic:
+            check_voters(node, log, self.voters)
         if not is_whole and not isinstance(role, Leader):
             return
         high_watermark = log.log.high_watermark
         if high_watermark is not None and high_watermark > self._seen_high_watermark[node.replica_id]:
             self._seen_high_watermark[node.replica_id] = high_watermark
-            self._high_watermark(node.replica_id, high_watermark, log.epoch)
+            self._high_watermark(node.replica_id, high_watermark, log.epoch, voters_before)
 
-    def _new_leader(self, replica_id: ReplicaId, epoch: Epoch) -> None:
+    def _new_leader(self, node: Node, epoch: Epoch) -> None:
         """SingleLeader, and LeaderCompleteness: it holds whatever was committed in the epochs before its own.
 
         A leader may learn late that it won, when a later one has committed already: that it need not have.
         """
+        replica_id, voters = node.replica_id, self.voters.in_force(node.replica_id)
+        granting = {node.key, *(key for (key, of), to in self._votes.items() if of == epoch and to == replica_id)}
+        if sum(map(voters.has, granting)) < voters.majority:
+            _convict("elected-by-majority", f"replica {replica_id} leads epoch {epoch} by the votes of {granting}")
         if self._leaders.setdefault(epoch, replica_id) != replica_id:
             _convict("single-leader", f"epoch {epoch} is led by replicas {self._leaders[epoch]} and {replica_id}")
         before = bisect_left(self._committed_in, epoch)
@@ -260,12 +295,15 @@ class LogInvariants:
     def _check_quorum(self, node: Node, log: QuorumLog, role: Leader) -> None:
         """A leader that no majority fetches from does not go on (KAFKA-15489)."""
         silent_ms = log.quorum.check_quorum_timeout_ms
-        now_ms = node.now_ms
-        heard = sum(now_ms - progress.last_fetch_ms <= silent_ms for progress in role.voters.values())
-        if heard + 1 < self._majority:
-            _convict("check-quorum", f"replica {node.replica_id} leads epoch {log.epoch} on, {heard + 1} are with it")
+        now_ms, voters = node.now_ms, self.voters.in_force(node.replica_id)
+        heard = {other for other, progress in role.voters.items() if now_ms - progress.last_fetch_ms <= silent_ms}
+        present = sum(voter in heard for voter in voters.ids) + voters.has(node.key)
+        if present < voters.majority:
+            _convict("check-quorum", f"replica {node.replica_id} leads epoch {log.epoch} on, {present} are with it")
 
-    def _high_watermark(self, replica_id: ReplicaId, high_watermark: Offset, epoch: Epoch) -> None:
+    def _high_watermark(
+        self, replica_id: ReplicaId, high_watermark: Offset, epoch: Epoch, voters_before: VoterSet
+    ) -> None:
         """ConsistentCommittedData: what is committed is the same for all and for ever."""
         chain, committed = self.chains[replica_id], self.committed
         common = min(high_watermark, committed.end)
@@ -277,19 +315,23 @@ class LogInvariants:
                 "committed there",
             )
         if high_watermark > committed.end:
-            self._commit(chain, high_watermark, epoch)
+            self._commit(chain, high_watermark, epoch, {voters_before, self.voters.in_force(replica_id)})
 
-    def _commit(self, chain: Chain, high_watermark: Offset, epoch: Epoch) -> None:
-        """CommittedIsDurable: a majority holds it, on the platter."""
+    def _commit(self, chain: Chain, high_watermark: Offset, epoch: Epoch, in_force: set[VoterSet]) -> None:
+        """CommittedIsDurable: a majority holds it, on the platter.
+
+        A step may commit by the voters that it began with, and then append others: it is held to either.
+        """
         start, end = bisect_right(chain.ends, self.committed.end), bisect_right(chain.ends, high_watermark)
         link = chain.links[end - 1]
         holding = [
-            replica_id
+            node.key
             for replica_id, node in self._nodes.items()
             if node.flushed_end.get(self._log, 0) >= high_watermark
             and self.chains[replica_id].link_at(high_watermark) == link
         ]
-        if len(holding) < self._majority:
+        holding += [key for key, lost in self._lost.items() if lost.link_at(high_watermark) == link]
+        if not any(sum(map(voters.has, holding)) >= voters.majority for voters in in_force):
             _convict(
                 "committed-is-durable",
                 f"the high watermark reached {high_watermark}, which only replicas {holding} have on the platter",
@@ -298,21 +340,23 @@ class LogInvariants:
         self.committed.epochs += chain.epochs[start:end]
         self.committed.links += chain.links[start:end]
         self._committed_in += [epoch] * (end - start)
-        if self._on_commit is not None:
-            for link in chain.links[start:end]:
+        for link in chain.links[start:end] if self._keeps_batches else ():
+            self.voters.commit(self._batches[link])
+            if self._on_commit is not None:
                 self._on_commit(self._batches[link])
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
-    def _on_reply(self, replica_id: ReplicaId, request: m.Request, response: m.Response) -> None:
+    def _on_reply(self, node: Node, request: m.Request, response: m.Response) -> None:
         match request, response:
             case m.VoteRequest(pre_vote=False), m.VoteResponse(vote_granted=True):
-                self._vote(replica_id, request.candidate_epoch, request.candidate_id)
+                self._vote(node, request.candidate_epoch, request.candidate_id)
             case m.ProduceRequest(acks=-1), m.ProduceResponse(error=ErrorCode.NONE, base_offset=int(base_offset)):
                 (batch,) = scan_batches(request.records, verify=False)
                 stamped = batch.stamped(base_offset=Offset(base_offset), leader_epoch=response.leader_epoch or Epoch(0))
                 if not self._is_committed(stamped):
-                    _convict("acknowledged-is-committed", f"replica {replica_id} acknowledged offset {base_offset}")
+                    detail = f"replica {node.replica_id} acknowledged offset {base_offset}"
+                    _convict("acknowledged-is-committed", detail)
 
     def _is_committed(self, batch: RecordBatch) -> bool:
         """Whether just these bytes stand in the committed log."""
@@ -322,11 +366,11 @@ class LogInvariants:
         known = self._links.get((before, batch.data))
         return index < len(committed.links) and known == committed.links[index]
 
-    def _vote(self, voter: ReplicaId, epoch: Epoch, candidate: ReplicaId) -> None:
-        """One vote a voter and epoch, whatever happened to the voter in between."""
-        if self._votes.setdefault((voter, epoch), candidate) != candidate:
-            first = self._votes[voter, epoch]
-            _convict("one-vote", f"replica {voter} voted for {first} and for {candidate} in epoch {epoch}")
+    def _vote(self, node: Node, epoch: Epoch, candidate: ReplicaId) -> None:
+        """One vote a voter and epoch, whatever happened to it in between; on another disk it is somebody else."""
+        first = self._votes.setdefault((node.key, epoch), candidate)
+        if first != candidate:
+            _convict("one-vote", f"replica {node.replica_id} voted for {first} and for {candidate} in epoch {epoch}")
 
     def _on_read(self, replica_id: ReplicaId, request: m.Request, records: bytes) -> None:
         """A consumer is shown committed records only, and as they were written."""
@@ -350,12 +394,20 @@ class Invariants(Observer):
         nodes: Mapping[ReplicaId, Node],
         *,
         lying_disks: bool,
+        initial_voters: VoterSet | None = None,
         on_commit: Mapping[TopicPartition, Callable[[RecordBatch], None]] | None = None,
     ) -> None:
         self._lying_disks = lying_disks
         told = on_commit or {}
         self.logs = {
-            log: LogInvariants(log, nodes, own_memory_only=lying_disks, on_commit=told.get(log)) for log in logs
+            log: LogInvariants(
+                log,
+                nodes,
+                initial_voters=initial_voters,
+                own_memory_only=lying_disks,
+                on_commit=told.get(log),
+            )
+            for log in logs
         }
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
@@ -363,6 +415,11 @@ class Invariants(Observer):
         del torn_bytes
         for invariants in self.logs.values():
             invariants.on_boot(node)
+
+    def on_wiped(self, node: Node) -> None:
+        """See ``Observer``."""
+        for invariants in self.logs.values():
+            invariants.on_wiped(node)
 
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""

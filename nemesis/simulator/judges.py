@@ -10,7 +10,8 @@ from nemesis.simulator.group_invariants import GroupInvariants
 from nemesis.simulator.invariants import Invariants
 from nemesis.simulator.partition_habits import PartitionHabits
 from nemesis.simulator.partition_invariants import PartitionInvariants
-from nemesis.simulator.world import Observer, World
+from nemesis.simulator.voter_habits import VoterHabits
+from nemesis.simulator.world import Observer, World, base_voters
 from replica.core.metadata.replay import METADATA_LOG
 
 
@@ -22,7 +23,12 @@ def judges_of(world: World) -> list[Observer]:
     if climate.group is not None:
         groups = GroupInvariants(world.nodes, world.logs)
         told = {log: reference.on_commit for log, reference in groups.references.items()}
-        return [Invariants(world.logs, world.nodes, lying_disks=False, on_commit=told), groups]
+        voters = base_voters(climate)
+        logs = Invariants(world.logs, world.nodes, lying_disks=False, initial_voters=voters, on_commit=told)
+        if voters is None:
+            return [logs, groups]
+        groups.books = {log: invariants.voters for log, invariants in logs.logs.items()}
+        return [logs, groups, VoterHabits(groups.books)]
     if climate.cluster is None:
         return [Invariants(world.logs, world.nodes, lying_disks=False)]
     partitions = PartitionInvariants(world.nodes, is_durable=climate.cluster.fsync)

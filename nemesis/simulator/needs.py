@@ -10,6 +10,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from nemesis.simulator.climate import Climate, Weather, with_lying_disks
+from nemesis.simulator.group_climate import GroupClimate
+from nemesis.simulator.group_seeds import LEASE_DRIFT_PPM, with_leases
 from nemesis.variants.mutant import Need
 
 
@@ -125,7 +127,7 @@ def _in_pairs(climate: Climate) -> Climate:
 def _with_old_fetches(climate: Climate) -> Climate:
     """Again and again a leader hears nothing until another leads, and then what was sent to it before."""
     assert climate.group is not None, climate
-    group = replace(climate.group, keys=1, counter=False, sessions=0.0, ask_anyone=0.8, stale_reads=0.0, read_ms=0.0)
+    group = _asked_a_lot(climate.group)
     return replace(
         climate,
         voters=3,
@@ -151,6 +153,122 @@ def _with_old_fetches(climate: Climate) -> Climate:
     )
 
 
+def _asked_a_lot(group: GroupClimate) -> GroupClimate:
+    """One register, of which anybody is asked, and nothing that takes longer than it must."""
+    return replace(
+        group,
+        keys=1,
+        counter=False,
+        sessions=0.0,
+        ask_anyone=0.8,
+        stale_reads=0.0,
+        lease_reads=0.0,
+        read_ms=0.0,
+        dynamic_voters=False,
+    )
+
+
+def _with_leases(climate: Climate) -> Climate:
+    """Again and again a leader is cut off from the others, and not from clients, who ask and write a lot.
+
+    A timeout is long, so that a tenth of it is enough for an election and a write.
+    """
+    assert climate.group is not None, climate
+    group = _asked_a_lot(climate.group)
+    climate = replace(
+        climate,
+        voters=3,
+        latency_ms=(0.3, 2.0),
+        spike=0.0,
+        loss=0.0,
+        duplication=0.0,
+        flush_ms=(0.5, 4.0),
+        crash_in_step=0.0,
+        power_in_step=0.0,
+        ambush=0.0,
+        drift_ppm=LEASE_DRIFT_PPM,
+        weather=(Weather.PARTITION,),
+        calm_ms=(500, 2500),
+        fault_ms=(5500, 7000),
+        overlap=0.0,
+        concurrency=30,
+        rate=150.0,
+        appends=0.3,
+        election_timeout_ms=4000,
+        fetch_timeout_ms=4000,
+        fetch_max_wait_ms=300,
+        fetch_max_bytes=1 << 20,
+        group=group,
+    )
+    return with_leases(climate, share=0.9)
+
+
+def _with_dynamic_voters(climate: Climate) -> Climate:
+    """Change upon change, among them machines that lose their disks."""
+    assert climate.group is not None, climate
+    group = replace(
+        climate.group, dynamic_voters=True, initial_voters=3, change_pause_ms=(20, 500), handovers=0.1, wipes=0.2
+    )
+    weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
+    return replace(climate, voters=5, weather=weather, group=group)
+
+
+def _with_changes_cut_off(climate: Climate) -> Climate:
+    """A leader that is cut off, alone or with another, is asked for one change after the other."""
+    assert climate.group is not None, climate
+    group = replace(climate.group, initial_voters=5, change_timeout_ms=200, handovers=0.0, wipes=0.0)
+    return replace(
+        _used_little(replace(climate, group=group)),
+        weather=(Weather.PARTITION,),
+        calm_ms=(500, 1500),
+        fault_ms=(3000, 5000),
+        overlap=0.0,
+        election_timeout_ms=1000,
+        fetch_timeout_ms=2000,
+        fetch_max_wait_ms=500,
+    )
+
+
+def _with_changes_at_once(climate: Climate) -> Climate:
+    """Leaders are struck as soon as they lead, when flushes are slow, and each is asked for changes from the start."""
+    assert climate.group is not None, climate
+    group = replace(
+        climate.group, initial_voters=4, change_pause_ms=(20, 200), change_timeout_ms=300, handovers=0.0, wipes=0.0
+    )
+    return replace(
+        _used_little(replace(climate, group=group)),
+        voters=4,
+        flush_ms=(5.0, 80.0),
+        ambush=0.9,
+        weather=(),
+        election_timeout_ms=300,
+        fetch_timeout_ms=600,
+        fetch_max_wait_ms=300,
+        restart_ms=(5, 100),
+    )
+
+
+def _used_little(climate: Climate) -> Climate:
+    """A quiet network and quick disks, and few who command and ask."""
+    assert climate.group is not None, climate
+    group = replace(climate.group, keys=1, counter=False, sessions=0.0, stale_reads=0.0, read_ms=0.0)
+    return replace(
+        climate,
+        latency_ms=(1.0, 10.0),
+        spike=0.0,
+        loss=0.0,
+        duplication=0.0,
+        flush_ms=(0.5, 4.0),
+        crash_in_step=0.0,
+        power_in_step=0.0,
+        ambush=0.0,
+        concurrency=3,
+        rate=6.0,
+        fetch_max_bytes=1 << 20,
+        group=group,
+    )
+
+
 _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
     {
         Need.LYING_DISKS: with_lying_disks,
@@ -160,6 +278,10 @@ _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
         Need.STALE_METADATA: _with_stale_metadata,
         Need.PAIRS: _in_pairs,
         Need.OLD_FETCHES: _with_old_fetches,
+        Need.LEASES: _with_leases,
+        Need.DYNAMIC_VOTERS: _with_dynamic_voters,
+        Need.CHANGES_CUT_OFF: _with_changes_cut_off,
+        Need.CHANGES_AT_ONCE: _with_changes_at_once,
         Need.ASKING_FIRST: _asking_first,
     }
 )

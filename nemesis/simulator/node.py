@@ -28,6 +28,7 @@ from replica.core.recovered import RecoveredLog
 from replica.core.replica import Replica
 from replica.ids import CallId, Offset, ReplicaId, TopicPartition
 from replica.storage import CorruptLogError, LogStore, LogTable, StorageEffect, StorageError, StorageReport
+from replica.voters import ReplicaKey
 
 _Answering = fx.Reply | fx.ReplyWithRecords | fx.ReplyWithOffset | fx.ReplyWithSnapshot
 OnReply = Callable[[Response], None]
@@ -84,6 +85,8 @@ class Node:
         """Whether its flushed data is known to be damaged, so that it never starts again."""
         self.flushed_end: dict[TopicPartition, Offset] = {}
         """What of each log is certainly on the platter, whether a process runs or not."""
+        self.lost: dict[ReplicaKey, Mapping[TopicPartition, Offset]] = {}
+        """What was on the platters of its former disks, in their order."""
         self.requests: dict[CallId, Request] = {}
         self.storage_failed = False
         """Whether this process, or the last one, was told of a failure of its storage."""
@@ -99,6 +102,11 @@ class Node:
         self._flushing: dict[TopicPartition, Offset] = {}
         self._wanted: dict[TopicPartition, Offset] = {}
         self._storing: dict[TopicPartition, fx.StoreSnapshot] = {}
+
+    @property
+    def key(self) -> ReplicaKey:
+        """Who it is as a voter: itself, on the disk that it has now."""
+        return ReplicaKey(self.replica_id, self.disk.directory_id)
 
     @property
     def is_up(self) -> bool:
@@ -162,6 +170,13 @@ class Node:
     def lose_power(self, crash: Crash | None = None) -> None:
         """End whatever runs, and lose what was not flushed."""
         self._end(crash or Crash(cause="power"))
+
+    def wipe(self) -> None:
+        """End whatever runs, and put an empty disk in place of the one that was there."""
+        self._end(Crash(cause="wiped"))
+        self.lost[self.key] = self.flushed_end
+        self.disk.wipe()
+        self.flushed_end, self._recovery_points = {}, {}
 
     def stop(self) -> None:
         """Resign, and after a while close everything cleanly."""

@@ -42,6 +42,8 @@ from nemesis.simulator.record import Record
 from nemesis.simulator.recovery import GroupRecovery, hosted_logs, lost_to_damage, why_not_converged
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
 from nemesis.simulator.violations import BrokenInvariantError, Violation
+from nemesis.simulator.voter_administrator import VoterAdministrator
+from nemesis.simulator.voter_census import VoterCensus
 from nemesis.simulator.world import Observer, World
 from nemesis.variants.catalogue import BUILT
 from replica.core.rules import Rules
@@ -154,11 +156,19 @@ class _Simulation:
         self.record = Record(world.queue)
         self.census = Census(self.record, world.quorum_log)
         self.cluster_census = ClusterCensus(self.record)
-        self._judges = judges_of(world)
-        world.observers += [*observers, self.census, *self._judges]
+        judges = judges_of(world)
+        self._groups = next((judge for judge in judges if isinstance(judge, GroupInvariants)), None)
+        world.observers += [*observers, self.census, *judges]
         self.group_census = GroupCensus(world, self.record)
         if options.climate.group is not None:
             world.observers.append(self.group_census)
+        books = {} if self._groups is None else self._groups.books
+        self.voter_census = VoterCensus(books)
+        self.voters: VoterAdministrator | None = None
+        if books:
+            world.observers.append(self.voter_census)
+            dice = Random(f"{options.seed} voters")
+            self.voters = VoterAdministrator(world, self.record, books, dice)
         if options.climate.cluster is not None:
             world.observers.append(self.cluster_census)
         if options.climate.ambush:
@@ -202,12 +212,16 @@ class _Simulation:
         cluster = self.world.climate.cluster
         if cluster is not None:
             Administrator(self.world, cluster, Random(f"{self._options.seed} administrator")).start()
+        if self.voters is not None:
+            self.voters.start()
         self.clients.start()
         self.injector.put_down(self._schedule)
         self._pass_time(self._schedule.time_limit_s)
 
     def _heal(self) -> None:
         self.injector.heal_all()
+        if self.voters is not None:
+            self.voters.is_stopped = True
         self.clients.values_max = None  # Or a cluster that recovers could not show it: that takes a write.
         climate, cluster = self.world.climate, self.world.climate.cluster
         calm = replace(
@@ -329,7 +343,7 @@ class _Simulation:
 
     def _stale_read(self) -> str | None:
         """An answer that was too old, though the history does not show it."""
-        return next((judge.stale_read for judge in self._judges if isinstance(judge, GroupInvariants)), None)
+        return None if self._groups is None else self._groups.stale_read
 
     def _over(
         self,
@@ -340,7 +354,13 @@ class _Simulation:
         anomalies: Sequence[Mapping[str, object]],
     ) -> Run:
         self.census.finish()
-        counted = (self.census.counts, self.cluster_census.counts, self.group_census.counts)
+        self.voter_census.finish()
+        counted = (
+            self.census.counts,
+            self.cluster_census.counts,
+            self.group_census.counts,
+            self.voter_census.counts,
+        )
         outcome = Outcome(
             seed=self._options.seed,
             verdict=verdict,

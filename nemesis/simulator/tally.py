@@ -16,6 +16,7 @@ from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.corpus import RunRow
 from nemesis.simulator.group_census import GroupRare
+from nemesis.simulator.voter_census import VoterRare
 
 ERROR = "error"
 """What stands for a verdict where the harness failed. Never a verdict itself."""
@@ -26,7 +27,7 @@ def rares_of(world: WorldKind) -> tuple[str, ...]:
     own: dict[WorldKind, tuple[str, ...]] = {
         WorldKind.QUORUM: (),
         WorldKind.CLUSTER: tuple(rare.value for rare in ClusterRare),
-        WorldKind.GROUP: tuple(rare.value for rare in GroupRare),
+        WorldKind.GROUP: (*[rare.value for rare in GroupRare], *[rare.value for rare in VoterRare]),
     }
     return (*[rare.value for rare in Rare], *own[world])
 

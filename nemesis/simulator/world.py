@@ -12,7 +12,7 @@ from random import Random
 from nemesis.faults.links import CLIENTS
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.clock import NodeClock
-from nemesis.simulator.disk import CLUSTER_ID, NodeDisk
+from nemesis.simulator.disk import CLUSTER_ID, NodeDisk, directory_id_for
 from nemesis.simulator.network import Network
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.queue import US_PER_MS, Action, EventQueue
@@ -38,6 +38,7 @@ from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CorrelationId, ReplicaId, TopicPartition
 from replica.storage import CorruptCheckpointError, CorruptLogError, LogTable, StorageError
+from replica.voters import Voter, VoterSet
 
 LOG = TopicPartition("log", 0)
 REFUSED_START_MS = 1000
@@ -64,6 +65,9 @@ class Observer:
 
     def on_down(self, node: Node, crash: Crash) -> None:
         """A process has ended."""
+
+    def on_wiped(self, node: Node) -> None:
+        """A machine has an empty disk in place of the one that it had; no process runs on it."""
 
     def on_refused_start(self, node: Node, error: StorageError) -> None:
         """A process could not open its storage."""
@@ -109,7 +113,9 @@ class World:
         dice = Random(f"{self._seed} node {replica_id}")
         drift_ppm = self.climate.drift_ppm
         clock = NodeClock(offset_ms=dice.randrange(1_000_000), drift_ppm=dice.randint(-drift_ppm, drift_ppm))
-        disk = NodeDisk(replica_id, self.logs, dice, self._rules())
+        disk = NodeDisk(
+            replica_id, self.logs, dice, self._rules(), initial_voters=initial_voters_of(self.climate, replica_id)
+        )
         if self.climate.lying:
             disk.lie(lambda: dice.random() < self.climate.lying)
         return Node(replica_id, self, disk, clock, dice)
@@ -182,6 +188,12 @@ class World:
         delay_ms = max(at_least_ms, node.dice.randint(*self.climate.restart_ms))
         self.queue.after(delay_ms * US_PER_MS, lambda: self._start(node))
 
+    def wipe(self, node: Node) -> None:
+        """Let a machine lose its disk, and have another: it is somebody else from then on."""
+        node.wipe()
+        for observer in self.observers:
+            observer.on_wiped(node)
+
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def send(self, node: Node, effect: fx.Send) -> None:
@@ -230,10 +242,18 @@ class World:
         else:
             action()
 
-    def ask(self, target: ReplicaId, request: Request, on_reply: Callable[[Response | None], None]) -> None:
+    def ask(
+        self,
+        target: ReplicaId,
+        request: Request,
+        on_reply: Callable[[Response | None], None],
+        *,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Let a client ask a node; ``on_reply`` gets the answer, or None at once from a machine without a process.
 
-        A lost message gets no answer at all: waiting is the client's business.
+        A lost message gets no answer at all: waiting is the client's business. A request that is not wanted any more
+        when it comes, does not come.
         """
 
         def answer(response: Response | None) -> None:
@@ -241,6 +261,8 @@ class World:
 
         def arrive() -> None:
             node = self.nodes[target]
+            if not is_wanted():
+                return
             if node.is_up:
                 node.call(request, answer)
             elif self.climate.refuses:
@@ -259,6 +281,7 @@ class World:
                 replica_id=node.replica_id,
                 directory_id=opened.directory.directory_id,
                 voters=tuple(self.nodes),
+                initial_voters=opened.directory.initial_voters,
                 quorum=self._quorum,
                 group=GroupConfig() if group is None else group.config,
                 identity=self._identity(node, opened),
@@ -334,6 +357,27 @@ class World:
         else:
             node.check_provoked(str(error))
         self._supervise(node, at_least_ms=REFUSED_START_MS)
+
+
+def voter_of(replica_id: ReplicaId, directory_id: str) -> Voter:
+    """A machine, on a disk, as a voter."""
+    return Voter(replica_id=replica_id, directory_id=directory_id, address=f"replica-{replica_id}:9092")
+
+
+def base_voters(climate: Climate) -> VoterSet | None:
+    """The voters of every log at first; absent where all machines vote for ever."""
+    group = climate.group
+    if group is None or not group.dynamic_voters:
+        return None
+    count = max(1, min(group.initial_voters, climate.voters))
+    ids = (ReplicaId(number) for number in range(1, count + 1))
+    return VoterSet.of(voter_of(replica_id, directory_id_for(replica_id)) for replica_id in ids)
+
+
+def initial_voters_of(climate: Climate, replica_id: ReplicaId) -> VoterSet | None:
+    """The voters that a machine's disk is formatted with: none where it is to join later."""
+    voters = base_voters(climate)
+    return voters if voters is None or voters.find(replica_id) is not None else VoterSet(())
 
 
 def _logs_of(climate: Climate) -> tuple[TopicPartition, ...]:

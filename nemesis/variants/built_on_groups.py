@@ -67,6 +67,14 @@ BUILT_ON_GROUPS: tuple[Variant, ...] = (
         groups.SessionsNotInSnapshot,
     ),
     _variant(
+        "H13",
+        "lease-without-a-clock-bound",
+        "classic; the other half of P10",
+        Invariant.LINEARIZABLE,
+        groups.LeaseByOneClock,
+        Need.LEASES,
+    ),
+    _variant(
         "H12",
         "log-begins-after-its-snapshot",
         "classic",

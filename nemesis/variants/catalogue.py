@@ -11,19 +11,20 @@ from types import MappingProxyType
 from nemesis.variants.built_on_clusters import BUILT_ON_CLUSTERS
 from nemesis.variants.built_on_groups import BUILT_ON_GROUPS
 from nemesis.variants.built_on_quorum_logs import BUILT_ON_QUORUM_LOGS
-from nemesis.variants.mutant import DirectedVariant, Equivalent, Pending, Variant
-from nemesis.variants.pending import EQUIVALENT, PENDING
+from nemesis.variants.built_on_voters import BUILT_ON_VOTERS
+from nemesis.variants.equivalent import EQUIVALENT
+from nemesis.variants.mutant import DirectedVariant, Equivalent, Variant
 
 _SERIES = "MRPH"
 
 
-def _place(mutant: Variant | Pending | Equivalent) -> tuple[int, int]:
+def _place(mutant: Variant | Equivalent) -> tuple[int, int]:
     return _SERIES.index(mutant.id[0]), int(mutant.id[1:])
 
 
-BUILT_MUTANTS: tuple[Variant, ...] = (*BUILT_ON_QUORUM_LOGS, *BUILT_ON_CLUSTERS, *BUILT_ON_GROUPS)
+BUILT_MUTANTS: tuple[Variant, ...] = (*BUILT_ON_QUORUM_LOGS, *BUILT_ON_CLUSTERS, *BUILT_ON_GROUPS, *BUILT_ON_VOTERS)
 
-ALL: tuple[Variant | Pending | Equivalent, ...] = tuple(sorted((*BUILT_MUTANTS, *PENDING, *EQUIVALENT), key=_place))
+ALL: tuple[Variant | Equivalent, ...] = tuple(sorted((*BUILT_MUTANTS, *EQUIVALENT), key=_place))
 """Every mutant once: M1 to M5, R1 to R22, P1 to P20, then our own."""
 
 BUILT: Mapping[str, Variant] = MappingProxyType({variant.name: variant for variant in BUILT_MUTANTS})

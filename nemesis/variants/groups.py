@@ -66,3 +66,11 @@ class ReadIndexOfAnOldFetch(Rules):
     def read_round_of_fetch(self, *, echoed: int, current: int) -> int:
         """It counts for the round in which it arrives."""
         return current
+
+
+class LeaseByOneClock(Rules):
+    """A leader that answers reads by a lease which it takes to last as long by its clock as by everybody's."""
+
+    def lease_end_ms(self, *, begins_ms: int, timeout_ms: int, clock_drift_max_percent: int) -> int:
+        """It ends when the leader has counted a whole timeout."""
+        return begins_ms + timeout_ms

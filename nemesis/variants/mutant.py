@@ -1,4 +1,4 @@
-"""What is known of a wrong protocol: its name, where it comes from, which invariant it breaks, and whether it is built.
+"""What is known of a wrong protocol: its name, where it comes from, which invariant it breaks, and how it is run.
 
 Owns the values. Knows no particular mutant. Invariants have the names of the specifications they come from: KIP-966,
 hachikuji/kafka-specification, Raft, and Kafka's ``RaftEventSimulationTest``; those without one there have ours.
@@ -38,12 +38,6 @@ class Invariant(StrEnum):
     PROGRESS = "Progress"
 
 
-class Part(StrEnum):
-    """A part of the product that a mutant needs and that is not built."""
-
-    LEASES = "simulated worlds with leases"
-
-
 class Need(StrEnum):
     """What the worlds must be like in which a wrong rule can show: a guard shows only where the danger is."""
 
@@ -54,6 +48,10 @@ class Need(StrEnum):
     STALE_METADATA = "brokers that hear late who leads"
     PAIRS = "two replicas each, both of which every write needs"
     OLD_FETCHES = "leaders to which fetches come late, and many reads"
+    LEASES = "leases, clocks that differ by a tenth, and leaders that are cut off from all but clients"
+    DYNAMIC_VOTERS = "voters that come and go"
+    CHANGES_CUT_OFF = "leaders that are cut off, and asked for one change of voters after the other"
+    CHANGES_AT_ONCE = "leaders that are struck at once, and asked for changes of voters at once"
     ASKING_FIRST = "followers that ask where their last epoch ends before they fetch"
 
 
@@ -106,14 +104,6 @@ class DirectedVariant(Variant):
 
     schedule: Schedule
     convicted_of: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending(Mutant):
-    """A mutant of a part that is not built; it lands with that part."""
-
-    summary: str
-    waits_for: Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

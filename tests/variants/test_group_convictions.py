@@ -20,6 +20,16 @@ CONVICTED = [
     ("read-without-read-index", 1, "nonlinearizable"),
     ("read-before-applying", 10, "nonlinearizable"),
     ("read-index-of-an-old-fetch", 1, "nonlinearizable"),
+    ("voters-count-when-committed", 2, "committed-is-durable"),
+    ("change-upon-change", 7, "leader-completeness"),
+    ("change-before-own-epoch", 1, "liveness"),
+    ("any-disk-votes", 1, "committed-is-durable"),
+    ("removed-leader-counts-itself", 2, "committed-is-durable"),
+    ("join-without-catching-up", 2, "newcomer-has-caught-up"),
+    ("voters-outlive-their-record", 2, "voters-of-the-log"),
+    ("snapshot-without-voters", 1, "snapshot-voters"),
+    ("only-voters-campaign", 6, "liveness"),
+    ("lease-without-a-clock-bound", 5, "stale-read"),
 ]
 
 

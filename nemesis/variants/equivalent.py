@@ -1,27 +1,11 @@
-"""The mutants that cannot be run: of parts that are not built, or without an effect here.
+"""The mutants that cannot be run, since nobody could tell them from the right protocol here.
 
-Owns the table. Each entry moves to the built ones with the part it waits for.
+Owns the table.
 """
 
 from __future__ import annotations
 
-from nemesis.variants.mutant import Equivalent, Invariant, Part, Pending
-
-
-def _pending(id: str, name: str, origin: str, breaks: Invariant, waits_for: Part, summary: str) -> Pending:
-    return Pending(id=id, name=name, origin=origin, breaks=breaks, waits_for=waits_for, summary=summary)
-
-
-PENDING: tuple[Pending, ...] = (
-    _pending(
-        "H13",
-        "lease-without-a-clock-bound",
-        "classic; the other half of P10",
-        Invariant.LINEARIZABLE,
-        Part.LEASES,
-        "A leader answers reads by a lease that it takes to last as long by its clock as by everybody's.",
-    ),
-)
+from nemesis.variants.mutant import Equivalent, Invariant
 
 EQUIVALENT: tuple[Equivalent, ...] = (
     Equivalent(
