@@ -29,7 +29,7 @@ from replica.records.sequence import (
     SEQUENCE_MAX,
     increment_sequence,
 )
-from replica.records.voters_record import check_writable, decode_voters, voters_batch
+from replica.records.voters_record import decode_voters, voters_batch
 
 __all__ = [
     "DECOMPRESSED_BYTES_MAX",
@@ -51,7 +51,6 @@ __all__ = [
     "batch_size_at",
     "check_continues",
     "check_crc",
-    "check_writable",
     "decode_leader_change",
     "decode_records",
     "decode_voters",

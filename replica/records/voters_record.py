@@ -79,11 +79,6 @@ def encode_voters(voters: VoterSet) -> bytes:
     return bytes(value)
 
 
-def check_writable(voter: Voter) -> None:
-    """Raise ValueError unless a record can name this voter."""
-    encode_voters(VoterSet((voter,)))
-
-
 def _write_endpoints(out: bytearray, address: str) -> None:
     if not address:
         write_unsigned(out, 1)  # none

@@ -211,16 +211,32 @@ def test_the_last_voter_is_not_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    "malformed", [{"directory_id": None}, {"directory_id": "disk-3"}, {"address": "nowhere"}, {"address": ":1"}]
+    ("directory_id", "address"),
+    [
+        (None, "host:1"),
+        ("disk-3", "host:1"),
+        ("A" * 22, "host:1"),
+        *(
+            (disk_id(3), address)
+            for address in ("nowhere", ":1", "h:0", "h:65536", "a b:1", "a:b:1", "\u00fc:1", "h" * 261 + ":1")
+        ),
+    ],
 )
-def test_a_voter_that_no_record_can_name_is_refused(malformed: dict[str, str | None]) -> None:
-    """A directory id has 16 bytes, an address a host and a port."""
+def test_a_voter_that_nobody_could_tell_or_dial_is_refused(directory_id: str | None, address: str) -> None:
+    """A directory id has 16 bytes, not all of them 0 (that is any disk); an address has a host that is not too long."""
     bench = settled_leader()
-    fields = {"replica_id": ReplicaId(3), "directory_id": disk_id(3), "address": "host:1", **malformed}
-    request = m.AddVoterRequest(topic_partition=LOG, voter=Voter(**fields), timeout_ms=1)  # type: ignore[arg-type]
+    new = Voter(replica_id=ReplicaId(3), directory_id=directory_id, address=address)
+    request = m.AddVoterRequest(topic_partition=LOG, voter=new, timeout_ms=1)
     response = bench.answer(request)
     assert isinstance(response, m.ChangeVotersResponse)
     assert (response.error, response.not_appended) == (ErrorCode.INVALID_REQUEST, True)
+
+
+def test_what_is_kept_of_an_observer_is_small() -> None:
+    """A replica that names its disk by a long text is turned away."""
+    bench = settled_leader()
+    fetch = fetched(bench, fetch_from(bench, 7, replica_directory_id="x" * 65))
+    assert fetch.error is ErrorCode.INVALID_REQUEST
 
 
 def test_two_changes_at_once_are_refused() -> None:

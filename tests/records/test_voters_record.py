@@ -10,7 +10,6 @@ from replica.ids import Epoch, Offset, ReplicaId
 from replica.records import (
     CorruptRecordError,
     Record,
-    check_writable,
     decode_leader_change,
     decode_records,
     decode_voters,
@@ -18,6 +17,7 @@ from replica.records import (
     parse_batches,
     voters_batch,
 )
+from replica.records.voters_record import encode_voters
 from replica.voters import Voter, VoterSet, directory_id_bytes, directory_id_of, is_directory_id
 
 FIRST, SECOND = bytes(range(1, 17)), bytes(range(17, 33))
@@ -141,7 +141,7 @@ def test_an_address_that_cannot_be_written_is_told(address: str) -> None:
     """It is a host and a port."""
     voter = Voter(replica_id=ReplicaId(1), directory_id=directory_id_of(FIRST), address=address)
     with pytest.raises(ValueError, match="HOST:PORT"):
-        check_writable(voter)
+        encode_voters(VoterSet((voter,)))
 
 
 @pytest.mark.parametrize("text", ["", "disk-1", "A" * 21, "A" * 23, "A" * 21 + "B", "\u00e4" * 22, "+" * 22])

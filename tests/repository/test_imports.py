@@ -33,7 +33,7 @@ VALUE_MODULES = frozenset(
         "itertools",
         "json",
     }
-    | {"math", "operator", "random", "string", "typing", "types"}
+    | {"math", "operator", "random", "re", "string", "typing", "types"}
 )
 BASE_LAYER = ("replica.ids", "replica.errors", "replica.voters")
 PURE_LAYER = ("replica.core", "replica.records", *BASE_LAYER)

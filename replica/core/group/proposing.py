@@ -11,7 +11,7 @@ from replica.core.messages import ApplyRequest, ApplyResponse
 from replica.core.quorum.fencing import cluster_error
 from replica.core.quorum.roles import Leader
 from replica.errors import ErrorCode
-from replica.ids import CallId
+from replica.ids import CallId, Offset
 from replica.records import RecordBatch, encode_batch
 
 
@@ -52,7 +52,7 @@ def _append(g: GroupState, call_id: CallId, request: ApplyRequest, now_ms: int) 
             call_id=call_id,
             deadline_ms=now_ms + timeout_ms,
             base_offset=base_offset,
-            end_offset=g.log.log.log_end_offset,
+            end_offset=Offset(base_offset + batch.record_count),
             epoch=epoch,
         )
     )

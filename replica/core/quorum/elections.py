@@ -30,6 +30,7 @@ from replica.core.quorum.transitions import (
 )
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, ReplicaId
+from replica.voters import is_directory_name
 
 
 def on_vote_request(q: QuorumLogState, call_id: CallId, request: VoteRequest, now_ms: int) -> None:
@@ -64,6 +65,7 @@ def _malformed(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:
         and is_believable_epoch(q, request.candidate_epoch)
         and request.last_offset >= 0
         and 0 <= request.last_offset_epoch <= newest_epoch
+        and is_directory_name(request.candidate_directory_id)
     )
     return None if believable else ErrorCode.INVALID_REQUEST
 

@@ -16,7 +16,7 @@ from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.core.quorum.watermark import maybe_advance_high_watermark, note_fetch
 from replica.errors import ErrorCode
 from replica.ids import CallId, EpochEndOffset, Offset, SnapshotId
-from replica.voters import ReplicaKey
+from replica.voters import ReplicaKey, is_directory_name
 
 
 def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
@@ -76,6 +76,7 @@ def _malformed(q: QuorumLogState, request: FetchRequest, part: FetchPartition) -
         and (known is None or last is None or last <= known)
         and (request.replica_id is None or (known is not None and last is not None))
         and request.replica_id != q.replica_id
+        and is_directory_name(request.replica_directory_id)
     )
     return None if believable else ErrorCode.INVALID_REQUEST
 

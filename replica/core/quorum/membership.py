@@ -19,8 +19,8 @@ from replica.core.quorum.serving import complete_fetches
 from replica.core.quorum.state import QuorumLogState
 from replica.errors import ErrorCode
 from replica.ids import CallId, ReplicaId
-from replica.records import check_writable, voters_batch
-from replica.voters import ReplicaKey, Voter, VoterSet
+from replica.records import voters_batch
+from replica.voters import ReplicaKey, Voter, VoterSet, is_address, is_directory_id
 
 DUE = 0
 """A deadline that has come, whatever the time is."""
@@ -83,11 +83,8 @@ def _refused(q: QuorumLogState, request: AddVoterRequest | RemoveVoterRequest) -
 def _not_to_be_added(q: QuorumLogState, voter: Voter) -> ErrorCode | None:
     if q.voters.find(voter.replica_id) is not None:
         return ErrorCode.DUPLICATE_VOTER
-    try:
-        check_writable(voter)
-    except ValueError:
-        return ErrorCode.INVALID_REQUEST
-    return ErrorCode.INVALID_REQUEST if voter.directory_id is None else None
+    is_sound = is_directory_id(voter.directory_id) and (voter.address == "" or is_address(voter.address))
+    return None if is_sound else ErrorCode.INVALID_REQUEST
 
 
 def _not_to_be_removed(q: QuorumLogState, key: ReplicaKey) -> ErrorCode | None:

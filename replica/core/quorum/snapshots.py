@@ -21,7 +21,7 @@ from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, SnapshotId
 from replica.machines import Snapshot
-from replica.voters import ReplicaKey
+from replica.voters import ReplicaKey, is_directory_name
 
 
 def store_snapshot(q: QuorumLogState, snapshot: Snapshot) -> None:
@@ -121,7 +121,8 @@ def on_fetch_snapshot(q: QuorumLogState, call_id: CallId, request: FetchSnapshot
 def _found(q: QuorumLogState, request: FetchSnapshotRequest) -> StoredSnapshot | ErrorCode:
     """Find what is asked for, or why it is refused; the order of the checks is that of a Fetch."""
     refused = cluster_error(q, request.cluster_id)
-    if refused is None and (request.max_bytes <= 0 or request.replica_id == q.replica_id):
+    is_sound = request.max_bytes > 0 and is_directory_name(request.replica_directory_id)
+    if refused is None and (not is_sound or request.replica_id == q.replica_id):
         refused = ErrorCode.INVALID_REQUEST
     refused = refused or leader_request_error(
         q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch

@@ -9,7 +9,9 @@ from replica.errors import ErrorCode
 from tests.core.group.bench import GroupBench, add, replies_of
 from tests.core.group.convictions import BALANCED
 from tests.core.membership_scenarios import acknowledge, added, changed, fetch_from, ids, remove
+from tests.core.membership_scenarios import add as add_voter
 from tests.core.scenarios import fetched, lead, reply_of
+from tests.core.test_raft_transfer import transfer
 
 OFTEN = GroupConfig(snapshot_max_record_bytes_between=1, tick_interval_ms=1 << 40)
 
@@ -76,3 +78,20 @@ def test_a_group_begins_with_the_snapshot_behind_its_voters() -> None:
     assert split_snapshot(bench.disk.snapshots[newest])[0].base.ids == (0, 1, 2, 3)
     bench.restart()
     assert (bench.halted, ids(bench), bench.total()) == (None, (0, 1, 2, 3), 5)
+
+
+def test_a_command_that_comes_first_when_a_transfer_is_over_is_answered() -> None:
+    """It is appended in one step with the voter that had to wait for the transfer, and waits for itself alone."""
+    bench = a_leading_group(
+        replica_id=0, group=GroupConfig(tick_interval_ms=1 << 40, auto_leader_rebalance_enable=False)
+    )
+    add_voter(bench, 3, timeout_ms=60_000)
+    bench.call(transfer(2, timeout_ms=1000))
+    fetched(bench, fetch_from(bench, 3))
+    assert ids(bench) == (0, 1, 2)
+    bench.now_ms += 1000
+    command = bench.call(add(5))
+    assert ids(bench) == (0, 1, 2, 3)
+    acknowledge(bench, 1, 2, 3)
+    bench.apply_all()
+    assert replies_of(reply_of(bench, command)) == [b"5"]
