@@ -26,6 +26,7 @@ from replica.core.config import InvalidConfigError, LogFlush
 from replica.core.events import ResignRequested, StorageFailed
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum import QuorumLog
+from replica.core.quorum.voter_history import VoterHistory
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import ReplicaId, TopicPartition
@@ -42,6 +43,7 @@ from replica.server.options import ProcessRole, ServerOptions
 from replica.server.service import ReplicaService, ServiceLimits
 from replica.server.transport import GrpcTransport
 from replica.server.view import CoreView
+from replica.server.voter_addresses import VoterAddresses
 from replica.storage import LogConfig, LogTable, StorageError, open_directory
 
 EXIT_STOPPED = 0
@@ -144,11 +146,7 @@ class ReplicaProcess:
             groups=groups,
         )
         storage.forget_snapshots()
-        addresses = AddressTable(
-            advertised=options.voters,
-            overrides=options.dial,
-            learned=(self._voters_addresses, self._registered_addresses, self._initial_addresses),
-        )
+        addresses = self._address_table()
         view = CoreView(self._core)
         self._metrics = Metrics(view)
         self._transport = GrpcTransport(addresses.address_of)
@@ -158,6 +156,7 @@ class ReplicaProcess:
             transport=self._transport,
             observer=ReplicaObserver(
                 view=view,
+                addresses=addresses,
                 end_offsets={log: recovered.log_end_offset for log, recovered in storage.recovered.items()},
                 metrics=self._metrics,
                 logger=self._logger,
@@ -176,16 +175,21 @@ class ReplicaProcess:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
 
+    def _address_table(self) -> AddressTable:
+        voters = VoterAddresses(self._voter_histories)
+        return AddressTable(
+            advertised=self._options.voters,
+            overrides=self._options.dial,
+            learned=(voters.latest, self._registered_addresses, voters.former, self._initial_addresses),
+        )
+
     def _registered_addresses(self) -> dict[ReplicaId, str]:
         return {broker_id: broker.address for broker_id, broker in self._core.metadata.image.brokers.items()}
 
-    def _voters_addresses(self) -> dict[ReplicaId, str]:
-        """Where the voters of the quorum logs are, by those logs; what the metadata log says counts for more."""
+    def _voter_histories(self) -> Iterable[VoterHistory]:
+        """Of the quorum logs; what the metadata log says of its voters counts for more, so that it comes last."""
         logs = sorted(self._core.logs, key=lambda name: (name == METADATA_LOG, name))
-        found: dict[ReplicaId, str] = {}
-        for name in logs:
-            found |= addresses_of(self._core.logs[name].voters)
-        return found
+        return (self._core.logs[name].voter_history for name in logs)
 
     def _initial_addresses(self) -> dict[ReplicaId, str]:
         initial_voters = self._core.config.initial_voters
@@ -266,9 +270,9 @@ class ReplicaProcess:
         """Stop being ready, and wait until others lead what this replica leads and the controller lets it go."""
         self._logger.info("stopping")
         await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
-        led = [log for log in self._core.logs.values() if log.role.name == "leader" and self._has_other_voters(log)]
-        if not led and not self._other_brokers:
+        if not any(self._has_other_voters(log) for log in self._core.logs.values()) and not self._other_brokers:
             return
+        led = [log for log in self._core.logs.values() if log.role.name == "leader" and self._has_other_voters(log)]
         self._driver.submit(ResignRequested())
         handed_over = await self._driver.wait_until(lambda: self._may_go(led), self._options.handover_wait_ms)
         self._logger.info("resigned", handed_over=handed_over)

@@ -2,12 +2,13 @@
 
 Owns which lines exist. Watches steps from outside, compares the state after a step with what it saw last, and changes
 nothing. One ``step`` line per step at debug level; what happens seldom and matters (``role_changed``,
-``log_truncated``, and what ``cluster_lines``, ``snapshot_lines`` and ``voter_lines`` tell) at info.
+``log_truncated``, and what ``cluster_lines``, ``snapshot_lines`` and ``voter_lines`` tell) at info, and as a warning a
+leader that cannot be dialled (``leader_address_unknown``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
@@ -35,20 +36,22 @@ class Leadership:
 class ReplicaObserver:
     """Writes the log lines and keeps the counters of one replica; fills the driver's StepObserver port.
 
-    ``end_offsets`` are the ends of its logs before the first step. ``with_steps`` is whether lines at debug level are
-    wanted at all: otherwise they are not even made.
+    ``addresses`` has whoever can be dialled. ``end_offsets`` are the ends of its logs before the first step.
+    ``with_steps`` is whether lines at debug level are wanted at all: otherwise they are not even made.
     """
 
     def __init__(
         self,
         *,
         view: ReplicaView,
+        addresses: Container[ReplicaId],
         end_offsets: Mapping[TopicPartition, Offset],
         metrics: Metrics,
         logger: FilteringBoundLogger,
         with_steps: bool,
     ) -> None:
         self._view = view
+        self._addresses = addresses
         self._metrics = metrics
         self._logger = logger
         self._with_steps = with_steps
@@ -59,6 +62,7 @@ class ReplicaObserver:
         self._image = view.image
         self._end_offsets = dict(end_offsets)
         self._unreachable: set[ReplicaId] = set()
+        self._without_address: set[ReplicaId] = set()
 
     def on_step(self, event: Event, effects: tuple[Effect, ...], now_ms: int) -> None:
         """Write what this step was, and what changed by it."""
@@ -93,12 +97,22 @@ class ReplicaObserver:
         if replica_id not in self._unreachable:
             self._unreachable.add(replica_id)
             self._logger.info("peer_unreachable", peer=replica_id, request=type(request).__name__, reason=reason)
+        if replica_id not in self._addresses and replica_id not in self._without_address:
+            self._on_no_address(replica_id)
 
     def on_halted(self, reason: str, error: Exception | None) -> None:
         """Say why this replica stops."""
         self._logger.error("halted", reason=reason, exc_info=error)
 
+    def _on_no_address(self, replica_id: ReplicaId) -> None:
+        """Warn once of a leader that nobody here can find: the logs that follow it stand still until it is named."""
+        logs = [str(name) for name, log in self._view.logs.items() if log.leader_id == replica_id]
+        if logs:
+            self._without_address.add(replica_id)
+            self._logger.warning("leader_address_unknown", leader_id=replica_id, logs=logs)
+
     def _on_answer(self, replica_id: ReplicaId) -> None:
+        self._without_address.discard(replica_id)
         if replica_id in self._unreachable:
             self._unreachable.remove(replica_id)
             self._logger.info("peer_reachable", peer=replica_id)

@@ -47,10 +47,10 @@ class GrpcTransport:
         method = method_of(request)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
-        channel = self._channel_to(replica_id)
+        address, channel = self._channel_to(replica_id)
         try:
             async with asyncio.timeout_at(deadline):
-                await self._wait_ready(channel, replica_id)
+                await self._wait_ready(channel, replica_id, address)
         except TimeoutError:
             raise NotAppliedError(f"replica {replica_id} could not be reached within {timeout_ms} ms") from None
         return await self._call_ready(channel, replica_id, method, request, max(0.001, deadline - loop.time()))
@@ -62,19 +62,19 @@ class GrpcTransport:
             await channel.close()
         await asyncio.gather(*self._closing)
 
-    def _channel_to(self, replica_id: ReplicaId) -> grpc.aio.Channel:
+    def _channel_to(self, replica_id: ReplicaId) -> tuple[str, grpc.aio.Channel]:
+        """Ask where the replica is, once a call: a moment later nobody may know any more."""
         try:
             address = self._address_of(replica_id)
         except InvalidAddressError as error:
             raise NotAppliedError(str(error)) from error
         known = self._channels.get(replica_id)
         if known is not None and known[0] == address:
-            return known[1]
+            return known
         if known is not None:
             self._close_later(known[1])
-        channel = grpc.aio.insecure_channel(address, options=channel_options())
-        self._channels[replica_id] = address, channel
-        return channel
+        dialled = self._channels[replica_id] = address, grpc.aio.insecure_channel(address, options=channel_options())
+        return dialled
 
     def _close_later(self, channel: grpc.aio.Channel) -> None:
         """Close the channel to where a replica was; whatever is in flight there fails."""
@@ -82,14 +82,14 @@ class GrpcTransport:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    async def _wait_ready(self, channel: grpc.aio.Channel, replica_id: ReplicaId) -> None:
+    async def _wait_ready(self, channel: grpc.aio.Channel, replica_id: ReplicaId, address: str) -> None:
         """Wait for a connection. A refused or timed-out attempt fails at once: the caller knows where else to go."""
         state = channel.get_state(try_to_connect=True)
         while state in _WAITING:
             await channel.wait_for_state_change(state)
             state = channel.get_state(try_to_connect=True)
         if state is not grpc.ChannelConnectivity.READY:
-            raise NotAppliedError(f"replica {replica_id} at {self._address_of(replica_id)} refuses connections")
+            raise NotAppliedError(f"replica {replica_id} at {address} refuses connections")
 
     async def _call_ready(
         self,

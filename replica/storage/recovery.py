@@ -40,7 +40,7 @@ from replica.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, base_offs
 from replica.storage.segments import begin_anew
 from replica.storage.snapshots import LogSnapshots
 from replica.storage.trash import is_deleted_file
-from replica.storage.voter_files import QUORUM_VOTERS_FILE, read_voter_entries, write_voter_entries
+from replica.storage.voter_files import INITIAL_VOTERS_FILE, QUORUM_VOTERS_FILE, read_voter_entries, write_voter_entries
 from replica.voters import VoterEntry
 
 EPOCH_FILE = "leader-epoch-checkpoint"
@@ -202,6 +202,10 @@ class _Log:
         entries = read_voter_entries(self.files, path)
         if entries is None and self.has_voters:
             raise CorruptCheckpointError(path, "the file is missing, so that nobody knows who votes")
+        if entries is not None and not self.has_voters:
+            # Taken for a disk whose voters are named at start, it would count the votes of others than its log names.
+            reason = f"the file is missing, although the voters of {self.path.name} are its own"
+            raise CorruptCheckpointError(self.path.parent / INITIAL_VOTERS_FILE, reason)
         return entries or ()
 
     def load_clean(self) -> LoadedLog | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import structlog
@@ -94,11 +95,14 @@ class FakeReplica:
     is_active_controller: bool = False
 
 
-def observer_of_replica(replica: FakeReplica, *, with_steps: bool = False) -> tuple[ReplicaObserver, Metrics]:
+def observer_of_replica(
+    replica: FakeReplica, *, addresses: Container[ReplicaId] = (ONE, TWO), with_steps: bool = False
+) -> tuple[ReplicaObserver, Metrics]:
     """An observer of this replica, and where it counts."""
     metrics = Metrics(replica)
     observer = ReplicaObserver(
         view=replica,
+        addresses=addresses,
         end_offsets={name: log.log.log_end_offset for name, log in replica.logs.items()},
         metrics=metrics,
         logger=structlog.get_logger(),

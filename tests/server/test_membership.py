@@ -12,7 +12,7 @@ import pytest
 
 from replica.client import ClientError, KeyValueClient, ViewConfig
 from replica.client.groups.failures import VotersNotChangedError
-from replica.client.groups.quorum import describe_quorum
+from replica.client.groups.quorum import describe_quorum, transfer_leadership
 from replica.client.groups.voters import add_voter, remove_voter
 from replica.core.messages import DescribeQuorumResponse, VoteRequest, VoteResponse
 from replica.errors import ErrorCode
@@ -132,6 +132,25 @@ async def test_a_cluster_grows_from_one_to_three_and_loses_the_first(cluster: Lo
     lines_of_two = [line for line in cluster.lines(TWO) if line["event"] == "voters_changed"]
     told = [line["voters"] for line in lines_of_two if line["log"] == str(KV)]
     assert ([1, 2, 3] in told, told[-1]) == (True, [2, 3])
+
+
+async def test_a_leader_that_came_later_leads_until_its_removal_is_committed(cluster: LocalCluster) -> None:
+    """Without brokers only the log says where it is: the other voter fetches the very record from it."""
+    cluster.voters = [ONE]
+    itself = Voter(replica_id=ONE, directory_id=random_directory_id(), address=cluster.addresses[ONE])
+    for replica_id, voters in ((ONE, VoterSet((itself,))), (TWO, NOBODY)):
+        format_one(cluster, replica_id, voters)
+        where = ("--advertised-address", cluster.addresses[replica_id])
+        cluster.start(replica_id, options=(*GROUP, *where, "--roles", "controller"))
+    bootstrap = [cluster.addresses[replica_id] for replica_id in (ONE, TWO)]
+    await add_voter(bootstrap, "kv", TWO, address=cluster.addresses[TWO], view_config=VIEW)
+    await transfer_leadership(bootstrap, "kv", TWO, view_config=VIEW)
+    await remove_voter(bootstrap, "kv", ReplicaKey(TWO, None), view_config=VIEW)
+    assert await voters_of(cluster, "kv") == [itself.key]
+    lines = cluster.lines(ONE)
+    assert [line for line in lines if "no address is known" in line.get("reason", "")] == []
+    (told,) = (line for line in lines if line["event"] == "voters_changed" and line["voters"] == [1] and line["offset"])
+    assert (told["log"], told["role"]) == (str(KV), "follower")
 
 
 async def test_a_wiped_disk_has_no_vote_until_it_is_added_anew(cluster: LocalCluster) -> None:

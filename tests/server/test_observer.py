@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from replica.core.effects import Append, CreateLog, DeleteLog, InstallSnapshot, StartLogAt, Truncate
 from replica.core.events import ResponseReceived, Started, Ticked
 from replica.core.messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from replica.core.metadata.replay import METADATA_LOG
 from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
 from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
@@ -90,6 +91,27 @@ def test_an_unreachable_peer_is_said_once() -> None:
             event = ResponseReceived(correlation_id=CorrelationId(0), replica_id=TWO, response=answer)
             observer.on_step(event, (), 2)
     assert [line["event"] for line in lines] == ["peer_unreachable", "peer_reachable"]
+
+
+def test_a_leader_without_an_address_is_a_warning_once() -> None:
+    """A log that follows a leader that no table names stands still: one line a leader, again if it was found since."""
+    addresses: set[ReplicaId] = set()
+    replica = FakeReplica(logs={LOG: FakeView(leader_id=TWO), METADATA_LOG: FakeView(leader_id=None)})
+    observer, _ = observer_of_replica(replica, addresses=addresses)
+    answer = BeginQuorumEpochResponse(error=ErrorCode.NONE)
+    answered = ResponseReceived(correlation_id=CorrelationId(0), replica_id=TWO, response=answer)
+    observer.on_step(Started(), (), 1)
+    with capture_logs() as lines:
+        for _ in range(3):
+            observer.on_peer_unreachable(TWO, BEGIN, "no address is known")
+        observer.on_step(answered, (), 2)
+        addresses.add(TWO)
+        observer.on_peer_unreachable(TWO, BEGIN, "refused")
+        addresses.remove(TWO)
+        observer.on_peer_unreachable(TWO, BEGIN, "no address is known")
+        observer.on_peer_unreachable(ReplicaId(3), BEGIN, "no address is known")
+    told = [line for line in lines if line["event"] == "leader_address_unknown"]
+    assert [(line["log_level"], line["leader_id"], line["logs"]) for line in told] == [("warning", 2, ["log-0"])] * 2
 
 
 def test_the_metrics_page_shows_the_state_at_the_scrape() -> None:

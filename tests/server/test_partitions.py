@@ -119,3 +119,22 @@ async def test_one_process_controls_and_another_is_the_broker(tmp_path: Path) ->
     finally:
         await topics.close()
         cluster.close()
+
+
+async def test_the_only_broker_is_let_go_by_a_controller_elsewhere(tmp_path: Path) -> None:
+    """A replica that leads no quorum log, and beside which no broker is registered, asks before it ends."""
+    cluster = LocalCluster(tmp_path, size=2, voters=1)
+    topics = Topics(cluster.addresses)
+    cluster.format()
+    try:
+        cluster.start(ONE, options=("--roles", "controller"))
+        cluster.start(TWO, options=("--roles", "broker", "--advertised-address", cluster.addresses[TWO]))
+        await topics.create(partitions=1, replication_factor=1, min_isr=1)
+        await topics.wait_partitions(all_in_sync)
+        assert cluster.stop(TWO) == 0
+        ended = {line["event"]: line for line in cluster.lines(TWO)}
+        assert ("resigned" in ended and ended["resigned"]["handed_over"]) is True
+        assert "broker_leaving" in [line["event"] for line in cluster.lines(ONE)]
+    finally:
+        await topics.close()
+        cluster.close()

@@ -81,6 +81,18 @@ async def test_a_replica_without_an_address_is_not_applied() -> None:
         await transport.call(ReplicaId(2), LIST, 20_000)
 
 
+async def test_a_replica_whose_address_is_lost_while_it_is_dialled_is_not_applied(bound_address: str) -> None:
+    """A voter that is removed in the middle of a call has no address any more: the call still has its outcome."""
+    voters = {ONE: bound_address}
+    transport = GrpcTransport(AddressTable(advertised={}, overrides={}, learned=(lambda: voters,)).address_of)
+    call = asyncio.ensure_future(transport.call(ONE, LIST, 20_000))
+    await asyncio.sleep(0)
+    del voters[ONE]
+    with pytest.raises(NotAppliedError, match=f"at {bound_address} refuses"):
+        await call
+    await transport.close()
+
+
 async def test_a_silent_peer_is_not_applied(silent_address: str) -> None:
     """A peer that never completes the handshake has been sent no request, which shows well before the deadline."""
     async with transport_to(silent_address) as transport:

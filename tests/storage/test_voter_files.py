@@ -233,6 +233,23 @@ def test_a_log_without_its_file_of_voters_is_refused_where_voters_can_change() -
         files.crash()
 
 
+def test_a_disk_that_lost_its_initial_voters_is_refused() -> None:
+    """It is not taken for one whose voters are named at start: a clean stop or none, nothing is changed."""
+    files = formatted()
+    directory, log, _ = opened(files)
+    append(log)
+    close(directory, log)
+    remove_durably(files, DATA / "initial-voters")
+    complaint = "data/initial-voters: the file is missing, although the voters of log-0 are its own; restore the file"
+    for _ in range(2):
+        with pytest.raises(CorruptCheckpointError, match=complaint):
+            opened(files)
+        files.crash()
+    write_initial_voters(files, DATA / "initial-voters", voter_set(1))
+    _, log, recovered = opened(files)
+    assert (recovered.log_end_offset, recovered.voters) == (1, ())
+
+
 def test_a_log_whose_file_of_voters_is_damaged_is_refused() -> None:
     """One sentence names the file."""
     files = formatted()
