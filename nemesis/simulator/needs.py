@@ -127,11 +127,25 @@ def _in_pairs(climate: Climate) -> Climate:
 def _with_old_fetches(climate: Climate) -> Climate:
     """Again and again a leader hears nothing until another leads, and then what was sent to it before."""
     assert climate.group is not None, climate
-    group = _asked_a_lot(climate.group)
+    return replace(
+        _undisturbed(climate, _asked_a_lot(climate.group)),
+        latency_ms=(1.0, 20.0),
+        weather=(Weather.CLOG,),
+        calm_ms=(500, 1200),
+        fault_ms=(1650, 2250),
+        concurrency=12,
+        rate=30.0,
+        appends=0.4,
+        election_timeout_ms=100,
+        fetch_timeout_ms=1500,
+    )
+
+
+def _undisturbed(climate: Climate, group: GroupClimate) -> Climate:
+    """Three machines with quick disks, and a network that loses nothing; the weather strikes, one fault at a time."""
     return replace(
         climate,
         voters=3,
-        latency_ms=(1.0, 20.0),
         spike=0.0,
         loss=0.0,
         duplication=0.0,
@@ -139,15 +153,7 @@ def _with_old_fetches(climate: Climate) -> Climate:
         crash_in_step=0.0,
         power_in_step=0.0,
         ambush=0.0,
-        weather=(Weather.CLOG,),
-        calm_ms=(500, 1200),
-        fault_ms=(1650, 2250),
         overlap=0.0,
-        concurrency=12,
-        rate=30.0,
-        appends=0.4,
-        election_timeout_ms=100,
-        fetch_timeout_ms=1500,
         fetch_max_wait_ms=300,
         group=group,
     )
@@ -174,31 +180,19 @@ def _with_leases(climate: Climate) -> Climate:
     A timeout is long, so that a tenth of it is enough for an election and a write.
     """
     assert climate.group is not None, climate
-    group = _asked_a_lot(climate.group)
     climate = replace(
-        climate,
-        voters=3,
+        _undisturbed(climate, _asked_a_lot(climate.group)),
         latency_ms=(0.3, 2.0),
-        spike=0.0,
-        loss=0.0,
-        duplication=0.0,
-        flush_ms=(0.5, 4.0),
-        crash_in_step=0.0,
-        power_in_step=0.0,
-        ambush=0.0,
         drift_ppm=LEASE_DRIFT_PPM,
         weather=(Weather.PARTITION,),
         calm_ms=(500, 2500),
         fault_ms=(5500, 7000),
-        overlap=0.0,
         concurrency=30,
         rate=150.0,
         appends=0.3,
         election_timeout_ms=4000,
         fetch_timeout_ms=4000,
-        fetch_max_wait_ms=300,
         fetch_max_bytes=1 << 20,
-        group=group,
     )
     return with_leases(climate, share=0.9)
 

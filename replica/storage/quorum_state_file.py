@@ -7,17 +7,15 @@ right is refused: a vote forgotten is a vote that can be given twice. Source: Ka
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, ReplicaId
-from replica.storage.errors import CorruptCheckpointError
-from replica.storage.files import Files, atomic_write, read_file
+from replica.storage.files import Files
+from replica.storage.json_files import INT32_MAX, integer_in, read_document, text_in, write_document
 
 _DATA_VERSION = 1
 _ABSENT = -1
-_INT32_MAX = (1 << 31) - 1
 
 
 def write_quorum_state(files: Files, path: Path, state: QuorumState) -> None:
@@ -27,43 +25,23 @@ def write_quorum_state(files: Files, path: Path, state: QuorumState) -> None:
         "leaderEpoch": state.leader_epoch,
         "votedId": _ABSENT if state.voted_id is None else state.voted_id,
         "votedDirectoryId": state.voted_directory_id or "",
-        "data_version": _DATA_VERSION,
     }
-    atomic_write(files, path, json.dumps(document, separators=(",", ":")).encode() + b"\n")
+    write_document(files, path, document, data_version=_DATA_VERSION)
 
 
 def read_quorum_state(files: Files, path: Path) -> QuorumState | None:
     """The stored state; None if there is no file; CorruptCheckpointError if it is malformed."""
-    try:
-        content = read_file(files, path)
-    except FileNotFoundError:
+    document = read_document(files, path, data_version=_DATA_VERSION)
+    if document is None:
         return None
-    try:
-        document = json.loads(content)
-    except ValueError as error:
-        raise CorruptCheckpointError(path, f"the file is not JSON ({error})") from None
-    if not isinstance(document, dict):
-        raise CorruptCheckpointError(path, "the file is not a JSON object")
-    if document.get("data_version") != _DATA_VERSION:
-        raise CorruptCheckpointError(path, f"data_version {document.get('data_version')!r} is not {_DATA_VERSION}")
-    directory_id = document.get("votedDirectoryId")
-    if not isinstance(directory_id, str):
-        raise CorruptCheckpointError(path, f"votedDirectoryId {directory_id!r} is not a string")
     return QuorumState(
-        leader_epoch=Epoch(_integer(path, document, "leaderEpoch", minimum=0)),
+        leader_epoch=Epoch(integer_in(path, document, "leaderEpoch", maximum=INT32_MAX)),
         leader_id=_replica_id(path, document, "leaderId"),
         voted_id=_replica_id(path, document, "votedId"),
-        voted_directory_id=directory_id or None,
+        voted_directory_id=text_in(path, document, "votedDirectoryId") or None,
     )
 
 
 def _replica_id(path: Path, document: dict[str, object], name: str) -> ReplicaId | None:
-    value = _integer(path, document, name, minimum=_ABSENT)
+    value = integer_in(path, document, name, minimum=_ABSENT, maximum=INT32_MAX)
     return None if value == _ABSENT else ReplicaId(value)
-
-
-def _integer(path: Path, document: dict[str, object], name: str, *, minimum: int) -> int:
-    value = document.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= _INT32_MAX:
-        raise CorruptCheckpointError(path, f"{name} {value!r} is not a number from {minimum} to {_INT32_MAX}")
-    return value

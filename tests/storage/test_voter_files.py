@@ -33,7 +33,7 @@ from replica.storage.voter_files import (
     write_voter_entries,
 )
 from replica.voters import Voter, VoterEntry, VoterSet
-from tests.storage.disks import DATA, LOG, LOG_PATH, append, batch, close, failing, held
+from tests.storage.disks import DATA, LOG, LOG_PATH, append, batch, close, failing, held, open_log
 
 FILE = Path("/voters")
 STORED = LOG_PATH / "quorum-voters"
@@ -69,16 +69,8 @@ def formatted() -> SimulatedFiles:
 
 
 def opened(files: SimulatedFiles) -> tuple[DataDirectory, LogStore, RecoveredLog]:
-    """Open the log; a new one gets the quorum state that must precede its first record."""
-    directory = open_directory(DATA, files=files)
-    try:
-        log, recovered = LogStore.open(directory, LOG, config=CONFIG)
-    except BaseException:
-        directory.close(clean=False)
-        raise
-    if recovered.quorum_state is None:
-        log.store_quorum_state(QuorumState(leader_epoch=Epoch(1)))
-    return directory, log, recovered
+    """Open the log."""
+    return open_log(files, CONFIG)
 
 
 # --- the files --------------------------------------------------------------------------------------------------------
