@@ -275,11 +275,11 @@ class LogInvariants:
         A leader may learn late that it won, when a later one has committed already: that it need not have.
         """
         replica_id, voters = node.replica_id, self.voters.in_force(node.replica_id)
+        if self._leaders.setdefault(epoch, replica_id) != replica_id:
+            _convict("single-leader", f"epoch {epoch} is led by replicas {self._leaders[epoch]} and {replica_id}")
         granting = {node.key, *(key for (key, of), to in self._votes.items() if of == epoch and to == replica_id)}
         if sum(map(voters.has, granting)) < voters.majority:
             _convict("elected-by-majority", f"replica {replica_id} leads epoch {epoch} by the votes of {granting}")
-        if self._leaders.setdefault(epoch, replica_id) != replica_id:
-            _convict("single-leader", f"epoch {epoch} is led by replicas {self._leaders[epoch]} and {replica_id}")
         before = bisect_left(self._committed_in, epoch)
         if not before:
             return

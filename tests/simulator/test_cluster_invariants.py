@@ -48,6 +48,21 @@ def test_two_leaders_of_one_epoch_convict() -> None:
         stage.invariants.on_step(follower, looked_at())
 
 
+def test_a_leader_without_a_majoritys_votes_convicts() -> None:
+    """Who leads an epoch in which nobody else has voted for it was not elected."""
+    stage = Stage()
+    stage.run(3)
+    follower, leader = stage.follower(), stage.leader
+    assert follower.core is not None
+    assert leader.core is not None
+    log = follower.core.logs[LOG]
+    log.role = leader.core.logs[LOG].role
+    log.quorum_state = fx.QuorumState(leader_epoch=Epoch(log.epoch + 1), leader_id=follower.replica_id)
+    stored = fx.StoreQuorumState(topic_partition=LOG, state=log.quorum_state)
+    with pytest.raises(BrokenInvariantError, match="elected-by-majority"):
+        stage.invariants.on_step(follower, looked_at(stored))
+
+
 def test_two_votes_in_one_epoch_convict() -> None:
     """A voter that says yes to two candidates of one epoch is noticed, whenever it does."""
     stage = Stage()
