@@ -129,7 +129,10 @@ def _with_old_fetches(climate: Climate) -> Climate:
     assert climate.group is not None, climate
     return replace(
         _undisturbed(climate, _asked_a_lot(climate.group)),
+        voters=3,
         latency_ms=(1.0, 20.0),
+        overlap=0.0,
+        fetch_max_wait_ms=300,
         weather=(Weather.CLOG,),
         calm_ms=(500, 1200),
         fault_ms=(1650, 2250),
@@ -142,10 +145,9 @@ def _with_old_fetches(climate: Climate) -> Climate:
 
 
 def _undisturbed(climate: Climate, group: GroupClimate) -> Climate:
-    """Three machines with quick disks, and a network that loses nothing; the weather strikes, one fault at a time."""
+    """Quick disks and a network that loses nothing: what strikes is the weather."""
     return replace(
         climate,
-        voters=3,
         spike=0.0,
         loss=0.0,
         duplication=0.0,
@@ -153,8 +155,6 @@ def _undisturbed(climate: Climate, group: GroupClimate) -> Climate:
         crash_in_step=0.0,
         power_in_step=0.0,
         ambush=0.0,
-        overlap=0.0,
-        fetch_max_wait_ms=300,
         group=group,
     )
 
@@ -182,7 +182,10 @@ def _with_leases(climate: Climate) -> Climate:
     assert climate.group is not None, climate
     climate = replace(
         _undisturbed(climate, _asked_a_lot(climate.group)),
+        voters=3,
         latency_ms=(0.3, 2.0),
+        overlap=0.0,
+        fetch_max_wait_ms=300,
         drift_ppm=LEASE_DRIFT_PPM,
         weather=(Weather.PARTITION,),
         calm_ms=(500, 2500),
@@ -247,19 +250,11 @@ def _used_little(climate: Climate) -> Climate:
     assert climate.group is not None, climate
     group = replace(climate.group, keys=1, counter=False, sessions=0.0, stale_reads=0.0, read_ms=0.0)
     return replace(
-        climate,
+        _undisturbed(climate, group),
         latency_ms=(1.0, 10.0),
-        spike=0.0,
-        loss=0.0,
-        duplication=0.0,
-        flush_ms=(0.5, 4.0),
-        crash_in_step=0.0,
-        power_in_step=0.0,
-        ambush=0.0,
         concurrency=3,
         rate=6.0,
         fetch_max_bytes=1 << 20,
-        group=group,
     )
 
 

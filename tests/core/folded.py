@@ -119,3 +119,11 @@ class FoldedCluster(SimulatedCluster):
     def _act(self, node: Node, effects: tuple[fx.Effect, ...]) -> None:
         self._perform_all(node, effects)
         self._step(node, ev.Ticked())
+
+
+def everyone_applied(cluster: FoldedCluster, offset: int) -> Callable[[], bool]:
+    """Build the condition that every replica runs and has applied so much."""
+    return lambda: (
+        len(cluster.running()) == len(cluster.nodes)
+        and all(cluster.folds[node.replica_id].offset >= offset for node in cluster.running())
+    )

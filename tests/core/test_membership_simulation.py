@@ -16,6 +16,7 @@ from replica.core.rules import Rules
 from replica.ids import Offset, ReplicaId
 from replica.voters import ReplicaKey
 from tests.core.changing import REPLICAS, ChangingCluster
+from tests.core.folded import everyone_applied
 from tests.core.membership_wrong_rules import (
     ChangeBeforeTheEpochHasBegun,
     ChangeBeforeTheLastIsCommitted,
@@ -29,14 +30,6 @@ from tests.core.simulated import CONFIG, LOG, Climate, Node
 HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.003, flush_ms=(1, 40))
 PIECES = replace(CONFIG, fetch_max_bytes=400)
 """A few batches an answer, and a snapshot in one or two pieces."""
-
-
-def everyone_applied(cluster: ChangingCluster, offset: int) -> Callable[[], bool]:
-    """Build the condition that every replica runs and has applied so much."""
-    return lambda: (
-        len(cluster.running()) == len(cluster.nodes)
-        and all(cluster.folds[node.replica_id].offset >= offset for node in cluster.running())
-    )
 
 
 def storm(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from replica.core import messages as m
@@ -54,10 +56,10 @@ def test_who_is_named_answers_whatever_set_it_knows(initial: tuple[int, ...], pr
         {"voter_directory_id": None},
     ],
 )
-def test_who_is_not_named_votes_for_nobody(others: dict[str, int | None]) -> None:
+def test_who_is_not_named_votes_for_nobody(others: dict[str, Any]) -> None:
     """A vote on another disk, or of whoever it is, would count for the one that was meant. The epoch is taken."""
     bench = changeable_bench()
-    response = voted(bench, directed_vote(3, **others))  # type: ignore[arg-type]
+    response = voted(bench, directed_vote(3, **others))
     assert (response.error, response.vote_granted, bench.epoch) == (INVALID_KEY, False, 3)
 
 

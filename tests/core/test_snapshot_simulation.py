@@ -13,7 +13,7 @@ import pytest
 
 from replica.core.rules import Rules
 from replica.ids import Offset, ReplicaId
-from tests.core.folded import FoldedCluster
+from tests.core.folded import FoldedCluster, everyone_applied
 from tests.core.simulated import CONFIG, Climate
 from tests.core.snapshot_mutations import (
     BeginAfterTheSnapshot,
@@ -26,14 +26,6 @@ from tests.core.snapshot_mutations import (
 HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.004, flush_ms=(1, 40))
 PIECES = replace(CONFIG, fetch_max_bytes=100)
 """One batch an answer, and several pieces a snapshot."""
-
-
-def everyone_applied(cluster: FoldedCluster, offset: int) -> Callable[[], bool]:
-    """Build the condition that every replica runs and has applied so much."""
-    return lambda: (
-        len(cluster.running()) == len(cluster.nodes)
-        and all(cluster.folds[node.replica_id].offset >= offset for node in cluster.running())
-    )
 
 
 @pytest.mark.parametrize("restarts", [False, True])
