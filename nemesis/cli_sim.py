@@ -220,12 +220,16 @@ def _here(sweep: Sweep) -> Generator[RunRow, None, None]:
 def _on_spark(sweep: Sweep) -> Generator[RunRow, None, None]:
     """The rows of all seeds, from a cluster, once all are there."""
     from nemesis.pipeline import EngineUnavailableError
+    from nemesis.pipeline.session import MasterError
     from nemesis.simulator.on_spark import simulate_on_spark
 
     assert sweep.master is not None, sweep
     click.echo(f"simulating {len(sweep.seeds)} seeds on {sweep.master}", err=True)
     try:
         yield from simulate_on_spark(sweep.options, sweep.seeds, corpus=sweep.corpus, master=sweep.master)
+    except MasterError as error:
+        instead = "give a master that can be reached, or none, to simulate in processes of this machine"
+        raise click.BadParameter(f"{error}; {instead}", param_hint="--master") from error
     except EngineUnavailableError as error:
         raise UnsupportedError(str(error)) from error
 

@@ -79,3 +79,11 @@ def test_a_follower_is_refused_alike(tmp_path: Path, closed: int) -> None:
     done = nemesis("check", str(run), "--follow", "--engine", "spark", "--master", master)
     assert done.returncode == Exit.BAD_ARGUMENTS, done.stderr
     assert f"--master: there is no session on {master}: " in done.stderr
+
+
+def test_a_simulation_is_refused_alike(closed: int) -> None:
+    """Where nothing is recorded yet, it is told how to do without Spark."""
+    done = nemesis("sim", "--seeds", "2", "--master", f"sc://127.0.0.1:{closed}")
+    assert done.returncode == Exit.BAD_ARGUMENTS, done.stderr
+    assert f"--master: there is no session on sc://127.0.0.1:{closed}: " in done.stderr
+    assert "or none, to simulate in processes of this machine" in done.stderr
