@@ -1,8 +1,9 @@
 """How a state machine's log stays short, and how soon it is back: millions of small commands, then a restart.
 
 Owns the measurement and its figures in ``store/bench-groups.json``. Three real replicas with the key-value store as
-their machine, on one machine. The commands add 1 to one of some keys; now and then the store's old revisions are
-compacted, as whoever runs a store does. After half of them and at the end it is told how much each replica has on disk.
+their machine, on one machine. The commands add 1 to one of some keys, numbered in a session, so that a request whose
+answer was lost is sent again and nothing is added twice; now and then the store's old revisions are compacted, as
+whoever runs a store does. After half of them and at the end it is told how much each replica has on disk.
 Then all replicas are killed at once and started again: *back* is the time from there to the first linearizable read.
 """
 
@@ -14,7 +15,7 @@ import os
 import platform
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import click
@@ -26,9 +27,9 @@ from replica.client.connections import Endpoint, GrpcConnections, bootstrap_endp
 from replica.core.messages import ApplyRequest, ApplyResponse
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.machines import PlainCommand, encode_entry
+from replica.machines import Answered, ClientSession, OpenSession, Outcome, SessionOpened, decode_outcome, encode_entry
 from replica.machines.key_value import commands, encode_command, prefix
-from replica.server.transport import NotAppliedError
+from replica.server.transport import TransportError
 
 REPLICAS = 3
 GROUP = TopicPartition("kv", 0)
@@ -39,32 +40,49 @@ REQUESTS_AHEAD = 4
 COMPACT_EVERY = 20
 """After how many requests the old revisions go."""
 REVISIONS_KEPT = 10_000
-TIMEOUT_MS = 60_000
+TIMEOUT_MS = 20_000
+SESSION_TTL_MS = 3_600_000
 UP_S_MAX = 120
 
 
 class Writer:
-    """Sends requests to whoever leads."""
+    """Sends requests to whoever leads, again and again until they are answered; each command is applied once."""
 
     def __init__(self, addresses: Iterable[str]) -> None:
         self._endpoints = deque(bootstrap_endpoints(addresses))
         self._connections = GrpcConnections()
+        self._session: ClientSession | None = None
+
+    async def open(self) -> None:
+        """Open the session."""
+        (outcome,) = await self._applied(lambda: (encode_entry(OpenSession(ttl_ms=SESSION_TTL_MS)),))
+        if not isinstance(outcome, SessionOpened):
+            raise click.ClickException(f"no session: {outcome}")
+        self._session = ClientSession(outcome.session_id)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._connections.close()
 
-    async def apply(self, *entries: bytes) -> None:
-        """Have entries applied; an outcome that is unknown ends the measurement."""
+    async def apply(self, *given: commands.Command) -> None:
+        """Have commands applied once each; anything else than that ends the measurement."""
+        session = self._session
+        assert session is not None, "the writer is not open"
+        sequences = [session.begin(encode_command(command)) for command in given]
+        outcomes = await self._applied(lambda: tuple(encode_entry(session.entry(sequence)) for sequence in sequences))
+        for sequence, outcome in zip(sequences, outcomes, strict=True):
+            if not isinstance(outcome, Answered):
+                raise click.ClickException(f"a command ended with {outcome}")
+            session.settle(sequence)
+
+    async def _applied(self, entries: Callable[[], tuple[bytes, ...]]) -> tuple[Outcome, ...]:
         deadline_s = time.monotonic() + UP_S_MAX
-        request = ApplyRequest(topic_partition=GROUP, entries=entries, timeout_ms=TIMEOUT_MS)
         while True:
             endpoint = self._endpoints[0]
+            request = ApplyRequest(topic_partition=GROUP, entries=entries(), timeout_ms=TIMEOUT_MS)
             response = await self._ask(endpoint, request)
             if response is not None and response.error is ErrorCode.NONE:
-                return
-            if response is not None and not response.not_appended:
-                raise click.ClickException(f"a request ended with {response.error}")
+                return tuple(map(decode_outcome, response.outcomes))
             if time.monotonic() > deadline_s:
                 raise click.ClickException(f"nobody led within {UP_S_MAX} s")
             if self._endpoints[0] is endpoint:
@@ -74,19 +92,15 @@ class Writer:
     async def _ask(self, endpoint: Endpoint, request: ApplyRequest) -> ApplyResponse | None:
         try:
             response = await self._connections.call(endpoint, request, TIMEOUT_MS)
-        except NotAppliedError:
+        except TransportError:
             return None
         assert isinstance(response, ApplyResponse), response
         return response
 
 
-def _increments(number: int) -> tuple[bytes, ...]:
+def _increments(number: int) -> tuple[commands.Command, ...]:
     keys = (b"key%d" % ((number * BATCH + place) % KEYS) for place in range(BATCH))
-    return tuple(_entry(commands.Increment(key=key)) for key in keys)
-
-
-def _entry(command: commands.Command) -> bytes:
-    return encode_entry(PlainCommand(command=encode_command(command)))
+    return tuple(commands.Increment(key=key) for key in keys)
 
 
 async def write(addresses: Iterable[str], requests: range) -> None:
@@ -99,10 +113,10 @@ async def write(addresses: Iterable[str], requests: range) -> None:
             await writer.apply(*_increments(number))
             revision = number * BATCH - REVISIONS_KEPT
             if number % COMPACT_EVERY == 0 and revision > 0:
-                await writer.apply(_entry(commands.Compact(revision=revision)))
+                await writer.apply(commands.Compact(revision=revision))
 
     try:
-        await writer.apply(_entry(commands.Increment(key=b"begin")))
+        await writer.open()
         async with asyncio.TaskGroup() as tasks:
             for _ in range(REQUESTS_AHEAD):
                 tasks.create_task(one_after_the_other())
