@@ -127,12 +127,20 @@ def test_a_snapshot_that_is_too_large_halts_its_replica() -> None:
     assert just_fits.log.received_snapshot is not None
 
 
-def test_fetch_snapshot_response_from_newer_epoch() -> None:
+def test_fetch_snapshot_response_from_newer_epoch_leader() -> None:
     """A follower that learns of a newer leader forgets the snapshot of the old one, and fetches from the new."""
     bench = catching_up_bench()
     answer_piece(bench, piece(20, 4, 0, 10, error=ErrorCode.FENCED_LEADER_EPOCH, current_leader=leader(2, 6)))
     assert bench.disk.quorum_state == stored(6, leader_id=2)
     assert pending_fetch(bench).current_leader_epoch == 6
+
+
+def test_fetch_snapshot_response_from_newer_epoch_not_leader() -> None:
+    """A follower that learns of a newer epoch, and not who leads it, forgets the snapshot and follows nobody."""
+    bench = catching_up_bench()
+    answer_piece(bench, piece(20, 4, 0, 10, error=ErrorCode.FENCED_LEADER_EPOCH, current_leader=leader(None, 6)))
+    assert (bench.role, bench.disk.quorum_state, bench.sends) == ("unattached", stored(6), [])
+    assert (bench.log.received_snapshot, bench.disk.start, bench.disk.end) == (None, 0, 2)
 
 
 def test_fetch_snapshot_response_from_older_epoch() -> None:
@@ -249,6 +257,19 @@ def test_fetch_response_with_invalid_snapshot_id(end_offset: int, epoch: int) ->
     assert pending_fetch(bench).fetch_offset == 9
 
 
+@pytest.mark.parametrize(("end_offset", "epoch"), [(6, 1), (7, 1), (8, 0)])
+def test_doesnt_truncate_fully(end_offset: int, epoch: int) -> None:
+    """A log is not emptied for a snapshot of what is committed in it already, however often it is sent to one."""
+    bench = follower_bench(log=[(1, 9)])
+    answer_fetch(bench, records([], leader_id=1, epoch=5, high_watermark=7))
+    for _ in range(3):
+        answer_fetch(bench, sent_to(end_offset, epoch))
+        bench.elapse(bench.config.quorum.retry_backoff_ms)
+    log = bench.log.log
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.last_epoch) == (0, 7, 9, 1)
+    assert (bench.disk.end, bench.disk.snapshots, pending_fetch(bench).fetch_offset) == (9, {}, 9)
+
+
 def test_an_uncommitted_tail_gives_way_to_a_snapshot() -> None:
     """Records beyond the snapshot's end that are not committed go too: they are of another history."""
     bench = follower_bench(log=[(1, 30)])
@@ -259,7 +280,7 @@ def test_an_uncommitted_tail_gives_way_to_a_snapshot() -> None:
     assert (bench.disk.start, bench.disk.end) == (20, 20)
 
 
-def test_a_snapshot_is_loaded_in_place_of_older_ones() -> None:
+def test_truncate_will_remove_older_snapshot() -> None:
     """A follower that has snapshots of its own keeps only the one that it installs."""
     bench = installed_bench(log=[(2, 3)], start=10, snapshots=[(10, 2)])
     assert list(bench.disk.snapshots) == [snapshot_id(20, 4)]

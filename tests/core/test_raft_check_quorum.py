@@ -40,7 +40,7 @@ def test_a_fetch_that_is_fenced_does_not_keep_a_leader() -> None:
     assert bench.role == "resigned"
 
 
-def test_leader_does_not_resign_in_a_quorum_of_one() -> None:
+def test_leader_should_not_resign_leadership_if_only_one_voters() -> None:
     """A lone voter is its own majority."""
     bench = leader_bench(voters=(0,))
     bench.elapse(1_000_000)

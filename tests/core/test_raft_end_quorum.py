@@ -19,6 +19,7 @@ from tests.core.scenarios import (
     fetch,
     fetch_error,
     follower_bench,
+    granted,
     leader_bench,
     produce,
     reply_of,
@@ -30,6 +31,12 @@ from tests.core.scenarios import (
 def ended(bench: Bench, request: m.EndQuorumEpochRequest) -> m.EndQuorumEpochResponse:
     response = bench.answer(request)
     assert isinstance(response, m.EndQuorumEpochResponse), response
+    return response
+
+
+def begun(bench: Bench, request: m.BeginQuorumEpochRequest) -> m.BeginQuorumEpochResponse:
+    response = bench.answer(request)
+    assert isinstance(response, m.BeginQuorumEpochResponse), response
     return response
 
 
@@ -107,31 +114,49 @@ def test_observer_does_not_succeed() -> None:
     assert bench.role == "unattached"
 
 
-@pytest.mark.parametrize("role", ["candidate", "leader"])
-def test_end_quorum_ignored_if_older_epoch(role: str) -> None:
-    """The end of an older epoch disturbs neither a candidate nor a leader."""
-    bench = Bench(quorum_state=stored(5)) if role == "candidate" else leader_bench()
-    if role == "candidate":
-        campaign(bench)
-    response = ended(bench, end(2, 5, 0, 1))
-    assert (response.error, response.current_leader and response.current_leader.leader_epoch) == (
-        ErrorCode.FENCED_LEADER_EPOCH,
-        6,
-    )
-    assert (bench.role, bench.epoch) == (role, 6)
-
-
-@pytest.mark.parametrize("request_type", [begin, end])
-def test_cluster_id_validation(request_type: type) -> None:
-    """Beginnings and ends of another cluster's epochs are refused and raise no epoch."""
+def test_end_quorum_ignored_as_candidate_if_older_epoch() -> None:
+    """The end of an older epoch does not disturb a candidate: its election goes on and can be won."""
     bench = Bench(quorum_state=stored(5))
-    response = bench.answer(request_type(2, 6, cluster_id="another"))
-    assert isinstance(response, m.BeginQuorumEpochResponse | m.EndQuorumEpochResponse)
-    assert (response.error, bench.epoch) == (ErrorCode.INCONSISTENT_CLUSTER_ID, 5)
+    campaign(bench)
+    due_ms = bench.replica.deadline_ms
+    response = ended(bench, end(2, 5, 0, 1))
+    assert (response.error, response.current_leader) == (ErrorCode.FENCED_LEADER_EPOCH, leader(None, 6))
+    assert (bench.role, bench.epoch, bench.replica.deadline_ms) == ("candidate", 6, due_ms)
+    bench.respond(bench.send_to(1, m.VoteRequest), granted(6))
+    assert bench.role == "leader"
+
+
+def test_end_quorum_ignored_as_leader_if_older_epoch() -> None:
+    """The end of an older epoch does not end the leader's own, and who sent it learns who leads."""
+    bench = leader_bench()
+    call_id = bench.call(produce())
+    response = ended(bench, end(2, 5, 0, 1))
+    assert (response.error, response.current_leader) == (ErrorCode.FENCED_LEADER_EPOCH, leader(0, 6))
+    assert (bench.role, bench.epoch, call_id in bench.open_calls) == ("leader", 6, True)
+
+
+def test_begin_quorum_epoch_request_cluster_id_validation() -> None:
+    """A beginning of another cluster's epoch is refused and raises no epoch; one that names no cluster is believed."""
+    bench = Bench(quorum_state=stored(5))
+    refused = begun(bench, begin(2, 6, cluster_id="another"))
+    assert (refused.error, bench.epoch, bench.role) == (ErrorCode.INCONSISTENT_CLUSTER_ID, 5, "unattached")
+    assert begun(bench, begin(2, 6, cluster_id=None)).error is ErrorCode.NONE
+    assert (bench.epoch, bench.log.leader_id) == (6, 2)
+
+
+def test_end_quorum_epoch_request_cluster_id_validation() -> None:
+    """An end of another cluster's epoch is refused and ends nothing here; one that names no cluster is believed."""
+    bench = follower_bench(leader_id=2)
+    refused = ended(bench, end(2, 5, 0, cluster_id="another"))
+    assert (refused.error, bench.role) == (ErrorCode.INCONSISTENT_CLUSTER_ID, "follower")
+    assert ended(bench, end(2, 6, 0, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert bench.epoch == 5
+    assert ended(bench, end(2, 5, 0, cluster_id=None)).error is ErrorCode.NONE
+    assert bench.role == "prospective"
 
 
 @pytest.mark.parametrize("others", [{"voter_id": ReplicaId(2)}, {"voter_directory_id": "old disk"}])
-def test_invalid_voter_begin_quorum_epoch_request(others: dict[str, object]) -> None:
+def test_invalid_voter_replica_begin_quorum_epoch_request(others: dict[str, object]) -> None:
     """A beginning meant for another voter is refused, but who leads is believed."""
     bench = Bench(quorum_state=stored(5))
     response = bench.answer(begin(2, 6, **others))
@@ -205,6 +230,47 @@ def test_leader_graceful_shutdown() -> None:
     assert (bench.role, bench.log.leader_id, bench.epoch) == ("resigned", None, 6)
     bench.answer(begin(1, 7))
     assert (bench.role, bench.log.leader_id) == ("follower", 1)
+
+
+def test_leader_graceful_shutdown_timeout() -> None:
+    """A leader whose voters never answer has resigned all the same: whoever stops it then stops no leader."""
+    bench = leader_bench()
+    waiting = bench.call(produce())
+    bench.step(ev.ResignRequested())
+    assert reply_of(bench, waiting).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    bench.elapse(bench.config.quorum.election_timeout_ms - 1)
+    assert (bench.role, set(bench.requests(m.EndQuorumEpochRequest))) == ("resigned", {1, 2})
+    bench.restart()
+    assert (bench.role, bench.epoch) == ("resigned", 6)
+
+
+def test_observer_graceful_shutdown() -> None:
+    """An observer has nothing to resign from and tells nobody, whether it knows a leader or not."""
+    bench = Bench(replica_id=9, quorum_state=stored(5))
+    for role in ("unattached", "follower"):
+        assert bench.role == role
+        assert bench.step(ev.ResignRequested()) == ()
+        bench.answer(begin(2, 5))
+
+
+def test_graceful_shutdown_single_member_quorum() -> None:
+    """A lone leader has nobody to tell: it leads no more at once, and who waited for its disk is answered."""
+    bench = leader_bench(voters=(0,))
+    waiting = bench.call(produce())
+    bench.step(ev.ResignRequested())
+    assert (bench.role, bench.log.leader_id, bench.sends) == ("resigned", None, [])
+    assert (reply_of(bench, waiting).error, reply_of(bench, waiting).not_appended) == (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        False,
+    )
+
+
+def test_grant_votes_when_shutting_down() -> None:
+    """Who has resigned votes in a later epoch, so that its going stops nobody's election."""
+    bench = leader_bench()
+    bench.step(ev.ResignRequested())
+    assert voted(bench, vote(7, last=(6, 1))).vote_granted
+    assert (bench.role, bench.disk.quorum_state) == ("unattached", stored(7, voted_id=1))
 
 
 @pytest.mark.parametrize("role", ["follower", "unattached"])

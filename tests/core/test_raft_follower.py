@@ -226,7 +226,7 @@ def test_voter_become_candidate_after_fetch_timeout() -> None:
     assert bench.role == "prospective"
 
 
-def test_follower_as_observer_does_not_become_candidate() -> None:
+def test_follower_as_observer_does_not_become_candidate_after_fetch_timeout() -> None:
     """An observer whose leader is silent looks for another and campaigns for nothing."""
     bench = follower_bench(replica_id=9)
     bench.answer(begin(1, 5))
@@ -235,7 +235,7 @@ def test_follower_as_observer_does_not_become_candidate() -> None:
     assert (bench.role, bench.epoch) == ("unattached", 5)
 
 
-def test_unattached_as_observer_does_not_become_candidate() -> None:
+def test_unattached_as_observer_does_not_become_candidate_after_election_timeout() -> None:
     """An observer asks one voter after another who leads, for as long as it takes."""
     bench = Bench(replica_id=9, quorum_state=stored(5))
     asked = []

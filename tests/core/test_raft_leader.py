@@ -121,6 +121,22 @@ def test_describe_quorum_non_leader() -> None:
     assert (response.error, response.current_leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader(2, 5))
 
 
+def test_describe_quorum_with_followers() -> None:
+    """Voters are described by what they have fetched, when, and when that was all; the leader has no such times."""
+    bench = leader_bench(log=[(2, 3)])
+    bench.call(fetch(4, 6, 6, replica=1))
+    bench.elapse(40)
+    bench.call(fetch(2, 2, 6, replica=2))
+    bench.elapse(10)
+    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
+    assert isinstance(described, m.DescribeQuorumResponse)
+    assert (described.error, described.high_watermark, described.observers) == (ErrorCode.NONE, 4, ())
+    assert [
+        (voter.replica_id, voter.log_end_offset, voter.last_fetch_ms_ago, voter.last_caught_up_ms_ago)
+        for voter in described.current_voters
+    ] == [(0, 4, None, None), (1, 4, 50, 50), (2, 2, 10, None)]
+
+
 def test_describe_quorum_with_observer() -> None:
     """Observers are described apart from voters; times are since their last fetch, and since they were caught up."""
     bench = leader_bench()

@@ -53,20 +53,22 @@ def validate(log: LogState, offset: int, epoch: int) -> tuple[str, int, int] | N
 @pytest.mark.parametrize(
     ("offset", "epoch", "expected"),
     [
-        pytest.param(30, 8, ("diverging", 30, 7), id="epoch_greater_than_last_known_epoch"),
-        pytest.param(12, 1, ("snapshot", 20, 5), id="epoch_less_than_oldest_snapshot_epoch"),
-        pytest.param(9, 2, ("snapshot", 20, 5), id="offset_less_than_oldest_snapshot_offset"),
+        pytest.param(30, 8, ("diverging", 30, 7), id="validate_epoch_greater_than_last_known_epoch"),
+        pytest.param(12, 1, ("snapshot", 20, 5), id="validate_epoch_less_than_oldest_snapshot_epoch"),
+        pytest.param(9, 2, ("snapshot", 20, 5), id="validate_offset_less_than_oldest_snapshot_offset"),
         pytest.param(9, 7, ("snapshot", 20, 5), id="offset_less_than_oldest_snapshot_offset_whatever_the_epoch"),
-        pytest.param(10, 2, None, id="offset_equal_to_oldest_snapshot_offset"),
+        pytest.param(10, 2, None, id="validate_offset_equal_to_oldest_snapshot_offset"),
         pytest.param(10, 3, ("snapshot", 20, 5), id="offset_equal_to_oldest_snapshot_offset_of_a_later_epoch"),
         pytest.param(10, 1, ("snapshot", 20, 5), id="offset_equal_to_oldest_snapshot_offset_of_an_earlier_epoch"),
         pytest.param(0, 0, ("snapshot", 20, 5), id="nothing_at_all"),
-        pytest.param(16, 4, ("diverging", 15, 3), id="unknown_epoch_between_those_of_the_log"),
-        pytest.param(12, 2, ("diverging", 10, 2), id="epoch_less_than_first_epoch_in_log"),
-        pytest.param(31, 7, ("diverging", 30, 7), id="offset_great_than_end_offset"),
+        pytest.param(
+            16, 4, ("diverging", 15, 3), id="validate_unknown_epoch_less_than_last_known_greater_than_oldest_snapshot"
+        ),
+        pytest.param(12, 2, ("diverging", 10, 2), id="validate_epoch_less_than_first_epoch_in_log"),
+        pytest.param(31, 7, ("diverging", 30, 7), id="validate_offset_great_than_end_offset"),
         pytest.param(16, 3, ("diverging", 15, 3), id="offset_beyond_the_end_of_its_epoch"),
-        pytest.param(28, 7, None, id="offset_less_than_leo"),
-        pytest.param(30, 7, None, id="valid_epoch_and_offset"),
+        pytest.param(28, 7, None, id="validate_offset_less_than_leo"),
+        pytest.param(30, 7, None, id="validate_valid_epoch_and_offset"),
         pytest.param(15, 3, None, id="valid_at_the_end_of_a_middle_epoch"),
     ],
 )
@@ -79,7 +81,7 @@ def test_validate_offset_and_epoch_with_snapshots(offset: int, epoch: int, expec
     ("offset", "epoch", "expected"),
     [
         pytest.param(0, 0, ("snapshot", 7, 2), id="nothing_at_all"),
-        pytest.param(3, 1, ("snapshot", 7, 2), id="epoch_less_than_oldest_snapshot_epoch"),
+        pytest.param(3, 1, ("snapshot", 7, 2), id="validate_epoch_less_than_oldest_snapshot_epoch"),
         pytest.param(6, 2, None, id="a_record_of_the_snapshots_epoch"),
         pytest.param(7, 2, None, id="where_the_snapshot_ends"),
         pytest.param(7, 3, ("diverging", 9, 2), id="unknown_epoch_where_the_snapshot_ends"),
@@ -136,6 +138,17 @@ def test_update_log_start_offset() -> None:
     assert (moved, log.log_start_offset) == ([False, True, True], 7)
     assert log.snapshots == (stored(7, 2), stored(12, 2))
     assert [tuple(entry) for entry in _entries(log)] == [(2, 7)]
+
+
+def test_update_log_start_offset_with_missing_snapshot() -> None:
+    """A log begins where it began, or where a snapshot ends that it still has: nowhere else."""
+    log = log_of((1, 30), snapshots=[])
+    assert log.log_start_offset == 0
+    for end_offset in (3, 4, 11, 12, 29):
+        log.add_snapshot(stored(end_offset, 1))
+        assert log.log_start_offset in {0, *(known.id.end_offset for known in log.snapshots)}
+        assert log.log_start_offset < log.snapshots[-1].id.end_offset
+    assert log.log_start_offset == 12
 
 
 def _entries(log: LogState) -> list[tuple[int, int]]:

@@ -45,7 +45,7 @@ from tests.core.test_raft_transfer import transfer
 THROTTLED, TIMED_OUT = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_the_first_leader_writes_who_votes() -> None:
+def test_leader_writes_bootstrap_records() -> None:
     """Who was formatted without voters learns them from the log: the first record after LeaderChange names them."""
     bench = changeable_leader()
     assert [decode_voters(batch) for batch in bench.disk.batches] == [None, voters_of(0, 1, 2)]

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from tests.core.harness import disk_id, leader, voters_of
+from replica.ids import Epoch, ReplicaId
+from tests.core.harness import LOG, disk_id, leader, stored, voters_of
 from tests.core.membership_mutations import who_is_about_to_leave_campaigns
 from tests.core.membership_scenarios import (
     FOUR,
@@ -28,8 +30,11 @@ from tests.core.scenarios import (
     begin,
     campaign,
     end,
+    fetch,
     fetch_error,
+    fetched,
     granted,
+    leader_bench,
     records,
     rejected,
     vote,
@@ -204,6 +209,89 @@ def test_an_observer_does_not_lead_after_it_has_led() -> None:
     bench.finish_storing()
     bench.restart()
     assert (ids(bench), bench.role, bench.log.campaigns) == ((1, 2), "unattached", False)
+
+
+# --- observers ------------------------------------------------------------------------------------------------------
+
+
+def test_handle_vote_request_as_observer() -> None:
+    """Who is no voter as far as it knows votes all the same where it is named, durably, and campaigns for nobody."""
+    bench = changeable_bench(replica_id=9, initial=(1, 2), quorum_state=stored(2))
+    assert voted(bench, directed_vote(3, to=9, last=(2, 1))).vote_granted
+    assert bench.disk.quorum_state == fx.QuorumState(
+        leader_epoch=Epoch(3), voted_id=ReplicaId(1), voted_directory_id=disk_id(1)
+    )
+    bench.elapse(60_000)
+    assert (bench.role, bench.epoch) == ("unattached", 3)
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_observer_with_id_can_vote(power_loss: bool) -> None:
+    """An observer has one vote an epoch like anybody, after a restart too, and gives it to no log that is behind."""
+    bench = changeable_bench(replica_id=9, initial=(1, 2), log=[(2, 3)], quorum_state=stored(2))
+    assert not voted(bench, directed_vote(3, to=9, candidate=1, last=(2, 2))).vote_granted
+    assert voted(bench, directed_vote(3, to=9, candidate=2, last=(2, 3))).vote_granted
+    bench.restart(power_loss=power_loss)
+    assert not voted(bench, directed_vote(3, to=9, candidate=1, last=(2, 9))).vote_granted
+    assert voted(bench, directed_vote(3, to=9, candidate=2, last=(2, 3))).vote_granted
+
+
+def test_leader_accept_vote_from_observer() -> None:
+    """A leader takes a stranger's request as anybody's: fenced, rejected in its own epoch, granted in a later one."""
+    bench = settled_leader(quorum_state=stored(5))
+    epoch = bench.epoch
+    assert voted(bench, directed_vote(epoch - 1, candidate=7)).error is ErrorCode.FENCED_LEADER_EPOCH
+    response = voted(bench, directed_vote(epoch, candidate=7))
+    assert (response.error, response.vote_granted, bench.role) == (ErrorCode.NONE, False, "leader")
+    assert voted(bench, directed_vote(epoch + 1, candidate=7, last=(epoch, 2))).vote_granted
+    assert (bench.role, bench.epoch) == ("unattached", epoch + 1)
+
+
+def test_observer_unattached_to_follower() -> None:
+    """An observer follows the leader of whom it is told, and stores it."""
+    bench = changeable_bench(replica_id=9, initial=(1, 2), quorum_state=stored(5))
+    assert bench.role == "unattached"
+    bench.respond(bench.send_to(1, m.FetchRequest), fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 2, 8))
+    assert (bench.role, bench.disk.quorum_state) == ("follower", stored(8, leader_id=2))
+
+
+def test_observer_follower_to_unattached() -> None:
+    """An observer whose leader is silent looks for another one, and its epoch stays."""
+    bench = changeable_bench(replica_id=9, initial=(1, 2), quorum_state=stored(5))
+    bench.respond(bench.send_to(1, m.FetchRequest), fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 5))
+    assert bench.role == "follower"
+    bench.elapse(bench.config.quorum.fetch_timeout_ms)
+    assert (bench.role, bench.epoch) == ("unattached", 5)
+
+
+def test_can_become_follower_of_non_voter() -> None:
+    """A voter follows a leader that votes in no set of which it knows."""
+    bench = changeable_bench()
+    bench.answer(begin(7, 3, voter_id=0, voter_directory_id=disk_id(0)))
+    assert (bench.role, bench.disk.quorum_state) == ("follower", stored(3, leader_id=7))
+    assert set(bench.requests(m.FetchRequest)) == {7}
+
+
+def test_static_voters_ignored_with_bootstrap_snapshot() -> None:
+    """Where a disk was formatted with voters, those count, and not those whom the operator names beside."""
+    bench = changeable_bench(initial=(0, 1, 2), voters=(0, 1))
+    campaign(bench)
+    assert set(bench.requests(m.VoteRequest)) == {1, 2}
+    assert (ids(bench), bench.log.majority) == ((0, 1, 2), 2)
+
+
+def test_describe_quorum_with_only_static_voters() -> None:
+    """Static voters are described without disks, all of them, whatever disks they fetch from."""
+    bench = leader_bench()
+    fetched(bench, fetch(1, 6, 6, replica=1, replica_directory_id=disk_id(1)))
+    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
+    assert isinstance(described, m.DescribeQuorumResponse)
+    assert [(v.replica_id, v.directory_id, v.log_end_offset) for v in described.current_voters] == [
+        (0, None, 1),
+        (1, None, 1),
+        (2, None, None),
+    ]
+    assert described.observers == ()
 
 
 def test_static_voters_ask_as_they_did() -> None:

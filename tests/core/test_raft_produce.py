@@ -8,9 +8,10 @@ from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import QuorumConfig
 from replica.errors import ErrorCode, write_definitely_failed
-from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import encode_batch, leader_change_batch
-from tests.core.scenarios import commit, fetch, follow, follower_bench, leader_bench, produce, reply_of
+from tests.core.harness import Bench, stored
+from tests.core.scenarios import commit, fetch, follow, follower_bench, leader_bench, produce, reply_of, vote, voted
 
 GARBAGE = b"\x00garbage" * 10
 
@@ -29,6 +30,16 @@ def control_batch() -> bytes:
     ).data
 
 
+def assert_refused(request: m.ProduceRequest, error: ErrorCode, *, message_max_bytes: int = 1500) -> None:
+    """The leader of epoch 6 refuses a write for certain, and appends nothing."""
+    bench = leader_bench(config=QuorumConfig(message_max_bytes=message_max_bytes))
+    response = bench.answer(request)
+    assert isinstance(response, m.ProduceResponse)
+    assert (response.error, response.not_appended, response.base_offset) == (error, True, None)
+    assert write_definitely_failed(response.error, not_appended=False), "the code alone says it"
+    assert not bench.made(fx.Append)
+
+
 TWO_BATCHES = encode_batch([b"a"]).data + encode_batch([b"b"], base_offset=1).data
 
 
@@ -38,29 +49,35 @@ TWO_BATCHES = encode_batch([b"a"]).data + encode_batch([b"b"], base_offset=1).da
         pytest.param(produce(acks=3), ErrorCode.INVALID_REQUIRED_ACKS, id="test_illegal_required_acks"),
         pytest.param(produce(acks=-2), ErrorCode.INVALID_REQUIRED_ACKS, id="negative_acks"),
         pytest.param(produce(cluster_id="another"), ErrorCode.INCONSISTENT_CLUSTER_ID, id="another_cluster"),
-        pytest.param(produce(current_leader_epoch=Epoch(5)), ErrorCode.FENCED_LEADER_EPOCH, id="fenced_epoch"),
-        pytest.param(produce(current_leader_epoch=Epoch(7)), ErrorCode.UNKNOWN_LEADER_EPOCH, id="unknown_epoch"),
         pytest.param(produce(records=GARBAGE), ErrorCode.CORRUPT_MESSAGE, id="garbage"),
         pytest.param(produce(records=flipped(produce().records)), ErrorCode.CORRUPT_MESSAGE, id="flipped_bit"),
         pytest.param(produce(records=produce().records[:-1]), ErrorCode.CORRUPT_MESSAGE, id="truncated"),
         pytest.param(produce(records=b""), ErrorCode.INVALID_RECORD, id="no_batch"),
         pytest.param(produce(records=TWO_BATCHES), ErrorCode.INVALID_RECORD, id="two_batches"),
         pytest.param(produce(records=control_batch()), ErrorCode.INVALID_RECORD, id="control_batch"),
-        pytest.param(produce(b"x" * 2000), ErrorCode.MESSAGE_TOO_LARGE, id="record_batch_too_large"),
     ],
 )
 def test_append_refused(request_: m.ProduceRequest, error: ErrorCode) -> None:
     """What is wrong with a write is found before anything is appended, and the answer says so."""
-    bench = leader_bench(config=QuorumConfig(message_max_bytes=1500))
-    response = bench.answer(request_)
-    assert isinstance(response, m.ProduceResponse)
-    assert (response.error, response.not_appended, response.base_offset) == (error, True, None)
-    assert write_definitely_failed(response.error, not_appended=False), "the code alone says it"
-    assert not bench.made(fx.Append)
+    assert_refused(request_, error)
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(5, ErrorCode.FENCED_LEADER_EPOCH), (7, ErrorCode.UNKNOWN_LEADER_EPOCH)])
+def test_append_failed_with_fenced_epoch(epoch: int, error: ErrorCode) -> None:
+    """A write that was meant for another epoch than the leader's is not appended in this one."""
+    assert_refused(produce(current_leader_epoch=Epoch(epoch)), error)
+
+
+def test_append_failed_with_record_batch_too_large_exception() -> None:
+    """A batch above the limit is not appended, one at the limit is."""
+    size = len(produce(b"x" * 2000).records)
+    assert_refused(produce(b"x" * 2000), ErrorCode.MESSAGE_TOO_LARGE, message_max_bytes=size - 1)
+    bench = leader_bench(config=QuorumConfig(message_max_bytes=size))
+    assert reply_of(bench, bench.call(produce(b"x" * 2000, acks=1))).error is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
-def test_append_failed_with_not_leader(acks: int) -> None:
+def test_append_failed_with_not_leader_exception(acks: int) -> None:
     """A write to a follower is refused at the door, definitely not appended."""
     response = follower_bench(leader_id=2).answer(produce(acks=acks))
     assert isinstance(response, m.ProduceResponse)
@@ -166,6 +183,44 @@ def test_leadership_lost_while_a_write_waits_is_unknown() -> None:
     response = reply_of(bench, call_id)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, False)
     assert not write_definitely_failed(response.error, not_appended=response.not_appended)
+
+
+def assert_unknown_and_nothing_more_is_appended(bench: Bench, call_id: CallId) -> None:
+    """The fate of what waited is unknown, its record stays where it is, and the new role appends none."""
+    response = reply_of(bench, call_id)
+    assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, False)
+    assert bench.disk.end == 2, "LeaderChange and that record"
+    later = bench.answer(produce())
+    assert isinstance(later, m.ProduceResponse)
+    assert (later.error, later.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
+    assert bench.disk.end == 2
+
+
+def test_accumulator_cleared_after_becoming_follower() -> None:
+    """A leader that follows another appends nothing more, and answers its waiting writes: their fate is unknown."""
+    bench = leader_bench()
+    call_id = bench.call(produce())
+    follow(bench, 2, 7)
+    assert bench.role == "follower"
+    assert_unknown_and_nothing_more_is_appended(bench, call_id)
+
+
+def test_accumulator_cleared_after_becoming_voted() -> None:
+    """So does one that votes in a newer epoch."""
+    bench = leader_bench()
+    call_id = bench.call(produce())
+    assert voted(bench, vote(7, last=(6, 9))).vote_granted
+    assert (bench.role, bench.disk.quorum_state) == ("unattached", stored(7, voted_id=1))
+    assert_unknown_and_nothing_more_is_appended(bench, call_id)
+
+
+def test_accumulator_cleared_after_becoming_unattached() -> None:
+    """So does one that hears of a newer epoch, and votes for nobody in it."""
+    bench = leader_bench()
+    call_id = bench.call(produce())
+    assert not voted(bench, vote(7, last=(0, 0))).vote_granted
+    assert (bench.role, bench.disk.quorum_state) == ("unattached", stored(7))
+    assert_unknown_and_nothing_more_is_appended(bench, call_id)
 
 
 def test_full_purgatory_refuses_writes() -> None:

@@ -11,6 +11,8 @@ from tests.core.harness import Bench, batches_of, epochs_of, stored
 from tests.core.scenarios import (
     answer_fetch,
     begin,
+    fetch,
+    fetched,
     follower_bench,
     granted,
     lead,
@@ -111,6 +113,21 @@ def test_initialize_as_candidate_and_become_leader() -> None:
     assert bench.disk.quorum_state == stored(2, leader_id=0, voted_id=0)
     assert (bench.disk.batches[0].is_control, bench.disk.batches[0].leader_epoch) == (True, 2)
     assert set(bench.requests(m.BeginQuorumEpochRequest)) == {1, 2}
+
+
+def test_initialize_as_candidate_and_become_leader_quorum_of_three() -> None:
+    """One vote of two others is enough; the high watermark is known when a majority has the LeaderChange record."""
+    bench = Bench(log=[(1, 4)], quorum_state=stored(2, voted_id=0))
+    late = bench.send_to(2, m.VoteRequest)
+    bench.respond(bench.send_to(1, m.VoteRequest), granted(2))
+    assert (bench.role, bench.epoch, bench.disk.end) == ("leader", 2, 5)
+    bench.respond(late, granted(2))
+    assert (bench.role, bench.disk.end) == ("leader", 5), "the second vote begins nothing anew"
+    told = bench.requests(m.BeginQuorumEpochRequest)
+    assert {voter: request.leader_epoch for voter, request in told.items()} == {1: 2, 2: 2}
+    bench.flush_all()
+    assert fetched(bench, fetch(4, 1, 2, replica=2)).high_watermark is None
+    assert fetched(bench, fetch(5, 2, 2, replica=2)).high_watermark == 5
 
 
 def test_vote_for_an_earlier_disk_of_ones_own_is_not_resumed() -> None:

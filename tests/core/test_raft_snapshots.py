@@ -71,26 +71,40 @@ def test_update_log_start_offset_will_remove_older_snapshot() -> None:
     assert bench.disk.epochs == (EpochEntry(stored(5).leader_epoch, Offset(4)), bench.log.log.epochs.entries[-1])
 
 
-@pytest.mark.parametrize(
-    ("end_offset", "epoch"),
-    [
-        pytest.param(31, 6, id="later_than_high_watermark"),
-        pytest.param(25, 5, id="much_later_epoch"),
-        pytest.param(9, 2, id="before_log_start_offset"),
-        pytest.param(25, 2, id="much_earlier_epoch"),
-        pytest.param(12, 3, id="not_newer_than_the_newest"),
-        pytest.param(20, 4, id="the_newest_again"),
-    ],
-)
-@pytest.mark.parametrize("role", ["leader", "follower"])
-def test_create_snapshot_with_invalid_snapshot_id(role: str, end_offset: int, epoch: int) -> None:
-    """As leader or follower: what is not committed, not in this log, of another epoch or not newer is our mistake."""
-    bench = leader_with_snapshots()
-    if role == "follower":
-        follow(bench, 1, 7)
-    assert bench.role == role
+INVALID = [
+    pytest.param(31, 6, id="create_snapshot_later_than_high_watermark"),
+    pytest.param(25, 5, id="create_snapshot_much_later_epoch"),
+    pytest.param(9, 2, id="create_snapshot_before_log_start_offset"),
+    pytest.param(25, 2, id="create_snapshot_much_earlier_epoch"),
+    pytest.param(12, 3, id="create_snapshot_not_newer_than_the_newest"),
+    pytest.param(20, 4, id="create_existing_snapshot"),
+]
+"""Of records 10 to 29, all committed, with snapshots at 10 and at 20: an end and an epoch that are no snapshot's."""
+
+
+def assert_no_snapshot_is_stored(bench: Bench, end_offset: int, epoch: int) -> None:
+    """It is our mistake to want one, and nothing comes of it; a good one may be taken then."""
+    before = bench.log.snapshots
     with pytest.raises(AssertionError):
         bench.store(end_offset, epoch)
+    assert (bench.log.snapshots, bench.disk.storing) == (before, [])
+    bench.store(25, 4)
+    assert len(bench.disk.storing) == 1
+
+
+@pytest.mark.parametrize(("end_offset", "epoch"), INVALID)
+def test_create_snapshot_as_leader_with_invalid_snapshot_id(end_offset: int, epoch: int) -> None:
+    """What is not committed, not in this log, of another epoch or not newer than the newest is nobody's snapshot."""
+    assert_no_snapshot_is_stored(leader_with_snapshots(), end_offset, epoch)
+
+
+@pytest.mark.parametrize(("end_offset", "epoch"), INVALID)
+def test_create_snapshot_as_follower_with_invalid_snapshot_id(end_offset: int, epoch: int) -> None:
+    """For a follower the same holds, by the high watermark that it knows."""
+    bench = leader_with_snapshots()
+    follow(bench, 1, 7)
+    assert bench.role == "follower"
+    assert_no_snapshot_is_stored(bench, end_offset, epoch)
 
 
 def test_create_snapshot_with_missing_epoch() -> None:
@@ -149,6 +163,24 @@ def test_a_follower_stores_its_own() -> None:
     assert (bench.disk.start, bench.log.log.log_start_offset, bench.disk.end) == (3, 3, 8)
 
 
+def test_latest_snapshot_id() -> None:
+    """The newest of the snapshots is the last one, whatever else is kept."""
+    bench = leader_with_snapshots()
+    assert bench.log.snapshots[-1].id == snapshot_id(20, 4)
+    bench.store(25, 4)
+    assert bench.log.snapshots[-1].id == snapshot_id(20, 4), "it is not stored yet"
+    bench.finish_storing()
+    assert bench.log.snapshots[-1].id == snapshot_id(25, 4)
+
+
+def test_latest_snapshot_id_missing() -> None:
+    """A log may be without a snapshot; it begins at 0 then, and nobody is sent to one."""
+    bench = leader_with_records()
+    assert (bench.log.snapshots, bench.log.log.log_start_offset) == ((), 0)
+    answer = fetched(bench, fetch(0, 0, 6, replica=2))
+    assert (answer.snapshot_id, answer.records != b"") == (None, True)
+
+
 # --- fetching -------------------------------------------------------------------------------------------------------
 
 
@@ -169,6 +201,21 @@ def test_fetch_request_is_sent_to_the_newest_snapshot(offset: int, epoch: int, s
     assert answer.error is ErrorCode.NONE
     assert answer.snapshot_id == (snapshot_id(20, 4) if sent else None)
     assert (answer.records == b"", answer.diverging_epoch) == (sent, None)
+
+
+def test_leader_immediately_sends_snapshot_id() -> None:
+    """Who needs a snapshot is told at once, however long it would wait for records."""
+    bench = leader_with_snapshots()
+    call_id = bench.call(fetch(9, 2, 6, replica=2, wait_ms=500, min_bytes=1 << 20, high_watermark=Offset(30)))
+    answer = reply_of(bench, call_id)
+    assert (answer.error, answer.snapshot_id) == (ErrorCode.NONE, snapshot_id(20, 4))
+    assert answer.current_leader == bench.log.current_leader
+
+
+def test_fetch_request_with_larger_last_fetched_epoch() -> None:
+    """Who claims a record of a later epoch than the leader's is refused, and not sent to a snapshot."""
+    answer = fetched(leader_with_snapshots(), fetch(21, 7, 6, replica=2))
+    assert (answer.error, answer.snapshot_id) == (ErrorCode.INVALID_REQUEST, None)
 
 
 def test_fetch_request_truncate_to_log_start() -> None:
@@ -259,19 +306,27 @@ def test_a_piece_is_bounded_by_the_leader_too() -> None:
 @pytest.mark.parametrize(
     ("request_", "error"),
     [
-        pytest.param(fetch_snapshot(15, 3), ErrorCode.SNAPSHOT_NOT_FOUND, id="missing_snapshot"),
+        pytest.param(fetch_snapshot(15, 3), ErrorCode.SNAPSHOT_NOT_FOUND, id="fetch_snapshot_request_missing_snapshot"),
         pytest.param(fetch_snapshot(20, 3), ErrorCode.SNAPSHOT_NOT_FOUND, id="of_another_epoch"),
-        pytest.param(fetch_snapshot(20, 4, -1), ErrorCode.POSITION_OUT_OF_RANGE, id="with_invalid_position_below"),
+        pytest.param(
+            fetch_snapshot(20, 4, -1),
+            ErrorCode.POSITION_OUT_OF_RANGE,
+            id="fetch_snapshot_request_with_invalid_position",
+        ),
         pytest.param(
             fetch_snapshot(20, 4, len(snapshot_of(20, 4).data)),
             ErrorCode.POSITION_OUT_OF_RANGE,
-            id="with_invalid_position_at_the_end",
+            id="fetch_snapshot_request_with_invalid_position_at_the_end",
         ),
         pytest.param(
-            fetch_snapshot(20, 4, current_leader_epoch=5), ErrorCode.FENCED_LEADER_EPOCH, id="with_older_epoch"
+            fetch_snapshot(20, 4, current_leader_epoch=5),
+            ErrorCode.FENCED_LEADER_EPOCH,
+            id="fetch_snapshot_request_with_older_epoch",
         ),
         pytest.param(
-            fetch_snapshot(20, 4, current_leader_epoch=7), ErrorCode.UNKNOWN_LEADER_EPOCH, id="with_newer_epoch"
+            fetch_snapshot(20, 4, current_leader_epoch=7),
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            id="fetch_snapshot_request_with_newer_epoch",
         ),
         pytest.param(
             fetch_snapshot(15, 3, -1, current_leader_epoch=5), ErrorCode.FENCED_LEADER_EPOCH, id="epoch_comes_first"
@@ -279,12 +334,12 @@ def test_a_piece_is_bounded_by_the_leader_too() -> None:
         pytest.param(
             fetch_snapshot(20, 4, cluster_id="another"),
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            id="cluster_id_validation",
+            id="fetch_snapshot_request_cluster_id_validation",
         ),
         pytest.param(
             fetch_snapshot(20, 4, topic_partition=TopicPartition("unknown", 0)),
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            id="unknown_partition",
+            id="fetch_snapshot_request_unknown_partition",
         ),
         pytest.param(fetch_snapshot(20, 4, max_bytes=0), ErrorCode.INVALID_REQUEST, id="of_no_bytes"),
         pytest.param(fetch_snapshot(20, 4, replica=0), ErrorCode.INVALID_REQUEST, id="of_the_leader_itself"),

@@ -18,7 +18,6 @@ from tests.core.scenarios import (
     lead,
     leader_bench,
     pending_fetch,
-    produce,
     records,
     rejected,
     vote,
@@ -282,16 +281,6 @@ def test_leader_of_a_newer_epoch_ends_a_campaign() -> None:
     assert (bench.role, bench.epoch, bench.disk.quorum_state) == ("unattached", 9, stored(9))
     bench.answer(begin(2, 9))
     assert pending_fetch(bench).current_leader_epoch == 9
-
-
-def test_accumulator_cleared_after_becoming_voted() -> None:
-    """A leader that votes in a newer epoch answers its waiting writes: their fate is unknown."""
-    bench = leader_bench()
-    call_id = bench.call(produce())
-    assert voted(bench, vote(7, last=(6, 9))).vote_granted
-    response = bench.replies[call_id]
-    assert isinstance(response, m.ProduceResponse)
-    assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, False)
 
 
 def test_lone_voter_needs_nobody() -> None:

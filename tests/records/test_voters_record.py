@@ -79,7 +79,7 @@ def test_it_decodes_to_what_was_encoded() -> None:
         max_size=9,
     )
 )
-def test_any_voters_round_trip(voters: dict[int, tuple[bytes | None, str]]) -> None:
+def test_record_round_trip(voters: dict[int, tuple[bytes | None, str]]) -> None:
     """Whatever ids, disks and addresses they have, or have not."""
     voter_set = VoterSet.of(
         Voter(

@@ -16,6 +16,8 @@ import pytest
 PAGE = "docs/rules.md"
 DECISIONS = tuple(f"replica/core/rules/{part}.py" for part in ("log", "quorum", "partition", "controller", "group"))
 HEADER = ("rule", "decision", "test")
+OTHER_TABLES = "\n## Kafka's scenarios by name\n"
+"""From there on no rules stand in the tables; ``test_kafka_scenarios`` reads those."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,8 @@ def wrong_decisions(rules: Iterable[Rule], decisions: set[str]) -> tuple[list[st
 @pytest.fixture(scope="module")
 def rules(pytestconfig: pytest.Config) -> list[Rule]:
     """The rules of the page."""
-    return rules_of((pytestconfig.rootpath / PAGE).read_text(encoding="utf-8"))
+    page = (pytestconfig.rootpath / PAGE).read_text(encoding="utf-8")
+    return rules_of(page.partition(OTHER_TABLES)[0])
 
 
 def test_every_rule_has_a_test_that_exists(rules: list[Rule], pytestconfig: pytest.Config) -> None:
