@@ -24,6 +24,7 @@ from structlog.typing import FilteringBoundLogger
 
 from replica.core.config import InvalidConfigError, LogFlush
 from replica.core.events import ResignRequested, StorageFailed
+from replica.core.messages import Request, Response
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum import QuorumLog
 from replica.core.quorum.voter_history import VoterHistory
@@ -36,6 +37,7 @@ from replica.server.channels import server_options
 from replica.server.codec import SERVICES
 from replica.server.driver import Driver, monotonic_ms
 from replica.server.groups import make_groups
+from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
@@ -44,7 +46,7 @@ from replica.server.service import ReplicaService, ServiceLimits
 from replica.server.transport import GrpcTransport
 from replica.server.view import CoreView
 from replica.server.voter_addresses import VoterAddresses
-from replica.storage import LogConfig, LogTable, StorageError, open_directory
+from replica.storage import OS_FILES, Files, LogConfig, LogTable, StorageError, open_directory
 
 EXIT_STOPPED = 0
 EXIT_REFUSED_OR_HALTED = 1
@@ -54,15 +56,16 @@ class StartRefusedError(Exception):
     """Something forbids this replica to start; the message is the one sentence that its operator needs."""
 
 
-def serve(options: ServerOptions, *, rules: Rules | None = None) -> int:
+def serve(options: ServerOptions, *, rules: Rules | None = None, files: Files | None = None) -> int:
     """Run one replica until a signal or a failure ends it; returns the process' exit code.
 
-    ``rules`` are the protocol's own unless a test harness wants to see a wrong one convicted.
+    ``rules`` are the protocol's own unless a test harness wants to see a wrong one convicted, ``files`` the operating
+    system's unless it wants to have its hands on them.
     """
     configure_logging(level=options.log_level)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(options, Rules() if rules is None else rules))
+            return runner.run(_serve(options, rules or Rules(), files or OS_FILES))
     except (StartRefusedError, StorageError, InvalidConfigError, InvalidAddressError) as refusal:
         logger_of(options.replica_id).error("start_refused", reason=str(refusal))
         sys.stderr.write(f"replica: cannot start: {refusal}\n")
@@ -78,10 +81,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(options: ServerOptions, rules: Rules) -> int:
+async def _serve(options: ServerOptions, rules: Rules, files: Files) -> int:
     groups = make_groups(options.groups)
     with ExitStack() as cleanup:
-        storage = _open_storage(options, rules, groups)
+        storage = _open_storage(options, rules, files, groups)
         cleanup.callback(storage.abandon)
         directory = storage.directory
         structlog.contextvars.bind_contextvars(replica_id=directory.replica_id)
@@ -97,9 +100,11 @@ async def _serve(options: ServerOptions, rules: Rules) -> int:
         return await process.run()
 
 
-def _open_storage(options: ServerOptions, rules: Rules, groups: Iterable[TopicPartition]) -> LogTable:
+def _open_storage(options: ServerOptions, rules: Rules, files: Files, groups: Iterable[TopicPartition]) -> LogTable:
     """Lock the data directory, check whose it is, and recover its logs. Raises StorageError with one sentence."""
-    directory = open_directory(options.data_dir, cluster_id=options.cluster_id, replica_id=options.replica_id)
+    directory = open_directory(
+        options.data_dir, cluster_id=options.cluster_id, replica_id=options.replica_id, files=files
+    )
     config = LogConfig(segment_bytes=options.log_segment_bytes)
     return LogTable.open(directory, (METADATA_LOG, *groups), config=config, rules=rules)
 
@@ -146,14 +151,16 @@ class ReplicaProcess:
             groups=groups,
         )
         storage.forget_snapshots()
-        addresses = self._address_table()
+        heard = HeardLeaders(cluster_id=directory.cluster_id, logs=self._core.logs)
+        addresses, told = (self._address_table(dial, heard) for dial in (options.dial, {}))
+        self._leaders = LeaderAddresses(told=told, heard=heard)
         view = CoreView(self._core)
         self._metrics = Metrics(view)
         self._transport = GrpcTransport(addresses.address_of)
         self._driver = Driver(
             core=self._core,
             storage=storage,
-            transport=self._transport,
+            transport=TellingTransport(self._transport, self._leaders),
             observer=ReplicaObserver(
                 view=view,
                 addresses=addresses,
@@ -166,7 +173,7 @@ class ReplicaProcess:
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(options=server_options())
         service = ReplicaService(
-            call=self._driver.call,
+            call=self._serve,
             addresses=addresses,
             logger=self._logger,
             limits=ServiceLimits(client_calls_max=options.client_calls_max, stream_calls_max=options.stream_calls_max),
@@ -175,13 +182,24 @@ class ReplicaProcess:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
 
-    def _address_table(self) -> AddressTable:
+    def _address_table(self, dial: Mapping[ReplicaId, str], heard: HeardLeaders) -> AddressTable:
         voters = VoterAddresses(self._voter_histories)
         return AddressTable(
             advertised=self._options.voters,
-            overrides=self._options.dial,
-            learned=(voters.latest, self._registered_addresses, voters.former, self._initial_addresses),
+            overrides=dial,
+            learned=(
+                voters.latest,
+                self._registered_addresses,
+                voters.former,
+                self._initial_addresses,
+                heard.addresses,
+            ),
         )
+
+    async def _serve(self, request: Request) -> Response:
+        """Let the core answer; where leaders are is told and heard here."""
+        self._leaders.heard.on_request(request)
+        return self._leaders.answer(await self._driver.call(request))
 
     def _registered_addresses(self) -> dict[ReplicaId, str]:
         return {broker_id: broker.address for broker_id, broker in self._core.metadata.image.brokers.items()}

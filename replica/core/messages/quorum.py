@@ -44,7 +44,7 @@ class VoteResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginQuorumEpochRequest:
-    """A new leader makes itself known."""
+    """A new leader makes itself known. ``leader_address`` is for whoever dials it, as in CurrentLeader."""
 
     topic_partition: TopicPartition
     leader_id: ReplicaId
@@ -52,6 +52,7 @@ class BeginQuorumEpochRequest:
     cluster_id: str | None = None
     voter_id: ReplicaId | None = None
     voter_directory_id: str | None = None
+    leader_address: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
