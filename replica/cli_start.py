@@ -19,16 +19,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.core.config import BrokerConfig, ControllerConfig, GroupConfig, InvalidConfigError, QuorumConfig
+from replica.core.config import (
+    BrokerConfig,
+    ControllerConfig,
+    GroupConfig,
+    InvalidConfigError,
+    MetadataConfig,
+    QuorumConfig,
+)
 from replica.ids import ReplicaId
 
 if TYPE_CHECKING:
     from replica.core.rules import Rules
     from replica.server.options import ProcessRole, ServerOptions
+    from replica.storage import Files
 
-_Part = type[QuorumConfig | BrokerConfig | ControllerConfig | GroupConfig]
+_Part = type[QuorumConfig | BrokerConfig | ControllerConfig | MetadataConfig | GroupConfig]
 _PARTS: Mapping[_Part, str] = MappingProxyType(
-    {QuorumConfig: "", BrokerConfig: "", ControllerConfig: "", GroupConfig: "group_"}
+    {QuorumConfig: "", BrokerConfig: "", ControllerConfig: "", MetadataConfig: "", GroupConfig: "group_"}
 )
 """The parts of the core, and what the names of their options begin with."""
 
@@ -39,6 +47,9 @@ _HELP: Mapping[str, str] = MappingProxyType(
         "replica_lag_time_max_ms": "A follower that has not caught up for so long leaves the ISR.",
         "broker_session_timeout_ms": "A broker that is silent for so long is fenced.",
         "min_insync_replicas": "How many replicas must be in sync for acks=all, where a topic does not say.",
+        "metadata_log_max_record_bytes_between_snapshots": "A snapshot of the cluster's metadata is taken after so "
+        "many bytes of applied records, or ...",
+        "metadata_log_max_snapshot_interval_ms": "... after so long.",
         "group_tick_interval_ms": "A leader of a group writes at least so often, so that the group's time goes on.",
         "group_snapshot_max_interval_ms": "A snapshot of a group is taken after so long, or ...",
         "group_snapshot_max_record_bytes_between": "... after so many bytes of applied records.",
@@ -54,8 +65,13 @@ _HELP: Mapping[str, str] = MappingProxyType(
 )
 
 
-def start_command(make_rules: Callable[[], Rules] | None = None) -> click.Command:
-    """Return the ``start`` command; ``make_rules``, when given, supplies other rules than the protocol's own."""
+def start_command(
+    make_rules: Callable[[], Rules] | None = None, make_files: Callable[[], Files] | None = None
+) -> click.Command:
+    """Return the ``start`` command; ``make_rules``, when given, supplies other rules than the protocol's own.
+
+    ``make_files`` supplies another way to the disk than the operating system's.
+    """
 
     def start(**values: Any) -> None:
         """Run one replica until it is told to stop (SIGTERM, Ctrl-C)."""
@@ -65,7 +81,8 @@ def start_command(make_rules: Callable[[], Rules] | None = None) -> click.Comman
         options = server_options_from(values)
         from replica.server.main import serve
 
-        sys.exit(serve(options, rules=None if make_rules is None else make_rules()))
+        rules = None if make_rules is None else make_rules()
+        sys.exit(serve(options, rules=rules, files=None if make_files is None else make_files()))
 
     return click.Command("start", callback=start, params=[*_server_params(), *_core_params()], help=start.__doc__)
 
@@ -90,6 +107,7 @@ def server_options_from(values: dict[str, Any]) -> ServerOptions:
             quorum=QuorumConfig(**_given(QuorumConfig, values)),
             broker=BrokerConfig(**_given(BrokerConfig, values)),
             controller=ControllerConfig(**_given(ControllerConfig, values)),
+            metadata=MetadataConfig(**_given(MetadataConfig, values)),
             group=GroupConfig(**_given(GroupConfig, values)),
             groups=parse_groups(values["group"]),
             log_level=values["log_level"],

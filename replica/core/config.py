@@ -18,7 +18,7 @@ class InvalidConfigError(ValueError):
     """A parameter, or a combination of them, that no replica should start with; the message says what to change."""
 
 
-def check_positive(config: QuorumConfig | BrokerConfig | ControllerConfig | GroupConfig) -> None:
+def check_positive(config: QuorumConfig | BrokerConfig | ControllerConfig | MetadataConfig | GroupConfig) -> None:
     """Raise InvalidConfigError unless every number of a configuration is above 0."""
     for field in fields(config):
         value = getattr(config, field.name)
@@ -160,6 +160,20 @@ class ControllerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataConfig:
+    """How often a replica takes a snapshot of the cluster's metadata: after so many bytes of records, or after so long.
+
+    Whatever part it has in the cluster: each takes its own of the metadata log, and lets the log begin later by it.
+    """
+
+    metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
+    metadata_log_max_snapshot_interval_ms: int = 3_600_000
+
+    def __post_init__(self) -> None:
+        check_positive(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
     """Timing and limits of one group: a state machine on a quorum log.
 
@@ -233,6 +247,7 @@ class ReplicaConfig:
     voters: tuple[ReplicaId, ...]
     initial_voters: VoterSet | None = None
     quorum: QuorumConfig = QuorumConfig()
+    metadata: MetadataConfig = MetadataConfig()
     group: GroupConfig = GroupConfig()
     identity: BrokerIdentity | None = None
     broker: BrokerConfig = BrokerConfig()

@@ -3,9 +3,9 @@
 Owns the routing of events to its parts and the order in which they follow from one another; nothing that only one part
 knows. The driver hands in events and performs effects; it is the only thing that touches clocks, disks and networks.
 
-After each event the replica *settles*: what has been committed of the metadata is read and applied, the controller
-becomes active or ceases to be, the broker acts on what is new, and what one asks of the other is handed over. Each
-group settles for itself.
+After each event the replica *settles*: a snapshot of the metadata that has come is restored, what has been committed is
+read and applied, the controller becomes active or ceases to be, the broker acts on what is new, and what one asks of
+the other is handed over. Each group settles for itself.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from replica.core.quorum import QuorumLog
 from replica.core.recovered import RecoveredLog
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
+from replica.core.snapshotting import SnapshotPace, Snapshotting
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, ReplicaId, TopicPartition
 from replica.machines import AppliedLog
@@ -97,8 +98,10 @@ class Replica:
             name: self._new_group(name, logs, rules, machine, places[name]) for name, machine in (groups or {}).items()
         }
         self._metadata_log = self._logs.get(METADATA_LOG)
-        self.metadata = MetadataReplay(read_max_bytes=config.broker.metadata_read_max_bytes)
+        self.metadata = MetadataReplay(read_max_bytes=config.broker.metadata_read_max_bytes, rules=rules)
         """What the cluster has decided, as far as this replica has applied it."""
+        self._metadata_recovered = logs.get(METADATA_LOG)
+        self._metadata_snapshots = self._new_metadata_snapshots()
         self.controller = self._new_controller(rules)
         """The controller in this process; absent where the configuration or the quorum gives it no such part."""
         self.broker = self._new_broker(logs, rules)
@@ -124,6 +127,16 @@ class Replica:
             send=partial(self._send_of_group, name),
             place=place,
         )
+
+    def _new_metadata_snapshots(self) -> Snapshotting | None:
+        """Build what takes and restores snapshots of the metadata, whatever part this replica has in the cluster."""
+        if self._metadata_log is None:
+            return None
+        pace = SnapshotPace(
+            record_bytes_between=self.config.metadata.metadata_log_max_record_bytes_between_snapshots,
+            interval_ms=self.config.metadata.metadata_log_max_snapshot_interval_ms,
+        )
+        return Snapshotting(log=self._metadata_log, machine=self.metadata, pace=pace, emit=self._emit)
 
     def _new_controller(self, rules: Rules) -> QuorumController | None:
         """Build the controller of who can lead the metadata log.
@@ -171,6 +184,7 @@ class Replica:
             self._deadline_ms = earliest(
                 *[log.deadline_ms for log in self._logs.values()],
                 *[group.deadline_ms for group in self._groups.values()],
+                None if self._metadata_snapshots is None else self._metadata_snapshots.deadline_ms,
                 None if self.controller is None else self.controller.deadline_ms,
                 None if self.broker is None else self.broker.deadline_ms,
             )
@@ -186,9 +200,12 @@ class Replica:
             return ()
         self._is_deadline_known = False
         self._route(event, now_ms)
-        if self._metadata_log is not None and self.halted is None:
+        if self._metadata_log is not None and self._metadata_snapshots is not None and self.halted is None:
             self._tick_logs(now_ms)
+            self._metadata_snapshots.restore_received(now_ms)
             self._settle(self._metadata_log, now_ms)
+            if self.halted is None:
+                self._metadata_snapshots.maybe_store(self.metadata.snapshot, now_ms)
         if self._groups and self.halted is None:
             self._settle_groups(now_ms)
         effects, self._outbox = tuple(self._outbox), []
@@ -214,7 +231,7 @@ class Replica:
             case LogRead(topic_partition=topic_partition) if topic_partition in self._groups:
                 self._groups[topic_partition].on_read(event)
             case LogRead():
-                self.metadata.on_read(event)
+                self._on_metadata_read(event)
             case SnapshotStored(topic_partition=topic_partition):
                 self._step_log(self._logs[topic_partition], event, now_ms)
             case Flushed() | ProducersScanned() | LogStartMoved():
@@ -222,6 +239,7 @@ class Replica:
                 self.broker.on_storage(event, now_ms)
             case Started():
                 self._step_every_log(event, now_ms)
+                self._restore_metadata(now_ms)
                 for group in self._groups.values():
                     group.start(now_ms)
             case Ticked() | StorageFailed():
@@ -230,6 +248,16 @@ class Replica:
                 self._step_every_log(event, now_ms)
                 if self.broker is not None:
                     self.broker.shut_down(now_ms)
+
+    def _restore_metadata(self, now_ms: int) -> None:
+        """Begin with the newest snapshot of the metadata on disk: once, before anything is read of the log."""
+        recovered, self._metadata_recovered = self._metadata_recovered, None
+        if self._metadata_snapshots is not None and recovered is not None and self.halted is None:
+            self._metadata_snapshots.restore_recovered(recovered, now_ms)
+
+    def _on_metadata_read(self, event: LogRead) -> None:
+        assert self._metadata_snapshots is not None, event
+        self._metadata_snapshots.note_applied(self.metadata.on_read(event))
 
     def _on_request(self, call_id: CallId, request: m.Request, now_ms: int) -> None:
         match request:

@@ -3,7 +3,8 @@
 The way of a command, file by file: ``entries`` is what a record of the log says; ``batches`` is how committed records
 come in; ``applied`` folds them, at the log time that ``log_time`` has stamped, past the ``sessions`` that make every
 command count once, into a ``machine``; ``outcomes`` is what comes out. ``snapshots`` is the whole state as bytes, and
-``client_session`` the client's side of a session. Below them: ``deadlines`` and ``encoding``.
+``client_session`` the client's side of a session; ``description`` is what a log says of its machine. Below them:
+``deadlines`` and ``encoding``.
 
 The machines: ``key_value``, the built-in one; ``counter`` and ``lock``, small enough to learn from. ``registry`` finds
 them by name, and those that others have brought. But for that one, nothing here knows a clock, a file or a network.
@@ -15,8 +16,10 @@ from replica.ids import SnapshotId
 from replica.machines.applied import AppliedEntry, AppliedLog, MachineFailedError, Snapshot
 from replica.machines.batches import CommittedBatch, committed_batch
 from replica.machines.client_session import ClientSession
+from replica.machines.description import MachineDescription, MachineMismatchError, Trait
 from replica.machines.entries import (
     CloseSession,
+    DescribeMachine,
     Entry,
     KeepSessionAlive,
     MalformedEntry,
@@ -51,13 +54,16 @@ __all__ = [
     "CloseSession",
     "CommittedBatch",
     "CorruptSnapshotError",
+    "DescribeMachine",
     "Done",
     "Entry",
     "ForeignSnapshotError",
     "InvalidCommandError",
     "KeepSessionAlive",
     "LeaderClock",
+    "MachineDescription",
     "MachineFailedError",
+    "MachineMismatchError",
     "MalformedEntry",
     "OpenSession",
     "Outcome",
@@ -72,6 +78,7 @@ __all__ = [
     "SnapshotId",
     "StateMachine",
     "Tick",
+    "Trait",
     "committed_batch",
     "decode_entry",
     "decode_outcome",

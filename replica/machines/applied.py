@@ -19,8 +19,10 @@ from typing import assert_never
 
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.machines.batches import CommittedBatch
+from replica.machines.description import MachineDescription, MachineMismatchError, described
 from replica.machines.entries import (
     CloseSession,
+    DescribeMachine,
     KeepSessionAlive,
     MalformedEntry,
     OpenSession,
@@ -78,8 +80,9 @@ class AppliedLog:
     """The state of a log below ``applied_offset``.
 
     ``applied_epoch`` is that of the last record that was applied, absent before the first. ``log_time_ms`` is 0 before
-    the first stamp. ``name`` says which machine it is; a snapshot of another is refused. All replicas of a log have the
-    same ``limits``.
+    the first stamp. ``description`` is of the machine that this was made with: its ``name``, its traits, the ``limits``
+    of the sessions. ``said`` is the same by the log, absent where that does not say it yet; once it does, the two are
+    equal. A snapshot of another machine is refused.
     """
 
     def __init__(self, machine: StateMachine, *, name: str, limits: SessionLimits | None = None) -> None:
@@ -88,6 +91,8 @@ class AppliedLog:
         self.applied_epoch: Epoch | None = None
         self.log_time_ms = 0
         self.sessions = SessionTable(limits or SessionLimits())
+        self.description = described(name, machine.traits(), self.sessions.limits.traits())
+        self.said: MachineDescription | None = None
         self._machine = machine
         self._failure: Exception | None = None
         self._digest: str | None = None
@@ -101,9 +106,10 @@ class AppliedLog:
         """Apply the next batch: all of it, in order, at its log time. Each entry is told as soon as it is applied.
 
         No outcome is held here once it is told, but the replies that sessions keep. ``tell`` may not raise, nor touch
-        the log. Raises MachineFailedError if the machine fails, and from then on; entries before were told. Anything
-        else that comes out of a batch half-way, such as MemoryError, comes out as it is, and also from then on. A gap,
-        or an offset that was applied before, is our own mistake: AssertionError.
+        the log. Raises MachineFailedError if the machine fails, MachineMismatchError if the log is of another, and from
+        then on; entries before were told. Anything else that comes out of a batch half-way, such as MemoryError, comes
+        out as it is, and also from then on. A gap, or an offset that was applied before, is our own mistake:
+        AssertionError.
         """
         self._check_runs()
         assert batch.base_offset == self.applied_offset, (batch.base_offset, self.applied_offset)
@@ -149,12 +155,13 @@ class AppliedLog:
         """
         assert snapshot.id.end_offset > self.applied_offset, (snapshot.id, self.applied_offset)
         state = decode_state(unsealed(snapshot.data))
-        check_fits(state, snapshot.id, name=self.name, limits=self.sessions.limits)
+        check_fits(state, snapshot.id, limits=self.sessions.limits, own=self.description)
         self._restore_machine(state.machine, state.log_time_ms)
         self.sessions.restore(state.sessions)
         self.applied_offset = snapshot.id.end_offset
         self.applied_epoch = snapshot.id.epoch
         self.log_time_ms = state.log_time_ms
+        self.said = state.said
         self._failure = None
         self._digest = None
 
@@ -201,10 +208,22 @@ class AppliedLog:
                 return self.sessions.close(session_id)
             case Tick():
                 return Done()
+            case DescribeMachine(machine=machine):
+                return self._described(machine)
             case MalformedEntry(reason=reason):
                 return refused(Refusal.INVALID_ENTRY, reason)
             case _:
                 assert_never(entry)
+
+    def _described(self, machine: MachineDescription) -> Outcome:
+        """Hold the log to what it says first; whatever comes later changes nothing."""
+        if self.said is None:
+            if machine != self.description:
+                raise MachineMismatchError(said=machine, own=self.description)
+            self.said = machine
+        if machine != self.said:
+            return refused(Refusal.INVALID_ENTRY, "the log is of another machine")
+        return Done()
 
     def _once(self, entry: SessionCommand, offset: Offset) -> Outcome:
         outcome = self.sessions.outcome_of(entry, time_ms=self.log_time_ms)
@@ -264,6 +283,7 @@ class AppliedLog:
             limits=self.sessions.limits,
             sessions=self.sessions.states(),
             name=self.name,
+            said=self.said,
             machine=self._machine_snapshot(),
         )
 

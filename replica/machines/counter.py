@@ -5,6 +5,8 @@ Owns one number. A command is what to add, in decimal digits; a reply is the sum
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from replica.machines.machine import CorruptSnapshotError, InvalidCommandError, StateMachine
 
 DIGITS_MAX = 18
@@ -16,6 +18,10 @@ class Counter(StateMachine):
 
     def __init__(self) -> None:
         self._total = 0
+
+    def traits(self) -> Mapping[str, int]:
+        """Which commands there are."""
+        return {"version": 1, "digits_max": DIGITS_MAX}
 
     def apply(self, command: bytes, *, time_ms: int) -> bytes:  # noqa: ARG002 - nothing here expires
         """Add, and reply with the sum."""

@@ -197,6 +197,18 @@ class Optional(Codec[T | None]):
         return self._codec.read(reader) if FLAG.read(reader) else None
 
 
+class Absent(Codec[None]):
+    """Nothing, in no bytes: what an earlier version of a format did not have."""
+
+    def write(self, out: bytearray, value: None) -> None:  # noqa: ARG002 - there is nothing to append
+        """Append nothing."""
+        assert value is None, value
+
+    def read(self, reader: Reader) -> None:  # noqa: ARG002 - nor to read
+        """Read nothing."""
+        return
+
+
 class Row(Codec[tuple[T, ...]]):
     """A count, and so many values."""
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NewType
 
+from replica.machines.description import DESCRIPTION, MachineDescription
 from replica.machines.encoding import BYTES, COUNT, POSITIVE, Fields, Format, MalformedError, OneOf
 
 SessionId = NewType("SessionId", int)
@@ -78,7 +79,14 @@ class Tick:
     """Time has passed, and nothing else has happened."""
 
 
-Entry = OpenSession | KeepSessionAlive | CloseSession | SessionCommand | PlainCommand | Tick
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeMachine:
+    """The log is of this machine: written once, by a leader of its own accord, before anything else that it writes."""
+
+    machine: MachineDescription
+
+
+Entry = OpenSession | KeepSessionAlive | CloseSession | SessionCommand | PlainCommand | Tick | DescribeMachine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +105,7 @@ _FORMAT: Format[Entry] = Format(
             4: Fields(SessionCommand, session_id=COUNT, sequence=COUNT, acknowledged=COUNT, command=BYTES),
             5: Fields(PlainCommand, command=BYTES),
             6: Fields(Tick),
+            7: Fields(DescribeMachine, machine=DESCRIPTION),
         }
     )
 )

@@ -9,6 +9,7 @@ Source: Kleppmann, "How to do distributed locking" (2016); Burrows, "The Chubby 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
@@ -144,6 +145,15 @@ class LockMachine(StateMachine):
         self._time_ms = 0
         self._holdings: dict[str, Holding] = {}
         self._deadlines: Deadlines[str] = Deadlines()
+
+    def traits(self) -> Mapping[str, int]:
+        """The bounds that a command is refused by."""
+        return {
+            "version": 1,
+            "locks_max": LOCKS_MAX,
+            "name_characters_max": NAME_CHARACTERS_MAX,
+            "ttl_ms_max": TTL_MS_MAX,
+        }
 
     def advance(self, time_ms: int) -> None:
         """Take the locks from those that were not heard of."""

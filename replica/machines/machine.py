@@ -14,6 +14,7 @@ chapter 5.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 
@@ -41,6 +42,14 @@ class StateMachine(Protocol):
     command, since nobody knows what a command that was applied by half has left behind. All replicas will halt there,
     and go on from there with a machine that was repaired.
     """
+
+    def traits(self) -> Mapping[str, int]:
+        """The numbers that decide over the results, beside the commands: its version, bounds, options. Never change.
+
+        The first leader of a log writes them into it with the machine's name, and a replica whose own are different
+        does not go on with that log. Whoever lets an old command come to something else raises the version.
+        """
+        return {"version": 1}
 
     def advance(self, time_ms: int) -> None:  # noqa: ARG002 - most machines do nothing by time
         """Let log time be ``time_ms``: it never goes back. What has expired by then goes now.

@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from replica.machines.counter import Counter
+from replica.machines.description import described
 from replica.machines.key_value import KeyValueMachine
 from replica.machines.lock import LockMachine
 from replica.machines.machine import StateMachine
@@ -60,8 +61,16 @@ def _made(point: EntryPoint) -> StateMachine:
     except Exception as error:
         raise BrokenMachineError(f"state machine {_told(point)} cannot be made: {error!r}") from error
     if not isinstance(machine, StateMachine):
-        lacking = [name for name in ("advance", "apply", "query", "snapshot", "restore") if not hasattr(machine, name)]
+        lacking = [
+            name
+            for name in ("advance", "apply", "query", "snapshot", "restore", "traits")
+            if not hasattr(machine, name)
+        ]
         raise BrokenMachineError(f"state machine {_told(point)} has no {', '.join(lacking)}: no state machine")
+    try:
+        described(point.name, machine.traits())
+    except Exception as error:
+        raise BrokenMachineError(f"state machine {_told(point)} has no traits that can be told: {error!r}") from error
     return machine
 
 

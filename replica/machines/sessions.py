@@ -23,7 +23,7 @@ Source: Ongaro's thesis, section 6.3, where clients acknowledge and sessions exp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from replica.machines.deadlines import Deadlines
@@ -46,6 +46,10 @@ class SessionLimits:
     """The same for all sessions together: each may exceed it by the reply of its lowest sequence."""
     ttl_ms_min: int = 1_000
     ttl_ms_max: int = 86_400_000
+
+    def traits(self) -> dict[str, int]:
+        """All of them, under names that no machine gives."""
+        return {f"sessions.{name}": value for name, value in asdict(self).items()}
 
     def __post_init__(self) -> None:
         if min(self.sessions_max, self.window, self.kept_bytes_max, self.kept_bytes_total_max, self.ttl_ms_min) < 1:

@@ -9,9 +9,11 @@ Source: KIP-630; Ongaro's thesis, section 6.3: sessions and log time belong to t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from replica.ids import Epoch, Offset, SnapshotId
-from replica.machines.encoding import BLOB, COUNT, TEXT, Fields, Format, MalformedError, Optional, Row
+from replica.machines.description import DESCRIPTION, MachineDescription, difference
+from replica.machines.encoding import BLOB, COUNT, TEXT, Absent, Codec, Fields, Format, MalformedError, Optional, Row
 from replica.machines.log_time import LOG_TIME_MS_MAX
 from replica.machines.machine import CorruptSnapshotError, ForeignSnapshotError
 from replica.machines.sessions import LIMITS, SESSION, SessionLimits, SessionState, sessions_failure
@@ -22,7 +24,10 @@ CHECKSUM_BYTES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedState:
-    """All that follows from the log below ``applied_offset``. The epoch is absent where that is nothing."""
+    """All that follows from the log below ``applied_offset``. The epoch is absent where that is nothing.
+
+    ``name`` is that of the machine which has written it; ``said`` is what the log says of itself, if it does.
+    """
 
     applied_offset: Offset
     applied_epoch: Epoch | None
@@ -30,32 +35,41 @@ class AppliedState:
     limits: SessionLimits
     sessions: tuple[SessionState, ...]
     name: str
+    said: MachineDescription | None
     machine: bytes
 
 
-_FORMAT = Format(
-    Fields(
-        AppliedState,
-        applied_offset=COUNT,
-        applied_epoch=Optional(COUNT),
-        log_time_ms=COUNT,
-        limits=LIMITS,
-        sessions=Row(SESSION),
-        name=TEXT,
-        machine=BLOB,
+def _format(version: int, said: Codec[Any]) -> Format[AppliedState]:
+    return Format(
+        Fields(
+            AppliedState,
+            applied_offset=COUNT,
+            applied_epoch=Optional(COUNT),
+            log_time_ms=COUNT,
+            limits=LIMITS,
+            sessions=Row(SESSION),
+            name=TEXT,
+            said=said,
+            machine=BLOB,
+        ),
+        version=version,
     )
-)
+
+
+_SAYS_NOTHING = _format(0, Absent())
+"""Of a log that does not say which machine it is of: no other was written before logs said so."""
+_SAYS = _format(1, DESCRIPTION)
 
 
 def encode_state(state: AppliedState) -> bytes:
     """Encode a state: equal states are equal bytes."""
-    return _FORMAT.encode(state)
+    return (_SAYS_NOTHING if state.said is None else _SAYS).encode(state)
 
 
 def decode_state(data: bytes) -> AppliedState:
     """Decode a state. Raises CorruptSnapshotError."""
     try:
-        return _FORMAT.decode(data)
+        return (_SAYS_NOTHING if data[:1] == b"\0" else _SAYS).decode(data)
     except MalformedError as error:
         raise CorruptSnapshotError(f"no snapshot: {error}") from error
 
@@ -73,17 +87,14 @@ def unsealed(data: bytes) -> bytes:
     return content
 
 
-def check_fits(state: AppliedState, snapshot_id: SnapshotId, *, name: str, limits: SessionLimits) -> None:
+def check_fits(state: AppliedState, snapshot_id: SnapshotId, *, limits: SessionLimits, own: MachineDescription) -> None:
     """Raise CorruptSnapshotError unless a state is what its id says, of this machine and limits, and possible.
 
     ForeignSnapshotError if it is of others.
     """
     if (state.applied_offset, state.applied_epoch) != (snapshot_id.end_offset, snapshot_id.epoch):
         raise CorruptSnapshotError(f"{snapshot_id} holds offset {state.applied_offset}, epoch {state.applied_epoch}")
-    if state.name != name:
-        raise ForeignSnapshotError(f"it is of state machine {state.name}, not {name}")
-    if state.limits != limits:
-        raise ForeignSnapshotError(f"its sessions have {state.limits}, not {limits}")
+    _check_is_of(state, limits=limits, own=own)
     if state.log_time_ms > LOG_TIME_MS_MAX:
         raise CorruptSnapshotError(f"log time is {state.log_time_ms}, the most is {LOG_TIME_MS_MAX}")
     failure = sessions_failure(
@@ -91,3 +102,13 @@ def check_fits(state: AppliedState, snapshot_id: SnapshotId, *, name: str, limit
     )
     if failure is not None:
         raise CorruptSnapshotError(failure)
+
+
+def _check_is_of(state: AppliedState, *, limits: SessionLimits, own: MachineDescription) -> None:
+    """Raise ForeignSnapshotError for another machine: by what the log says, or where it says nothing, by its writer."""
+    if state.said is not None and state.said != own:
+        raise ForeignSnapshotError(f"it is of state machine {difference(state.said, own)}")
+    if state.name != own.name:
+        raise ForeignSnapshotError(f"it is of state machine {state.name}, this replica was started with {own.name}")
+    if state.limits != limits:
+        raise ForeignSnapshotError(f"its sessions have {state.limits}, here they have {limits}")

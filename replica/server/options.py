@@ -16,6 +16,7 @@ from replica.core.config import (
     ControllerConfig,
     GroupConfig,
     InvalidConfigError,
+    MetadataConfig,
     QuorumConfig,
     ReplicaConfig,
 )
@@ -70,6 +71,7 @@ class ServerOptions:
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
+    metadata: MetadataConfig = field(default_factory=MetadataConfig)
     group: GroupConfig = field(default_factory=GroupConfig)
     groups: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "info"
@@ -149,6 +151,7 @@ class ServerOptions:
             voters=voters,
             initial_voters=initial_voters,
             quorum=self.quorum,
+            metadata=self.metadata,
             group=self.group,
             identity=identity if is_broker else None,
             broker=self.broker,

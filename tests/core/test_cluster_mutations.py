@@ -47,8 +47,10 @@ BUILT_CONVICTED: Mapping[str, Scenario] = {
     "high-watermark-of-isr-majority": partition.what_one_lacks_is_not_committed,
     "producer-state-not-rebuilt": partition.a_new_leader_knows_what_its_predecessor_appended,
     "unclean-restart-stays-in-isr": controller.who_stopped_uncleanly_is_not_eligible,
+    "producer-ids-not-in-snapshot": controller.a_producer_id_is_given_once,
     "min-isr-after-append": partition.a_write_with_too_few_replicas_is_refused,
     "timeout-drops-maximal-isr": partition.who_was_proposed_in_vain_counts_until_it_is_sure,
+    "reassigned-at-once": controller.who_is_to_go_stays_until_the_others_are_in_sync,
 }
 
 OTHERS_CONVICTED: Mapping[str, tuple[object, Scenario]] = {
@@ -72,7 +74,6 @@ OTHERS_CONVICTED: Mapping[str, tuple[object, Scenario]] = {
     "elect_leader": (None, controller.an_active_member_takes_over),
     "last_resort_leader": (None, controller.the_last_known_leader_leads_when_all_are_gone),
     "bumps_leader_epoch": (False, controller.another_leader_has_another_epoch),
-    "reassignment_is_complete": (True, controller.who_is_to_go_stays_until_the_others_are_in_sync),
 }
 """Rules that no published mutant is about, each with one answer to all questions."""
 

@@ -29,6 +29,7 @@ from replica.machines import (
     encode_entry,
 )
 from replica.machines.counter import Counter
+from replica.machines.description import described
 from replica.machines.key_value import KeyValueMachine, encode_command
 from replica.machines.key_value.commands import GrantLease
 from replica.machines.log_time import LOG_TIME_MS_MAX
@@ -306,8 +307,12 @@ def wrong_snapshots() -> dict[str, tuple[Snapshot, str]]:
         "id": (replace(good, id=SnapshotId(Offset(2), Epoch(0))), "holds offset 1, epoch 0"),
         "epoch": (replace(good, id=SnapshotId(Offset(1), Epoch(3))), "holds offset 1, epoch 0"),
         "nonsense": (replace(good, data=sealed(b"\0\0")), "no snapshot: byte 1"),
-        "version": (replace(good, data=sealed(b"\1" + unsealed(good.data)[1:])), "version 1 is unknown"),
+        "version": (replace(good, data=sealed(b"\2" + unsealed(good.data)[1:])), "version 2 is unknown"),
         "machine": (replace(good, data=sealed(encode_state(replace(state, name="lock")))), "of state machine lock"),
+        "description": (
+            replace(good, data=sealed(encode_state(replace(state, said=described("counter", {"version": 2}))))),
+            "of state machine counter with no digits_max, .*, version 2, here it has digits_max 18, .*, version 1",
+        ),
         "limits": (
             replace(good, data=sealed(encode_state(replace(state, limits=SessionLimits(window=2))))),
             "its sessions have",
@@ -351,7 +356,7 @@ def snapshot_with(sessions: tuple[SessionState, ...], limits: SessionLimits) -> 
     """A well sealed snapshot that ends at offset 5 and log time 100, with a counter at 100."""
     state = AppliedState(
         applied_offset=Offset(5), applied_epoch=Epoch(0), log_time_ms=100, limits=limits, sessions=sessions,
-        name="counter", machine=b"100",
+        name="counter", said=None, machine=b"100",
     )  # fmt: skip
     return Snapshot(id=SnapshotId(Offset(5), Epoch(0)), data=sealed(encode_state(state)))
 

@@ -156,7 +156,7 @@ def test_any_bytes_are_an_entry_or_not(data: bytes) -> None:
     [
         pytest.param(b"", "byte 0: 1 bytes are due, 0 are left", id="nothing"),
         pytest.param(b"\1\6", "byte 0: version 1 is unknown; only 0 is known", id="later_version"),
-        pytest.param(b"\0\7", "byte 1: unknown tag 7", id="unknown_kind"),
+        pytest.param(b"\0\10", "byte 1: unknown tag 8", id="unknown_kind"),
         pytest.param(b"\0\6\0", "byte 2: 1 trailing bytes", id="trailing"),
         pytest.param(b"\0\1" + bytes(8), f"byte 2: 0 is not from 1 to {INT64_MAX}", id="no_time_to_live"),
         pytest.param(

@@ -22,6 +22,7 @@ from replica.machines.registry import (
 
 MODULE = """
 class Good:
+    def traits(self): return {"version": 1}
     def advance(self, time_ms): ...
     def apply(self, command, *, time_ms): return b""
     def query(self, request): return b""
@@ -35,12 +36,16 @@ class Half:
 class Choosy(Good):
     def __init__(self, what): ...
 
+class Secretive(Good):
+    def traits(self): return {"version": 1 << 64}
+
 NUMBER = 7
 """
 POINTS = {
     "good": "others_machines:Good",
     "half": "others_machines:Half",
     "choosy": "others_machines:Choosy",
+    "secretive": "others_machines:Secretive",
     "number": "others_machines:NUMBER",
     "nowhere": "others_machines:Nowhere",
     "nothing": "no_such_module:Nothing",
@@ -98,7 +103,11 @@ def test_a_name_of_the_package_is_not_replaced() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("half", r"'half' \(others_machines:Half of others\) has no advance, snapshot, restore: no state machine"),
+        (
+            "half",
+            r"'half' \(others_machines:Half of others\) has no advance, snapshot, restore, traits: no state machine",
+        ),
+        ("secretive", "'secretive'.* has no traits that can be told: ValueError"),
         ("choosy", "'choosy'.* cannot be made: TypeError"),
         ("number", "'number'.* cannot be made: TypeError"),
         ("nowhere", "'nowhere'.* cannot be made: AttributeError"),

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from nemesis.simulator.invariants import Invariants
+from nemesis.simulator.metadata_invariants import MetadataInvariants
 from nemesis.simulator.node import Node
 from nemesis.simulator.partition_habits import PartitionHabits
 from nemesis.simulator.partition_invariants import PartitionInvariants
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.world import Observer
 from replica.core import messages as m
-from replica.core.config import BrokerConfig, ControllerConfig
+from replica.core.config import BrokerConfig, ControllerConfig, MetadataConfig
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
@@ -26,16 +27,27 @@ from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, decode_records, encode_batch, parse_batches
-from tests.replication.stage import FAST_BROKER, FAST_CONTROLLER, StagedWorld
+from tests.replication.stage import FAST_BROKER, FAST_CONTROLLER, RARE_SNAPSHOTS, StagedWorld
 
 WAIT_MS_MAX = 60_000
 LOOK_MS = 10
 R = TypeVar("R", bound=m.Response)
+OnCommit = Callable[[RecordBatch], None]
 
 
 def topic_partition(name: str, partition: int = 0) -> TopicPartition:
     """Name a partition."""
     return TopicPartition(name, partition)
+
+
+def both(first: OnCommit, second: OnCommit) -> OnCommit:
+    """Two who are told of what is committed, as one."""
+
+    def tell(batch: RecordBatch) -> None:
+        first(batch)
+        second(batch)
+
+    return tell
 
 
 class Cluster:
@@ -51,21 +63,22 @@ class Cluster:
         puppets: tuple[int, ...] = (),
         broker: BrokerConfig = FAST_BROKER,
         controller: ControllerConfig = FAST_CONTROLLER,
+        metadata: MetadataConfig = RARE_SNAPSHOTS,
         observers: tuple[Observer, ...] = (),
         is_judged: bool = True,
         rules: Callable[[], Rules] = Rules,
         stage: type[StagedWorld] = StagedWorld,
     ) -> None:
-        self.world = stage(voters=brokers, puppets=puppets, broker=broker, controller=controller, rules=rules)
+        self.world = stage(
+            voters=brokers, puppets=puppets, broker=broker, controller=controller, metadata=metadata, rules=rules
+        )
         self.world.observers += observers
         if is_judged and not puppets:
             partitions = PartitionInvariants(self.world.nodes, is_durable=True)
-            logs, nodes = self.world.logs, self.world.nodes
-            self.world.observers += [
-                Invariants(logs, nodes, lying_disks=False, on_commit={METADATA_LOG: partitions.on_metadata}),
-                partitions,
-                PartitionHabits(),
-            ]
+            snapshots = MetadataInvariants()
+            told = {METADATA_LOG: both(partitions.on_metadata, snapshots.on_metadata)}
+            logs = Invariants(self.world.logs, self.world.nodes, lying_disks=False, on_commit=told)
+            self.world.observers += [logs, snapshots, partitions, PartitionHabits()]
         self.world.start_all()
         self.wait(lambda: len(self._unfenced()) == brokers, "all brokers are up")
 

@@ -19,7 +19,14 @@ from nemesis.simulator.world import Observer, World
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
-from replica.core.config import BrokerConfig, BrokerIdentity, ControllerConfig, QuorumConfig, ReplicaConfig
+from replica.core.config import (
+    BrokerConfig,
+    BrokerIdentity,
+    ControllerConfig,
+    MetadataConfig,
+    QuorumConfig,
+    ReplicaConfig,
+)
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.replica import Replica
 from replica.core.rules import Rules
@@ -40,6 +47,7 @@ FAST_BROKER = BrokerConfig(
     replica_socket_timeout_ms=1000,
     broker_heartbeat_interval_ms=300,
 )
+RARE_SNAPSHOTS = MetadataConfig()
 FAST_CONTROLLER = ControllerConfig(broker_session_timeout_ms=1500, auto_leader_rebalance_enable=False)
 
 
@@ -66,11 +74,13 @@ class StagedWorld(World):
         puppets: Iterable[int] = (),
         broker: BrokerConfig,
         controller: ControllerConfig,
+        metadata: MetadataConfig = RARE_SNAPSHOTS,
         rules: Callable[[], Rules] = Rules,
     ) -> None:
         super().__init__(seed="bench", climate=calm(voters), logs=(METADATA_LOG,), rules=rules)
         self.broker_config = broker
         self.controller_config = controller
+        self.metadata_config = metadata
         self.heard: dict[ReplicaId, deque[Heard]] = {ReplicaId(puppet): deque() for puppet in puppets}
 
     def new_core(self, node: Node, opened: LogTable) -> Replica:
@@ -90,6 +100,7 @@ class StagedWorld(World):
             directory_id=opened.directory.directory_id,
             voters=tuple(self.nodes),
             quorum=QUORUM,
+            metadata=self.metadata_config,
             identity=BrokerIdentity(
                 incarnation_id=f"{node.replica_id}.{node.incarnation}",
                 address=f"replica-{node.replica_id}:9092",

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 
-from replica.core.config import BrokerConfig, BrokerIdentity, InvalidConfigError, QuorumConfig, ReplicaConfig
+from replica.core.config import (
+    BrokerConfig,
+    BrokerIdentity,
+    InvalidConfigError,
+    MetadataConfig,
+    QuorumConfig,
+    ReplicaConfig,
+)
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.server.options import ANSWER_BYTES_MAX, RECORDS_BYTES_MAX, ProcessRole, ServerOptions
 from replica.voters import Voter, VoterSet
@@ -41,6 +49,27 @@ def core_config(given: ServerOptions, replica_id: ReplicaId, initial_voters: Vot
         incarnation_id="i",
         previous_broker_epoch=BrokerEpoch(7),
     )
+
+
+def test_the_metadata_is_taken_down_as_often_as_the_operator_says() -> None:
+    """By Kafka's defaults, or as told, whatever part the process has in its cluster."""
+    assert core_config(options(), VOTER).metadata == MetadataConfig(
+        metadata_log_max_record_bytes_between_snapshots=20 << 20, metadata_log_max_snapshot_interval_ms=3_600_000
+    )
+    often = MetadataConfig(metadata_log_max_record_bytes_between_snapshots=7)
+    for given in (options(), options(BROKER, "b:2")):
+        replica_id = VOTER if ProcessRole.CONTROLLER in given.roles else OTHER
+        assert core_config(replace(given, metadata=often), replica_id).metadata == often
+
+
+@pytest.mark.parametrize(
+    "name", ["metadata_log_max_record_bytes_between_snapshots", "metadata_log_max_snapshot_interval_ms"]
+)
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_metadata_log_that_is_always_or_never_taken_down_is_refused(name: str, value: int) -> None:
+    """A snapshot is due after some bytes and after some time, and both are above nothing."""
+    with pytest.raises(InvalidConfigError, match=f"{name} is {value}; it must be above 0"):
+        MetadataConfig(**{name: value})
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 Read in this order: ``state`` (all that a group knows), ``leading`` (when the machine leads), ``proposing`` (a command
 into the log), ``applying`` (what is committed into the machine, its outcome to who waits), ``reading`` (a question:
 what it waits for, and its answer), ``read_index`` (how far to have applied: by a round of the leader, or by asking it),
-``leasing`` (or without asking anybody, for a while), ``snapshotting`` (the state as bytes: taken, restored),
+``leasing`` (or without asking anybody, for a while), ``snapshotting`` (what of snapshots is a group's own),
 ``balancing`` (who should lead), ``invariants`` (what must hold after every step), ``group`` (requests and reports in,
 effects out).
 """

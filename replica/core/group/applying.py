@@ -71,7 +71,7 @@ def on_read(g: GroupState, read: LogRead) -> None:
     waiting = {parked.base_offset: parked for parked in g.applies}
     for batch in batches:
         _apply(g, batch, waiting.get(batch.base_offset))
-        g.bytes_since_snapshot += batch.size_bytes
+        g.snapshots.note_applied(batch.size_bytes)
 
 
 def _halt_inside_batch(g: GroupState, start_offset: Offset) -> None:

@@ -17,7 +17,7 @@ from replica.core.group import invariants
 from replica.core.group.applying import on_read, read_committed
 from replica.core.group.balancing import maybe_rebalance, rebalance_deadline_ms
 from replica.core.group.leading import follow_leadership, maybe_tick, tick_deadline_ms
-from replica.core.group.proposing import expire_applies, on_apply
+from replica.core.group.proposing import expire_applies, maybe_describe, on_apply
 from replica.core.group.read_index import (
     begin_reads,
     confirm_rounds,
@@ -27,20 +27,15 @@ from replica.core.group.read_index import (
     on_send_failed,
 )
 from replica.core.group.reading import answer_queries, expire_queries, on_query
-from replica.core.group.snapshotting import (
-    check_has_state,
-    maybe_snapshot,
-    restore_received,
-    restore_recovered,
-    snapshot_deadline_ms,
-)
+from replica.core.group.snapshotting import check_has_state, maybe_snapshot, restore_received
 from replica.core.group.state import GroupState, SendToPeer
 from replica.core.messages import ApplyRequest, GroupRequest, QueryRequest, ReadIndexRequest
 from replica.core.quorum import QuorumLog
 from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
+from replica.core.snapshotting import not_for_this_replica
 from replica.ids import CallId, Offset
-from replica.machines import AppliedLog, MachineFailedError
+from replica.machines import AppliedLog, MachineFailedError, MachineMismatchError
 from replica.records import CorruptRecordError
 
 
@@ -106,7 +101,7 @@ class Group:
             g.queries.deadline_ms,
             g.watches.deadline_ms,
             tick_deadline_ms(g),
-            snapshot_deadline_ms(g),
+            g.snapshots.deadline_ms,
             rebalance_deadline_ms(g),
         )
 
@@ -114,7 +109,7 @@ class Group:
         """Begin with the snapshot on disk: once, before anything else."""
         assert self._recovered is not None, self._state.topic_partition
         recovered, self._recovered = self._recovered, None
-        self._or_halt(lambda: restore_recovered(self._state, recovered, now_ms))
+        self._or_halt(lambda: self._state.snapshots.restore_recovered(recovered, now_ms))
 
     def on_request(self, call_id: CallId, request: GroupRequest, now_ms: int) -> None:
         """Take a request of a client, or of another replica; it is answered now or later."""
@@ -158,6 +153,7 @@ class Group:
         expire_applies(g, now_ms)
         expire_reads(g, now_ms)
         expire_queries(g, now_ms)
+        maybe_describe(g, now_ms)
         maybe_tick(g, now_ms)
         maybe_snapshot(g, now_ms)
         maybe_rebalance(g, now_ms)
@@ -167,8 +163,11 @@ class Group:
             self._applied_before = g.machine.applied_offset
 
     def _or_halt(self, act: Callable[[], None]) -> None:
-        """Let a bug of the machine, or records that nobody can have written, stop the replica."""
+        """Let a bug of the machine, the log of another, or records that nobody can have written, stop the replica."""
         try:
             act()
         except (MachineFailedError, CorruptRecordError) as error:
             self._state.emit(Halt(reason=f"{self._state.topic_partition}: {error}"))
+        except MachineMismatchError as error:
+            reason = not_for_this_replica(self._state.topic_partition, "the log", error)
+            self._state.emit(Halt(reason=f"{self._state.topic_partition}: {reason}"))

@@ -16,6 +16,7 @@ def check_state(g: GroupState, applied_before: Offset) -> None:
     assert applied_offset <= (high_watermark or Offset(0)), ("applied, not committed", applied_offset, high_watermark)
     assert g.leadership is None or g.leadership.epoch == g.log.epoch, (g.leadership, g.log.epoch)
     assert g.leadership is not None or not len(g.applies), len(g.applies)
+    assert g.machine.said in (None, g.machine.description), (g.machine.said, g.machine.description)
     assert len(g.rounds) <= 2 * len(g.reads), (len(g.rounds), len(g.reads))
     places = g.config.pending_queries_max + g.config.pending_read_indexes_max
     assert len(g.reads) + len(g.queries) <= places, (len(g.reads), len(g.queries))

@@ -2,9 +2,15 @@
 
 Everything that can refuse entries refuses them before anything is appended, and says so (``not_appended``). Any other
 end of the wait (time is up, leadership lost) leaves open whether they will be applied.
+
+A log says which machine it is of before the first command. A leader whose machine leads has applied all that was
+committed before its epoch: where that does not say it, nobody has said it, and this leader does, before it writes
+anything else. Where it does say it, a leader with another machine has halted before its machine led.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from replica.core.group.state import GroupState, ParkedApply
 from replica.core.messages import ApplyRequest, ApplyResponse
@@ -12,11 +18,13 @@ from replica.core.quorum.fencing import cluster_error
 from replica.core.quorum.roles import Leader
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
+from replica.machines import DescribeMachine, encode_entry
 from replica.records import RecordBatch, encode_batch
 
 
 def on_apply(g: GroupState, call_id: CallId, request: ApplyRequest, now_ms: int) -> None:
     """Append the entries as one batch, and let the call wait until they are applied."""
+    maybe_describe(g, now_ms)
     refused = _refused(g, request) or _append(g, call_id, request, now_ms)
     if refused is not None:
         response = ApplyResponse(error=refused, not_appended=True, current_leader=g.log.current_leader)
@@ -57,6 +65,15 @@ def _append(g: GroupState, call_id: CallId, request: ApplyRequest, now_ms: int) 
         )
     )
     return None
+
+
+def maybe_describe(g: GroupState, now_ms: int) -> None:
+    """Say which machine the log is of, where it does not say so, and before this leader writes anything else."""
+    if g.leadership is None or g.leadership.epoch != g.log.epoch or not isinstance(g.log.role, Leader):
+        return
+    if g.machine.said is None and not g.leadership.has_described and not g.log.is_handing_over:
+        g.leadership = replace(g.leadership, has_described=True)
+        write(g, (encode_entry(DescribeMachine(machine=g.machine.description)),), now_ms)
 
 
 def write(g: GroupState, entries: tuple[bytes, ...], now_ms: int) -> None:

@@ -16,6 +16,7 @@ from replica.core.messages import PeerRequest, QueryRequest, ReadIndexRequest, R
 from replica.core.purgatory import Purgatory
 from replica.core.quorum import QuorumLog
 from replica.core.rules import Rules
+from replica.core.snapshotting import SnapshotPace, Snapshotting
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.machines import AppliedLog, LeaderClock
 
@@ -25,10 +26,14 @@ SendToPeer = Callable[[ReplicaId, PeerRequest, int], CorrelationId]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """The machine leads, in ``epoch``; ``clock`` stamps what it writes."""
+    """The machine leads, in ``epoch``; ``clock`` stamps what it writes.
+
+    ``has_described`` is whether it has written which machine the log is of.
+    """
 
     epoch: Epoch
     clock: LeaderClock
+    has_described: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,11 +148,10 @@ class GroupState:
         """Of the preferred leader; absent while this replica does not lead, or need not hand over."""
         self.transfers_tried = 0
         """How often it was handed to the preferred leader since that has last led."""
-        self.bytes_since_snapshot = 0
-        self.snapshot_size_bytes = 0
-        """How large the last snapshot was that was taken or restored."""
-        self.snapshot_ms = 0
-        """When the last snapshot was taken or restored, or the replica started."""
+        pace = SnapshotPace(
+            record_bytes_between=config.snapshot_max_record_bytes_between, interval_ms=config.snapshot_max_interval_ms
+        )
+        self.snapshots = Snapshotting(log=log, machine=machine, pace=pace, emit=emit)
 
     @property
     def preferred_leader(self) -> ReplicaId | None:

@@ -45,6 +45,25 @@ class BrokerRegistration:
         return not self.fenced and not self.in_controlled_shutdown
 
 
+def registered_broker(record: RegisterBrokerRecord) -> BrokerRegistration:
+    """A broker that has just registered: fenced, until it has caught up."""
+    return BrokerRegistration(
+        broker_id=record.broker_id,
+        broker_epoch=record.broker_epoch,
+        incarnation_id=record.incarnation_id,
+        address=record.address,
+        rack=record.rack,
+        fenced=True,
+        in_controlled_shutdown=False,
+    )
+
+
+def changed_broker(registered: BrokerRegistration, record: BrokerRegistrationChangeRecord) -> BrokerRegistration:
+    """The same incarnation of a broker, after a change."""
+    assert registered.broker_epoch == record.broker_epoch, (registered, record)
+    return replace(registered, fenced=record.fenced, in_controlled_shutdown=record.in_controlled_shutdown)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
     """A topic: its partitions by number, and the settings in which it differs from the defaults."""
@@ -57,7 +76,11 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataImage:
-    """Brokers by id, topics by name, and what has been given away for good."""
+    """Brokers by id, topics by name, and what has been given away for good.
+
+    All in one order, whatever records have led here: brokers by their ids, topics by theirs, which is the order of
+    their creation, partitions by number, settings by name.
+    """
 
     brokers: Mapping[ReplicaId, BrokerRegistration] = field(default_factory=dict)
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
@@ -91,23 +114,9 @@ class MetadataImage:
         """The image after one more record. A record about what does not exist is our own mistake: AssertionError."""
         match record:
             case RegisterBrokerRecord():
-                return self._with_broker(
-                    BrokerRegistration(
-                        broker_id=record.broker_id,
-                        broker_epoch=record.broker_epoch,
-                        incarnation_id=record.incarnation_id,
-                        address=record.address,
-                        rack=record.rack,
-                        fenced=True,
-                        in_controlled_shutdown=False,
-                    )
-                )
+                return self._with_broker(registered_broker(record))
             case BrokerRegistrationChangeRecord():
-                registered = self.brokers[record.broker_id]
-                assert registered.broker_epoch == record.broker_epoch, (registered, record)
-                return self._with_broker(
-                    replace(registered, fenced=record.fenced, in_controlled_shutdown=record.in_controlled_shutdown)
-                )
+                return self._with_broker(changed_broker(self.brokers[record.broker_id], record))
             case TopicRecord(name=name, topic_id=topic_id):
                 assert name not in self.topics, record
                 return replace(
@@ -131,7 +140,7 @@ class MetadataImage:
                 configs = {key: value for key, value in topic.configs.items() if key != record.name}
                 if record.value is not None:
                     configs[record.name] = record.value
-                return self._with_topic(replace(topic, configs=configs))
+                return self._with_topic(replace(topic, configs=dict(sorted(configs.items()))))
             case ProducerIdsRecord(next_producer_id=next_producer_id):
                 assert next_producer_id >= self.next_producer_id, (next_producer_id, self.next_producer_id)
                 return replace(self, next_producer_id=next_producer_id)
@@ -142,7 +151,7 @@ class MetadataImage:
         return self.topics[self.topic_names[topic_id]]
 
     def _with_broker(self, broker: BrokerRegistration) -> MetadataImage:
-        return replace(self, brokers={**self.brokers, broker.broker_id: broker})
+        return replace(self, brokers=dict(sorted({**self.brokers, broker.broker_id: broker}.items())))
 
     def _with_topic(self, topic: TopicImage) -> MetadataImage:
         return replace(self, topics={**self.topics, topic.name: topic})

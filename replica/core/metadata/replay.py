@@ -1,18 +1,23 @@
-"""Applying the committed metadata log, record by record, to the image.
+"""Applying the committed metadata log, record by record, to the image; and the image as a snapshot, taken and restored.
 
 Owns how far the log has been applied and the image that follows from it. Reads only what is committed, hence never
 takes anything back. One read is out at a time; it is performed by the driver and comes back as an event.
 
-Source: Kafka ``MetadataLoader``; KIP-595 ``handleCommit``.
+Source: Kafka ``MetadataLoader``; KIP-595 ``handleCommit``; KIP-630.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from replica.core.effects import LogRange, ReadLog
 from replica.core.events import LogRead
 from replica.core.metadata.encoding import records_of
 from replica.core.metadata.image import MetadataImage
-from replica.ids import Offset, TopicPartition
+from replica.core.metadata.snapshots import decode_image, encode_image
+from replica.core.rules import Rules
+from replica.ids import Epoch, Offset, SnapshotId, TopicPartition
+from replica.machines import Snapshot
 from replica.records import parse_batches
 
 METADATA_LOG = TopicPartition("__cluster_metadata", 0)
@@ -20,19 +25,24 @@ METADATA_LOG = TopicPartition("__cluster_metadata", 0)
 
 
 class MetadataReplay:
-    """The image of the metadata log below ``applied_offset``."""
+    """The image of the metadata log below ``applied_offset``. ``applied_epoch`` is absent before the first record."""
 
-    def __init__(self, *, read_max_bytes: int) -> None:
+    failure = None
+    """There always is an image: a snapshot is restored whole or not at all."""
+
+    def __init__(self, *, read_max_bytes: int, rules: Rules | None = None) -> None:
         self.applied_offset = Offset(0)
+        self.applied_epoch: Epoch | None = None
         self.image = MetadataImage()
         self._read_max_bytes = read_max_bytes
-        self._is_reading = False
+        self._rules = rules or Rules()
+        self._reading_from: Offset | None = None
 
     def next_read(self, high_watermark: Offset | None) -> ReadLog | None:
         """Ask for what is committed and not applied yet; None if there is nothing, or a read is out already."""
-        if self._is_reading or high_watermark is None or high_watermark <= self.applied_offset:
+        if self._reading_from is not None or high_watermark is None or high_watermark <= self.applied_offset:
             return None
-        self._is_reading = True
+        self._reading_from = self.applied_offset
         return ReadLog(
             range=LogRange(
                 topic_partition=METADATA_LOG,
@@ -42,13 +52,41 @@ class MetadataReplay:
             )
         )
 
-    def on_read(self, read: LogRead) -> None:
-        """Apply what was read. Damage in it is our own mistake: storage has verified it."""
-        assert self._is_reading, read.start_offset
+    def on_read(self, read: LogRead) -> int:
+        """Apply what was read, and return how many bytes of records that were.
+
+        What was asked for before a snapshot was restored is in that. Damage in it is our own mistake: storage has
+        verified it.
+        """
+        if read.start_offset != self._reading_from:
+            return 0
         assert read.start_offset == self.applied_offset, (read.start_offset, self.applied_offset)
-        self._is_reading = False
+        self._reading_from = None
+        size_bytes = 0
         for batch in parse_batches(read.records):
             assert batch.base_offset == self.applied_offset, (batch.base_offset, self.applied_offset)
             if not batch.is_control:
                 self.image = self.image.apply_all(records_of(batch))
-            self.applied_offset = batch.end_offset
+            self.applied_offset, self.applied_epoch = batch.end_offset, batch.leader_epoch
+            size_bytes += batch.size_bytes
+        return size_bytes
+
+    def snapshot(self) -> Snapshot:
+        """The image as bytes, with the id of what it stands for. There is none of a log that nothing was applied of."""
+        assert self.applied_epoch is not None, "nothing has been applied"
+        image = self.image
+        if not self._rules.producer_ids_are_in_snapshot():
+            image = replace(image, next_producer_id=0)
+        end_offset = self._rules.snapshot_end_offset(applied_offset=self.applied_offset)
+        return encode_image(image, SnapshotId(end_offset, self.applied_epoch))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Let the image be that of a snapshot, which is ahead of it, as if all its records had come at once.
+
+        Raises CorruptSnapshotError; then nothing has changed. To load one that is behind is our own mistake:
+        AssertionError.
+        """
+        assert snapshot.id.end_offset > self.applied_offset, (snapshot.id, self.applied_offset)
+        self.image = decode_image(snapshot)
+        self.applied_offset, self.applied_epoch = snapshot.id.end_offset, snapshot.id.epoch
+        self._reading_from = None

@@ -40,6 +40,14 @@ class ControllerRules:
         """
         return metadata_offset > broker_epoch
 
+    def producer_ids_are_in_snapshot(self) -> bool:
+        """Decide whether a snapshot of the metadata says which producer ids are taken: always, they are part of it.
+
+        1. A producer is given id 7, and writes. 2. A controller is elected that has begun with a snapshot, and knows of
+        no id. 3. It gives id 7 to another producer, whose first records look like those of the former one sent again.
+        """
+        return True
+
     def eligible_for_isr(self, *, registration: BrokerRegistration | None, broker_epoch: BrokerEpoch | None) -> bool:
         """Decide whether a broker may be in an ISR that a leader proposes: registered, active, and who it was.
 

@@ -8,6 +8,7 @@ Source: the semantics are those of etcd's v3 API.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from replica.machines.encoding import MalformedError
@@ -59,9 +60,13 @@ from replica.machines.key_value.results import (
 )
 from replica.machines.key_value.state import KeyValueState
 from replica.machines.key_value.values import (
+    ANSWER_BYTES_MAX,
+    KEY_BYTES_MAX,
     LEASE_TTL_MS_MAX,
     LEASES_MAX,
     OPERATIONS_MAX,
+    RANGE_KEYS_MAX,
+    VALUE_BYTES_MAX,
     KeyValue,
     LeaseId,
 )
@@ -74,6 +79,19 @@ class KeyValueMachine(StateMachine):
 
     def __init__(self) -> None:
         self._state = KeyValueState()
+
+    def traits(self) -> Mapping[str, int]:
+        """The bounds that a command is rejected by, or its answer is cut at."""
+        return {
+            "version": 1,
+            "answer_bytes_max": ANSWER_BYTES_MAX,
+            "key_bytes_max": KEY_BYTES_MAX,
+            "lease_ttl_ms_max": LEASE_TTL_MS_MAX,
+            "leases_max": LEASES_MAX,
+            "operations_max": OPERATIONS_MAX,
+            "range_keys_max": RANGE_KEYS_MAX,
+            "value_bytes_max": VALUE_BYTES_MAX,
+        }
 
     def advance(self, time_ms: int) -> None:
         """End the leases that have expired."""

@@ -16,6 +16,7 @@ from replica.core.controller.controller import Controller
 from replica.core.metadata.encoding import metadata_batch, records_of
 from replica.core.metadata.image import BrokerRegistration, MetadataImage
 from replica.core.metadata.records import LeaderRecoveryState, MetadataRecord, PartitionRegistration
+from replica.core.metadata.replay import MetadataReplay
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId, TopicPartition
@@ -98,6 +99,15 @@ class Bench:
         self.config = config or self.config
         self.controller = Controller(cluster_id=CLUSTER, config=self.config, rules=Rules())
         self.controller.activate(self.committed, self.now_ms)
+
+    def restart_from_snapshot(self, rules: Rules) -> None:
+        """Make another controller the active one, on a replica that has begun with a snapshot of all there is."""
+        replay = MetadataReplay(read_max_bytes=1, rules=rules)
+        replay.image, replay.applied_offset, replay.applied_epoch = self.committed, self.next_offset, Epoch(1)
+        restored = MetadataReplay(read_max_bytes=1)
+        restored.restore(replay.snapshot())
+        self.committed = restored.image
+        self.restart()
 
     def _write(self, records: tuple[MetadataRecord, ...]) -> None:
         self.records = records

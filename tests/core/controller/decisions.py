@@ -98,6 +98,7 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
     ),
     "stopped_cleanly": (_stopped(7, True), _stopped(6, False), _stopped(8, False), _stopped(None, False)),
     "may_unfence": (_unfence(8, True), _unfence(7, False), _unfence(0, False)),
+    "producer_ids_are_in_snapshot": (Row("always", {}, True),),
     "eligible_for_isr": (
         _eligible("active", _broker(), 7, True),
         _eligible("epoch_is_not_told", _broker(), None, True),

@@ -5,6 +5,7 @@ Each is asked with rules and raises AssertionError where they are wrong.
 
 from __future__ import annotations
 
+from replica.core import messages as m
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from tests.core.controller.bench import Bench
@@ -30,6 +31,13 @@ def who_stopped_uncleanly_is_not_eligible(rules: Rules) -> None:
 def a_broker_that_is_heard_keeps_its_id(rules: Rules) -> None:
     bench = three_replicas(rules)
     assert bench.register(1, "second").error is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def a_producer_id_is_given_once(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    first = bench.ask(m.InitProducerIdRequest(), m.InitProducerIdResponse)
+    bench.restart_from_snapshot(rules)
+    assert bench.ask(m.InitProducerIdRequest(), m.InitProducerIdResponse).producer_id != first.producer_id
 
 
 def a_broker_that_has_not_caught_up_stays_fenced(rules: Rules) -> None:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from replica.core import messages as m
+from replica.core.metadata.snapshots import decode_image, encode_image
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, PartitionEpoch, ReplicaId
+from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, SnapshotId
 from tests.core.controller.bench import CONFIG, SESSION_MS, Bench
 
 BROKERS = st.integers(1, 4)
@@ -109,6 +110,14 @@ class ClusterLife(RuleBasedStateMachine):
             registration = self.bench.partition(number)
             if registration.leader_id is None:
                 assert active.isdisjoint((*registration.isr, *registration.elr)), (registration, active)
+
+    @invariant()
+    def a_snapshot_is_the_whole_image(self) -> None:
+        """The image that comes of a snapshot is the image, in the same order."""
+        image = self.bench.committed
+        restored = decode_image(encode_image(image, SnapshotId(self.bench.next_offset, Epoch(1))))
+        assert restored == image
+        assert repr(restored) == repr(image)  # Mappings are equal in any order.
 
 
 ClusterLife.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

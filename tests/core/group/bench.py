@@ -142,9 +142,10 @@ class GroupBench(Bench):
 
 
 def leading_bench(**others: Any) -> GroupBench:
-    """Build the leader of epoch 6 whose machine leads: its LeaderChange record at offset 0 is applied."""
+    """Build the leader of epoch 6 whose machine leads: LeaderChange is at offset 0, the machine's description at 1."""
     bench = GroupBench(**{"quorum_state": stored(5), **others})
     lead(bench)
+    bench.commit_all()
     bench.commit_all()
     return bench
 

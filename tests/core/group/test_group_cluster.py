@@ -165,6 +165,7 @@ def test_a_question_that_waits_for_news_follows_the_log() -> None:
     cluster = GroupCluster(group=QUIET)
     leader = cluster.wait_leader()
     follower = next(node for node in cluster.running() if node is not leader)
+    assert cluster.run(lambda: leader.group.applied_offset == leader.disk.end)
     for number in range(1, 4):
         next_offset = leader.group.applied_offset
         assert cluster.run(lambda: follower.group.applied_offset == leader.group.applied_offset)
@@ -187,7 +188,7 @@ def test_replicas_agree_and_clients_see_no_contradiction() -> None:
     answered, retries, asked, from_followers, leaders, installed = (
         sum(column) for column in zip(*happened, strict=True)
     )
-    assert min(numbers[0] for numbers in happened) > 20
+    assert min(numbers[0] for numbers in happened) > 10
     assert answered > 200
     assert retries > 20
     assert asked > 200

@@ -9,7 +9,7 @@ from replica.errors import ErrorCode
 from replica.machines import OpenSession, SessionId, SessionOpened
 from tests.core.group.bench import GroupBench, add, apply, leading_bench, outcome_of, replies_of
 from tests.core.harness import LOG, leader, stored
-from tests.core.scenarios import commit, follow, lead, reply_of
+from tests.core.scenarios import campaign, commit, follow, lead, reply_of, vote, voted
 
 
 def refused(bench: GroupBench) -> m.ApplyResponse:
@@ -60,9 +60,9 @@ def test_handle_commit_callback_fires_in_candidate_state() -> None:
     bench.flush_all()
     commit(bench, 1)
     bench.step(ev.ResignRequested())
-    bench.to_role("prospective")
+    campaign(bench)
     bench.apply_all()
-    assert (bench.role, bench.group.applied_offset, bench.total()) == ("prospective", 2, 5)
+    assert (bench.role, bench.group.applied_offset, bench.total()) == ("candidate", 3, 5)
 
 
 def test_handle_commit_callback_fires_in_voted_state() -> None:
@@ -71,9 +71,9 @@ def test_handle_commit_callback_fires_in_voted_state() -> None:
     bench.call(add(5))
     bench.flush_all()
     commit(bench, 1)
-    follow(bench, 1, 9)
+    assert voted(bench, vote(9, last=(6, 99))).vote_granted
     bench.apply_all()
-    assert (bench.role, bench.total()) == ("follower", 5)
+    assert (bench.role, bench.disk.quorum_state, bench.total()) == ("unattached", stored(9, voted_id=1), 5)
 
 
 def test_a_machine_that_has_not_applied_its_start_takes_no_command() -> None:
@@ -93,7 +93,7 @@ def test_a_resigned_leader_is_not_announced_again() -> None:
     commit(bench, 1)
     bench.step(ev.ResignRequested())
     bench.apply_all()
-    assert (bench.role, bench.group.machine_leads, bench.group.applied_offset) == ("resigned", False, 2)
+    assert (bench.role, bench.group.machine_leads, bench.group.applied_offset) == ("resigned", False, 3)
     assert refused(bench).not_appended
 
 
@@ -112,7 +112,7 @@ def test_log_time_goes_on_while_nothing_is_written() -> None:
     bench = leading_bench(group=GroupConfig(tick_interval_ms=500))
     call_id = bench.call(apply(OpenSession(ttl_ms=1000)))
     bench.commit_all()
-    assert outcome_of(reply_of(bench, call_id)) == SessionOpened(session_id=SessionId(1))
+    assert outcome_of(reply_of(bench, call_id)) == SessionOpened(session_id=SessionId(2))
     opened_ms = bench.group.log_time_ms
     for _ in range(3):
         end = bench.disk.end
@@ -128,7 +128,7 @@ def test_a_tick_waits_for_the_one_before() -> None:
     """A leader that cannot commit does not fill its log with ticks."""
     bench = leading_bench(group=GroupConfig(tick_interval_ms=100))
     bench.elapse(1000)
-    assert bench.disk.end == 2
+    assert bench.disk.end == 3
 
 
 def test_writing_puts_the_tick_off() -> None:
@@ -138,7 +138,7 @@ def test_writing_puts_the_tick_off() -> None:
     bench.call(add(1))
     bench.commit_all()
     bench.elapse(499)
-    assert bench.disk.end == 2
+    assert bench.disk.end == 3
 
 
 def test_log_time_begins_where_the_last_leader_left_it() -> None:

@@ -182,7 +182,7 @@ def test_without_leases_all_is_as_ever(make: Callable[..., Bench]) -> None:
 
 def leased(rules: Callable[[], Rules], config: QuorumConfig = CONFIG) -> tuple[GroupCluster, Node]:
     """Build a cluster whose leader has a lease, and has applied 1; everybody has everything."""
-    cluster = GroupCluster(rules=rules, group=LEASES, config=config)
+    cluster = GroupCluster(5, rules=rules, group=LEASES, config=config)
     leader = cluster.wait_leader()
     assert replies_of(cluster.answer(leader, add(1))) == [b"1"]
     assert cluster.run(lambda: len({node.disk.end for node in cluster.running()}) == 1)

@@ -1,0 +1,182 @@
+"""An image as bytes: there and back, in one form, and what is wrong with bytes that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+
+import pytest
+
+from replica.core.metadata.encoding import encode_record
+from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    LeaderRecoveryState,
+    MetadataRecord,
+    PartitionRecord,
+    PartitionRegistration,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from replica.core.metadata.snapshots import decode_image, encode_image, records_of_image
+from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, SnapshotId, TopicId
+from replica.machines import CorruptSnapshotError, Snapshot
+from replica.machines.snapshots import sealed, unsealed
+
+AT = SnapshotId(Offset(40), Epoch(3))
+
+
+def registered(broker_id: int, epoch: int, rack: str | None = None) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=ReplicaId(broker_id),
+        broker_epoch=BrokerEpoch(epoch),
+        incarnation_id=f"{broker_id}.{epoch}",
+        address=f"broker-{broker_id}:9092",
+        rack=rack,
+    )
+
+
+def changed(broker_id: int, epoch: int, *, fenced: bool, leaving: bool) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(
+        broker_id=ReplicaId(broker_id),
+        broker_epoch=BrokerEpoch(epoch),
+        fenced=fenced,
+        in_controlled_shutdown=leaving,
+    )
+
+
+def partition(topic_id: int, number: int, leader_epoch: int) -> PartitionRecord:
+    registration = PartitionRegistration(
+        replicas=(ReplicaId(2), ReplicaId(1), ReplicaId(3)),
+        isr=(ReplicaId(1),),
+        elr=(ReplicaId(2),),
+        last_known_leader=ReplicaId(2),
+        leader_id=ReplicaId(1),
+        leader_epoch=Epoch(leader_epoch),
+        partition_epoch=PartitionEpoch(leader_epoch + 2),
+        leader_recovery_state=LeaderRecoveryState.RECOVERING,
+        adding_replicas=(ReplicaId(3),),
+        removing_replicas=(ReplicaId(2),),
+    )
+    return PartitionRecord(topic_id=TopicId(topic_id), partition=number, registration=registration)
+
+
+RECORDS: tuple[MetadataRecord, ...] = (
+    registered(1, 5, rack="a"),
+    changed(1, 5, fenced=False, leaving=True),
+    registered(2, 11),
+    changed(2, 11, fenced=False, leaving=False),
+    registered(3, 14),
+    TopicRecord(name="zebra", topic_id=TopicId(20)),
+    ConfigRecord(topic_id=TopicId(20), name="min.insync.replicas", value="2"),
+    ConfigRecord(topic_id=TopicId(20), name="retention.ms", value="7"),
+    partition(20, 0, 4),
+    partition(20, 1, 9),
+    TopicRecord(name="ant", topic_id=TopicId(30)),
+    partition(30, 0, 0),
+    ProducerIdsRecord(next_producer_id=17),
+)
+"""Of everything something, in the order in which an image is written down."""
+
+IMAGE = MetadataImage().apply_all(RECORDS)
+
+
+def written(*records: MetadataRecord, end: bytes = b"\n") -> Snapshot:
+    """A snapshot of these records, whether they are an image or not."""
+    header = unsealed(encode_image(IMAGE, AT).data).split(b"\n")[0]
+    return Snapshot(id=AT, data=sealed(b"\n".join([header, *map(encode_record, records)]) + end))
+
+
+def test_an_image_comes_back_whole() -> None:
+    """All that a registration, a topic, a partition and the producer ids can say is in a snapshot."""
+    assert decode_image(encode_image(IMAGE, AT)) == IMAGE
+    assert decode_image(encode_image(MetadataImage(), AT)) == MetadataImage()
+
+
+def test_an_image_is_written_down_as_the_records_that_rebuild_it() -> None:
+    """In one order, each as the metadata log has it."""
+    assert tuple(records_of_image(IMAGE)) == RECORDS
+    assert encode_image(IMAGE, AT) == written(*RECORDS)
+
+
+def test_equal_images_are_equal_bytes() -> None:
+    """Whatever came first: brokers in any order, settings in any order, what is gone and what was once otherwise."""
+    brokers = (registered(1, 5), registered(2, 11), registered(3, 14))
+    topic = TopicRecord(name="t", topic_id=TopicId(20))
+    configs = tuple(
+        ConfigRecord(topic_id=TopicId(20), name=name, value="1") for name in ("retention.ms", "retention.bytes")
+    )
+    expected = encode_image(MetadataImage().apply_all([*brokers, topic, *configs]), AT)
+    gone = (TopicRecord(name="gone", topic_id=TopicId(1)), RemoveTopicRecord(topic_id=TopicId(1)))
+    for order in permutations(brokers):
+        once = changed(order[0].broker_id, order[0].broker_epoch, fenced=False, leaving=False)
+        image = MetadataImage().apply_all([*order, once, *gone, order[0], topic, *reversed(configs)])
+        assert encode_image(image, AT) == expected
+        assert repr(decode_image(expected)) == repr(image)
+
+
+@pytest.mark.parametrize("place", range(0, len(encode_image(IMAGE, AT).data), 41))
+def test_damage_is_noticed(place: int) -> None:
+    """No byte can be another without the checksum telling."""
+    data = bytearray(encode_image(IMAGE, AT).data)
+    data[place] ^= 1
+    with pytest.raises(CorruptSnapshotError, match="checksum"):
+        decode_image(Snapshot(id=AT, data=bytes(data)))
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "message"),
+    [
+        pytest.param(Snapshot(id=AT, data=b""), "checksum", id="empty"),
+        pytest.param(Snapshot(id=AT, data=sealed(b"")), "begins with", id="no header"),
+        pytest.param(Snapshot(id=SnapshotId(Offset(41), Epoch(3)), data=written().data), "begins with", id="other end"),
+        pytest.param(Snapshot(id=SnapshotId(Offset(40), Epoch(2)), data=written().data), "begins", id="other epoch"),
+        pytest.param(written(RECORDS[0], end=b""), "ends inside a record", id="cut"),
+        pytest.param(written(RECORDS[2], RECORDS[0]), "no image is written down as", id="another order"),
+        pytest.param(written(RECORDS[0], RECORDS[0]), "no image is written down as", id="twice"),
+        pytest.param(written(RECORDS[1]), "has not named", id="a broker of nowhere"),
+        pytest.param(written(RECORDS[8]), "has not named", id="a partition of nowhere"),
+        pytest.param(written(RECORDS[6]), "has not named", id="a setting of nowhere"),
+        pytest.param(written(RemoveTopicRecord(topic_id=TopicId(20))), "takes something away", id="a removal"),
+        pytest.param(
+            written(RECORDS[5], ConfigRecord(topic_id=TopicId(20), name="retention.ms", value=None)),
+            "takes something away",
+            id="a setting taken back",
+        ),
+        pytest.param(
+            written(TopicRecord(name="t", topic_id=TopicId(1)), TopicRecord(name="t", topic_id=TopicId(2))),
+            "no image is written down as",
+            id="two topics of one name",
+        ),
+        pytest.param(written(ProducerIdsRecord(next_producer_id=0)), "no image", id="what need not be said"),
+    ],
+)
+def test_what_no_image_is_written_down_as_is_refused(snapshot: Snapshot, message: str) -> None:
+    """The checksum may fit: what leads to no image, or not in the one way that there is, was not written by us."""
+    with pytest.raises(CorruptSnapshotError, match=message):
+        decode_image(snapshot)
+
+
+@pytest.mark.parametrize("line", [b"{}", b"no json", b'{"type":"OTHER","version":0}'])
+def test_lines_that_are_no_records_are_refused(line: bytes) -> None:
+    """What a release to come may write is not guessed at."""
+    snapshot = Snapshot(id=AT, data=sealed(unsealed(written().data) + line + b"\n"))
+    with pytest.raises(CorruptSnapshotError, match="no metadata"):
+        decode_image(snapshot)
+
+
+def without_brokers(image: MetadataImage) -> list[MetadataRecord]:
+    return [record for record in records_of_image(image) if not isinstance(record, BrokerRegistrationChangeRecord)]
+
+
+def without_producer_ids(image: MetadataImage) -> list[MetadataRecord]:
+    return [record for record in records_of_image(image) if not isinstance(record, ProducerIdsRecord)]
+
+
+@pytest.mark.parametrize("left_out", [without_brokers, without_producer_ids])
+def test_what_is_left_out_is_missed(left_out: Callable[[MetadataImage], list[MetadataRecord]]) -> None:
+    """A snapshot that says less is another image: nothing of it follows from the rest."""
+    assert decode_image(written(*left_out(IMAGE))) != IMAGE
