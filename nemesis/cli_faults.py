@@ -1,34 +1,66 @@
-"""The option that chooses the kinds of faults.
+"""The options that choose the kinds of faults, how often each comes, and in which order.
 
-Owns its form: names with commas between them, or none at all.
+Owns their form: names with commas between them, each with its weight if it has one, or none at all.
 """
 
 from __future__ import annotations
 
 import click
 
-from nemesis.schedule import Package
+from nemesis.drawing import flip_flop_schedule, random_schedule
+from nemesis.packages import USUAL, Package
+from nemesis.schedule import Schedule
 
 NO_FAULTS = "none"
+WEIGHT_MAX = 100
 
 
 def _packages(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[Package, ...] | None:
-    """Read ``partition,kill``; ``none`` is no package at all, an absent option says nothing."""
+    """Read ``partition,kill:3``; ``none`` is no package at all, an absent option says nothing.
+
+    A package with a weight is named as often as that.
+    """
     del context, parameter
     if value is None:
         return None
     words = [word.strip() for word in value.split(",") if word.strip()]
     if words == [NO_FAULTS]:
         return ()
-    if not words or not set(words) <= set(Package):
-        known = ", ".join(Package)
-        raise click.BadParameter(f"{value!r}: give some of {known}, separated by commas, or {NO_FAULTS}")
-    return tuple(Package(word) for word in words)
+    named = [package for word in words for package in _weighted(word, value)]
+    if not named:
+        raise _refusal(value)
+    return tuple(named)
+
+
+def _weighted(word: str, value: str) -> list[Package]:
+    name, sign, number = word.partition(":")
+    weight = int(number) if number.isdecimal() else 0 if sign else 1
+    if name not in set(Package) or not 1 <= weight <= WEIGHT_MAX:
+        raise _refusal(value)
+    return [Package(name)] * weight
+
+
+def _refusal(value: str) -> click.BadParameter:
+    known = ", ".join(Package)
+    return click.BadParameter(
+        f"{value!r}: give some of {known}, separated by commas, and behind a colon a weight from 1 to {WEIGHT_MAX} for "
+        f"what is to come more often; or {NO_FAULTS}"
+    )
+
+
+def drawn_schedule(*, seed: int, packages: tuple[Package, ...], time_limit_s: float, flip_flop: bool) -> Schedule:
+    """The schedule that these options ask for. Raises ValueError where there is too little time."""
+    make = flip_flop_schedule if flip_flop else random_schedule
+    return make(seed=seed, packages=packages, time_limit_s=time_limit_s)
 
 
 nemesis_option = click.option(
     "--nemesis",
     callback=_packages,
     metavar="NAMES",
-    help=f"{', '.join(Package)}; or {NO_FAULTS}. [default: all but {Package.MEMBERSHIP}]",
+    help=f"{', '.join(Package)}; NAME:WEIGHT to draw one more often; or {NO_FAULTS}. [default: {','.join(USUAL)}]",
+)
+
+flip_flop_option = click.option(
+    "--flip-flop", is_flag=True, help="Let the kinds of faults take turns, each until the next strikes."
 )

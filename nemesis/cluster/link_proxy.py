@@ -1,12 +1,12 @@
-"""A TCP proxy on one directed link: source dials destination here, and every byte passes a gate.
+"""A TCP proxy on one directed link: source dials destination here, and every byte goes its way.
 
-Owns the connections of one link. A gate belongs to a *direction of bytes*, not to a connection: a one-way cut from A to
-B stops the requests on connections that A dialled and the answers on connections that B dialled.
+Owns the connections of one link, and what befalls them as a whole: reset, told twice, their answers lost. What befalls
+the bytes of a direction is their way's business.
 
-While a gate is closed nothing is read from the sender beyond one chunk and asyncio's own bounded buffer, nothing is
+While a way is closed nothing is read from the sender beyond one chunk and asyncio's own bounded buffer, nothing is
 written, and neither the end nor the breaking of a connection is passed on; a new connection is accepted and hangs. When
-the gate opens again, what was held is delivered late but in order, as a network that retransmits would: nothing is lost
-from the middle of a stream. A reset link aborts (RST) its connections and every new one.
+the way opens again, what was held is delivered late but in order, as a network that retransmits would: nothing is lost
+from the middle of a stream. A refusing link aborts (RST) its connections and every new one.
 """
 
 from __future__ import annotations
@@ -14,52 +14,62 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
 
-CHUNK_BYTES = 1 << 16
-"""What is held of one direction of one connection is a small multiple of this."""
+from nemesis.cluster.conversations import Conversation
+from nemesis.cluster.copies import Copies, Copy
+from nemesis.cluster.holds import CHUNK_BYTES
+from nemesis.cluster.ways import Way, pump
+
 CONNECTIONS_MAX = 1024
 LOOPBACK = "127.0.0.1"
 _LINGER_ZERO = struct.pack("ii", 1, 0)
 
 
-class Gate:
-    """A direction that bytes may pass or not."""
+@dataclass(slots=True, kw_only=True)
+class LosesReplies:
+    """Which answers are lost: so many in a hundred, as the dice fall."""
 
-    def __init__(self) -> None:
-        self._is_open = asyncio.Event()
-        self._is_open.set()
+    percent: int
+    random: Random
+    tally: Counter[str]
 
-    @property
-    def is_open(self) -> bool:
-        """Whether bytes pass."""
-        return self._is_open.is_set()
+    def loses(self) -> bool:
+        """Whether the answer that begins now is lost."""
+        self.tally["replies"] += 1
+        is_lost = self.random.random() * 100 < self.percent
+        self.tally["lost"] += is_lost
+        return is_lost
 
-    def set_open(self, is_open: bool) -> None:
-        """Open or close."""
-        if is_open:
-            self._is_open.set()
-        else:
-            self._is_open.clear()
 
-    async def wait_open(self) -> None:
-        """Return as soon as bytes may pass."""
-        await self._is_open.wait()
+@dataclass(slots=True, kw_only=True)
+class _Connection:
+    """What is open of one connection, what was heard on it, and who tells it again."""
+
+    writers: list[asyncio.StreamWriter]
+    conversation: Conversation = field(default_factory=Conversation)
+    copies: list[Copy] = field(default_factory=list)
 
 
 class LinkProxy:
     """Listens where the source dials, and forwards to wherever the destination listens now.
 
-    ``forward`` is the gate of the bytes from source to destination, ``backward`` that of the answers. ``upstream`` is
+    ``forward`` is the way of the bytes from source to destination, ``backward`` that of the answers. ``upstream`` is
     the destination's port, absent while it is down: then connections are reset, as a closed port would.
     """
 
-    def __init__(self, *, forward: Gate, backward: Gate) -> None:
+    def __init__(self, *, forward: Way, backward: Way) -> None:
         self.upstream: int | None = None
-        self._gates = (forward, backward)
+        self._ways = (forward, backward)
         self._refuses = False
         self._server: asyncio.Server | None = None
-        self._connections: dict[asyncio.Task[None], list[asyncio.StreamWriter]] = {}
+        self._connections: dict[asyncio.Task[None], _Connection] = {}
+        self._losses: dict[str, LosesReplies] = {}
+        self._copies: dict[str, Copies] = {}
 
     async def start(self) -> int:
         """Take a free port and return it. It stays taken until ``close``."""
@@ -72,9 +82,11 @@ class LinkProxy:
         if self._server is not None:
             self._server.close()
         tasks = list(self._connections)
-        self._abort_all()
+        self.reset()
         for task in tasks:
             task.cancel()
+        for copies in self._copies.values():
+            tasks += copies.end()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
@@ -82,33 +94,51 @@ class LinkProxy:
         """How many connections are open, hanging ones included."""
         return len(self._connections)
 
+    # --- what befalls connections -------------------------------------------------------------------------------------
+
     def set_refusing(self, refuses: bool) -> None:
         """Reset all connections from now on, or let them through again."""
         self._refuses = refuses
         if refuses:
-            self._abort_all()
+            self.reset()
 
-    def _abort_all(self) -> None:
-        for writers in self._connections.values():
-            for writer in writers:
-                _reset(writer)
+    def reset(self) -> int:
+        """Reset all connections that are open, and say how many; new ones are let through."""
+        for connection in self._connections.values():
+            for writer in connection.writers:
+                reset(writer)
+        return len(self._connections)
+
+    def lose_replies(self, key: str, losses: LosesReplies) -> None:
+        """Pass requests on, and break the connection where the answer would come, until ``mend(key)``."""
+        self._losses[key] = losses
+
+    def copy(self, key: str, copies: Copies) -> None:
+        """Tell every conversation twice that begins from now on, until ``mend(key)``."""
+        self._copies[key] = copies
+
+    def mend(self, key: str) -> None:
+        """Do neither any more because of this key."""
+        self._losses.pop(key, None)
+        if key in self._copies:
+            self._copies.pop(key).end()
+
+    # --- connections --------------------------------------------------------------------------------------------------
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._connections[task] = [writer]
+        connection = self._connections[task] = _Connection(writers=[writer])
         try:
             if len(self._connections) <= CONNECTIONS_MAX:
-                await self._carry(task, reader, writer)
+                await self._carry(connection, reader, writer)
         finally:
-            for open_writer in self._connections.pop(task):
-                _reset(open_writer)
+            for open_writer in self._connections.pop(task).writers:
+                reset(open_writer)
 
-    async def _carry(
-        self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _carry(self, connection: _Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection from its first byte to its end."""
-        forward, backward = self._gates
+        forward, backward = self._ways
         if not self._refuses:
             # A handshake needs both directions.
             await forward.wait_open()
@@ -119,30 +149,36 @@ class LinkProxy:
             answers, onward = await asyncio.open_connection(LOOPBACK, self.upstream, limit=CHUNK_BYTES)
         except OSError:
             return
-        self._connections[task].append(onward)
-        await asyncio.gather(_pump(reader, onward, forward), _pump(answers, writer, backward))
+        connection.writers.append(onward)
+        connection.copies += [copies.begin(LOOPBACK, self.upstream, forward) for copies in self._copies.values()]
+        await asyncio.gather(
+            pump(reader, onward, forward, self._asking(connection), reset),
+            pump(answers, writer, backward, self._answering(connection), reset),
+        )
         await _close(writer, onward)
 
+    def _asking(self, connection: _Connection) -> Callable[[bytes], bytes]:
+        def passing(chunk: bytes) -> bytes:
+            connection.conversation.on_asked(chunk)
+            for copy in connection.copies:
+                copy.on_said(chunk)
+            return chunk
 
-async def _pump(source: asyncio.StreamReader, destination: asyncio.StreamWriter, gate: Gate) -> None:
-    """Carry one direction of one connection until it ends, and then pass on how it ended."""
-    try:
-        while True:
-            await gate.wait_open()
-            chunk = await source.read(CHUNK_BYTES)
-            await gate.wait_open()
-            if not chunk:
-                break
-            destination.write(chunk)
-            await destination.drain()
-        with suppress(OSError, RuntimeError):
-            destination.write_eof()
-    except OSError:
-        await gate.wait_open()
-        _reset(destination)
+        return passing
+
+    def _answering(self, connection: _Connection) -> Callable[[bytes], bytes]:
+        """Lets answers pass up to the first that is lost."""
+
+        def passing(chunk: bytes) -> bytes:
+            for position in connection.conversation.on_answered(chunk):
+                if any(losses.loses() for losses in self._losses.values()):
+                    return chunk[:position]
+            return chunk
+
+        return passing
 
 
-def _reset(writer: asyncio.StreamWriter) -> None:
+def reset(writer: asyncio.StreamWriter) -> None:
     """Close at once, with RST rather than FIN."""
     if writer.transport.is_closing():
         return

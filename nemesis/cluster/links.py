@@ -1,15 +1,23 @@
-"""All directed links of a cluster: which of them pass bytes, and who has cut them.
+"""All directed links of a cluster: which of them pass bytes and how, and which faults are to blame.
 
-Owns one gate for each direction and one proxy for each ordered pair that dials. Faults overlap, so every cut has a key;
-a link passes again when no key cuts it any more.
+Owns one way for each direction and one proxy for each ordered pair that dials. Faults overlap, so every fault has a
+key; a link is as it should be when no key has to do with it any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import assert_never
 
-from nemesis.cluster.link_proxy import LOOPBACK, Gate, LinkProxy
+from nemesis.cluster.copies import Copies
+from nemesis.cluster.holds import hold_of
+from nemesis.cluster.link_proxy import LOOPBACK, LinkProxy, LosesReplies
+from nemesis.cluster.ways import Way
 from nemesis.faults.links import CLIENTS, CONTROL, Link, LinkMode
+from nemesis.faults.network import Bandwidth, Delay, Duplicate, Loss, NetworkFault, ReplyLost, Reset, SlowClose
 
 
 class Links:
@@ -19,16 +27,18 @@ class Links:
         self._nodes = tuple(nodes)
         ends = (*self._nodes, CLIENTS, CONTROL)
         pairs = [(a, b) for a in ends for b in ends if a != b and (a in self._nodes or b in self._nodes)]
-        self._gates = {pair: Gate() for pair in pairs}
+        self._ways = {pair: Way() for pair in pairs}
         self._proxies = {
             (source, destination): LinkProxy(
-                forward=self._gates[source, destination], backward=self._gates[destination, source]
+                forward=self._ways[source, destination], backward=self._ways[destination, source]
             )
             for source, destination in pairs
             if destination in self._nodes
         }
         self._ports: dict[Link, int] = {}
         self._cuts: dict[str, tuple[LinkMode, frozenset[Link]]] = {}
+        self._tallies: dict[str, Counter[str]] = {}
+        self._resetting: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         """Take one port for each pair that dials."""
@@ -37,6 +47,7 @@ class Links:
 
     async def close(self) -> None:
         """Give all ports back and abort all connections."""
+        self.heal_all()
         for proxy in self._proxies.values():
             await proxy.close()
 
@@ -52,35 +63,95 @@ class Links:
 
     def cut(self, key: str, links: Iterable[Link], mode: LinkMode) -> None:
         """Break these links until ``heal(key)``. Raises ``ValueError`` for a link that does not exist."""
-        broken = frozenset(links)
-        unknown = broken - set(self._gates)
-        if unknown:
-            raise ValueError(f"there are no links {sorted(unknown)} among nodes {self._nodes}")
-        self._cuts[key] = (mode, broken)
+        self._cuts[key] = (mode, self._known(links))
         self._apply()
+
+    def impair(self, key: str, links: Iterable[Link], fault: NetworkFault, draw: int) -> None:
+        """Let these links suffer from a fault until ``heal(key)``; ``draw`` seeds its dice.
+
+        What strikes whole connections strikes those that the source of a link dials to its destination. Raises
+        ``ValueError`` for a link that does not exist.
+        """
+        tally = self._tallies[key] = Counter()
+        known = sorted(self._known(links))
+        match fault:
+            case Delay() | Loss() | Bandwidth() | SlowClose():
+                for link in known:
+                    self._ways[link].hold(key, hold_of(fault, _dice(draw, link), tally))
+            case Reset():
+                self._resetting[key] = asyncio.create_task(self._reset_again(known, fault, tally))
+            case ReplyLost(percent=percent):
+                for link, proxy in self._dialled(known):
+                    losses = LosesReplies(percent=percent, random=_dice(draw, link), tally=tally)
+                    proxy.lose_replies(key, losses)
+            case Duplicate(delay_ms=delay_ms):
+                for _, proxy in self._dialled(known):
+                    proxy.copy(key, Copies(delay_s=delay_ms / 1000, tally=tally))
+                    proxy.reset()
+            case _:
+                assert_never(fault)
+
+    def tally(self, key: str) -> Mapping[str, int]:
+        """What an impairment has done so far: bytes held, packets lost, connections reset, conversations copied."""
+        return dict(self._tallies.get(key, {}))
 
     def heal(self, key: str) -> None:
-        """Take this cut back; a key that cuts nothing is fine."""
+        """Take back what was done by this key; one that does nothing is fine."""
         self._cuts.pop(key, None)
         self._apply()
+        if self._tallies.pop(key, None) is None:
+            return
+        if key in self._resetting:
+            self._resetting.pop(key).cancel()
+        for way in self._ways.values():
+            way.release(key)
+        for proxy in self._proxies.values():
+            proxy.mend(key)
 
     def heal_all(self) -> None:
-        """Take every cut back."""
-        self._cuts.clear()
-        self._apply()
+        """Take everything back."""
+        for key in (*self._cuts, *self._tallies):
+            self.heal(key)
 
     @property
     def cuts(self) -> Mapping[str, tuple[LinkMode, frozenset[Link]]]:
         """What is cut now, by key."""
         return dict(self._cuts)
 
+    @property
+    def impaired(self) -> frozenset[str]:
+        """The keys of the impairments that last."""
+        return frozenset(self._tallies)
+
+    def _known(self, links: Iterable[Link]) -> frozenset[Link]:
+        unknown = set(links) - set(self._ways)
+        if unknown:
+            raise ValueError(f"there are no links {sorted(unknown)} among nodes {self._nodes}")
+        return frozenset(links)
+
+    def _dialled(self, links: Iterable[Link]) -> list[tuple[Link, LinkProxy]]:
+        """The proxies of those of the links on which somebody dials: nobody dials a client."""
+        return [(link, self._proxies[link]) for link in links if link in self._proxies]
+
+    async def _reset_again(self, links: Sequence[Link], fault: Reset, tally: Counter[str]) -> None:
+        for time in range(fault.times):
+            if time:
+                await asyncio.sleep(fault.every_ms / 1000)
+            for _, proxy in self._dialled(links):
+                tally["connections"] += proxy.reset()
+
     def _apply(self) -> None:
         closed = self._broken(LinkMode.BLACKHOLE)
         refusing = self._broken(LinkMode.RESET)
         for link, proxy in self._proxies.items():
             proxy.set_refusing(link in refusing)
-        for link, gate in self._gates.items():
-            gate.set_open(link not in closed)
+        for link, way in self._ways.items():
+            way.set_open(link not in closed)
 
     def _broken(self, mode: LinkMode) -> set[Link]:
         return {link for cut_mode, links in self._cuts.values() if cut_mode is mode for link in links}
+
+
+def _dice(draw: int, link: Link) -> Random:
+    """Dice of its own for each link, so that what befalls one does not depend on how busy another is."""
+    return Random(f"{draw} {link[0]} {link[1]}")

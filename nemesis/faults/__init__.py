@@ -1,8 +1,11 @@
 """Faults: what can be done to a cluster, how it is undone, and to whom.
 
 The way through: ``links`` (the names of directed links) -> ``shapes`` (partitions as sets of cut links) -> ``targets``
-(whom a fault hits, decided when it strikes) -> ``values`` (faults as data, each with the word that heals it) ->
-``rolling`` and ``voters`` (those that go on by themselves) -> ``injector`` (does them to a system and records what was
+(whom a fault hits, decided when it strikes) -> ``network`` and ``crash_points`` (what can be done to bytes on their
+way, and where a replica can be killed) -> ``values`` (faults as data, each with the word that heals it) -> ``names``
+(what the history calls them) -> ``casting`` (asks a system whom a target means) -> ``family`` (what each family of
+faults can do) -> ``partitions``, ``impairments``, ``processes``, ``standing``, ``rolling`` and ``voters`` (the
+families; the last three go on by themselves) -> ``injector`` (gives each fault to its family, and records what was
 really done).
 """
 

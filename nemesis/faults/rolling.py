@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from random import Random
 
 from nemesis.cluster.system import NodeFailedError, System
+from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.values import RollingRestart
 from nemesis.history import EventType
 from nemesis.workload.recorder import Recorder
 
@@ -80,3 +83,30 @@ class RollingRestarts:
                 return True
             await asyncio.sleep(_LOOK_S)
         return False
+
+
+class Rolling(Family[RollingRestart]):
+    """Begins and ends rolling restarts."""
+
+    faults = (RollingRestart,)
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._restarts = RollingRestarts(stage.system, stage.recorder)
+
+    async def aim(self, fault: RollingRestart, random: Random) -> Aim:
+        """Decide who takes turns."""
+        return Aim(nodes=await self._casting.resolve(fault.target, random))
+
+    async def strike(self, opened: OpenFault[RollingRestart]) -> tuple[int, ...]:
+        """Begin; nobody waits for the turns."""
+        self._restarts.begin(opened.fault_id, opened.nodes)
+        return opened.nodes
+
+    async def heal(self, opened: OpenFault[RollingRestart]) -> Healed:
+        """Let nobody else take a turn."""
+        return Healed(error=await self._restarts.end(opened.fault_id))
+
+    async def abandon(self) -> None:
+        """Do nothing more, whoever is down."""
+        await self._restarts.abandon()

@@ -24,6 +24,11 @@ class Shape(StrEnum):
     ONE_WAY_DEAF = "one-way-deaf"
     BRIDGE = "bridge"
     MAJORITIES_RING = "majorities-ring"
+    EACH_ALONE = "each-alone"
+
+
+DRAWN_SHAPES = tuple(shape for shape in Shape if shape is not Shape.EACH_ALONE)
+"""Those that dice choose from, in an order of their own: what a seed has drawn once, it draws for ever."""
 
 
 def cut_links(shape: Shape, nodes: Sequence[int], targets: Sequence[int], random: Random) -> frozenset[Link]:
@@ -47,6 +52,8 @@ def cut_links(shape: Shape, nodes: Sequence[int], targets: Sequence[int], random
             return bridge(nodes, targets[0])
         case Shape.MAJORITIES_RING:
             return majorities_ring(nodes)
+        case Shape.EACH_ALONE:
+            return each_alone(nodes)
         case _:
             assert_never(shape)
 
@@ -95,6 +102,11 @@ def majorities_ring(nodes: Sequence[int]) -> frozenset[Link]:
         listener = heard[majority // 2]
         cut.update((other, listener) for other in _others(nodes, heard))
     return frozenset(cut)
+
+
+def each_alone(nodes: Sequence[int]) -> frozenset[Link]:
+    """Nobody hears anybody."""
+    return frozenset((a, b) for a in nodes for b in nodes if a != b)
 
 
 def _others(nodes: Sequence[int], targets: Sequence[int]) -> list[int]:

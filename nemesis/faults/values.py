@@ -11,7 +11,19 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from nemesis.faults.crash_points import CrashPoint
 from nemesis.faults.links import LinkMode
+from nemesis.faults.network import (
+    Bandwidth,
+    Between,
+    Delay,
+    Duplicate,
+    Loss,
+    NetworkFault,
+    ReplyLost,
+    Reset,
+    SlowClose,
+)
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role, Target
 
@@ -55,6 +67,31 @@ class Kill:
     kind: ClassVar[str] = "kill"
     healer: ClassVar[str] = "start"
     target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillStarting:
+    """SIGKILL, a start, and SIGKILL again ``after_ms`` of it, ``times`` times; healed by starting it at last."""
+
+    kind: ClassVar[str] = "kill-starting"
+    healer: ClassVar[str] = "start"
+    target: Target
+    after_ms: int
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillAt:
+    """SIGKILL when the replica comes to a ``point`` of its work for the ``nth`` time; it stands still there.
+
+    Healed by starting who was killed; who has not come there by then is left alone. Needs replicas that are told so.
+    """
+
+    kind: ClassVar[str] = "kill-at"
+    healer: ClassVar[str] = "start"
+    target: Target
+    point: CrashPoint
+    nth: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +176,18 @@ class JumpClock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopClock:
+    """The clock stands still and the process works on: nothing is ever late by it; healed by letting it go on.
+
+    So it is with a virtual machine whose host withholds time from it. What was missed is never made up for.
+    """
+
+    kind: ClassVar[str] = "clock-stop"
+    healer: ClassVar[str] = "clock-go-on"
+    target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FillDisk:
     """Nothing that takes space can be written."""
 
@@ -190,10 +239,12 @@ class DelayMetadata:
     delay_ms: int
 
 
-LiveFault = Partition | CutLink | CutClients | Kill | Pause | Stop | RollingRestart | ChangeVoters
+ProcessFault = Kill | KillStarting | KillAt | Pause | Stop | RollingRestart
+"""What can be done to processes by signals, starts and orders."""
+LiveFault = Partition | CutLink | CutClients | ProcessFault | ChangeVoters | NetworkFault
 """What can be done to processes."""
 
-SimulatedFault = PowerLoss | Clog | JumpClock | FillDisk | SlowDisk | FailDisk | DamageDisk | DelayMetadata
+SimulatedFault = PowerLoss | Clog | JumpClock | StopClock | FillDisk | SlowDisk | FailDisk | DamageDisk | DelayMetadata
 """What can be done in the simulator only."""
 
 Fault = LiveFault | SimulatedFault
@@ -201,11 +252,19 @@ Fault = LiveFault | SimulatedFault
 _FAULTS: dict[str, type[Fault]] = {
     fault.kind: fault
     for fault in (
+        *(KillStarting, KillAt),
         *(Partition, CutLink, CutClients, Kill, Pause, Stop, RollingRestart, ChangeVoters),
-        *(PowerLoss, Clog, JumpClock, FillDisk, SlowDisk, FailDisk, DamageDisk, DelayMetadata),
+        *(Delay, Loss, Bandwidth, Reset, SlowClose, ReplyLost, Duplicate),
+        *(PowerLoss, Clog, JumpClock, StopClock, FillDisk, SlowDisk, FailDisk, DamageDisk, DelayMetadata),
     )
 }
-_ENUMS: dict[str, Callable[[Any], Any]] = {"shape": Shape, "mode": LinkMode, "change": VoterChange}
+_ENUMS: dict[str, Callable[[Any], Any]] = {
+    "shape": Shape,
+    "mode": LinkMode,
+    "change": VoterChange,
+    "between": Between,
+    "point": CrashPoint,
+}
 
 
 def fault_to_json(fault: Fault) -> dict[str, Any]:

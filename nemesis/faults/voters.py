@@ -11,9 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
+from random import Random
 from typing import Any, assert_never
 
 from nemesis.cluster.system import NodeFailedError, NotDoneError, System, UnknownOutcomeError
+from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.targets import InvalidTargetError
 from nemesis.faults.values import ChangeVoters, VoterChange
 from nemesis.history import EventType
 from nemesis.workload.recorder import Recorder
@@ -235,3 +238,37 @@ class VoterChanges:
         detail = {"replicas": [node], **where}
         self._recorder.nemesis(EventType.INVOKE, f, detail)
         self._recorder.nemesis(EventType.FAIL, f, {**detail, "outcome": ChangeOutcome.NOT_TRIED}, error=reason)
+
+
+class Voters(Family[ChangeVoters]):
+    """Begins changes of voters and their healings, which take their time while other faults strike."""
+
+    faults = (ChangeVoters,)
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._changes = VoterChanges(stage.system, stage.recorder)
+
+    async def aim(self, fault: ChangeVoters, random: Random) -> Aim:
+        """Decide who is removed, replaced, or is to lead."""
+        if not self._system.voters.logs:
+            raise InvalidTargetError("the voters of this cluster are voters for ever")
+        return Aim(nodes=await self._casting.resolve(fault.target, random))
+
+    async def strike(self, opened: OpenFault[ChangeVoters]) -> tuple[int, ...]:
+        """Begin the change."""
+        self._changes.begin(opened.fault_id, opened.fault, opened.nodes)
+        return opened.nodes
+
+    async def heal(self, opened: OpenFault[ChangeVoters]) -> Healed:
+        """Begin to add those back who vote no more; the end is recorded when all vote."""
+        self._changes.heal(opened.fault_id, opened.detail)
+        return Healed(is_over=False)
+
+    async def finish(self) -> None:
+        """Wait until all changes are over, and let all vote again."""
+        await self._changes.finish()
+
+    async def abandon(self) -> None:
+        """Do nothing more, whoever votes."""
+        await self._changes.abandon()

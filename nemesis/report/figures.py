@@ -41,6 +41,7 @@ FAULT_COLOURS: Mapping[FaultKind, str] = {
     FaultKind.KILL: "#d0552b",
     FaultKind.PAUSE: "#b08a00",
     FaultKind.PARTITION: "#8a63c7",
+    FaultKind.NETWORK: "#4f6bc0",
     FaultKind.MEMBERSHIP: "#3b7f8c",
     FaultKind.OTHER: "#808890",
 }
@@ -48,6 +49,7 @@ FAULT_PATTERNS: Mapping[FaultKind, str] = {
     FaultKind.KILL: "",
     FaultKind.PAUSE: "/",
     FaultKind.PARTITION: "x",
+    FaultKind.NETWORK: "\\",
     FaultKind.MEMBERSHIP: "-",
     FaultKind.OTHER: ".",
 }

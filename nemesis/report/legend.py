@@ -49,6 +49,7 @@ LEGEND = (
     LegendEntry(swatch=Swatch.BAR, colour=FAULT_COLOURS[FaultKind.KILL], words="killed"),
     LegendEntry(swatch=Swatch.HATCHED, colour=FAULT_COLOURS[FaultKind.PAUSE], words="paused"),
     LegendEntry(swatch=Swatch.CROSSED, colour=FAULT_COLOURS[FaultKind.PARTITION], words="partitioned"),
+    LegendEntry(swatch=Swatch.HATCHED, colour=FAULT_COLOURS[FaultKind.NETWORK], words="network impaired"),
     LegendEntry(
         swatch=Swatch.BAR, colour=FAULT_COLOURS[FaultKind.MEMBERSHIP], words="removed from the voters, or made leader"
     ),

@@ -36,6 +36,7 @@ BEGINS: Mapping[str, FaultKind] = {
     "rolling": FaultKind.OTHER,
     "pause": FaultKind.PAUSE,
     "partition": FaultKind.PARTITION,
+    "network": FaultKind.NETWORK,
     "membership": FaultKind.MEMBERSHIP,
 }
 ENDS: Mapping[str, FaultKind] = {
@@ -43,6 +44,7 @@ ENDS: Mapping[str, FaultKind] = {
     "start": FaultKind.KILL,
     "resume": FaultKind.PAUSE,
     "heal": FaultKind.PARTITION,
+    "mend": FaultKind.NETWORK,
     "restore": FaultKind.MEMBERSHIP,
     "end": FaultKind.OTHER,
 }

@@ -37,6 +37,7 @@ class FaultKind(StrEnum):
     KILL = "kill"
     PAUSE = "pause"
     PARTITION = "partition"
+    NETWORK = "network"
     MEMBERSHIP = "membership"
     OTHER = "other"
 

@@ -6,12 +6,30 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
-from nemesis.faults.injector import Injector, healer_of, name_of
+from nemesis.cluster.system import NodeFailedError
+from nemesis.faults.crash_points import CrashPoint, Order
+from nemesis.faults.injector import FAMILIES, Injector
 from nemesis.faults.links import CLIENTS, LinkMode
+from nemesis.faults.names import healer_of, name_of
+from nemesis.faults.network import Bandwidth, Between, Delay, Duplicate, Loss, ReplyLost, Reset, SlowClose
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import CutClients, CutLink, Fault, Kill, Partition, Pause, RollingRestart, Stop
+from nemesis.faults.values import (
+    CutClients,
+    CutLink,
+    Fault,
+    Kill,
+    KillAt,
+    KillStarting,
+    LiveFault,
+    Partition,
+    Pause,
+    RollingRestart,
+    Stop,
+    fault_to_json,
+)
 from nemesis.report.timeline import BEGINS, ENDS, kind_of
 from nemesis.schedule import Action, AwaitLeader, Heal, Inject, Name, Schedule, Step
 from tests.workload.fake_system import FakeSystem
@@ -26,14 +44,23 @@ FAULTS: tuple[Fault, ...] = (
     Pause(target=Role.LEADER),
     Stop(target=Role.LEADER),
     RollingRestart(),
+    Delay(latency_ms=5, target=Role.LEADER),
+    Loss(percent=5, target=Role.LEADER),
+    Bandwidth(rate_bytes_per_s=5, target=Role.LEADER),
+    Reset(target=Role.LEADER),
+    SlowClose(delay_ms=5, target=Role.LEADER),
+    ReplyLost(target=Role.LEADER),
+    Duplicate(target=Role.LEADER),
+    KillStarting(target=Role.LEADER, after_ms=1),
+    KillAt(target=Role.LEADER, point=CrashPoint.AFTER_FLUSH),
 )
 
 
 class Stage:
     """A fake system with an injector, and what is recorded."""
 
-    def __init__(self, folder: Path) -> None:
-        self.system = FakeSystem()
+    def __init__(self, folder: Path, system: FakeSystem | None = None) -> None:
+        self.system = system or FakeSystem()
         self.recording = Recording(folder)
         self.injector = Injector(self.system, self.recording.recorder)
 
@@ -78,6 +105,37 @@ async def test_clients_are_cut_off_by_a_fault_of_their_own(tmp_path: Path) -> No
     assert stage.system.links.cuts["0"][0] == {(CLIENTS, 1), (1, CLIENTS)}
 
 
+async def test_links_are_impaired_and_mended(tmp_path: Path) -> None:
+    """A network fault goes to the links that it touches, and its healing tells what was done there."""
+    stage = Stage(tmp_path)
+    fault = Loss(percent=5, target=Role.LEADER, between=Between.ALL)
+
+    await stage.do(Inject(fault_id=4, fault=fault))
+    clients = frozenset({(CLIENTS, 1), (1, CLIENTS)})
+    assert stage.system.links.impaired == {"4": (ISOLATED | clients, fault)}
+    assert stage.injector.open_faults == ("network-loss-all [1]",)
+    await stage.do(Heal(fault_id=4))
+
+    assert stage.system.links.impaired == {}
+    rows = [(f, kind, json.loads(detail or "{}")) for f, kind, detail in stage.recording.nemesis_rows()]
+    assert [(f, kind, told["replicas"]) for f, kind, told in rows] == [
+        ("network-loss-all", "invoke", [1]),
+        ("network-loss-all", "info", [1]),
+        ("mend-network-loss-all", "invoke", [1]),
+        ("mend-network-loss-all", "info", [1]),
+    ]
+    assert rows[1][2]["fault"] == fault_to_json(fault)
+    assert rows[1][2]["links"] == sorted([list(link) for link in ISOLATED | clients])
+    assert rows[3][2]["done"] == {"bytes": 7}
+
+
+def test_every_live_fault_has_a_family() -> None:
+    """What can be done to processes is done by one family, and nothing else is."""
+    done = [fault for family in FAMILIES for fault in family.faults]
+
+    assert sorted(fault.kind for fault in done) == sorted(fault.kind for fault in get_args(LiveFault))
+
+
 async def test_a_killed_node_is_started_again(tmp_path: Path) -> None:
     """The node that was killed, and no other, is started by the healing."""
     stage = Stage(tmp_path)
@@ -86,6 +144,82 @@ async def test_a_killed_node_is_started_again(tmp_path: Path) -> None:
 
     assert stage.system.calls == [("kill", 1), ("start", 1)]
     assert [f for f, kind, _ in stage.told() if kind == "info"] == ["kill", "start"]
+
+
+async def test_a_node_is_killed_while_it_starts(tmp_path: Path) -> None:
+    """It is killed, started and killed again as often as asked, also when a start takes no time; at last it starts."""
+    stage = Stage(tmp_path)
+
+    await stage.do(Inject(fault_id=0, fault=KillStarting(target=Role.LEADER, after_ms=0, times=2)))
+    assert stage.system.running == {2, 3}
+    assert [what for what, _ in stage.system.calls].count("start") == 2
+    assert stage.system.calls[-1] == ("kill", 1)
+    await stage.do(Heal(fault_id=0))
+
+    assert stage.system.running == {1, 2, 3}
+    assert [(f, kind) for f, kind, _ in stage.told()][-1] == ("start", "info")
+
+
+class SlowlyStarting(FakeSystem):
+    """Its nodes are there when a start begins, and serve never: a start ends when they are killed."""
+
+    async def start(self, node: int) -> None:
+        self.calls.append(("start", node))
+        await asyncio.sleep(0.01)
+        self.running.add(node)
+        while node in self.running:
+            await asyncio.sleep(0)
+        raise NodeFailedError(f"replica {node} ended with -9")
+
+
+async def test_a_start_that_is_killed_is_no_failure(tmp_path: Path) -> None:
+    """A kill that comes before the process of a start is repeated, and that the start fails then is what was wanted."""
+    stage = Stage(tmp_path, SlowlyStarting())
+
+    async with asyncio.timeout(10):
+        await stage.do(Inject(fault_id=0, fault=KillStarting(target=Role.LEADER, after_ms=0, times=2)))
+
+    assert stage.system.running == {2, 3}
+    assert stage.told()[-1] == ("kill-starting", "info", [1])
+
+
+async def test_a_node_is_killed_at_its_point(tmp_path: Path) -> None:
+    """It is told to stand still, killed when it does, and started by the healing; who has not come there is spared."""
+    stage = Stage(tmp_path)
+    fault = KillAt(target=Role.FOLLOWERS, point=CrashPoint.AFTER_FLUSH, nth=3)
+
+    await stage.do(Inject(fault_id=0, fault=fault))
+    assert stage.system.orders == dict.fromkeys((2, 3), Order(point=CrashPoint.AFTER_FLUSH, nth=3))
+    assert stage.system.running == {1, 2, 3}
+    stage.system.standing = {3}
+    await until(lambda: ("kill", 3) in stage.system.calls)
+    await stage.do(Heal(fault_id=0))
+
+    assert stage.system.calls == [("kill", 3), ("start", 3)]
+    assert stage.system.orders == {}
+    rows = [(f, kind, json.loads(detail or "{}")) for f, kind, detail in stage.recording.nemesis_rows()]
+    assert [(f, kind, told["replicas"]) for f, kind, told in rows] == [
+        ("kill-at-after-flush", "invoke", [2, 3]),
+        ("kill-at-after-flush", "info", [2, 3]),
+        ("come-to-point", "invoke", [3]),
+        ("come-to-point", "info", [3]),
+        ("start", "invoke", [2, 3]),
+        ("start", "info", [2, 3]),
+    ]
+    assert rows[-1][2]["killed"] == [3]
+
+
+async def test_an_order_stands_alone(tmp_path: Path) -> None:
+    """A node that is told to stand still is not told something else before the first is healed."""
+    stage = Stage(tmp_path)
+    first, second = (KillAt(target=Role.LEADER, point=point) for point in tuple(CrashPoint)[:2])
+
+    await stage.do(Inject(fault_id=0, fault=first), Inject(fault_id=1, fault=second))
+    assert stage.system.orders == {1: Order(point=first.point)}
+    assert stage.told()[-1] == ("kill-at-after-append", "fail", [1])
+    await stage.injector.heal_all()
+
+    assert stage.system.orders == {}
 
 
 async def test_a_stopped_node_is_started_again(tmp_path: Path) -> None:
@@ -241,13 +375,15 @@ async def test_everything_is_healed_at_the_end(tmp_path: Path) -> None:
         Inject(fault_id=0, fault=Partition(shape=Shape.HALVES)),
         Inject(fault_id=1, fault=Kill(target=Role.LEADER)),
         Inject(fault_id=2, fault=Pause(target=Role.LEADER)),
+        Inject(fault_id=3, fault=Delay(latency_ms=5, target=Role.LEADER)),
     )
+    assert stage.system.links.impaired
     stage.system.running.discard(3)
     stage.system.links.cut("by hand", ISOLATED, LinkMode.RESET)
 
     await stage.injector.heal_all()
 
-    assert stage.system.links.cuts == {}
+    assert (stage.system.links.cuts, stage.system.links.impaired) == ({}, {})
     assert stage.system.running == {1, 2, 3}
     assert stage.system.paused == set()
     assert stage.injector.open_faults == ()

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
-from nemesis.faults.injector import Injector, healer_of, name_of
+from nemesis.faults.injector import Injector
+from nemesis.faults.names import healer_of, name_of
 from nemesis.faults.targets import Role
 from nemesis.faults.values import ChangeVoters, Kill, VoterChange
 from nemesis.faults.voters import ALL_VOTE, VoterChanges

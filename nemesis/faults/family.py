@@ -1,0 +1,107 @@
+"""What every family of faults can do: aim, strike, heal.
+
+Owns the protocol between the injector, which gives every fault to its family and records, and the families, of which
+each knows how its faults are done to a system. A new kind of fault is a new family, and a line where the injector
+lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, ClassVar, Generic, TypeVar
+
+from nemesis.cluster.system import System
+from nemesis.faults.casting import Casting
+from nemesis.faults.links import Link
+from nemesis.faults.network import NetworkFault
+from nemesis.faults.values import CutClients, CutLink, Fault, KillAt, KillStarting, Partition, fault_to_json
+from nemesis.workload.recorder import Recorder
+
+FaultT = TypeVar("FaultT", bound=Fault)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """Whom a fault is about, and the links that it touches."""
+
+    nodes: tuple[int, ...]
+    links: frozenset[Link] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFault(Generic[FaultT]):
+    """A fault that is aimed, or was done and not yet undone. ``draw`` seeds the dice that it throws while it lasts."""
+
+    fault_id: int
+    fault: FaultT
+    aim: Aim
+    draw: int = 0
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The nodes that it is about; once it is done, those that it hit."""
+        return self.aim.nodes
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What the history says of it."""
+        detail: dict[str, Any] = {"fault_id": self.fault_id, "replicas": list(self.nodes)}
+        if isinstance(self.fault, Partition | CutLink | CutClients):
+            detail |= {"mode": self.fault.mode.value, "cut": sorted(self.aim.links)}
+        if isinstance(self.fault, NetworkFault):
+            detail |= {"links": sorted(self.aim.links)}
+        if isinstance(self.fault, NetworkFault | KillStarting | KillAt):
+            detail |= {"fault": fault_to_json(self.fault)}
+        return detail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Healed:
+    """How undoing a fault went: what went wrong, and what else is to be told of it.
+
+    ``is_over`` is false where the family goes on with it, and records the end itself.
+    """
+
+    error: str | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    is_over: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What a family works with: the system, whom its targets mean, and the history for what it does step by step."""
+
+    system: System
+    casting: Casting
+    recorder: Recorder
+
+
+class Family(Generic[FaultT]):
+    """Faults of one family, done to one system. The base has no fault, and nothing that goes on by itself."""
+
+    faults: ClassVar[tuple[type[Fault], ...]] = ()
+    """The faults that it does."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._system = stage.system
+        self._casting = stage.casting
+
+    async def aim(self, fault: FaultT, random: Random) -> Aim:
+        """Decide whom the fault is about. Raises InvalidTargetError where that is nobody, or it cannot be done."""
+        raise NotImplementedError
+
+    async def strike(self, opened: OpenFault[FaultT]) -> tuple[int, ...]:
+        """Do it, all nodes at once; returns the nodes that it hit."""
+        raise NotImplementedError
+
+    async def heal(self, opened: OpenFault[FaultT]) -> Healed:
+        """Undo it, for those whom it hit."""
+        raise NotImplementedError
+
+    async def finish(self) -> None:
+        """At the end, when every fault is healed and every node runs: bring to an end what still goes on."""
+
+    async def abandon(self) -> None:
+        """Do nothing more of what goes on by itself: the run is over."""

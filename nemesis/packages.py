@@ -1,0 +1,208 @@
+"""The kinds of faults that a run can be asked for by name, and what each of them may be.
+
+Owns the dice's choices for each package: one fault that takes a leader away, and any fault. Knows no time.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from random import Random
+from typing import Literal, assert_never
+
+from nemesis.faults.crash_points import CrashPoint
+from nemesis.faults.links import LinkMode
+from nemesis.faults.network import (
+    Bandwidth,
+    Between,
+    Delay,
+    Duplicate,
+    Loss,
+    NetworkFault,
+    ReplyLost,
+    Reset,
+    SlowClose,
+)
+from nemesis.faults.shapes import DRAWN_SHAPES, Shape
+from nemesis.faults.targets import Role
+from nemesis.faults.values import (
+    ChangeVoters,
+    CutClients,
+    Fault,
+    Kill,
+    KillAt,
+    KillStarting,
+    Partition,
+    Pause,
+    RollingRestart,
+    VoterChange,
+)
+
+
+class Package(StrEnum):
+    """What ``--nemesis`` chooses from."""
+
+    PARTITION = "partition"
+    KILL = "kill"
+    PAUSE = "pause"
+    ROLLING_RESTART = "rolling-restart"
+    MEMBERSHIP = "membership"
+    DELAY = "delay"
+    LOSS = "loss"
+    BANDWIDTH = "bandwidth"
+    RESET = "reset"
+    SLOW_CLOSE = "slow-close"
+    REPLY_LOST = "reply-lost"
+    DUPLICATE = "duplicate"
+    KILL_STARTING = "kill-starting"
+    KILL_AT = "kill-at"
+
+
+USUAL = (Package.PARTITION, Package.KILL, Package.PAUSE, Package.ROLLING_RESTART)
+"""What is drawn from where nothing is asked for."""
+
+
+def leader_fault(random: Random, package: Package) -> Fault:
+    """A fault after which the others must choose a new leader, or one that comes as near to it as the package can."""
+    match package:
+        case Package.PARTITION:
+            mode = random.choice((LinkMode.BLACKHOLE, LinkMode.RESET))
+            return Partition(shape=Shape.ISOLATE, target=Role.LEADER, mode=mode)
+        case Package.KILL:
+            return Kill(target=Role.LEADER)
+        case Package.PAUSE:
+            return Pause(target=Role.LEADER)
+        case Package.ROLLING_RESTART:
+            return RollingRestart()
+        case Package.MEMBERSHIP:
+            return ChangeVoters(change=VoterChange.REMOVE, target=Role.LEADER)
+        case Package.KILL_STARTING:
+            return KillStarting(target=Role.LEADER, after_ms=random.choice(_STARTING_MS))
+        case Package.KILL_AT:
+            return KillAt(target=Role.LEADER, point=CrashPoint.AFTER_FLUSH)
+        case _:
+            return leader_impairment(package)
+
+
+_STARTING_MS = (0, 100, 300, 600, 1000, 1500)
+"""A replica needs something like a second until it serves."""
+_ANYONE = (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.FOLLOWERS, Role.ONE, Role.MAJORITY)
+
+
+def any_fault(random: Random, package: Package) -> Fault:
+    """Any fault of the package."""
+    match package:
+        case Package.PARTITION:
+            return _any_partition(random)
+        case Package.KILL:
+            return Kill(target=random.choice((*_ANYONE, Role.ALL)))
+        case Package.PAUSE:
+            return Pause(target=random.choice(_ANYONE))
+        case Package.ROLLING_RESTART:
+            return RollingRestart()
+        case Package.MEMBERSHIP:
+            return _any_change(random)
+        case Package.KILL_STARTING:
+            after_ms, times = random.choice(_STARTING_MS), random.choice((1, 2))
+            return KillStarting(target=random.choice((*_ANYONE, Role.ALL)), after_ms=after_ms, times=times)
+        case Package.KILL_AT:
+            nth = random.choice((1, 2, 5, 20))
+            return KillAt(target=random.choice((*_ANYONE, Role.ALL)), point=random.choice(tuple(CrashPoint)), nth=nth)
+        case _:
+            return any_impairment(random, package)
+
+
+def _any_change(random: Random) -> Fault:
+    change = random.choice(tuple(VoterChange))
+    is_transfer = change is VoterChange.TRANSFER
+    target = Role.FOLLOWER if is_transfer else random.choice((Role.LEADER, Role.FOLLOWER, Role.CONTROLLER))
+    return ChangeVoters(change=change, target=target)
+
+
+def _any_partition(random: Random) -> Fault:
+    about_one = (Shape.ISOLATE, Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF, Shape.BRIDGE)
+    shape = random.choice((None, *DRAWN_SHAPES))
+    if shape is None:
+        return CutClients(target=random.choice((Role.LEADER, Role.ONE)))
+    target = random.choice((Role.LEADER, Role.FOLLOWER, Role.CONTROLLER)) if shape in about_one else Role.NOBODY
+    # A reset shows itself in both directions of a connection, so that it cannot do what a one-way cut does.
+    is_one_way = shape in (Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF, Shape.MAJORITIES_RING)
+    mode = LinkMode.BLACKHOLE if is_one_way else random.choice((LinkMode.BLACKHOLE, LinkMode.RESET))
+    return Partition(shape=shape, target=target, mode=mode)
+
+
+# --- networks that still work -----------------------------------------------------------------------------------------
+
+_Impairing = Literal[
+    Package.DELAY,
+    Package.LOSS,
+    Package.BANDWIDTH,
+    Package.RESET,
+    Package.SLOW_CLOSE,
+    Package.REPLY_LOST,
+    Package.DUPLICATE,
+]
+
+
+def leader_impairment(package: _Impairing) -> NetworkFault:
+    """So strong that the others lose the leader, where that can be: a late end or a duplicate harms no connection."""
+    leader = Role.LEADER
+    match package:
+        case Package.DELAY:
+            return Delay(latency_ms=3000, target=leader)
+        case Package.LOSS:
+            return Loss(percent=90, target=leader)
+        case Package.BANDWIDTH:
+            return Bandwidth(rate_bytes_per_s=200, target=leader)
+        case Package.RESET:
+            return Reset(times=200, every_ms=50, target=leader)
+        case Package.SLOW_CLOSE:
+            return SlowClose(delay_ms=3000, target=leader, between=Between.ALL)
+        case Package.REPLY_LOST:
+            return ReplyLost(target=leader)
+        case Package.DUPLICATE:
+            return Duplicate(target=leader, between=Between.ALL)
+        case _:
+            assert_never(package)
+
+
+_SOMEONE = (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.ISR, Role.MINORITY, Role.ALL)
+
+
+def any_impairment(random: Random, package: _Impairing) -> NetworkFault:
+    """Any fault of the package, weak or strong, between anybody."""
+    between = random.choice(tuple(Between))
+    shapes = (Shape.ISOLATE,) if between is Between.CLIENTS else (Shape.ISOLATE, Shape.ISOLATE, *DRAWN_SHAPES)
+    shape = random.choice(shapes)
+    target = _shape_target(random, shape)
+    match package:
+        case Package.DELAY:
+            latency_ms = random.choice((5, 50, 200, 800))
+            jitter_ms = random.choice((0, latency_ms // 2, latency_ms))
+            return Delay(latency_ms=latency_ms, jitter_ms=jitter_ms, target=target, shape=shape, between=between)
+        case Package.LOSS:
+            return Loss(percent=random.choice((1, 5, 20, 50)), target=target, shape=shape, between=between)
+        case Package.BANDWIDTH:
+            rate = random.choice((1_000, 10_000, 100_000))
+            return Bandwidth(rate_bytes_per_s=rate, target=target, shape=shape, between=between)
+        case Package.RESET:
+            times, every_ms = random.choice(((1, 500), (5, 500), (50, 100)))
+            return Reset(times=times, every_ms=every_ms, target=target, shape=shape, between=between)
+        case Package.SLOW_CLOSE:
+            return SlowClose(delay_ms=random.choice((200, 2000)), target=target, shape=shape, between=between)
+        case Package.REPLY_LOST:
+            return ReplyLost(percent=random.choice((5, 30, 100)), target=target, shape=shape, between=between)
+        case Package.DUPLICATE:
+            return Duplicate(delay_ms=random.choice((0, 50, 1000)), target=target, shape=shape, between=between)
+        case _:
+            assert_never(package)
+
+
+def _shape_target(random: Random, shape: Shape) -> Role:
+    """Whom a shape is about: a bridge is one, and halves and rings are about nobody."""
+    match shape:
+        case Shape.ISOLATE | Shape.ONE_WAY_MUTE | Shape.ONE_WAY_DEAF:
+            return random.choice(_SOMEONE)
+        case Shape.BRIDGE:
+            return random.choice((Role.LEADER, Role.FOLLOWER, Role.CONTROLLER))
+        case _:
+            return Role.NOBODY

@@ -1,0 +1,79 @@
+"""The options that choose faults: names, weights, turns; and what some faults need of a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from nemesis.cli_run import plan, run
+from nemesis.cli_soak import command_of, soak
+from nemesis.drawing import flip_flop_schedule, random_schedule
+from nemesis.packages import USUAL, Package
+from nemesis.runner import SERVER_IN_HAND
+
+
+def asked(*words: str) -> dict[str, Any]:
+    """The options of ``nemesis run``, as the command reads them."""
+    return dict(run.make_context("run", ["--seed", "3", *words]).params)
+
+
+def test_weights_are_how_often_a_package_is_named() -> None:
+    """A name with a weight is drawn so much more often than the others."""
+    packages = (Package.KILL, Package.KILL, Package.KILL, Package.DELAY)
+    schedule, options = plan(asked("--nemesis", "kill:3, delay"))
+
+    assert options.nemesis == packages
+    assert schedule == random_schedule(seed=3, packages=packages, time_limit_s=30)
+
+
+@pytest.mark.parametrize("value", ["kil", "kill:0", "kill:101", "kill:x", "kill:", ",", "none,kill"])
+def test_what_is_no_package_is_refused(value: str) -> None:
+    """A word that is no kind of fault, or a weight out of bounds, is told with what could be given."""
+    with pytest.raises(click.BadParameter, match="give some of partition, kill"):
+        asked("--nemesis", value)
+
+
+def test_the_usual_is_what_it_was() -> None:
+    """Without being asked, faults are drawn from the four kinds that need nothing and judge nobody."""
+    schedule, options = plan(asked())
+
+    assert options.nemesis == USUAL == (Package.PARTITION, Package.KILL, Package.PAUSE, Package.ROLLING_RESTART)
+    assert schedule == random_schedule(seed=3, packages=USUAL, time_limit_s=30)
+
+
+def test_packages_take_turns_when_asked() -> None:
+    """A flip-flop is another schedule of the same packages, and a schedule that is given has none."""
+    schedule, _ = plan(asked("--nemesis", "kill,delay", "--flip-flop"))
+
+    assert schedule == flip_flop_schedule(seed=3, packages=(Package.KILL, Package.DELAY), time_limit_s=30)
+    with pytest.raises(click.UsageError, match="exclude each other"):
+        plan(asked("--schedule", "demo", "--flip-flop"))
+
+
+def test_a_kill_at_a_point_brings_replicas_that_stand_still(tmp_path: Path) -> None:
+    """The package and a stored schedule bring them, with a wrong rule as well; nothing else does."""
+    schedule, options = plan(asked("--nemesis", "kill-at"))
+    (tmp_path / "schedule.json").write_text(schedule.to_json())
+    _, stored = plan(asked("--schedule", str(tmp_path / "schedule.json")))
+    _, wrong = plan(asked("--nemesis", "kill-at", "--variant", "ack-before-replication"))
+    _, usual = plan(asked("--nemesis", "kill"))
+
+    for able in (options, stored, wrong):
+        assert able.cluster.can_stand_still
+        assert able.cluster.server[: len(SERVER_IN_HAND)] == SERVER_IN_HAND
+    assert wrong.cluster.server[-1] == "ack-before-replication"
+    assert not usual.cluster.can_stand_still
+    assert usual.cluster.server == ("-m", "replica.cli", "start")
+
+
+@pytest.mark.parametrize("words", [("--nemesis", "kill:2,kill-at,loss"), ("--nemesis", "kill,delay", "--flip-flop")])
+def test_a_sweep_with_them_is_repeated_by_its_command(words: tuple[str, ...]) -> None:
+    """Weights, turns and what the faults need stand in the command that repeats one seed of a sweep."""
+    given = dict(soak.make_context("soak", ["--seeds", "3", *words]).params)
+
+    again = plan(run.make_context("run", command_of(3, given)[2:]).params)
+
+    assert again == plan(asked(*words, "--time-limit", str(given["time_limit"])))
