@@ -30,6 +30,7 @@ class Weather(StrEnum):
     STOP = "stop"
     CLOG = "clog"
     CLOCK = "clock"
+    CLOCK_STOP = "clock-stop"
     SPACE = "space"
     SLOW_DISK = "slow-disk"
     IO_ERROR = "io-error"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica.core.config import BrokerConfig, ControllerConfig, LogFlush
+from replica.core.config import BrokerConfig, ControllerConfig, LogFlush, MetadataConfig
 from replica.ids import TopicPartition
 
 
@@ -22,6 +22,9 @@ class ClusterClimate:
     ``follower_reads`` is the share of reads that ask any replica, and not whoever leads. With ``retention_bytes`` of -1
     everything is kept. ``appointee_ambush`` is how often a broker is struck when the controller makes it leader instead
     of another; with ``laggards`` the preferred leader, too, when it takes over with a shorter log than the others have.
+    Beside the voters there are ``observers``: brokers that only follow the metadata log. So many times a minute
+    (``disk_losses``) one of them is out of service for a while, most times to come back with an empty disk, and so many
+    times a minute (``reassignments``) somebody moves a partition, or gives a move another target, or cancels it.
     The rest are the settings of brokers and controllers, with Kafka's names.
     """
 
@@ -50,6 +53,11 @@ class ClusterClimate:
     leader_imbalance_check_interval_seconds: int = 300
     retention_bytes: int = -1
     log_retention_check_interval_ms: int = 300_000
+    observers: int = 0
+    disk_losses: float = 0.0
+    reassignments: float = 0.0
+    metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
+    metadata_log_max_snapshot_interval_ms: int = 3_600_000
 
     @property
     def is_patient(self) -> bool:
@@ -87,6 +95,14 @@ class ClusterClimate:
             alter_partition_retry_backoff_ms=self.controller_retry_backoff_ms,
             log_flush=LogFlush.FSYNC if self.fsync else LogFlush.OS,
             truncate_on_fetch=truncate_on_fetch,
+        )
+
+    @property
+    def metadata_config(self) -> MetadataConfig:
+        """How often snapshots of the metadata are taken."""
+        return MetadataConfig(
+            metadata_log_max_record_bytes_between_snapshots=self.metadata_log_max_record_bytes_between_snapshots,
+            metadata_log_max_snapshot_interval_ms=self.metadata_log_max_snapshot_interval_ms,
         )
 
     @property

@@ -33,6 +33,13 @@ PARTITIONS_RATIO = 2
 STALE_METADATA_SHARE = 0.4
 APPOINTEE_AMBUSH_SHARE = 0.2
 """How many climates have what only clusters can have befall them."""
+SNAPSHOTS_SHARE = 0.7
+"""How many climates have metadata that are taken down often enough for a log to give way; in the others all is kept."""
+OBSERVERS_SHARE = 0.4
+REASSIGNMENTS_SHARE = 0.4
+"""How many climates have partitions that move; a broker that is not needed is there for them to move to."""
+PIECE_BYTES = (200, 800)
+"""How much one answer brings where it brings little: a batch, or part of a snapshot."""
 _LOSING = (PowerLoss, FailDisk, DamageDisk)
 _POWERFUL = frozenset({Weather.POWER, Weather.IO_ERROR, Weather.DAMAGE})
 
@@ -51,7 +58,39 @@ def draw_cluster_climate(random: Random) -> Climate:
     if random.random() < APPOINTEE_AMBUSH_SHARE:
         cluster = replace(cluster, appointee_ambush=random.choice((0.3, 1.0)))
     climate = replace(climate, voters=voters, weather=weather, rate=rate, cluster=cluster)
-    return climate if cluster.fsync else _with_power(climate)
+    climate = climate if cluster.fsync else _with_power(climate)
+    climate = _with_snapshots(climate, random) if random.random() < SNAPSHOTS_SHARE else climate
+    return _with_reassignments(climate, random) if random.random() < REASSIGNMENTS_SHARE else climate
+
+
+def _with_reassignments(climate: Climate, random: Random) -> Climate:
+    """The same climate where partitions move, seldom enough to arrive, or so often that they hardly ever do."""
+    return with_reassignments(climate, a_minute=random.choice((6.0, 20.0, 60.0)))
+
+
+def with_reassignments(climate: Climate, *, a_minute: float) -> Climate:
+    """The same climate where partitions move so often, and a broker more where all are replicas of each."""
+    cluster = climate.cluster
+    assert cluster is not None, climate
+    observers = max(cluster.observers, cluster.replication_factor + 1 - climate.voters)
+    return replace(climate, cluster=replace(cluster, reassignments=a_minute, observers=observers))
+
+
+def _with_snapshots(climate: Climate, random: Random) -> Climate:
+    """The same climate where the metadata log gives way to snapshots, and brokers without a vote lag far behind it.
+
+    A snapshot must not be superseded for ever before it has been fetched piece by piece over the slowest network.
+    """
+    assert climate.cluster is not None, climate
+    cluster = replace(
+        climate.cluster,
+        metadata_log_max_record_bytes_between_snapshots=random.choice((1, 1500, 4000)),
+        metadata_log_max_snapshot_interval_ms=random.choice((3_000, 20_000)),
+    )
+    if random.random() < OBSERVERS_SHARE:
+        cluster = replace(cluster, observers=random.choice((1, 1, 2)), disk_losses=random.choice((0.0, 2.0, 5.0)))
+    pieces = random.choice(PIECE_BYTES) if climate.fetch_max_bytes == 1 else climate.fetch_max_bytes
+    return replace(climate, fetch_max_bytes=pieces, cluster=cluster)
 
 
 def _with_time_to_register(climate: Climate) -> Climate:

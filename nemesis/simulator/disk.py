@@ -48,6 +48,7 @@ class NodeDisk:
         self._rules = rules
         self._replica_id = replica_id
         self._wiped = 0
+        self._wiped_voters = None if initial_voters is None else VoterSet(())
         self._format(initial_voters)
 
     def _format(self, initial_voters: VoterSet | None) -> None:
@@ -61,11 +62,11 @@ class NodeDisk:
         )
 
     def wipe(self) -> None:
-        """Put a new disk in its place, with another directory id, which has no vote until it is added."""
+        """Put a new disk in its place, with another directory id; where voters change it has no vote until added."""
         self._wiped += 1
         self.directory_id = directory_id_for(self._replica_id, self._wiped)
         self.files = SimulatedFiles(remember_calls=False)
-        self._format(VoterSet(()))
+        self._format(self._wiped_voters)
 
     def open(self) -> LogTable:
         """Open the directory and recover its logs. Raises StorageError, or PowerLossError if the power goes."""

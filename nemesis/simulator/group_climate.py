@@ -26,7 +26,8 @@ class GroupClimate:
     each once. A session ends when nothing is heard of it for ``session_ttl_ms``. ``ask_anyone`` is the share of
     questions that are put to any replica, and not to whoever seems to lead; ``stale_reads`` the share of those that
     take any answer, however old, and ``lease_reads`` of the others that are content with a lease: clocks must not
-    differ then by more than a lease allows for. ``compactions`` is the share of commands that let the store forget its
+    differ then by more than a lease allows for. With ``leases`` leaders have leases even if no question is content with
+    one: then clocks may do as they like. ``compactions`` is the share of commands that let the store forget its
     past. It takes up to ``read_ms`` to read from the log what is to be applied.
 
     With ``dynamic_voters`` the disks of ``initial_voters`` machines, those with the lowest ids, are formatted as voters
@@ -42,6 +43,7 @@ class GroupClimate:
     ask_anyone: float = 0.0
     stale_reads: float = 0.0
     lease_reads: float = 0.0
+    leases: bool = False
     compactions: float = 0.1
     read_ms: float = 0.0
     tick_interval_ms: int = 500
@@ -75,7 +77,7 @@ class GroupClimate:
             tick_interval_ms=self.tick_interval_ms,
             snapshot_max_interval_ms=self.snapshot_max_interval_ms,
             snapshot_max_record_bytes_between=self.snapshot_max_record_bytes_between,
-            lease_reads=self.lease_reads > 0,
+            lease_reads=self.leases or self.lease_reads > 0,
         )
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, assert_never
 
-from nemesis.faults.injector import healer_of, name_of
 from nemesis.faults.links import CLIENTS, Link
+from nemesis.faults.names import healer_of, name_of
+from nemesis.faults.network import Bandwidth, Delay, Duplicate, Loss, ReplyLost, Reset, SlowClose
 from nemesis.faults.shapes import cut_links
 from nemesis.faults.targets import Cast, InvalidTargetError, Target, resolve
 from nemesis.faults.values import (
@@ -29,12 +30,15 @@ from nemesis.faults.values import (
     FillDisk,
     JumpClock,
     Kill,
+    KillAt,
+    KillStarting,
     Partition,
     Pause,
     PowerLoss,
     RollingRestart,
     SlowDisk,
     Stop,
+    StopClock,
 )
 from nemesis.history import EventType
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule
@@ -163,6 +167,8 @@ class SimulatedInjector:
                 node.pause()
             case JumpClock(by_ms=by_ms):
                 node.jump_clock(by_ms)
+            case StopClock():
+                node.clock.stop(self._world.now_us)
             case FillDisk():
                 node.disk.files.is_full = True
             case SlowDisk(factor=factor):
@@ -173,10 +179,12 @@ class SimulatedInjector:
                 node.disk.damage(how, node.recovery_points, dice)
             case Partition() | CutLink() | CutClients() | Clog() | DelayMetadata():
                 raise AssertionError(f"{fault.kind} strikes messages")
-            case RollingRestart():
+            case RollingRestart() | KillStarting() | KillAt():
                 raise AssertionError(f"{fault.kind} waits for processes; here it is a stop for each")
             case ChangeVoters():
                 raise AssertionError(f"{fault.kind} is asked of replicas; here administrators ask")
+            case Delay() | Loss() | Bandwidth() | Reset() | SlowClose() | ReplyLost() | Duplicate():
+                raise AssertionError(f"{fault.kind} is done to connections; here there are messages, and clogs")
             case _:
                 assert_never(fault)
 
@@ -203,6 +211,9 @@ class SimulatedInjector:
                 self._world.release(node.replica_id, fault_id)
             case Pause():
                 node.resume()
+            case StopClock():
+                node.clock.go_on(self._world.now_us)
+                node.jump_clock(0)  # What is to come is due by the clock once more.
             case FillDisk():
                 node.disk.files.is_full = False
             case SlowDisk():

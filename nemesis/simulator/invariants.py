@@ -12,7 +12,7 @@ MajorityReachedHighWatermark); Raft figure 3; etcd's TLA+ specification (Committ
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from nemesis.simulator.chains import ROOT, Chain
@@ -37,7 +37,7 @@ _OfNoLog = m.ControllerRequest | m.DescribeClusterRequest
 class LogInvariants:
     """The promises of one log, over all its replicas.
 
-    Who votes may change if there are ``initial_voters``; else all machines do, for ever.
+    Who votes may change if there are ``initial_voters``; else ``static_voters`` do for ever, or all machines.
     With ``own_memory_only``, what is judged is what a replica can keep by itself, whatever its disk did to it.
     """
 
@@ -47,6 +47,7 @@ class LogInvariants:
         nodes: Mapping[ReplicaId, Node],
         *,
         initial_voters: VoterSet | None = None,
+        static_voters: Iterable[ReplicaId] | None = None,
         own_memory_only: bool = False,
         on_commit: Callable[[RecordBatch], None] | None = None,
     ) -> None:
@@ -58,7 +59,8 @@ class LogInvariants:
         self._nodes = nodes
         self._is_dynamic = initial_voters is not None
         self._keeps_batches = self._is_dynamic or on_commit is not None
-        self.voters = VoterBook(initial_voters or VoterSet.of_ids(nodes), nodes)
+        static = VoterSet.of_ids(nodes if static_voters is None else static_voters)
+        self.voters = VoterBook(initial_voters or static, nodes)
         self.chains = {replica_id: Chain() for replica_id in nodes}
         self._lost: dict[ReplicaKey, Chain] = {}
         """The flushed logs of disks that are gone."""
@@ -395,6 +397,7 @@ class Invariants(Observer):
         *,
         lying_disks: bool,
         initial_voters: VoterSet | None = None,
+        static_voters: Iterable[ReplicaId] | None = None,
         on_commit: Mapping[TopicPartition, Callable[[RecordBatch], None]] | None = None,
     ) -> None:
         self._lying_disks = lying_disks
@@ -404,6 +407,7 @@ class Invariants(Observer):
                 log,
                 nodes,
                 initial_voters=initial_voters,
+                static_voters=static_voters,
                 own_memory_only=lying_disks,
                 on_commit=told.get(log),
             )

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from nemesis.simulator.group_invariants import GroupInvariants
 from nemesis.simulator.invariants import Invariants
+from nemesis.simulator.metadata_invariants import MetadataInvariants
 from nemesis.simulator.partition_habits import PartitionHabits
 from nemesis.simulator.partition_invariants import PartitionInvariants
+from nemesis.simulator.reassignment_invariants import ReassignmentInvariants
 from nemesis.simulator.voter_habits import VoterHabits
 from nemesis.simulator.world import Observer, World, base_voters
 from replica.core.metadata.replay import METADATA_LOG
+from replica.records import RecordBatch
 
 
 def judges_of(world: World) -> list[Observer]:
@@ -32,5 +35,19 @@ def judges_of(world: World) -> list[Observer]:
     if climate.cluster is None:
         return [Invariants(world.logs, world.nodes, lying_disks=False)]
     partitions = PartitionInvariants(world.nodes, is_durable=climate.cluster.fsync)
-    quorum = Invariants(world.logs, world.nodes, lying_disks=False, on_commit={METADATA_LOG: partitions.on_metadata})
-    return [quorum, partitions, PartitionHabits()]
+    metadata = MetadataInvariants()
+    reassignments = ReassignmentInvariants()
+
+    def on_metadata(batch: RecordBatch) -> None:
+        partitions.on_metadata(batch)
+        metadata.on_metadata(batch)
+        reassignments.on_metadata(batch)
+
+    quorum = Invariants(
+        world.logs,
+        world.nodes,
+        lying_disks=False,
+        static_voters=world.voters,
+        on_commit={METADATA_LOG: on_metadata},
+    )
+    return [reassignments, quorum, metadata, partitions, PartitionHabits()]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from nemesis.simulator.climate import Climate, Weather, with_lying_disks
+from nemesis.simulator.cluster_seeds import with_reassignments
 from nemesis.simulator.group_climate import GroupClimate
 from nemesis.simulator.group_seeds import LEASE_DRIFT_PPM, with_leases
 from nemesis.variants.mutant import Need
@@ -124,6 +125,13 @@ def _in_pairs(climate: Climate) -> Climate:
     return replace(climate, voters=max(2, climate.voters), weather=weather, cluster=cluster)
 
 
+def _with_reassignments(climate: Climate) -> Climate:
+    """A partition is told to move every few seconds, and no unclean election gives up what it loses by that."""
+    assert climate.cluster is not None, climate
+    cluster = replace(climate.cluster, unclean_leader_election_enable=False)
+    return with_reassignments(replace(climate, cluster=cluster), a_minute=20.0)
+
+
 def _with_old_fetches(climate: Climate) -> Climate:
     """Again and again a leader hears nothing until another leads, and then what was sent to it before."""
     assert climate.group is not None, climate
@@ -200,6 +208,33 @@ def _with_leases(climate: Climate) -> Climate:
     return with_leases(climate, share=0.9)
 
 
+def _with_standing_clocks(climate: Climate) -> Climate:
+    """The clock of a leader stands still, and while it does the leader is cut off from the others, not from clients.
+
+    The others elect somebody soon, and then there is time enough to ask the leader that knows nothing of that. No
+    question is content with a lease: a clock that stands still is beyond what leases allow for, so that whoever asks
+    there must not trust in clocks, and then must never be answered by one.
+    """
+    assert climate.group is not None, climate
+    return replace(
+        _undisturbed(climate, replace(_asked_a_lot(climate.group), leases=True)),
+        voters=3,
+        latency_ms=(0.3, 2.0),
+        drift_ppm=min(climate.drift_ppm, LEASE_DRIFT_PPM),
+        weather=(Weather.CLOCK_STOP, Weather.PARTITION),
+        calm_ms=(50, 300),
+        fault_ms=(700, 1500),
+        overlap=0.7,
+        concurrency=8,
+        rate=30.0,
+        appends=0.4,
+        election_timeout_ms=150,
+        fetch_timeout_ms=300,
+        fetch_max_wait_ms=100,
+        fetch_max_bytes=1 << 20,
+    )
+
+
 def _with_dynamic_voters(climate: Climate) -> Climate:
     """Change upon change, among them machines that lose their disks."""
     assert climate.group is not None, climate
@@ -268,9 +303,11 @@ _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
         Need.PAIRS: _in_pairs,
         Need.OLD_FETCHES: _with_old_fetches,
         Need.LEASES: _with_leases,
+        Need.STANDING_CLOCKS: _with_standing_clocks,
         Need.DYNAMIC_VOTERS: _with_dynamic_voters,
         Need.CHANGES_CUT_OFF: _with_changes_cut_off,
         Need.CHANGES_AT_ONCE: _with_changes_at_once,
+        Need.REASSIGNMENTS: _with_reassignments,
         Need.ASKING_FIRST: _asking_first,
     }
 )

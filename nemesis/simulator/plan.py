@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import assert_never
 
-from nemesis.faults.shapes import Shape
+from nemesis.faults.shapes import DRAWN_SHAPES, Shape
 from nemesis.faults.targets import Role, Target
 from nemesis.faults.values import (
     Clog,
@@ -27,6 +27,7 @@ from nemesis.faults.values import (
     PowerLoss,
     SlowDisk,
     Stop,
+    StopClock,
 )
 from nemesis.schedule import Heal, Inject, Schedule, Step
 from nemesis.simulator.climate import Climate, Weather
@@ -87,8 +88,8 @@ def draw_fault(kind: Weather, climate: Climate, random: Random) -> Fault:
         case Weather.CLOG:
             shape, target = _shape(climate, random)
             return Clog(shape=shape, target=target)
-        case Weather.CLOCK:
-            return JumpClock(target=random.choice(_ANY), by_ms=random.choice((100, 1_000, 10_000)))
+        case Weather.CLOCK | Weather.CLOCK_STOP:
+            return _clock(kind, random)
         case Weather.SPACE:
             return FillDisk(target=random.choice(_FEW))
         case Weather.SLOW_DISK:
@@ -113,6 +114,12 @@ def _stale_metadata(climate: Climate, random: Random) -> Fault:
     return DelayMetadata(target=random.choice(_HEARERS), delay_ms=int(most_ms * random.choice((0.2, 0.35, 0.5, 0.85))))
 
 
+def _clock(kind: Weather, random: Random) -> Fault:
+    if kind is Weather.CLOCK:
+        return JumpClock(target=random.choice(_ANY), by_ms=random.choice((100, 1_000, 10_000)))
+    return StopClock(target=random.choice((*_ONE, *3 * (Role.LEADER,))))
+
+
 def _partition(climate: Climate, random: Random) -> Fault:
     if random.random() < 0.1:
         return CutClients(target=random.choice((Role.LEADER, Role.ONE)))
@@ -122,6 +129,6 @@ def _partition(climate: Climate, random: Random) -> Fault:
 
 def _shape(climate: Climate, random: Random) -> tuple[Shape, Target]:
     """A shape, and whom it is about. A ring of majorities and a bridge need three machines."""
-    shapes = tuple(Shape) if climate.voters >= 3 else (Shape.ISOLATE, Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF)
+    shapes = DRAWN_SHAPES if climate.voters >= 3 else (Shape.ISOLATE, Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF)
     shape = random.choice(shapes)
     return shape, random.choice((Role.LEADER, Role.LEADER, Role.FOLLOWER)) if shape in _ABOUT_ONE else Role.NOBODY

@@ -108,6 +108,8 @@ def _missing_in_partition(
     expected = [replica_id for replica_id in registration.replicas if replica_id in cores]
     if set(registration.isr) != set(expected):
         return f"the ISR of {log} is not all of {expected}: {registration}"
+    if registration.is_reassigned and set(registration.replicas) <= set(cores):
+        return f"{log} is still being reassigned: {registration}"
     replicas = {replica_id: _partition(cores[replica_id], log) for replica_id in expected}
     for replica_id, replica in replicas.items():
         if replica is None:
@@ -136,7 +138,7 @@ def lost_to_damage(world: World) -> str | None:
     The cluster is right to wait for ever then: for those who may lead a partition, since any other leader might lack
     what was acknowledged, or for as many brokers as the replicas of a topic that is not there yet.
     """
-    image = _latest_image(world)
+    image = latest_image(world)
     retired = {node.replica_id for node in world.nodes.values() if node.is_retired}
     for log in world.used_logs if retired else ():
         registration = image.partition(log)
@@ -158,7 +160,8 @@ def _is_lost(registration: PartitionRegistration, retired: set[ReplicaId]) -> bo
     return registration.leader_id is None and may_lead <= retired
 
 
-def _latest_image(world: World) -> MetadataImage:
+def latest_image(world: World) -> MetadataImage:
+    """What the controller has decided, as far as a machine that is up has applied it."""
     replays = [core.metadata for core in _cores(world).values()]
     return max(replays, key=lambda replay: replay.applied_offset).image if replays else MetadataImage()
 

@@ -26,6 +26,7 @@ from nemesis.simulator.clients import Clients
 from nemesis.simulator.climate import Climate, WorldKind, draw_climate
 from nemesis.simulator.cluster_census import ClusterCensus
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
+from nemesis.simulator.disk_loss import DiskLoss
 from nemesis.simulator.final_logs import log_rows
 from nemesis.simulator.group_census import GroupCensus
 from nemesis.simulator.group_clients import GroupClients
@@ -34,10 +35,14 @@ from nemesis.simulator.group_seeds import draw_group_climate
 from nemesis.simulator.history_judgement import judge_record
 from nemesis.simulator.injector import SimulatedInjector
 from nemesis.simulator.judges import judges_of
+from nemesis.simulator.metadata_census import MetadataCensus
 from nemesis.simulator.needs import with_needs
 from nemesis.simulator.node import Node
+from nemesis.simulator.partition_invariants import PartitionInvariants
 from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.queue import US_PER_S
+from nemesis.simulator.reassigner import Reassigner
+from nemesis.simulator.reassignment_census import ReassignmentCensus
 from nemesis.simulator.record import Record
 from nemesis.simulator.recovery import GroupRecovery, hosted_logs, lost_to_damage, why_not_converged
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
@@ -156,6 +161,8 @@ class _Simulation:
         self.record = Record(world.queue)
         self.census = Census(self.record, world.quorum_log)
         self.cluster_census = ClusterCensus(self.record)
+        self.metadata_census = MetadataCensus()
+        self.reassignment_census = ReassignmentCensus()
         judges = judges_of(world)
         self._groups = next((judge for judge in judges if isinstance(judge, GroupInvariants)), None)
         world.observers += [*observers, self.census, *judges]
@@ -170,7 +177,18 @@ class _Simulation:
             dice = Random(f"{options.seed} voters")
             self.voters = VoterAdministrator(world, self.record, books, dice)
         if options.climate.cluster is not None:
-            world.observers.append(self.cluster_census)
+            world.observers += [self.cluster_census, self.metadata_census, self.reassignment_census]
+        self.disk_loss: DiskLoss | None = None
+        if options.climate.cluster is not None and options.climate.cluster.disk_losses:
+            dice = Random(f"{options.seed} disk loss")
+            (partitions,) = (judge for judge in judges if isinstance(judge, PartitionInvariants))
+            self.disk_loss = DiskLoss(
+                world, options.climate.cluster, self.record, dice, decided=lambda: partitions.image
+            )
+        self.reassigner: Reassigner | None = None
+        if options.climate.cluster is not None and options.climate.cluster.reassignments:
+            dice = Random(f"{options.seed} reassignments")
+            self.reassigner = Reassigner(world, options.climate.cluster, self.record, dice)
         if options.climate.ambush:
             world.observers.append(Ambush(world, self.record, Random(f"{options.seed} ambush")))
         if options.climate.cluster is not None and options.climate.cluster.appointee_ambush:
@@ -212,6 +230,10 @@ class _Simulation:
         cluster = self.world.climate.cluster
         if cluster is not None:
             Administrator(self.world, cluster, Random(f"{self._options.seed} administrator")).start()
+        if self.disk_loss is not None:
+            self.disk_loss.start()
+        if self.reassigner is not None:
+            self.reassigner.start()
         if self.voters is not None:
             self.voters.start()
         self.clients.start()
@@ -220,6 +242,10 @@ class _Simulation:
 
     def _heal(self) -> None:
         self.injector.heal_all()
+        if self.disk_loss is not None:
+            self.disk_loss.stop()
+        if self.reassigner is not None:
+            self.reassigner.is_stopped = True
         if self.voters is not None:
             self.voters.is_stopped = True
         self.clients.values_max = None  # Or a cluster that recovers could not show it: that takes a write.
@@ -358,6 +384,8 @@ class _Simulation:
         counted = (
             self.census.counts,
             self.cluster_census.counts,
+            self.metadata_census.counts,
+            self.reassignment_census.counts,
             self.group_census.counts,
             self.voter_census.counts,
         )

@@ -11,7 +11,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never, get_args
 
+from nemesis.faults.crash_points import CrashPoint
 from nemesis.faults.links import LinkMode
+from nemesis.faults.network import Between
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import NAME_SIGN, Role, Target
 from nemesis.faults.values import Fault, fault_from_json, fault_to_json
@@ -20,10 +22,16 @@ from nemesis.schedule import Action, AwaitLeader, Heal, Inject, Name, Step
 _CHOICES: Mapping[str, Iterable[str]] = {
     "shape": tuple(Shape),
     "mode": tuple(LinkMode),
+    "between": tuple(Between),
+    "point": tuple(CrashPoint),
     "how": ("flip", "zero", "misdirect"),
     "call": ("fsync", "pwrite", "pread", "rename", "create", "ftruncate", "unlink", "mkdir", "fsync_directory"),
 }
-_WHOLE_NUMBERS = ("by_ms", "factor", "delay_ms")
+_WHOLE_NUMBERS = (
+    *("by_ms", "factor", "delay_ms"),
+    *("latency_ms", "jitter_ms", "percent", "retransmit_ms", "rate_bytes_per_s", "times", "every_ms"),
+    *("after_ms", "nth"),
+)
 _KINDS = {kind.kind: kind for kind in get_args(Fault)}
 
 

@@ -16,6 +16,8 @@ from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.corpus import RunRow
 from nemesis.simulator.group_census import GroupRare
+from nemesis.simulator.metadata_census import MetadataRare
+from nemesis.simulator.reassignment_census import ReassignmentRare
 from nemesis.simulator.voter_census import VoterRare
 
 ERROR = "error"
@@ -26,7 +28,7 @@ def rares_of(world: WorldKind) -> tuple[str, ...]:
     """The names of the rare events that a kind of world can have."""
     own: dict[WorldKind, tuple[str, ...]] = {
         WorldKind.QUORUM: (),
-        WorldKind.CLUSTER: tuple(rare.value for rare in ClusterRare),
+        WorldKind.CLUSTER: tuple(rare.value for kind in (ClusterRare, MetadataRare, ReassignmentRare) for rare in kind),
         WorldKind.GROUP: (*[rare.value for rare in GroupRare], *[rare.value for rare in VoterRare]),
     }
     return (*[rare.value for rare in Rare], *own[world])

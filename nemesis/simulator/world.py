@@ -20,11 +20,12 @@ from nemesis.simulator.record import Record
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
-from replica.core.config import BrokerConfig, BrokerIdentity, GroupConfig, QuorumConfig, ReplicaConfig
+from replica.core.config import BrokerConfig, BrokerIdentity, GroupConfig, MetadataConfig, QuorumConfig, ReplicaConfig
 from replica.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,
+    FetchSnapshotRequest,
     FetchSnapshotResponse,
     PeerResponse,
     Request,
@@ -74,7 +75,7 @@ class Observer:
 
 
 class World:
-    """``climate.voters`` machines with ids from 1. Every random choice comes from ``seed``."""
+    """``climate.voters`` machines with ids from 1, then those without a vote. All dice are thrown from ``seed``."""
 
     def __init__(
         self,
@@ -94,8 +95,11 @@ class World:
         self._rules = rules
         self._late_hearers: dict[int, tuple[frozenset[ReplicaId], int]] = {}
         self._held_down: dict[ReplicaId, set[int]] = {}
-        voters = tuple(ReplicaId(number) for number in range(1, climate.voters + 1))
-        self.nodes = {voter: self._new_node(voter) for voter in voters}
+        without_vote = 0 if climate.cluster is None else climate.cluster.observers
+        replica_ids = tuple(ReplicaId(number) for number in range(1, climate.voters + without_vote + 1))
+        self.voters = replica_ids[: climate.voters]
+        """Those that can have a vote."""
+        self.nodes = {replica_id: self._new_node(replica_id) for replica_id in replica_ids}
         self._quorum = QuorumConfig(
             election_timeout_ms=climate.election_timeout_ms,
             election_backoff_max_ms=climate.election_timeout_ms,
@@ -280,9 +284,10 @@ class World:
                 cluster_id=CLUSTER_ID,
                 replica_id=node.replica_id,
                 directory_id=opened.directory.directory_id,
-                voters=tuple(self.nodes),
+                voters=self.voters,
                 initial_voters=opened.directory.initial_voters,
                 quorum=self._quorum,
+                metadata=MetadataConfig() if cluster is None else cluster.metadata_config,
                 group=GroupConfig() if group is None else group.config,
                 identity=self._identity(node, opened),
                 broker=self._broker,
@@ -388,7 +393,13 @@ def _logs_of(climate: Climate) -> tuple[TopicPartition, ...]:
 
 
 def _fetches_metadata(request: Request) -> bool:
-    return isinstance(request, FetchRequest) and request.partitions[0].topic_partition == METADATA_LOG
+    match request:
+        case FetchRequest(partitions=partitions):
+            return partitions[0].topic_partition == METADATA_LOG
+        case FetchSnapshotRequest(topic_partition=log):
+            return log == METADATA_LOG
+        case _:
+            return False
 
 
 def _is_of_an_election(event: ev.Event) -> bool:

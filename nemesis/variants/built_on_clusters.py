@@ -206,4 +206,19 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         isr.TimeoutDropsMaximalIsr,
         Need.TURMOIL,
     ),
+    _variant(
+        "H25",
+        "reassigned-at-once",
+        "KIP-455",
+        Invariant.LEADER_CANDIDATE_COMPLETENESS,
+        controller.ReassignedAtOnce,
+        Need.REASSIGNMENTS,
+    ),
+    _variant(
+        "H24",
+        "producer-ids-not-in-snapshot",
+        "KIP-630; the metadata's form of H11",
+        Invariant.APPLIED_IS_COMMITTED,
+        controller.ProducerIdsNotInSnapshot,
+    ),
 )

@@ -75,6 +75,14 @@ BUILT_ON_GROUPS: tuple[Variant, ...] = (
         Need.LEASES,
     ),
     _variant(
+        "H23",
+        "lease-read-under-a-paused-clock",
+        "Ongaro's thesis, section 6.4.1; etcd, ReadOnlyLeaseBased",
+        Invariant.LINEARIZABLE,
+        groups.LeaseForEveryQuestion,
+        Need.STANDING_CLOCKS,
+    ),
+    _variant(
         "H12",
         "log-begins-after-its-snapshot",
         "classic",

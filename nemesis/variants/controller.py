@@ -1,6 +1,6 @@
-"""Wrong rules about brokers: who may count as in sync, and what an unclean stop costs.
+"""Wrong rules about brokers and their metadata: who may count as in sync, what an unclean stop costs, what is kept.
 
-Owns nothing else. Source: KIP-841, KIP-903, KIP-966.
+Owns nothing else. Source: KIP-455, KIP-630, KIP-841, KIP-903, KIP-966.
 """
 
 # ruff: noqa: ARG002 - an override takes whatever the rule takes
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from nemesis.variants.partitions_only import PartitionsOnly
 from replica.core.metadata.image import BrokerRegistration
-from replica.ids import BrokerEpoch
+from replica.ids import BrokerEpoch, ReplicaId
 
 
 class IneligibleReplicaJoins(PartitionsOnly):
@@ -37,3 +37,19 @@ class UncleanRestartStaysInIsr(PartitionsOnly):
     ) -> bool:
         """Who comes back has everything."""
         return True
+
+
+class ReassignedAtOnce(PartitionsOnly):
+    """A move that is complete when it begins, whoever of its target is in sync by then."""
+
+    def reassignment_is_complete(self, *, target: tuple[ReplicaId, ...], isr: tuple[ReplicaId, ...]) -> bool:
+        """Those that go are not waited with."""
+        return True
+
+
+class ProducerIdsNotInSnapshot(PartitionsOnly):
+    """A snapshot of the metadata that holds brokers and topics, and not which producer ids are given away."""
+
+    def producer_ids_are_in_snapshot(self) -> bool:
+        """A controller that begins with it gives them away again."""
+        return False

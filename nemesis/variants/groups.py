@@ -68,6 +68,14 @@ class ReadIndexOfAnOldFetch(Rules):
         return current
 
 
+class LeaseForEveryQuestion(Rules):
+    """A leader that answers every question by its lease, so that an answer is old when its clock has stood still."""
+
+    def lease_serves(self, *, consistency: Consistency, now_ms: int, lease_end_ms: int | None) -> bool:
+        """Who asks need not trust in clocks."""
+        return consistency is not Consistency.STALE and lease_end_ms is not None and now_ms < lease_end_ms
+
+
 class LeaseByOneClock(Rules):
     """A leader that answers reads by a lease which it takes to last as long by its clock as by everybody's."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nemesis.simulator.conviction import Conviction, convict, document, page
+from nemesis.simulator.conviction import MISTAKES, Conviction, convict, document, page
 from nemesis.simulator.corpus import RunRow, SeedResult
 from nemesis.simulator.run import SimOptions
 from nemesis.simulator.sweep import Lost, Workers
@@ -118,6 +118,16 @@ def test_the_page_lists_every_variant() -> None:
     assert "| one-vote (2) | 2 | 4.5 | 7 | `repeat 2` |" in told
     assert "| **not convicted** in 4 seeds | 0 |" in told
     assert f"Convicted: 1 of {len(BUILT)}." in told
+
+
+def test_the_page_names_a_built_variant_for_each_known_mistake() -> None:
+    """Whoever looks for a mistake by its usual name finds the variant that makes it."""
+    found = convict("snapshot-one-off", Scripted({1: "snapshot-id"}), trials=1)
+    told = page(document([found], seeds_max=9, time_limit_s=60))
+
+    assert {name for _, name in MISTAKES} <= set(BUILT)
+    assert "| snapshot id off by one | snapshot-one-off | snapshot-id (1) | 1 |" in told
+    assert told.partition("| mistake |")[2].count("| not measured |  |") == len(MISTAKES) - 1
 
 
 def test_the_page_in_docs_is_of_these_variants(pytestconfig: pytest.Config) -> None:

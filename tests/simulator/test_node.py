@@ -6,7 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from nemesis.faults.values import DamageDisk, FailDisk, Fault, FillDisk, JumpClock, Pause, PowerLoss, SlowDisk, Stop
+from nemesis.faults.shapes import Shape
+from nemesis.faults.values import (
+    DamageDisk,
+    FailDisk,
+    Fault,
+    FillDisk,
+    JumpClock,
+    Partition,
+    Pause,
+    PowerLoss,
+    SlowDisk,
+    Stop,
+    StopClock,
+)
 from nemesis.schedule import Heal, Inject, Name, Step
 from nemesis.simulator.census import Rare
 from nemesis.simulator.climate import Climate
@@ -15,7 +28,7 @@ from nemesis.simulator.node import Step as CoreStep
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import LOG, Observer
 from replica.core import effects as fx
-from replica.core.quorum.roles import Resigned
+from replica.core.quorum.roles import Leader, Resigned
 from tests.simulator.worlds import Stage
 
 BUSY = Climate(rate=40.0, appends=1.0)
@@ -184,6 +197,26 @@ def test_a_clock_that_jumps_lets_timers_run_out_at_once() -> None:
     stage.run(0.001)
     assert node.core is not None
     assert type(node.core.logs[LOG].role) is not type(role)
+
+
+def test_a_leader_whose_clock_stands_still_leads_on() -> None:
+    """Nobody fetches from it for longer than it would lead on by a clock that runs; it finds out when that goes on."""
+    stage = Stage(BUSY)
+    stage.run(5)
+    node = stage.leader
+    stage.injector.do(Step(at_s=0, action=Name(name="it", target="leader")))
+    shown_ms = node.now_ms
+    inject(stage, StopClock(target="@it"), fault_id=1)
+    inject(stage, Partition(shape=Shape.ISOLATE, target="@it"), fault_id=2)
+    stage.run(10)
+    assert node.now_ms == shown_ms
+    assert node.core is not None
+    assert isinstance(node.core.logs[LOG].role, Leader)
+    heal(stage, fault_id=1)
+    stage.run(10)
+    assert not isinstance(node.core.logs[LOG].role, Leader)
+    heal(stage, fault_id=2)
+    stage.converge()
 
 
 def test_a_graceful_stop_closes_cleanly_and_hands_over() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.simulator.clock import NodeClock
+from nemesis.simulator.clock import NEVER_US, NodeClock
 from nemesis.simulator.queue import EventQueue
 
 
@@ -57,3 +57,22 @@ def test_a_jump_brings_timers_forward() -> None:
     assert clock.world_us(1500) <= 1_000_001
     with pytest.raises(AssertionError):
         clock.jump(-1)
+
+
+@pytest.mark.parametrize("drift_ppm", [-100_000, 0, 13])
+def test_a_clock_that_stood_still_counts_on_from_there(drift_ppm: int) -> None:
+    """While it stands it shows the same and nothing to come is ever due; then it counts as before, and makes up for
+    nothing.
+    """
+    clock, runs_on = NodeClock(offset_ms=7, drift_ppm=drift_ppm), NodeClock(offset_ms=7, drift_ppm=drift_ppm)
+    shown_ms = clock.now_ms(1_000_000)
+    clock.stop(1_000_000)
+    assert clock.now_ms(4_000_000) == shown_ms
+    assert clock.world_us(shown_ms) <= 1_000_000
+    assert clock.world_us(shown_ms + 1) == NEVER_US
+    clock.go_on(4_000_000)
+    assert clock.now_ms(4_000_000) == shown_ms
+    assert abs(clock.now_ms(9_000_000) - runs_on.now_ms(6_000_000)) <= 1
+    due_us = clock.world_us(shown_ms + 500)
+    assert clock.now_ms(due_us) >= shown_ms + 500
+    assert clock.now_ms(due_us - 2_000) < shown_ms + 500

@@ -13,7 +13,7 @@ from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.node import Node
 from nemesis.simulator.queue import Action
 from replica.core import messages as m
-from replica.core.config import BrokerConfig, ControllerConfig, ReplicaConfig
+from replica.core.config import BrokerConfig, ControllerConfig, MetadataConfig, ReplicaConfig
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
@@ -40,9 +40,12 @@ class LateNewsWorld(StagedWorld):
         puppets: Iterable[int],
         broker: BrokerConfig,
         controller: ControllerConfig,
+        metadata: MetadataConfig,
         rules: Callable[[], Rules] = Rules,
     ) -> None:
-        super().__init__(voters=voters, puppets=puppets, broker=broker, controller=controller, rules=rules)
+        super().__init__(
+            voters=voters, puppets=puppets, broker=broker, controller=controller, metadata=metadata, rules=rules
+        )
         self.climate = replace(self.climate, cluster=ClusterClimate())  # Else nothing that comes is told from the rest.
         self._held_beyond: dict[ReplicaId, Offset] = {}
         """Whose answers are held up, once its metadata log ends beyond this."""

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from nemesis.checks.verdict import Verdict
+from nemesis.faults.values import StopClock
+from nemesis.schedule import Inject
 from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.run import SimOptions, resolved, simulate
 from nemesis.variants.catalogue import BUILT
@@ -30,6 +32,7 @@ CONVICTED = [
     ("snapshot-without-voters", 1, "snapshot-voters"),
     ("only-voters-campaign", 6, "liveness"),
     ("lease-without-a-clock-bound", 5, "stale-read"),
+    ("lease-read-under-a-paused-clock", 1, "nonlinearizable"),
 ]
 
 
@@ -42,6 +45,22 @@ def test_a_seed_convicts_a_wrong_protocol_and_not_the_right_one(name: str, seed:
     assert wrong.violation is not None, wrong.reasons
     assert wrong.violation.name == violation
     assert right.verdict is Verdict.VALID, right.reasons
+
+
+def test_a_lease_for_every_question_is_convicted_of_clocks_that_stand_still_and_of_nothing_else() -> None:
+    """With the same partitions at the same times, and clocks that run, its answers are never old."""
+    options = resolved(SimOptions(seed=1, world=WorldKind.GROUP, variant="lease-read-under-a-paused-clock"))
+    assert options.schedule is not None
+    steps = [
+        step
+        for step in options.schedule.steps
+        if not (isinstance(step.action, Inject) and isinstance(step.action.fault, StopClock))
+    ]
+    assert len(steps) < len(options.schedule.steps)
+    running = replace(options, schedule=replace(options.schedule, steps=tuple(steps)))
+
+    assert simulate(options).outcome.verdict is Verdict.INVALID
+    assert simulate(running).outcome.verdict is Verdict.VALID
 
 
 def test_every_wrong_protocol_of_state_machines_has_a_seed() -> None:

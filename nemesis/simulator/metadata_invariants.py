@@ -1,0 +1,94 @@
+"""What must hold of the snapshots of a cluster's metadata, checked after every step of a simulated world.
+
+Owns the promises about what is written down of the metadata and read back: it is the fold of the whole committed log,
+under the name of a record that ends there, and what is gone from a log is in a snapshot. That an image is the committed
+one at its offset, however it was come by, ``partition_invariants`` judges. The reference is the fold record by record;
+a replica that begins with a snapshot never makes it.
+
+Source: KIP-630; Kafka's ``RaftEventSimulationTest`` (SnapshotAtLogStart).
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from nemesis.simulator.node import Node, Step
+from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.simulator.world import Observer
+from replica.core import effects as fx
+from replica.core.metadata.encoding import records_of
+from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.replay import METADATA_LOG
+from replica.core.metadata.snapshots import encode_image
+from replica.core.recovered import StoredSnapshot
+from replica.ids import Offset, ReplicaId, SnapshotId
+from replica.records import RecordBatch
+
+
+class MetadataInvariants(Observer):
+    """The promises of metadata snapshots. It is told of committed batches before it is told of the step."""
+
+    def __init__(self) -> None:
+        self._image = MetadataImage()
+        self._images: dict[SnapshotId, MetadataImage] = {}
+        """What each committed batch has led to, by the id that a snapshot of it has."""
+        self._looked: dict[ReplicaId, tuple[Offset, tuple[StoredSnapshot, ...]]] = {}
+        """Log start and snapshots of each replica as they were looked at last."""
+
+    def on_metadata(self, batch: RecordBatch) -> None:
+        """A batch of the metadata log is committed now."""
+        if not batch.is_control:
+            self._image = self._image.apply_all(records_of(batch))
+        self._images[SnapshotId(batch.end_offset, batch.leader_epoch)] = self._image
+
+    def on_boot(self, node: Node, torn_bytes: int) -> None:
+        """What was written down is there again, or something older."""
+        del torn_bytes
+        self._looked.pop(node.replica_id, None)
+        recovered = node.recovered[METADATA_LOG]
+        if recovered.snapshots and not node.disk.is_damaged:
+            self._check_content(node.replica_id, recovered.snapshots[-1].id, recovered.snapshot)
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """Look at what is written down, then at where the log begins."""
+        for effect in step.effects:
+            match effect:
+                case fx.StoreSnapshot() | fx.InstallSnapshot():
+                    self._check_content(node.replica_id, effect.snapshot_id, effect.data)
+                case _:
+                    pass
+        if node.core is not None and step.is_whole:
+            log = node.core.logs[METADATA_LOG]
+            looked = (log.log.log_start_offset, log.snapshots)
+            if looked != self._looked.get(node.replica_id):
+                self._looked[node.replica_id] = looked
+                self._check_log_start(node.replica_id, *looked)
+
+    def _check_content(self, replica_id: ReplicaId, snapshot_id: SnapshotId, data: bytes) -> None:
+        """A snapshot is what the committed log leads to, under its own name: all of it, and in one form."""
+        image = self._images.get(snapshot_id)
+        if image is None:
+            _convict(
+                "snapshot-id", f"replica {replica_id} has {snapshot_id} of the metadata: no such record ends there"
+            )
+        if encode_image(image, snapshot_id).data != data:
+            _convict(
+                "snapshot-content",
+                f"replica {replica_id} keeps other metadata at {snapshot_id.end_offset} than were committed by then",
+            )
+
+    def _check_log_start(self, replica_id: ReplicaId, start: Offset, snapshots: tuple[StoredSnapshot, ...]) -> None:
+        """SnapshotAtLogStart: what is gone from the log is in a snapshot that ends just there."""
+        stored = [snapshot.id for snapshot in snapshots]
+        if start > 0 and (not stored or stored[0].end_offset != start):
+            _convict(
+                "snapshot-at-log-start",
+                f"the metadata log of replica {replica_id} begins at {start}; it has {stored}",
+            )
+        for snapshot_id in stored:
+            if snapshot_id not in self._images:
+                _convict("snapshot-id", f"replica {replica_id} counts on {snapshot_id} of the metadata")
+
+
+def _convict(name: str, detail: str) -> NoReturn:
+    raise BrokenInvariantError(name, detail)

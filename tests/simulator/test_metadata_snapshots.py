@@ -1,0 +1,233 @@
+"""Snapshots of the metadata in simulated clusters: what convicts, what is counted, and who may lose a disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from nemesis.checks.verdict import Verdict
+from nemesis.schedule import Schedule
+from nemesis.simulator.climate import CALM, Climate
+from nemesis.simulator.cluster_climate import ClusterClimate
+from nemesis.simulator.cluster_seeds import draw_cluster_climate
+from nemesis.simulator.disk_loss import DiskLoss, is_counted_on
+from nemesis.simulator.metadata_census import MetadataRare
+from nemesis.simulator.node import Node, Step
+from nemesis.simulator.queue import US_PER_S
+from nemesis.simulator.record import Record
+from nemesis.simulator.recovery import latest_image
+from nemesis.simulator.run import Run, SimOptions, simulate
+from nemesis.simulator.tally import rares_of
+from nemesis.simulator.world import Observer, World
+from replica.core import effects as fx
+from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    PartitionRecord,
+    PartitionRegistration,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+from replica.core.metadata.replay import METADATA_LOG
+from replica.core.metadata.snapshots import decode_image, encode_image
+from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, SnapshotId, TopicId
+from replica.machines import Snapshot
+
+OFTEN: dict[str, Any] = {
+    "metadata_log_max_record_bytes_between_snapshots": 1,
+    "metadata_log_max_snapshot_interval_ms": 1000,
+}
+LOSING: dict[str, Any] = {
+    "observers": 2,
+    "disk_losses": 60.0,
+    "broker_heartbeat_interval_ms": 300,
+    "broker_session_timeout_ms": 1500,
+    "controller_request_timeout_ms": 400,
+}
+"""Two brokers without a vote, that are often out of service, and soon missed no more."""
+ONE = ReplicaId(1)
+
+
+def calm_run(*observers: Observer, variant: str | None = None, hostile_s: float = 12, **cluster: Any) -> Run:
+    """A short run of a calm cluster that takes its metadata down often."""
+    climate = replace(CALM, rate=10.0, cluster=replace(ClusterClimate(**OFTEN), **cluster))
+    schedule = Schedule(name="simulated", time_limit_s=hostile_s, steps=())
+    options = SimOptions(seed=1, time_limit_s=hostile_s + 4, climate=climate, schedule=schedule, variant=variant)
+    return simulate(options, observers)
+
+
+def test_a_calm_cluster_takes_its_metadata_down() -> None:
+    """Nothing goes wrong by it, and it is counted."""
+    run = calm_run()
+    assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
+    assert run.outcome.rare[MetadataRare.METADATA_SNAPSHOT_STORED] >= 3
+    assert {rare.value for rare in MetadataRare} <= set(rares_of(CALM_CLUSTER.world))
+
+
+CALM_CLUSTER: Climate = replace(CALM, cluster=ClusterClimate())
+
+
+def test_brokers_that_lose_their_disks_come_back() -> None:
+    """Those without a vote are out of service now and then, come back empty or far behind, and all agree in the end."""
+    run = calm_run(hostile_s=40, **LOSING)
+    assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
+    assert run.outcome.rare[MetadataRare.METADATA_SNAPSHOT_INSTALLED] > 0
+    assert run.outcome.rare[MetadataRare.METADATA_SNAPSHOT_ON_NEW_DISK] > 0
+
+
+class Forger(Observer):
+    """Lets one replica write down other metadata than it has applied: the judges are told so."""
+
+    def __init__(self, forge: Callable[[MetadataImage, SnapshotId], tuple[MetadataImage, SnapshotId]]) -> None:
+        self._forge = forge
+        self.is_done = False
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """See ``Observer``."""
+        for effect in step.effects:
+            if isinstance(effect, fx.StoreSnapshot) and node.replica_id == ONE and not self.is_done:
+                image = decode_image(Snapshot(id=effect.snapshot_id, data=effect.data))
+                if not image.brokers:
+                    continue
+                image, snapshot_id = self._forge(image, effect.snapshot_id)
+                forged = encode_image(image, snapshot_id)
+                object.__setattr__(effect, "data", forged.data)  # Before it is judged.
+                object.__setattr__(effect, "snapshot_id", forged.id)
+                self.is_done = True
+
+
+def other_producer_ids(image: MetadataImage, snapshot_id: SnapshotId) -> tuple[MetadataImage, SnapshotId]:
+    return replace(image, next_producer_id=image.next_producer_id + 1), snapshot_id
+
+
+def without_a_broker(image: MetadataImage, snapshot_id: SnapshotId) -> tuple[MetadataImage, SnapshotId]:
+    return replace(image, brokers=dict(list(image.brokers.items())[1:])), snapshot_id
+
+
+def another_broker_epoch(image: MetadataImage, snapshot_id: SnapshotId) -> tuple[MetadataImage, SnapshotId]:
+    brokers = {one: replace(broker, broker_epoch=BrokerEpoch(0)) for one, broker in image.brokers.items()}
+    return replace(image, brokers=brokers), snapshot_id
+
+
+def another_end(image: MetadataImage, snapshot_id: SnapshotId) -> tuple[MetadataImage, SnapshotId]:
+    return image, replace(snapshot_id, epoch=Epoch(snapshot_id.epoch + 1))
+
+
+@pytest.mark.parametrize(
+    ("forge", "name"),
+    [
+        (other_producer_ids, "snapshot-content"),
+        (without_a_broker, "snapshot-content"),
+        (another_broker_epoch, "snapshot-content"),
+        (another_end, "snapshot-id"),
+    ],
+)
+def test_a_snapshot_of_other_metadata_convicts(
+    forge: Callable[[MetadataImage, SnapshotId], tuple[MetadataImage, SnapshotId]], name: str
+) -> None:
+    """Whatever it says that the committed log does not lead to."""
+    forger = Forger(forge)
+    run = calm_run(forger)
+    assert forger.is_done
+    assert run.outcome.violation is not None
+    assert run.outcome.violation.name == name
+
+
+class Beginner(Observer):
+    """Lets one log claim to begin where no snapshot ends."""
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """See ``Observer``."""
+        log = None if node.core is None else node.core.logs[METADATA_LOG].log
+        if step.is_whole and node.replica_id == ONE and log is not None and len(log.snapshots) == 2:
+            log.snapshots = log.snapshots[1:]
+
+
+def test_a_log_that_begins_without_a_snapshot_convicts() -> None:
+    """What is gone from it must be in one."""
+    run = calm_run(Beginner())
+    assert run.outcome.violation is not None
+    assert run.outcome.violation.name == "snapshot-at-log-start"
+
+
+def test_who_leaves_something_out_is_convicted() -> None:
+    """The variant whose snapshots forget which producer ids are given away, in a world where some are."""
+    run = calm_run(variant="producer-ids-not-in-snapshot", idempotent=1.0)
+    assert run.outcome.violation is not None
+    assert run.outcome.violation.name == "snapshot-content"
+
+
+class Wiped(Observer):
+    """Who loses a disk, and that nobody counts on it then."""
+
+    def __init__(self) -> None:
+        self.losers: set[ReplicaId] = set()
+        self.world: World | None = None
+
+    def on_wiped(self, node: Node) -> None:
+        """See ``Observer``."""
+        self.losers.add(node.replica_id)
+        assert self.world is not None
+        assert not is_counted_on(latest_image(self.world), node.replica_id)
+
+
+def test_voters_and_who_is_counted_on_keep_their_disks() -> None:
+    """Only brokers without a vote lose theirs, and not before what is decided counts on them no more."""
+    wiped, cluster = Wiped(), ClusterClimate(**OFTEN, **LOSING)
+    world = wiped.world = World(seed=1, climate=replace(CALM, cluster=cluster), observers=(wiped,))
+    world.start_all()
+    world.queue.run_until(3 * US_PER_S)
+    assert is_counted_on(latest_image(world), ReplicaId(4))
+    loss = DiskLoss(world, cluster, Record(world.queue), Random(1), away_ms=(0, 0))
+    loss.start()
+    world.queue.run_until(60 * US_PER_S)
+    loss.stop()
+    world.queue.run_until(70 * US_PER_S)
+    assert wiped.losers == {ReplicaId(4), ReplicaId(5)}
+    assert len(world.up()) == 5
+    brokers = latest_image(world).brokers
+    assert all(broker.is_active for broker in brokers.values())
+    assert [broker.incarnation_id for broker in brokers.values()][:3] == ["1.1", "2.1", "3.1"]
+
+
+def image_of(*, fenced: bool, **partition: Any) -> MetadataImage:
+    """A broker, and a partition in which it has the part that is given."""
+    broker = RegisterBrokerRecord(
+        broker_id=ONE, broker_epoch=BrokerEpoch(1), incarnation_id="i", address="h:1", rack=None
+    )
+    fencing = BrokerRegistrationChangeRecord(
+        broker_id=ONE, broker_epoch=BrokerEpoch(1), fenced=fenced, in_controlled_shutdown=False
+    )
+    assigned: dict[str, Any] = {"isr": (), "leader_id": None, **partition}
+    registration = PartitionRegistration(
+        replicas=(ONE,), leader_epoch=Epoch(1), partition_epoch=PartitionEpoch(1), **assigned
+    )
+    topic = TopicRecord(name="t", topic_id=TopicId(3))
+    held = PartitionRecord(topic_id=TopicId(3), partition=0, registration=registration)
+    return MetadataImage().apply_all([broker, fencing, topic, held])
+
+
+def test_who_is_counted_on() -> None:
+    """A broker that is let in, or that may be elected for what it has; one that is only assigned is not."""
+    assert not is_counted_on(MetadataImage(), ONE)
+    assert not is_counted_on(image_of(fenced=True), ONE)
+    assert is_counted_on(image_of(fenced=False), ONE)
+    for part in ({"isr": (ONE,)}, {"elr": (ONE,)}, {"leader_id": ONE}, {"last_known_leader": ONE}):
+        assert is_counted_on(image_of(fenced=True, **part), ONE)
+
+
+def test_seeds_differ_in_their_snapshots() -> None:
+    """In some worlds all is kept, in most the log gives way; brokers without a vote, and lost disks, are in some."""
+    drawn = [draw_cluster_climate(Random(seed)) for seed in range(300)]
+    clusters = [climate.cluster for climate in drawn if climate.cluster is not None]
+    often = [one for one in clusters if one.metadata_log_max_record_bytes_between_snapshots < 1 << 20]
+    assert 150 < len(often) < 270
+    assert {one.observers for one in clusters} == {0, 1, 2}
+    assert 10 < sum(one.disk_losses > 0 for one in clusters) < 150
+    assert all(one.observers for one in clusters if one.disk_losses)
+    pieces = {climate.fetch_max_bytes for climate in drawn if climate.cluster in often}
+    assert 1 not in pieces
