@@ -119,14 +119,21 @@ class Decision:
 
 
 def decide(
-    *, counts: RunCounts, anomalies: Sequence[Mapping[str, Any]], complete: bool, problems: Sequence[str]
+    *,
+    counts: RunCounts,
+    anomalies: Sequence[Mapping[str, Any]],
+    complete: bool,
+    problems: Sequence[str],
+    shows_logs: bool = True,
 ) -> Decision:
     """The verdict of one run: ``anomalies`` are its rows of ``ANOMALY_SCHEMA``, ``problems`` those of its files.
+
+    Without ``shows_logs`` nobody could read the nodes' logs, and what clients saw is all there is to look at.
 
     A violation convicts whatever else is unknown: nothing that is missing could make it good.
     """
     violations = _counted(anomalies, Severity.VIOLATION)
-    undecided = [*_gaps(counts, complete), *problems, *_counted(anomalies, Severity.UNKNOWN)]
+    undecided = [*_gaps(counts, complete, shows_logs), *problems, *_counted(anomalies, Severity.UNKNOWN)]
     warnings = (*_warnings(counts), *_counted(anomalies, Severity.ALLOWED))
     if violations:
         return Decision(verdict=Verdict.INVALID, reasons=(*violations, *undecided), warnings=warnings)
@@ -176,14 +183,16 @@ def _caused(causes: Counter[str]) -> str:
     return told + (f", {rest} by {len(causes) - CAUSES_MAX} others" if rest else "")
 
 
-def _gaps(counts: RunCounts, complete: bool) -> Iterator[str]:
+def _gaps(counts: RunCounts, complete: bool, shows_logs: bool) -> Iterator[str]:
     if not complete:
         yield "the history has no end: the run was cut off, and what it did after the last shard is not known"
     if counts.events != counts.index_end:
         yield f"the history has {counts.events} events but indexes up to {counts.index_end - 1}: lines are missing"
     if counts.orphans:
         yield f"{counts.orphans} completions have no invocation: the history is damaged"
-    if not counts.logs_dumped_completely:
+    if not shows_logs and not counts.objects:
+        yield "no replica's log is shown, and nothing else tells what was finally kept of what was appended"
+    elif shows_logs and not counts.logs_dumped_completely:
         yield "no replica's log was read to its end, so what was finally kept is not known"
     elif counts.logs_dumped_completely < counts.logs_dumped:
         yield f"{counts.logs_dumped_completely} of {counts.logs_dumped} replicas' logs were read to their end"

@@ -14,10 +14,16 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a key holds, and the revision of the store at which it came to hold that."""
+    """What a key holds, and the revision of the store at which it came to hold that; absent where none is told."""
 
     value: int
-    changed_at: int
+    changed_at: int | None
+
+    @property
+    def revision(self) -> int:
+        """``changed_at``, of a store that tells it."""
+        assert self.changed_at is not None, f"nobody told at which revision a key came to hold {self.value}"
+        return self.changed_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +31,11 @@ class Answer:
     """What the store answered.
 
     ``revision`` is the place of the operation in the one order of all: what it changed, it changed there; what changes
-    nothing has seen all up to there. ``done`` is false where a condition did not hold. ``found`` is what was seen, by
-    key; keys that are not there are absent.
+    nothing has seen all up to there. It is absent of a store that claims no such order. ``done`` is false where a
+    condition did not hold. ``found`` is what was seen, by key; keys that are not there are absent.
     """
 
-    revision: int
+    revision: int | None
     done: bool = True
     found: Mapping[str, Found] = field(default_factory=dict)
 

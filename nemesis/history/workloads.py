@@ -1,14 +1,16 @@
 """The workloads by name, and which of them a recorded run is of.
 
-Owns the names, and the reading of ``test.json`` for the one that decides how a run is judged. Knows neither how
+Owns the names, and the reading of ``test.json`` for what decides how a run is judged. Knows neither how
 processes work nor how they are judged.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from nemesis.history.reader import HistoryError
 
@@ -36,11 +38,22 @@ def workload_of(folder: Path) -> Workload:
 
     Raises HistoryError for a name that is none: nobody here knows how to judge that.
     """
-    try:
-        document = json.loads((folder / TEST_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return Workload.APPEND
-    name = document.get("workload", Workload.APPEND) if isinstance(document, dict) else Workload.APPEND
+    name = _document(folder).get("workload", Workload.APPEND)
     if name not in set(Workload):
         raise HistoryError(f"{folder / TEST_NAME} is of the workload {name!r}; known are {', '.join(Workload)}")
     return Workload(name)
+
+
+def shows_logs(folder: Path) -> bool:
+    """Whether the nodes' logs of a run should be in it: false only where its ``test.json`` says that nobody could
+    read them."""
+    return _document(folder).get("shows_logs") is not False
+
+
+def _document(folder: Path) -> Mapping[str, Any]:
+    """``test.json``; nothing where it is absent or cannot be read."""
+    try:
+        document = json.loads((folder / TEST_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

@@ -55,7 +55,9 @@ def judgement_of(
     """The judgement of one run from its own anomaly rows and counts."""
     rows = tuple(sorted(anomalies, key=row_order))
     problems = (*run.problems, *_unjudged(run, counts), *_contradicted(run, rows))
-    decision = decide(counts=counts, anomalies=rows, complete=run.complete, problems=problems)
+    decision = decide(
+        counts=counts, anomalies=rows, complete=run.complete, problems=problems, shows_logs=run.shows_logs
+    )
     return Judgement(
         run_id=run.run_id,
         verdict=decision.verdict,

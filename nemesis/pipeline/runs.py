@@ -13,7 +13,7 @@ from pathlib import Path
 from nemesis.history.reader import HistoryError, ShardListing, is_complete, list_shards
 from nemesis.history.schemas import Kind
 from nemesis.history.stopped import Stopped, read_stopped
-from nemesis.history.workloads import Workload, workload_of
+from nemesis.history.workloads import Workload, shows_logs, workload_of
 
 RUNS_MAX = 100_000
 Listing = Callable[[Path, Kind], ShardListing]
@@ -23,7 +23,8 @@ Listing = Callable[[Path, Kind], ShardListing]
 class RunFolder:
     """One recorded run: the shards that count, what is wrong with the others, and whether it has its end.
 
-    ``stopped`` says what ended it before its time, if anything did; ``stopped_problem`` why that cannot be read.
+    ``shows_logs`` says that the nodes' logs should be among them. ``stopped`` says what ended it before its time, if
+    anything did; ``stopped_problem`` why that cannot be read.
     """
 
     run_id: str
@@ -31,6 +32,7 @@ class RunFolder:
     shards: dict[Kind, ShardListing]
     complete: bool
     workload: Workload = Workload.APPEND
+    shows_logs: bool = True
     stopped: Stopped | None = None
     stopped_problem: str | None = None
 
@@ -69,6 +71,7 @@ def _opened(folder: Path, run_id: str, listing: Listing) -> RunFolder:
         shards=shards,
         complete=complete,
         workload=workload_of(folder),
+        shows_logs=shows_logs(folder),
         stopped=stopped,
         stopped_problem=problem,
     )

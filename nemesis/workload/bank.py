@@ -64,7 +64,7 @@ class BankUse:
         after = {source: before[source].value - amount, target: before[target].value + amount}
         call = process.client.put_all_if(
             _below(name),
-            {_key(name, account): found.changed_at for account, found in before.items()},
+            {_key(name, account): found.revision for account, found in before.items()},
             {_key(name, account): balance for account, balance in after.items()},
         )
         expected = [found.value for found in before.values()]

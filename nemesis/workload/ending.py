@@ -54,7 +54,7 @@ async def wait_converged(system: System, recorder: Recorder, *, at_most_s: float
                 # In this order: who is in sync afterwards has what was committed before.
                 told = await system.replica_states()
                 states, cluster = told, await system.cluster_state()
-                missing = why_not_converged(system.topic_partitions, cluster, states)
+                missing = why_not_converged(system.topic_partitions, cluster, states if system.shows_logs else None)
                 if missing is not None and (ended := [node for node in system.nodes if not system.is_running(node)]):
                     missing = f"replicas {ended} have ended by themselves"
                     raise TimeoutError
@@ -67,31 +67,39 @@ async def wait_converged(system: System, recorder: Recorder, *, at_most_s: float
     else:
         recorder.harness(EventType.INFO, CONVERGE, _seen(cluster, states))
     record_states(states, recorder)
-    _record_claims(system, recorder, cluster, states, asyncio.get_running_loop().time() - begin_s)
+    if system.shows_logs:
+        _record_claims(system, recorder, cluster, states, asyncio.get_running_loop().time() - begin_s)
     return missing is None
 
 
-def why_not_converged(names: Sequence[str], cluster: ClusterState | None, states: Sequence[ReplicaState]) -> str | None:
-    """What is missing: each log has a leader, all its replicas in sync, and each has all of it and knows so."""
+def why_not_converged(
+    names: Sequence[str], cluster: ClusterState | None, states: Sequence[ReplicaState] | None
+) -> str | None:
+    """What is missing: each log has a leader, all its replicas in sync, and each has all of it and knows so.
+
+    The last of these is not asked where ``states`` is absent: nobody shows what the nodes hold.
+    """
     if cluster is None or cluster.controller is None:
         return "nobody is the controller"
     for name in names:
         partition = cluster.partitions.get(name)
         if partition is None:
             return f"{name} is not known"
-        own = [state for state in states if state.topic_partition == name]
+        own = None if states is None else [state for state in states if state.topic_partition == name]
         missing = _why_not_one(partition, own)
         if missing is not None:
             return f"{name} {missing}"
     return None
 
 
-def _why_not_one(partition: PartitionState, states: Sequence[ReplicaState]) -> str | None:
+def _why_not_one(partition: PartitionState, states: Sequence[ReplicaState] | None) -> str | None:
     out = sorted(set(partition.replicas) - set(partition.isr))
     if partition.leader is None:
         return "has no leader"
     if out:
         return f"has replicas {out} out of sync"
+    if states is None:
+        return None
     if {state.node for state in states} != set(partition.replicas):
         return f"is answered for by {[state.node for state in states]} only"
     if {(state.leader_id, state.epoch) for state in states} != {(partition.leader, partition.leader_epoch)}:
@@ -181,8 +189,8 @@ async def read_objects(workload: ObjectWorkload, recorder: Recorder, *, at_most_
 
 
 async def dump_all(system: System, recorder: Recorder, writer: HistoryWriter) -> None:
-    """Read every node's logs into the table of logs; what cannot be read is recorded as such."""
-    for node in system.nodes:
+    """Read every node's logs into the table of logs, if they are shown; what cannot be read is recorded as such."""
+    for node in system.nodes if system.shows_logs else ():
         detail = {"replicas": [node]}
         recorder.harness(EventType.INVOKE, "dump", detail)
         try:

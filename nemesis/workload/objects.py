@@ -90,11 +90,14 @@ class Use(Protocol):
 
 
 def one_key(name: str) -> Callable[[Answer], Mapping[str, Any]]:
-    """What is told of an answer about one key: its value, and at which revision it came to be."""
+    """What is told of an answer about one key: its value, and at which revision it came to be, if that is known."""
 
     def told(answer: Answer) -> Mapping[str, Any]:
         found = answer.found.get(name)
-        return {} if found is None else {"value": found.value, "changed_at": found.changed_at}
+        if found is None:
+            return {}
+        known = {} if found.changed_at is None else {"changed_at": found.changed_at}
+        return {"value": found.value, **known}
 
     return told
 

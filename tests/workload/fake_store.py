@@ -238,6 +238,7 @@ class FakeStoreClient:
             raise UnknownOutcomeError("no answer")
         answer = do()
         await self._turns()
+        assert answer.revision is not None, answer
         return Answer(revision=self._store.told_revision(answer.revision), done=answer.done, found=answer.found)
 
     def _later(self, do: Callable[[], Answer]) -> None:

@@ -16,7 +16,10 @@ from nemesis.cluster.system import (
     ReplicaState,
     Report,
 )
+from nemesis.faults.crash_points import Order
 from nemesis.faults.links import Link, LinkMode
+from nemesis.faults.network import NetworkFault
+from nemesis.faults.values import Fault, SimulatedFault
 from tests.workload.fake_store import FakeStore, FakeStoreClient
 from tests.workload.fake_voters import FakeVoters
 
@@ -29,18 +32,27 @@ def always(f: str, value: int) -> None:
 
 @dataclass
 class FakeLinks:
-    """Remembers what is cut."""
+    """Remembers what is cut and what is impaired."""
 
     cuts: dict[str, tuple[frozenset[Link], LinkMode]] = field(default_factory=dict)
+    impaired: dict[str, tuple[frozenset[Link], NetworkFault]] = field(default_factory=dict)
 
     def cut(self, key: str, links: frozenset[Link], mode: LinkMode) -> None:
         self.cuts[key] = (links, mode)
 
+    def impair(self, key: str, links: frozenset[Link], fault: NetworkFault, draw: int) -> None:
+        self.impaired[key] = (links, fault)
+
+    def tally(self, key: str) -> Mapping[str, int]:
+        return {"bytes": 7} if key in self.impaired else {}
+
     def heal(self, key: str) -> None:
         self.cuts.pop(key, None)
+        self.impaired.pop(key, None)
 
     def heal_all(self) -> None:
         self.cuts.clear()
+        self.impaired.clear()
 
 
 class FakeClient:
@@ -80,9 +92,12 @@ class FakeSystem:
         self.paused: set[int] = set()
         self.refuses_start: set[int] = set()
         self.is_active = True
+        self.has_logs = True
         self.calls: list[tuple[str, int]] = []
         self.objects = FakeStore(Random(1))
         self.voters = FakeVoters()
+        self.orders: dict[int, Order] = {}
+        self.standing: set[int] = set()
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -93,8 +108,15 @@ class FakeSystem:
         return NAMES
 
     @property
+    def shows_logs(self) -> bool:
+        return self.has_logs
+
+    @property
     def leader(self) -> int:
         return min(self.running - self.paused, default=0)
+
+    def unsupported(self, fault: Fault) -> str | None:
+        return "there is no simulator" if isinstance(fault, SimulatedFault) else None
 
     async def start(self, node: int) -> None:
         self.calls.append(("start", node))
@@ -131,6 +153,15 @@ class FakeSystem:
         was_paused = node in self.paused
         self.paused.discard(node)
         return was_paused
+
+    def order(self, node: int, order: Order) -> None:
+        self.orders[node] = order
+
+    def take_back(self, node: int) -> None:
+        self.orders.pop(node, None)
+
+    def stands_still(self, node: int) -> bool:
+        return node in self.standing
 
     def is_running(self, node: int) -> bool:
         return node in self.running

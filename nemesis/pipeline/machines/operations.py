@@ -186,7 +186,8 @@ def _seen(recorded: Sequence[_Recorded]) -> Mapping[int, int]:
     for one in recorded:
         if one.end is not None and "changed_at" in one.told:
             seen[one.end["value"]] = one.told["changed_at"]
-        seen.update(_pairs(one.told.get("elements", ())))
+        elements = one.told.get("elements", ())
+        seen.update((value, changed_at) for value, changed_at in elements if changed_at is not None)
     return seen
 
 

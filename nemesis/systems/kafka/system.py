@@ -1,0 +1,187 @@
+"""A cluster of Apache Kafka in KRaft mode: every broker is a controller as well.
+
+Owns how disks are formatted, how brokers are started, the topics, and the look at who leads. The nodes' logs are read
+from their disks: they are of our own format, so that a run has everything that a run of our own replicas has, but the
+events that only those report.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from nemesis.cluster.host import Host
+from nemesis.cluster.replica_options import ReplicaOptions
+from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, PartitionState, ReplicaState
+from nemesis.systems.catalogue import KAFKA, SYSTEMS
+from nemesis.systems.foreign import ForeignSystem
+from nemesis.systems.kafka.client import KafkaClient
+from nemesis.systems.kafka.jars import resolve_jars
+from nemesis.systems.kafka.logs import LogEnds, high_watermarks, quorum_word, read_dump
+from nemesis.systems.kafka.metadata import MalformedError, Told, ask_metadata
+from nemesis.systems.kafka.settings import (
+    CLIENT_PORT,
+    CLUSTER_ID,
+    CONTROLLER_PORT,
+    HARNESS_PORT,
+    broker_properties,
+    java_command,
+)
+from nemesis.systems.kafka.topics import create_topics, warm_up
+from nemesis.systems.programs import full_path
+
+LOOK_S_MAX = 0.4
+FORMATTED_S_MAX = 60.0
+PROPERTIES = "server.properties"
+
+
+class KafkaCluster(ForeignSystem):
+    """A ``System`` of Kafka brokers."""
+
+    needs = SYSTEMS[KAFKA].needs
+    started_s_max = 60.0
+    opened_s_max = 60.0
+
+    def __init__(self, host: Host, options: ReplicaOptions) -> None:
+        super().__init__(host, options)
+        self._java = full_path("java")
+        self._jars: Path | None = None
+        self._ends = LogEnds()
+
+    @property
+    def topic_partitions(self) -> tuple[str, ...]:
+        """Every partition of every topic."""
+        return self.options.topics.names
+
+    async def prepare(self, node: int) -> None:
+        """Write the properties and let Kafka format the disk. Raises NodeFailedError."""
+        self._jars = await asyncio.to_thread(resolve_jars)
+        self._file(node).write_text(
+            broker_properties(
+                node,
+                timing=self.options.timing,
+                folder=self.host.inside(node) / "data",
+                clients=self.advertised(node, CLIENT_PORT),
+                controllers={peer: self.advertised(peer, CONTROLLER_PORT) for peer in self.nodes},
+                harness=self.controlled(node, HARNESS_PORT),
+            ),
+            encoding="utf-8",
+        )
+        words = ("format", "--cluster-id", CLUSTER_ID, "--config", str(self.host.inside(node) / PROPERTIES))
+        log_file = self.host.folder(node) / "format.log"
+        command = java_command(self._java, self._jars, "kafka.tools.StorageTool", *words)
+        try:
+            code = await self.host.run_once(node, command, log_file, at_most_s=FORMATTED_S_MAX)
+        except TimeoutError:
+            raise NodeFailedError(f"broker {node} was not formatted within {FORMATTED_S_MAX} s") from None
+        if code:
+            raise NodeFailedError(f"broker {node} cannot be formatted: see {log_file}")
+
+    def command(self, node: int) -> Sequence[str]:
+        """A broker that is a controller as well."""
+        assert self._jars is not None, "the cluster is not open"
+        return java_command(self._java, self._jars, "kafka.Kafka", str(self.host.inside(node) / PROPERTIES))
+
+    def client(self) -> KafkaClient:
+        """A client of all brokers."""
+        return KafkaClient([self.advertised(node, CLIENT_PORT) for node in self.nodes], self.options.client)
+
+    async def create_logs(self) -> None:
+        """Create the topics as soon as every broker is there, and wait until each replica is in sync."""
+        try:
+            async with asyncio.timeout(self.opened_s_max):
+                while not await self._are_all_active():
+                    await asyncio.sleep(LOOK_S_MAX / 4)
+        except TimeoutError:
+            raise NodeFailedError(f"not all brokers are registered after {self.opened_s_max} s") from None
+        addresses = [self.controlled(node, HARNESS_PORT) for node in self.nodes]
+        await asyncio.to_thread(create_topics, addresses, self.options.topics)
+        await super().create_logs()
+        client = self.client()
+        try:
+            async with asyncio.timeout(self.opened_s_max):
+                await warm_up(client, self.options.topics.partitions)
+        except TimeoutError:
+            raise NodeFailedError(f"nothing could be written within {self.opened_s_max} s") from None
+        finally:
+            await client.close()
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    async def answers(self, node: int) -> bool:
+        """Whether a broker tells that it is itself among those that are alive."""
+        told = await self._told(node)
+        return told is not None and node in told.brokers
+
+    async def look(self) -> ClusterState | None:
+        """Of each partition what those tell that know its newest epoch; the controller by what nodes wrote down."""
+        nodes = self.asked
+        answers = await asyncio.gather(*(self._told(node) for node in nodes))
+        told = {node: answer for node, answer in zip(nodes, answers, strict=True) if answer is not None}
+        if not told:
+            return None
+        words = [word for node in self.nodes if (word := quorum_word(self._data(node))) is not None]
+        newest = max(words, key=lambda word: word.epoch, default=None)
+        named = {name: _newest(name, told) for name in self.topic_partitions}
+        return ClusterState(
+            controller=None if newest is None else newest.leader,
+            active=frozenset.intersection(*(answer.brokers for answer in told.values())) & frozenset(told),
+            partitions={name: state for name, state in named.items() if state is not None},
+        )
+
+    async def replica_states(self) -> tuple[ReplicaState, ...]:
+        """What the running brokers have on their disks, with what is told of who leads."""
+        state = await self.cluster_state()
+        partitions = {} if state is None else state.partitions
+        wanted = [(node, name) for name, of in partitions.items() for node in self.asked if node in of.replicas]
+        return tuple([self._replica_state(node, name, partitions[name]) for node, name in wanted])
+
+    async def dumps(self, node: int) -> tuple[Dump, ...]:
+        """Every partition of a broker, from its disk."""
+        held = [name for name in self.topic_partitions if (self._data(node) / name).is_dir()]
+        return tuple([read_dump(self._data(node), node, name) for name in held])
+
+    def _replica_state(self, node: int, name: str, partition: PartitionState) -> ReplicaState:
+        return ReplicaState(
+            node=node,
+            topic_partition=name,
+            role="leader" if node == partition.leader else "follower",
+            epoch=partition.leader_epoch,
+            leader_id=partition.leader,
+            high_watermark=high_watermarks(self._data(node)).get(name),
+            log_end_offset=self._ends.of(self._data(node), name),
+        )
+
+    async def _are_all_active(self) -> bool:
+        state = await self.look()
+        return state is not None and state.active == frozenset(self.nodes)
+
+    async def _told(self, node: int) -> Told | None:
+        with suppress(OSError, EOFError, MalformedError, TimeoutError):
+            async with asyncio.timeout(LOOK_S_MAX):
+                return await ask_metadata(self.controlled(node, HARNESS_PORT))
+        return None
+
+    def _data(self, node: int) -> Path:
+        return self.host.folder(node) / "data"
+
+    def _file(self, node: int) -> Path:
+        return self.host.folder(node) / PROPERTIES
+
+
+def _newest(name: str, told: dict[int, Told]) -> PartitionState | None:
+    """What is told of a partition in its newest epoch, by its leader if that is among those that tell it.
+
+    A broker that was not heard for long takes itself for the leader of an epoch that is over.
+    """
+    known = {node: answer.partitions[name] for node, answer in told.items() if name in answer.partitions}
+    epoch = max((state.leader_epoch for state in known.values()), default=None)
+    newest = {node: state for node, state in known.items() if state.leader_epoch == epoch}
+    if not newest:
+        return None
+    own = [state for node, state in newest.items() if node == state.leader]
+    state = own[0] if own else next(iter(newest.values()))
+    return replace(state, isr=tuple(sorted(state.isr)))

@@ -1,0 +1,90 @@
+"""The table of systems: what it names can be loaded, and naming costs nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from nemesis.cli_workload import workload_asked
+from nemesis.cluster.system import UnsupportedError
+from nemesis.systems import catalogue, programs
+from nemesis.systems.catalogue import HIGHWATER, SYSTEMS, UnknownSystemError, missing, needs_of, shows_logs
+
+LIBRARIES = tuple(library for entry in SYSTEMS.values() for library in entry.needs.libraries)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_name_leads_to_a_class(name: str) -> None:
+    """The class of each system is where the table says, and tells the needs that stand there."""
+    for library in SYSTEMS[name].needs.libraries:
+        pytest.importorskip(library)
+
+    assert needs_of(SYSTEMS[name].where) == SYSTEMS[name].needs
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("cassandra", "none of highwater, etcd"),
+        ("nowhere.at.all:System", "cannot be had: No module named 'nowhere'"),
+        ("nemesis.systems.foreign:Nothing", "has no attribute 'Nothing'"),
+        ("pathlib:Path", "is no ForeignSystem"),
+    ],
+)
+def test_a_name_that_is_none_is_refused(name: str, said: str) -> None:
+    """What is neither in the table nor a class of a system is told, with what is wrong with it."""
+    with pytest.raises(UnknownSystemError, match=said):
+        needs_of(name)
+
+
+def test_naming_systems_imports_none_of_their_libraries() -> None:
+    """The command line, which lists all systems, has loaded no library that only one of them needs."""
+    program = f"import sys, nemesis.cli_run; print([name for name in {LIBRARIES!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_program_that_is_not_there_is_told_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is installed each system says so, and what to install."""
+    monkeypatch.setattr(programs, "SYSTEM_FOLDERS", ())
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    assert missing(HIGHWATER) is None
+    assert missing("etcd") == "etcd is not installed: apt-get install etcd-server"
+    assert missing("redis") == "redis-server is not installed: apt-get install redis-server"
+    with pytest.raises(UnsupportedError, match="java is not installed"):
+        catalogue.check_installed("kafka")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"system": "etcd", "workload": "append"}, "etcd knows no workload append: give register or"),
+        ({"system": "redis", "workload": "bank"}, "redis knows no workload bank: give register or set or counter"),
+        ({"system": "redis", "reads": "stale"}, "redis knows no stale reads"),
+        ({"system": "kafka", "workload": "append", "variant": "no-epochs"}, "--variant is a wrong protocol"),
+        ({"strict_acks": True}, "--strict-acks means something to appends only"),
+        ({"workload": "append", "strict_acks": True, "acks": "0"}, "--strict-acks means something to appends only"),
+    ],
+)
+def test_what_a_system_has_no_use_for_is_refused(given: dict[str, object], said: str) -> None:
+    """Options that mean nothing to the system that is asked for are wrong arguments, and never passed over."""
+    counts = dict.fromkeys(("keys", "reads", "topics", "partitions", "replication_factor", "min_insync_replicas"))
+    usual = {"system": HIGHWATER, "workload": "register", "strict_acks": False, "acks": "all", "variant": None}
+
+    with pytest.raises(click.UsageError, match=said):
+        workload_asked({**counts, **usual, **given})
+
+
+def test_only_logs_that_are_read_are_expected() -> None:
+    """A run of our replicas or of Kafka has the nodes' logs in it, one of a store that shows none has not."""
+    assert {name: shows_logs(name) for name in (HIGHWATER, *SYSTEMS)} == {
+        "highwater": True,
+        "etcd": False,
+        "redis": False,
+        "kafka": True,
+    }
