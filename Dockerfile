@@ -1,5 +1,6 @@
 # Two images from one file: `docker build --target replica .` without Java, `docker build --target nemesis .` with it.
-# BASE is any Debian-like image with apt; where no image registry can be reached, it may be one that was built locally.
+# BASE is any Debian-like image with apt; where no image registry can be reached, it may be one that was built locally:
+# `make images` does that. docs/containers.md says more.
 ARG BASE=debian:bookworm-slim
 
 FROM ${BASE} AS build
@@ -7,30 +8,30 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev python3 python3-venv \
     && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv /opt/highwater
+ENV PATH=/opt/highwater/bin:${PATH}
 WORKDIR /src
-COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY pyproject.toml ./
+# `packages-of NAME...` prints what the project needs with those extras. What others wrote is installed before what we
+# wrote is copied, so that a change of ours repeats the last and shortest steps only.
+RUN printf '%s\n' \
+        '#!/usr/bin/env python3' \
+        'import sys, tomllib' \
+        'project = tomllib.load(open("/src/pyproject.toml", "rb"))["project"]' \
+        'lists = project["dependencies"], *(project["optional-dependencies"][name] for name in sys.argv[1:])' \
+        'print(*sum(lists, []), sep="\n")' > /usr/local/bin/packages-of \
+    && chmod +x /usr/local/bin/packages-of
+RUN packages-of uvloop > needed.txt && pip install --no-cache-dir --requirement needed.txt
+
+FROM build AS wheel
+COPY hatch_build.py README.md LICENSE ./
 COPY proto proto
 COPY replica replica
 COPY nemesis nemesis
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM build AS build-replica
-RUN /opt/highwater/bin/pip install --no-cache-dir '.[uvloop]'
-
-FROM build AS build-nemesis
-RUN /opt/highwater/bin/pip install --no-cache-dir '.[report,spark,uvloop]'
-
-FROM ${BASE} AS nemesis
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends default-jre-headless procps python3 \
-    && rm -rf /var/lib/apt/lists/*
-COPY --from=build-nemesis /opt/highwater /opt/highwater
-ENV PATH=/opt/highwater/bin:${PATH} PYTHONUNBUFFERED=1
-RUN install --directory --owner=10001 --group=10001 /var/lib/highwater
-WORKDIR /var/lib/highwater
-USER 10001:10001
-VOLUME ["/var/lib/highwater"]
-ENTRYPOINT ["nemesis"]
-CMD ["--help"]
+COPY --from=wheel /wheels /wheels
+RUN pip install --no-cache-dir --no-deps /wheels/*.whl
 
 FROM ${BASE} AS replica
 RUN apt-get update \
@@ -49,4 +50,26 @@ VOLUME ["/var/lib/highwater"]
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=2s --start-period=10s --retries=3 CMD ["replica", "health"]
 ENTRYPOINT ["replica"]
+CMD ["--help"]
+
+FROM build AS build-nemesis
+RUN packages-of report spark > needed.txt && pip install --no-cache-dir --requirement needed.txt
+COPY --from=wheel /wheels /wheels
+RUN pip install --no-cache-dir --no-deps /wheels/*.whl
+
+FROM ${BASE} AS nemesis
+# Java's package makes links in a folder that a base image without manuals lacks.
+RUN mkdir -p /usr/share/man/man1 \
+    && apt-get update \
+    && apt-get install --yes --no-install-recommends default-jre-headless procps python3 \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build-nemesis /opt/highwater /opt/highwater
+ENV PATH=/opt/highwater/bin:${PATH} PYTHONUNBUFFERED=1
+# Spark asks who runs it, and where that user is at home.
+RUN install --directory --owner=10001 --group=10001 /var/lib/highwater \
+    && echo 'highwater:x:10001:10001::/var/lib/highwater:/usr/sbin/nologin' >> /etc/passwd
+WORKDIR /var/lib/highwater
+USER 10001:10001
+VOLUME ["/var/lib/highwater"]
+ENTRYPOINT ["nemesis"]
 CMD ["--help"]

@@ -9,12 +9,13 @@ INSTALLED := $(VENV)/.installed
 GENERATED := replica/v1/__init__.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint sim soak soak-membership soak-sim soak-sim-clusters soak-sim-groups variants bench proto clean python java
+.PHONY: help demo test lint images sim soak soak-membership soak-sim soak-sim-clusters soak-sim-groups variants bench proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
 	@echo "make test   run all tests (needs Java 17+); PYTEST_ARGS='-k name' is passed on"
 	@echo "make lint   check style, types and the wire protocol"
+	@echo "make images  build both container images (needs Docker, or root on Debian); BASE=IMAGE says from what"
 	@echo "make sim    simulate 500 seeds (a minute or two)"
 	@echo "make soak   run seeds 1 to 20 of 60 s each over 3 topics, and write store/soak.json (half an hour)"
 	@echo "make soak-membership  the same of registers while voters come and go, with store/soak-membership.json"
@@ -64,17 +65,20 @@ bench: $(INSTALLED) $(GENERATED)
 # With PYTEST_ARGS that choose tests, one of the two runs may find none of them: pytest's status 5.
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)
 
-# Tests that start replica processes come last and one at a time: beside a Spark session on a small machine they would
-# measure who gets the processor.
+# Tests that start replica processes come last: beside tests that keep every core busy they would measure who gets the
+# processor. They wait more than they work, so that two of them run side by side.
 test: java $(INSTALLED) $(GENERATED)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster" $(PYTEST_ARGS) $(NONE_IS_FINE)
-	$(BIN)/python -m pytest -m cluster $(PYTEST_ARGS) $(NONE_IS_FINE)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m cluster $(PYTEST_ARGS) $(NONE_IS_FINE)
 
 lint: $(INSTALLED) $(GENERATED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/buf lint proto
+
+images:
+	.ci/images build
 
 proto: $(INSTALLED)
 	$(BIN)/python hatch_build.py

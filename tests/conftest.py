@@ -9,8 +9,6 @@ settings.register_profile("default", deadline=None, derandomize=True, database=N
 settings.register_profile("thorough", deadline=None, database=None, max_examples=2_000, print_blob=True)
 settings.load_profile("default")
 
-_ONE_WORKER_MARKERS = ("spark", "cluster")
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let scenario files be rewritten with what they print now, so that the difference can be read."""
@@ -18,8 +16,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all Spark tests on one xdist worker, for their one session, and all tests with processes on another."""
+    """Keep all Spark tests on one xdist worker, for their one session, and those with processes on one a file."""
     for item in items:
-        for name in _ONE_WORKER_MARKERS:
-            if item.get_closest_marker(name) is not None:
-                item.add_marker(pytest.mark.xdist_group(name))
+        if item.get_closest_marker("spark") is not None:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.get_closest_marker("cluster") is not None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))

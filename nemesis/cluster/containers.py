@@ -1,0 +1,196 @@
+"""Nodes in containers, with addresses of their own and the kernel's packet filter between them.
+
+Owns the run's name, by which everything that is made for it is labelled, and the containers of the nodes' processes.
+The harness stays on the machine, and reaches the containers by the engine's bridges. Nothing outlives it: what carries
+the label is taken away by the reaper, a process that waits for the harness's end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nemesis.cluster.containers_engine import Engine, find_engine
+from nemesis.cluster.containers_kernel import why_not_done
+from nemesis.cluster.containers_network import ContainerNetwork
+from nemesis.cluster.containers_process import ContainerProcess
+from nemesis.cluster.host import SERVICE_PORT
+from nemesis.cluster.netns_links import KernelLinks
+from nemesis.cluster.system import NodeFailedError, UnsupportedError
+from nemesis.faults.links import CONTROL
+from nemesis.faults.values import Fault
+from nemesis.reaper import LABEL, Reaper
+
+IMAGE = "highwater-replica"
+IMAGE_VARIABLE = "NEMESIS_IMAGE"
+"""Names another image for the nodes."""
+INSIDE = Path("/var/lib/highwater")
+MEMORY = "1g"
+"""What one node may use. Beyond it the kernel kills it."""
+_PROTECTED = ("--cap-drop", "ALL", "--security-opt", "no-new-privileges")
+
+
+class ContainersHost:
+    """A ``Host`` for nodes 1 to ``count``, with their folders below ``folder``.
+
+    Raises UnsupportedError where no engine answers, or it does not have the image.
+    """
+
+    def __init__(self, folder: Path, count: int, *, memory: str = MEMORY) -> None:
+        self._engine: Engine = find_engine()
+        self._image = os.environ.get(IMAGE_VARIABLE, IMAGE)
+        if not self._engine.has_image(self._image):
+            raise UnsupportedError(f"{self._engine.program} has no image {self._image}: `make images` builds it")
+        self._folder = folder.absolute()
+        self._nodes = tuple(range(1, count + 1))
+        self._memory = memory
+        self._run = secrets.token_hex(4)
+        self._network = ContainerNetwork(self._engine, self._run, self._nodes, self._image)
+        self._reaper: Reaper | None = None
+        self._processes: dict[int, ContainerProcess] = {}
+        self._started = 0
+
+    @property
+    def run_id(self) -> str:
+        """The value of the label of all that is made for this run."""
+        return self._run
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The ids of the nodes, from 1."""
+        return self._nodes
+
+    @property
+    def links(self) -> KernelLinks:
+        """The kernel's links."""
+        return self._network.links
+
+    @property
+    def python(self) -> str:
+        """The one of the image."""
+        return "python"
+
+    def unsupported(self, fault: Fault) -> str | None:
+        """What processes and links can suffer here."""
+        return why_not_done(fault)
+
+    async def open(self) -> None:
+        """Make the networks, and what takes them away again. Raises NodeFailedError."""
+        for node in self._nodes:
+            self.folder(node).mkdir(parents=True, exist_ok=True)
+        self._reaper = Reaper(self._engine.program, self._run)
+        making = asyncio.ensure_future(asyncio.to_thread(self._network.open))
+        try:
+            await asyncio.shield(making)
+        except asyncio.CancelledError:
+            # The thread goes on: nothing is to be made after all was taken away.
+            await asyncio.wait([making])
+            raise
+
+    async def close(self) -> None:
+        """Take every container and network away. Raises NodeFailedError if something is left."""
+        for process in self._processes.values():
+            process.leave()
+        self._network.close()
+        all_gone = self._reaper is None or await asyncio.to_thread(self._reaper.reap)
+        if not all_gone:
+            raise NodeFailedError(f"containers or networks are left over: look for the label {LABEL}={self._run}")
+
+    # --- the network --------------------------------------------------------------------------------------------------
+
+    def addresses(self, source: int, port: int = SERVICE_PORT) -> Mapping[int, str]:
+        """The addresses in the service network; for CONTROL those in the control network."""
+        net = self._network.control_net if source == CONTROL else self._network.service_net
+        return {node: f"{net}.{node}:{port}" for node in self._nodes if node != source}
+
+    def listen_address(self, node: int, port: int = SERVICE_PORT) -> str:
+        """That port of all of the node's addresses: nobody else has them."""
+        del node
+        return f"0.0.0.0:{port}"
+
+    def listens(self, node: int, port: int) -> None:
+        """Every node has the ports that it was told to take."""
+
+    # --- processes ----------------------------------------------------------------------------------------------------
+
+    def folder(self, node: int) -> Path:
+        """``nodes/<id>/``."""
+        return self._folder / "nodes" / str(node)
+
+    def inside(self, node: int) -> Path:
+        """Where the image has its volume."""
+        del node
+        return INSIDE
+
+    async def run(
+        self, node: int, command: Sequence[str], log_file: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start the node's process in a container of its own. Raises NodeFailedError."""
+        assert not self.is_running(node), f"node {node} runs"
+        process = self._processes[node] = self._new_process(node, command, log_file, environment or {})
+        await process.wait_started()
+
+    async def run_once(self, node: int, command: Sequence[str], log_file: Path, *, at_most_s: float) -> int:
+        """Run a command in a container to its end; its exit code. Raises TimeoutError."""
+        process = self._new_process(node, command, log_file, {})
+        try:
+            return await process.wait_gone(at_most_s)
+        except TimeoutError:
+            await process.kill()
+            raise
+        finally:
+            process.leave()
+
+    def _new_process(
+        self, node: int, command: Sequence[str], log_file: Path, environment: Mapping[str, str]
+    ) -> ContainerProcess:
+        """A container in the node's network. It runs as who runs the harness, so that its files are the harness's."""
+        self._started += 1
+        program, *arguments = command
+        added = [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
+        label = ("--label", f"{LABEL}={self._run}")
+        where = ("--network", f"container:{self._network.holder(node)}", "--volume", f"{self.folder(node)}:{INSIDE}")
+        limits = ("--memory", self._memory, "--memory-swap", self._memory, *_PROTECTED)
+        who = ("--user", f"{os.geteuid()}:{os.getegid()}")
+        # Nobody asks for the engine's own check of a node's health, which would take its time.
+        what = ("--no-healthcheck", "--entrypoint", program, self._image, *arguments)
+        name = f"highwater-{self._run}-node-{node}-{self._started}"
+        return ContainerProcess(self._engine, name, (*label, *where, *limits, *who, *added, *what), log_file)
+
+    async def stop(self, node: int, grace_s: float) -> bool:
+        """SIGTERM, and SIGKILL if it is still there after that; whether it was there."""
+        was_there = self.is_running(node)
+        if node in self._processes:
+            await self._processes[node].stop(grace_s)
+        return was_there
+
+    async def kill(self, node: int) -> bool:
+        """SIGKILL, paused or not; whether it was there."""
+        return self.is_running(node) and await self._processes[node].kill()
+
+    def pause(self, node: int) -> bool:
+        """Freeze all of the container; whether it ran."""
+        return node in self._processes and self._processes[node].pause()
+
+    def resume(self, node: int) -> bool:
+        """Let it go on; whether it was paused."""
+        return node in self._processes and self._processes[node].resume()
+
+    def is_running(self, node: int) -> bool:
+        """Whether the process is there, paused or not."""
+        return node in self._processes and self._processes[node].exit_code is None
+
+    def is_paused(self, node: int) -> bool:
+        """Whether the process is there and paused."""
+        return self.is_running(node) and self._processes[node].is_paused
+
+    def exit_code(self, node: int) -> int | None:
+        """How the node's last process ended; by a signal, 128 and its number."""
+        return self._processes[node].exit_code if node in self._processes else None
+
+    def died(self, node: int) -> bool:
+        """Whether the node's last process ended by itself."""
+        return node in self._processes and self._processes[node].died

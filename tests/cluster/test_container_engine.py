@@ -1,0 +1,171 @@
+"""How a container engine is found, and what takes its containers away: told by a script that plays the engine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nemesis.cluster import containers_engine
+from nemesis.cluster.containers import IMAGE_VARIABLE, ContainersHost
+from nemesis.cluster.containers_engine import ENGINE_VARIABLE, EngineError, find_engine
+from nemesis.cluster.containers_kernel import why_not_done
+from nemesis.cluster.kinds import ClusterKind, new_host
+from nemesis.cluster.netns_links import WHY_PROXIES_ONLY
+from nemesis.cluster.system import UnsupportedError
+from nemesis.faults.network import Duplicate
+from nemesis.faults.shapes import Shape
+from nemesis.faults.targets import Role
+from nemesis.faults.values import Kill, Partition, PowerLoss
+from nemesis.reaper import LABEL, Reaper
+
+PATIENCE_S = 30.0
+FAKE = """#!/bin/sh
+# Has the containers and networks that are files, and the image "there".
+cd "$(dirname "$0")"
+echo "$*" >> told
+case "$*" in
+    info) test ! -e refuses || { echo "the engine is ill" >&2; exit 1; } ;;
+    "image inspect"*) for last; do :; done; test "$last" = there ;;
+    "ps "*) ls containers ;;
+    "network ls"*) ls networks ;;
+    "rm "*) shift 3; cd containers && rm -- "$@" ;;
+    "network rm"*) shift 2; cd networks && rm -- "$@" ;;
+esac
+"""
+
+
+class Fake:
+    """An engine that is a script; ``told`` is what it was told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.program = folder / "docker"
+        self.program.write_text(FAKE)
+        self.program.chmod(0o755)
+        for name in ("containers", "networks"):
+            (folder / name).mkdir()
+
+    @property
+    def told(self) -> list[str]:
+        return (self.folder / "told").read_text().splitlines()
+
+    def make(self, *names: str) -> None:
+        for name in names:
+            (self.folder / name).touch()
+
+    @property
+    def left(self) -> list[str]:
+        return [path.name for name in ("containers", "networks") for path in sorted((self.folder / name).iterdir())]
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """The only engine of this machine."""
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv(ENGINE_VARIABLE, str(folder / "docker"))
+    return Fake(folder)
+
+
+def test_the_engine_that_is_named_is_taken(fake: Fake) -> None:
+    """It is asked whether it is well, and nothing else."""
+    assert find_engine().program == str(fake.program)
+    assert fake.told == ["info"]
+
+
+def test_each_engine_says_why_it_is_none(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is ill and says how, another is not there: both are told."""
+    fake.make("refuses")
+    monkeypatch.delenv(ENGINE_VARIABLE)
+    monkeypatch.setattr(containers_engine, "PROGRAMS", ("docker", "no-such-engine"))
+    with pytest.raises(UnsupportedError, match="docker info: the engine is ill; no-such-engine is not installed"):
+        find_engine()
+
+
+def test_an_image_that_is_not_there_is_unsupported(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found before anything is made, and the message says what makes it."""
+    with pytest.raises(UnsupportedError, match="no image highwater-replica: `make images` builds it"):
+        new_host(ClusterKind.CONTAINERS, tmp_path, 3)
+
+    monkeypatch.setenv(IMAGE_VARIABLE, "there")
+    assert new_host(ClusterKind.CONTAINERS, tmp_path, 3).nodes == (1, 2, 3)
+    assert {line.split()[0] for line in fake.told} == {"info", "image"}
+
+
+def test_what_the_engine_refuses_is_told_in_its_words(fake: Fake) -> None:
+    """Of what it was told, only the first word is repeated."""
+    engine = find_engine()
+    fake.make("refuses")
+    with pytest.raises(EngineError, match=r"docker info: the engine is ill$"):
+        engine.call("info")
+
+
+def test_links_take_root_and_the_rest_does_not(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is not root can kill, and cannot cut; memory and time are the simulator's, duplicates the proxies'."""
+    monkeypatch.setenv(IMAGE_VARIABLE, "there")
+    host = ContainersHost(tmp_path, 3)
+    partition = Partition(shape=Shape.ISOLATE, target=Role.LEADER)
+    assert host.unsupported(Kill(target=Role.LEADER)) is None
+    assert host.unsupported(PowerLoss(target=Role.LEADER)) == "it can be done in the simulator only"
+    assert host.unsupported(Duplicate(target=Role.LEADER)) == WHY_PROXIES_ONLY
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert why_not_done(partition) == host.unsupported(partition) == "entering the network of a container takes root"
+    assert host.unsupported(Kill(target=Role.LEADER)) is None
+
+
+def test_the_reaper_waits_for_the_end_and_takes_all_away(fake: Fake) -> None:
+    """Nothing is done before it is told; then the run's containers and networks are gone, and those only are asked for.
+
+    Once more it looks, for what the engine was just making.
+    """
+    fake.make("containers/one", "containers/two", "networks/three")
+    reaper = Reaper(str(fake.program), "a1b2")
+    wait_reading(reaper.pid)
+    assert not (fake.folder / "told").exists()
+
+    assert reaper.reap()
+    assert fake.left == []
+    looks = [line for line in fake.told if line.startswith(("ps ", "network ls"))]
+    assert len(looks) == 6
+    assert all(line.endswith(f"--filter label={LABEL}=a1b2") for line in looks)
+
+
+def test_the_reaper_outlives_who_started_it(fake: Fake) -> None:
+    """Who is killed by SIGKILL has no time for anything; signals that are for the harness do not end the reaper."""
+    fake.make("containers/one", "networks/two")
+    starts = (
+        f"from nemesis.reaper import Reaper; one = Reaper({str(fake.program)!r}, 'a1b2'); print(one.pid, flush=True)"
+    )
+    harness = subprocess.Popen(
+        (sys.executable, "-c", f"{starts}; input()"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert harness.stdout is not None
+    reaper = int(harness.stdout.readline())
+    assert os.getsid(reaper) == reaper != os.getsid(harness.pid)
+    wait_reading(reaper)
+    os.kill(reaper, signal.SIGTERM)
+    assert fake.left == ["one", "two"]
+
+    harness.kill()
+    harness.communicate(timeout=PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S
+    while fake.left:
+        assert time.monotonic() < deadline, fake.told
+        time.sleep(0.02)
+
+
+def wait_reading(pid: int) -> None:
+    """Wait until a process waits for its standard input: by the kernel's word, in ``read`` of 0."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not re.match(r"\d+ 0x0 ", (syscall := Path(f"/proc/{pid}/syscall").read_text())):
+        assert time.monotonic() < deadline, syscall
+        time.sleep(0.02)
