@@ -14,6 +14,7 @@ import click
 
 from nemesis.cli_check import check, export, list_variants
 from nemesis.cli_convict import convict
+from nemesis.cli_doctor import doctor
 from nemesis.cli_exit import exit_code_of
 from nemesis.cli_run import demo, run
 from nemesis.cli_shrink import shrink
@@ -42,6 +43,7 @@ cli.add_command(run)
 cli.add_command(demo)
 cli.add_command(soak)
 cli.add_command(suite)
+cli.add_command(doctor)
 cli.add_command(check)
 cli.add_command(export)
 cli.add_command(list_variants)

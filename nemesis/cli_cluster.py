@@ -1,6 +1,6 @@
 """The options that say what a cluster under test is made of: its size, its topics, its patience, its clients.
 
-Owns their names, their defaults, and the LocalOptions that are made of them; ``run`` and ``soak`` take the same.
+Owns their names, their defaults, and the ReplicaOptions that are made of them; ``run`` and ``soak`` take the same.
 """
 
 from __future__ import annotations
@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nemesis.cluster.kinds import ClusterKind
+
 if TYPE_CHECKING:
-    from nemesis.cluster.local_options import LocalOptions
+    from nemesis.cluster.replica_options import ReplicaOptions
 
 NODES_DEFAULT = 3
 _milliseconds = click.IntRange(min=10, max=600_000)
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 OPTIONS = (
+    click.option(
+        "--cluster",
+        type=click.Choice([kind.value for kind in ClusterKind]),
+        default=ClusterKind.LOCAL.value,
+        show_default=True,
+        help="Where the nodes run; nemesis doctor says which of them can be had here.",
+    ),
     click.option("--nodes", type=click.IntRange(3, 9), help=f"How many. [default: {NODES_DEFAULT}]"),
     click.option("--topics", type=click.IntRange(1, 100), help="How many topics. [default: 1]"),
     click.option("--partitions", type=click.IntRange(1, 100), help="Of each topic. [default: 2]"),
@@ -52,6 +61,7 @@ OPTIONS = (
 
 
 NAMES = (
+    "cluster",
     *("nodes", "topics", "partitions", "replication_factor", "min_insync_replicas", "unclean_leader_election"),
     *("acks", "idempotence"),
     *("election_timeout_ms", "fetch_timeout_ms", "fetch_max_wait_ms", "session_timeout_ms", "lag_time_max_ms"),
@@ -66,6 +76,20 @@ def cluster_options(command: CommandT) -> CommandT:
     return command
 
 
+def enter_network(given: Mapping[str, Any], *, master: str = "local") -> None:
+    """Move this process into a network of its own where such a cluster is asked for; to be done before all else.
+
+    Raises UnsupportedError where that is refused, and click.UsageError for a Spark ``master`` that is outside.
+    """
+    if given["cluster"] != ClusterKind.NETNS:
+        return
+    from nemesis.cluster.netns_enter import enter
+
+    if not master.startswith("local"):
+        raise click.UsageError(f"--master {master} cannot be reached from the network of a cluster of the kind netns")
+    enter()
+
+
 def words_of(given: Mapping[str, Any]) -> list[str]:
     """The words by which these options are given again."""
     words: list[str] = []
@@ -78,9 +102,9 @@ def words_of(given: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def local_options(given: Mapping[str, Any]) -> LocalOptions:
+def replica_options(given: Mapping[str, Any]) -> ReplicaOptions:
     """The cluster that was asked for. Raises click.UsageError for what does not go together."""
-    from nemesis.cluster.local_options import LocalOptions, Timing, TopicOptions
+    from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
     from nemesis.cluster.topic_client import ClientOptions
 
     if given["fetch_max_wait_ms"] >= given["fetch_timeout_ms"]:
@@ -106,7 +130,7 @@ def local_options(given: Mapping[str, Any]) -> LocalOptions:
     }
     idempotence = given["acks"] == "all" if given["idempotence"] is None else given["idempotence"]
     try:
-        return LocalOptions(
+        return ReplicaOptions(
             nodes=given["nodes"] or NODES_DEFAULT,
             topics=TopicOptions(**{name: value for name, value in counts.items() if value is not None}),
             timing=timing,

@@ -35,7 +35,7 @@ VERDICT_EXITS = {"valid": Exit.VALID, "invalid": Exit.INVALID, "unknown": Exit.U
 
 
 class UnsupportedError(click.ClickException):
-    """What was asked for cannot be done on this machine; the message says what to install."""
+    """What was asked for cannot be done on this machine; the message says why, or what to install."""
 
 
 def refusal_of(error: EngineUnavailableError, *, kept: Path | None = None) -> click.ClickException:
@@ -86,12 +86,15 @@ def _told_code_of(command: Callable[[], object]) -> int:
 
 
 def _refusing(command: Callable[[], object]) -> object:
-    """Run a command; an engine that cannot be had is a refusal, whichever command has asked for it."""
+    """Run a command; an engine or a fault that cannot be had is a refusal, whichever command has asked for it."""
     try:
         return command()
     except Exception as error:
+        from nemesis.cluster import system
         from nemesis.pipeline.session import EngineUnavailableError
 
         if isinstance(error, EngineUnavailableError):
             raise refusal_of(error) from error
+        if isinstance(error, system.UnsupportedError):
+            raise UnsupportedError(str(error)) from error
         raise

@@ -18,15 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_cluster import cluster_options, local_options
+from nemesis.cli_cluster import cluster_options, enter_network, replica_options
 from nemesis.cli_exit import Exit
-from nemesis.cli_faults import nemesis_option
+from nemesis.cli_faults import drawn_schedule, flip_flop_option, nemesis_option
 from nemesis.cli_follow import check_can_follow, first_anomaly, followed
 from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 from nemesis.cli_progress import progress_shown
-from nemesis.cli_workload import KEYS_DEFAULT, cluster_for, workload_asked, workload_options
+from nemesis.cli_workload import KEYS_DEFAULT, cluster_for, fetch_system, workload_asked, workload_options
+from nemesis.cluster.kinds import ClusterKind
 from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
-from nemesis.schedule import USUAL, Package, Schedule, random_schedule, schedule_from_json
+from nemesis.packages import USUAL, Package
+from nemesis.schedule import Schedule, schedule_from_json
 from nemesis.variants.catalogue import BUILT, DIRECTED_VARIANTS
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ def _schedule(context: click.Context, parameter: click.Parameter, value: str | N
 @click.command()
 @workload_options
 @nemesis_option
+@flip_flop_option
 @click.option("--schedule", callback=_schedule, metavar="NAME", help="A directed schedule, or a stored schedule.json.")
 @click.option("--variant", type=click.Choice(sorted(BUILT)), help="Run a wrong protocol; see list-variants.")
 @click.option("--time-limit", type=click.FloatRange(1, 86_400), help="Seconds of workload. [default: 30]")
@@ -83,6 +86,8 @@ def run(
 
     A variant runs under its own directed schedule unless --schedule or --nemesis is given.
     """
+    fetch_system(given)
+    enter_network(given, master=master)
     schedule, options = plan(given)
     if stop_at_anomaly and options.workload.is_on_objects:
         raise click.UsageError(f"--stop-at-anomaly: the workload {options.workload} is judged when the run is over")
@@ -106,25 +111,30 @@ def demo(seed: int, store: Path, engine: str | None, master: str) -> int:
 
 def plan(given: dict[str, Any]) -> tuple[Schedule, RunOptions]:
     """What the options of ``run`` ask for. Raises click.UsageError for what does not go together."""
-    from nemesis.runner import RunOptions, variant_server
+    from nemesis.runner import RunOptions, that_can_stand_still, variant_server
 
     seed = SystemRandom().getrandbits(32) if given["seed"] is None else given["seed"]
     workload = workload_asked(given)
     schedule, packages = _plan_schedule(given, seed)
     given = given | _shaped_for(schedule, given)
     changes_voters = schedule.changes_voters or Package.MEMBERSHIP in packages
-    cluster = cluster_for(workload, local_options(given), given, changes_voters=changes_voters)
+    cluster = cluster_for(workload, replica_options(given), given, changes_voters=changes_voters)
     if given["variant"] is not None:
         cluster = replace(cluster, server=variant_server(given["variant"]))
+    if schedule.stands_still or Package.KILL_AT in packages:
+        cluster = that_can_stand_still(cluster)
     options = RunOptions(
         seed=seed,
         nemesis=tuple(packages),
         variant=given["variant"],
+        system=given["system"],
         workload=workload,
+        strict_acks=given["strict_acks"],
         keys=given["keys"] or KEYS_DEFAULT,
         concurrency=given["concurrency"] or CONCURRENCY_DEFAULT,
         rate=given["rate"] or RATE_DEFAULT,
         final_time_limit=given["final_time_limit"],
+        kind=ClusterKind(given["cluster"]),
         cluster=cluster,
     )
     return schedule, options
@@ -142,6 +152,8 @@ def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[Pa
     packages: tuple[Package, ...] | None = given["nemesis"]
     if asked is not None and packages is not None:
         raise click.UsageError("--schedule and --nemesis exclude each other: a schedule says which faults there are")
+    if asked is not None and given["flip_flop"]:
+        raise click.UsageError("--schedule and --flip-flop exclude each other: a schedule says what comes when")
     if asked is None and packages is None and given["variant"] is not None:
         asked = _directed_schedule(given["variant"])
     time_limit_s: float | None = given["time_limit"]
@@ -150,7 +162,8 @@ def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[Pa
     chosen = USUAL if packages is None else packages
     try:
         limit_s = TIME_LIMIT_S_DEFAULT if time_limit_s is None else time_limit_s
-        return random_schedule(seed=seed, packages=chosen, time_limit_s=limit_s), chosen
+        flip_flop = given["flip_flop"]
+        return drawn_schedule(seed=seed, packages=chosen, time_limit_s=limit_s, flip_flop=flip_flop), chosen
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
@@ -184,10 +197,12 @@ def record_and_judge(
 ) -> int:
     """Record a run in a new folder of ``store``, judge it, report; returns the exit code.
 
-    With ``stop_at_anomaly`` it is judged while it goes on as well, and ended at the first anomaly.
+    With ``stop_at_anomaly`` it is judged while it goes on as well, and ended at the first anomaly. Raises
+    UnsupportedError, before anything is made, for a fault that the cluster cannot do.
     """
-    from nemesis.runner import new_folder, write_documents
+    from nemesis.runner import check_supported, new_folder, write_documents
 
+    check_supported(options, schedule)
     if stop_at_anomaly:
         check_can_follow(engine, master)
     now = datetime.now(UTC)

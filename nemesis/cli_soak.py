@@ -17,20 +17,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_cluster import cluster_options, local_options, words_of
+from nemesis.cli_cluster import cluster_options, enter_network, replica_options, words_of
 from nemesis.cli_exit import VERDICT_EXITS, Exit
-from nemesis.cli_faults import NO_FAULTS, nemesis_option
+from nemesis.cli_faults import NO_FAULTS, drawn_schedule, flip_flop_option, nemesis_option
 from nemesis.cli_judge import choose_engine, engine_option, master_option
 from nemesis.cli_progress import progress_shown
 from nemesis.cli_workload import (
     KEYS_DEFAULT,
     ON_LOGS,
     cluster_for,
+    fetch_system,
     words_of_workload,
     workload_asked,
     workload_options,
 )
-from nemesis.schedule import USUAL, Package, Schedule, random_schedule
+from nemesis.cluster.kinds import ClusterKind
+from nemesis.packages import USUAL, Package
+from nemesis.schedule import Schedule
+from nemesis.systems.catalogue import HIGHWATER
 
 if TYPE_CHECKING:
     from nemesis.pipeline import Judgement
@@ -95,6 +99,7 @@ def _must_see(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--fresh", type=click.IntRange(0, SEEDS_MAX), default=0, show_default=True, help="Draw as many more.")
 @workload_options
 @nemesis_option
+@flip_flop_option
 @click.option("--time-limit", type=click.FloatRange(6, 86_400), default=30.0, show_default=True, help="Seconds each.")
 @click.option("--concurrency", type=click.IntRange(1, 1000), default=10, show_default=True)
 @click.option("--rate", type=click.FloatRange(0.1, 100_000), default=200.0, show_default=True, help="Operations a s.")
@@ -122,7 +127,9 @@ def soak(
 
     Exits as the worst run does; a valid one that shows nothing of what must be seen counts as unknown.
     """
-    from nemesis.runner import options_to_json
+    fetch_system(given)
+    enter_network(given, master=master)
+    from nemesis.runner import check_supported, options_to_json
 
     drawn = tuple(SystemRandom().getrandbits(32) for _ in range(fresh))
     if not seeds + drawn:
@@ -130,6 +137,8 @@ def soak(
     chosen = choose_engine(engine)
     options = _options(given)
     schedules = {seed: _schedule(seed, given) for seed in seeds + drawn}
+    for schedule in schedules.values():
+        check_supported(options, schedule)
     runs = [_record(replace(options, seed=seed), schedules[seed], given) for seed in seeds + drawn]
     rows = _judge(runs, chosen, master)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -162,20 +171,22 @@ def worst(verdicts: Iterable[str]) -> Exit:
 
 def _options(given: Mapping[str, Any]) -> RunOptions:
     """What all runs of the sweep have in common; each has its own seed. Raises click.UsageError."""
-    from nemesis.runner import RunOptions
+    from nemesis.runner import RunOptions, that_can_stand_still
 
-    workload = workload_asked(given)
+    workload, packages = workload_asked(given), _packages(given)
+    cluster = cluster_for(workload, replica_options(given), given, changes_voters=Package.MEMBERSHIP in packages)
     return RunOptions(
         seed=0,
-        nemesis=_packages(given),
+        nemesis=packages,
+        system=given["system"],
         workload=workload,
+        strict_acks=given["strict_acks"],
         keys=given["keys"] or KEYS_DEFAULT,
         concurrency=given["concurrency"],
         rate=given["rate"],
         final_time_limit=given["final_time_limit"],
-        cluster=cluster_for(
-            workload, local_options(given), given, changes_voters=Package.MEMBERSHIP in _packages(given)
-        ),
+        kind=ClusterKind(given["cluster"]),
+        cluster=that_can_stand_still(cluster) if Package.KILL_AT in packages else cluster,
     )
 
 
@@ -185,7 +196,8 @@ def _packages(given: Mapping[str, Any]) -> tuple[Package, ...]:
 
 def _schedule(seed: int, given: Mapping[str, Any]) -> Schedule:
     try:
-        return random_schedule(seed=seed, packages=_packages(given), time_limit_s=given["time_limit"])
+        packages, flip_flop = _packages(given), given["flip_flop"]
+        return drawn_schedule(seed=seed, packages=packages, time_limit_s=given["time_limit"], flip_flop=flip_flop)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
@@ -199,6 +211,7 @@ def command_of(seed: int, given: Mapping[str, Any]) -> list[str]:
         "run",
         "--nemesis",
         nemesis,
+        *(["--flip-flop"] if given["flip_flop"] else []),
         *settings,
         *_workload_words(given),
         *words_of(given),
@@ -209,7 +222,8 @@ def command_of(seed: int, given: Mapping[str, Any]) -> list[str]:
 
 def _workload_words(given: Mapping[str, Any]) -> list[str]:
     """Nothing for the workload that is there without being asked for."""
-    return words_of_workload(given) if given["workload"] != ON_LOGS else []
+    usual = (given["workload"], given["system"], given["strict_acks"]) == (ON_LOGS, HIGHWATER, False)
+    return [] if usual else words_of_workload(given)
 
 
 def _option(name: str) -> str:

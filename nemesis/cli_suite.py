@@ -69,9 +69,11 @@ def suite(
 
 
 def _check(asked: Suite) -> None:
-    """Refuse what does not go together before the first run starts. Raises click.UsageError."""
+    """Refuse what does not go together before the first run starts. Raises click.UsageError, and
+    UnsupportedError for a fault that a cluster cannot do."""
     from nemesis.ci.settings import words_of
     from nemesis.cli_run import plan, run
+    from nemesis.runner import check_supported
     from nemesis.suite.matrix import RUNS_MAX, cells_of, count_of
 
     count = count_of(asked)
@@ -80,7 +82,8 @@ def _check(asked: Suite) -> None:
     for cell in cells_of(asked, Random(0)):
         with run.make_context("run", list(words_of(cell.settings))) as context:
             try:
-                plan(dict(context.params))
+                schedule, options = plan(dict(context.params))
+                check_supported(options, schedule)
             except click.UsageError as error:
                 raise click.UsageError(f"{asked.name}: {cell.combination}: {error.format_message()}") from None
 

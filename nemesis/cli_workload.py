@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nemesis.systems.catalogue import HIGHWATER, NAMES, UnknownSystemError, fetch, needs_of
+
 if TYPE_CHECKING:
-    from nemesis.cluster.local_options import LocalOptions
+    from nemesis.cluster.replica_options import ReplicaOptions
     from nemesis.history.workloads import Workload
 
 WORKLOADS = ("append", "register", "set", "counter", "bank", "lock")
@@ -22,7 +24,26 @@ SMALL_SNAPSHOT_RECORD_BYTES = 16_384
 """Where voters are changed: so small that whoever comes back with an empty disk has to load a snapshot."""
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
+
+def _system(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Look whether there is such a system."""
+    del context, parameter
+    try:
+        needs_of(value)
+    except UnknownSystemError as error:
+        raise click.BadParameter(str(error)) from None
+    return value
+
+
 OPTIONS = (
+    click.option(
+        "--system",
+        default=HIGHWATER,
+        show_default=True,
+        callback=_system,
+        metavar="NAME",
+        help=f"What is put to the test: {', '.join(NAMES)}, or the module:Class of a system of your own.",
+    ),
     click.option("--workload", type=click.Choice(WORKLOADS), default=ON_LOGS, show_default=True),
     click.option("--keys", type=click.IntRange(1, 1000), help=f"Objects in use at a time. [default: {KEYS_DEFAULT}]"),
     click.option(
@@ -30,6 +51,7 @@ OPTIONS = (
         type=click.Choice(["linearizable", "stale"]),
         help="Of objects. Stale ones are not linearizable, and are found out. [default: linearizable]",
     ),
+    click.option("--strict-acks", is_flag=True, help="Demand of appends with --acks 1 that they stay, too."),
 )
 OF_OBJECTS = ("keys", "reads")
 OF_TOPICS = ("topics", "partitions", "replication_factor", "min_insync_replicas")
@@ -44,8 +66,9 @@ def workload_options(command: CommandT) -> CommandT:
 
 def words_of_workload(given: Mapping[str, Any]) -> list[str]:
     """The words by which these options are given again."""
-    names = ("workload", *OF_OBJECTS)
-    return [word for name in names if given[name] is not None for word in (f"--{name}", str(given[name]))]
+    names = ("system", "workload", *OF_OBJECTS)
+    words = [word for name in names if given[name] is not None for word in (f"--{name}", str(given[name]))]
+    return [*words, *(["--strict-acks"] if given["strict_acks"] else [])]
 
 
 def workload_asked(given: Mapping[str, Any]) -> Workload:
@@ -57,12 +80,36 @@ def workload_asked(given: Mapping[str, Any]) -> Workload:
     for name in useless:
         if given[name] is not None:
             raise click.UsageError(f"--{name.replace('_', '-')} means nothing to the workload {workload}")
+    if given["strict_acks"] and (workload.is_on_objects or given["acks"] == "0"):
+        raise click.UsageError("--strict-acks means something to appends only, and to such as are acknowledged")
+    if given["system"] != HIGHWATER and given.get("variant") is not None:
+        raise click.UsageError("--variant is a wrong protocol of our own replicas: it says nothing of another system")
+    _check_used_so(given["system"], workload, given["reads"])
     return workload
 
 
+def fetch_system(given: Mapping[str, Any]) -> None:
+    """Get what the system needs while there is a network; to be done before one of our own is entered.
+
+    Raises UnsupportedError.
+    """
+    fetch(given["system"])
+
+
+def _check_used_so(system: str, workload: str, reads: str | None) -> None:
+    """Look whether the clients of a system know the workload. Raises click.UsageError."""
+    needs = needs_of(system)
+    if needs is None:
+        return
+    if workload not in needs.workloads:
+        raise click.UsageError(f"--system {system} knows no workload {workload}: give {' or '.join(needs.workloads)}")
+    if reads is not None and reads not in needs.reads:
+        raise click.UsageError(f"--system {system} knows no {reads} reads")
+
+
 def cluster_for(
-    workload: Workload, cluster: LocalOptions, given: Mapping[str, Any], *, changes_voters: bool
-) -> LocalOptions:
+    workload: Workload, cluster: ReplicaOptions, given: Mapping[str, Any], *, changes_voters: bool
+) -> ReplicaOptions:
     """The cluster as the workload and the faults need it. Raises click.UsageError for what does not go together."""
     from nemesis.cluster.key_value_client import Reads, StoreOptions
 

@@ -11,24 +11,26 @@ import json
 import os
 import platform
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from random import Random
 from typing import Any, assert_never
 
-from nemesis.cluster.local import LocalCluster
-from nemesis.cluster.local_options import LocalOptions
-from nemesis.cluster.system import System
+from nemesis.cluster.kinds import ClusterKind
+from nemesis.cluster.replica_options import ReplicaOptions
+from nemesis.cluster.replicas import ReplicaCluster
+from nemesis.cluster.system import System, UnsupportedError
 from nemesis.faults.injector import Injector, is_set_within
 from nemesis.history import FINAL_READ, POLL, READ, EventType, HistoryWriter
 from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.history.workloads import TEST_NAME, Workload
 from nemesis.schedule import Schedule
+from nemesis.systems.catalogue import HIGHWATER, new_system, shows_logs
+from nemesis.systems.foreign import ForeignSystem
 from nemesis.workload.append import AppendWorkload
 from nemesis.workload.ending import ReportWriter, dump_all, final_read, read_objects, wait_converged
 from nemesis.workload.objects import KEYS_DEFAULT, Objects, ObjectWorkload
@@ -47,6 +49,8 @@ DISAGREED_S_MAX = 5.0
 SHARD_S = 2.0
 """How often the history is written out: no more than this is lost when the harness is killed."""
 VERSIONED = ("highwater", "grpcio", "protobuf", "pyarrow", "numpy", "pyspark")
+SERVER_IN_HAND = ("-m", "nemesis.variants.server")
+"""How Python starts a replica that the harness has its hands on."""
 REPOSITORY = Path(__file__).parent.parent
 
 
@@ -54,20 +58,24 @@ REPOSITORY = Path(__file__).parent.parent
 class RunOptions:
     """What a run is made of, beside its schedule; all of it stands in ``test.json``.
 
-    ``rate`` is operations a second of all ``concurrency`` processes together. ``keys`` is how many objects are in use
-    at a time, of a workload that has objects. ``final_time_limit`` is how many seconds
-    the replicas get to agree when all is healed.
+    ``system`` is what is put to the test, ``cluster`` how big it is, ``kind`` where its nodes run. With
+    ``strict_acks`` an append that asked for less than all replicas is judged as if it had asked for all. ``rate`` is
+    operations a second of all ``concurrency`` processes together. ``keys`` is how many objects are in use at a time, of
+    a workload that has objects. ``final_time_limit`` is how many seconds the replicas get to agree when all is healed.
     """
 
     seed: int
     nemesis: tuple[str, ...] = ()
     variant: str | None = None
     workload: Workload = Workload.APPEND
+    strict_acks: bool = False
     keys: int = KEYS_DEFAULT
     concurrency: int = 10
     rate: float = 200.0
     final_time_limit: float = 45.0
-    cluster: LocalOptions = field(default_factory=LocalOptions)
+    system: str = HIGHWATER
+    kind: ClusterKind = ClusterKind.LOCAL
+    cluster: ReplicaOptions = field(default_factory=ReplicaOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +122,7 @@ def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv:
     document = {
         "workload": options.workload,
         "seed": options.seed,
+        "shows_logs": shows_logs(options.system),
         "started_at": now.astimezone(UTC).isoformat(timespec="seconds"),
         "options": {"schedule": schedule.name, "time_limit": schedule.time_limit_s, **options_to_json(options)},
         "versions": versions(),
@@ -126,13 +135,13 @@ def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv:
 def options_to_json(options: RunOptions) -> dict[str, Any]:
     """Every setting of a run but its seed and its schedule, by name."""
     values: dict[str, Any] = asdict(options)
-    cluster = values.pop("cluster")
+    cluster, kind = values.pop("cluster"), values.pop("kind")
     del values["seed"], values["workload"], cluster["server"]
     store = cluster.pop("store")
     if store is None:
         del values["keys"]
     parts = [*(cluster.pop(name) for name in ("topics", "client", "timing")), *([] if store is None else [store])]
-    return {**values, **cluster, **{name: value for part in parts for name, value in part.items()}}
+    return {**values, "cluster": kind, **cluster, **{name: value for part in parts for name, value in part.items()}}
 
 
 def versions() -> dict[str, str]:
@@ -155,6 +164,25 @@ def _commit() -> str | None:
         return None
 
 
+def check_supported(options: RunOptions, schedule: Schedule) -> None:
+    """Look whether such a cluster can be had here, and can do all that the schedule asks for.
+
+    Nothing is made or started. Raises UnsupportedError, which says what cannot be done and why.
+    """
+    _check_supported(_new_cluster(Path(), options), options.kind, schedule)
+
+
+def _new_cluster(folder: Path, options: RunOptions) -> ReplicaCluster | ForeignSystem:
+    return new_system(options.system, options.kind, folder, options.cluster)
+
+
+def _check_supported(system: System, kind: ClusterKind, schedule: Schedule) -> None:
+    reasons = {fault.kind: system.unsupported(fault) for fault in schedule.faults}
+    said = [f"{name}: {why}" for name, why in reasons.items() if why is not None]
+    if said:
+        raise UnsupportedError(f"a cluster of the kind {kind} cannot do what is asked for: {'; '.join(said)}")
+
+
 async def record_run(
     folder: Path,
     options: RunOptions,
@@ -162,13 +190,14 @@ async def record_run(
     on_progress: OnProgress,
     first_anomaly: FirstAnomaly | None = None,
 ) -> None:
-    """Run the schedule against a local cluster in ``folder`` and record it.
+    """Run the schedule against a cluster in ``folder`` and record it.
 
     With ``first_anomaly`` the run ends when that has come: no further step, everything heals, and all is read. Raises
-    NodeFailedError when the cluster does not start. When cancelled, faults are undone, processes ended, and what was
-    recorded is kept, without the mark of a complete history.
+    UnsupportedError as ``check_supported`` does, and NodeFailedError when the cluster does not start. When cancelled,
+    faults are undone, processes ended, and what was recorded is kept, without the mark of a complete history.
     """
-    cluster = LocalCluster(folder, options.cluster)
+    cluster = _new_cluster(folder, options)
+    _check_supported(cluster, options.kind, schedule)
     with HistoryWriter(folder) as writer:
         clock = Clock()
         reports = ReportWriter(writer, clock)
@@ -300,7 +329,7 @@ def _workload(options: RunOptions, system: System, recorder: Recorder) -> Append
     # A name, not the number alone: the schedule's dice must not repeat themselves here.
     random = Random(f"workload {options.seed}")
     if options.workload is Workload.APPEND:
-        acks = WEAK_ACKS.get(options.cluster.client.acks)
+        acks = None if options.strict_acks else WEAK_ACKS.get(options.cluster.client.acks)
         return AppendWorkload(system, recorder, concurrency=options.concurrency, random=random, acks=acks)
     objects = Objects(options.workload, options.keys, random)
     return ObjectWorkload(
@@ -309,5 +338,11 @@ def _workload(options: RunOptions, system: System, recorder: Recorder) -> Append
 
 
 def variant_server(variant: str) -> tuple[str, ...]:
-    """The command that starts a replica with that variant's wrong rule."""
-    return (sys.executable, "-m", "nemesis.variants.server", "--variant", variant)
+    """How Python starts a replica with that variant's wrong rule."""
+    return (*SERVER_IN_HAND, "--variant", variant)
+
+
+def that_can_stand_still(cluster: ReplicaOptions) -> ReplicaOptions:
+    """The same cluster, of replicas that can be told to stand still at points of their work."""
+    server = cluster.server if cluster.server[: len(SERVER_IN_HAND)] == SERVER_IN_HAND else SERVER_IN_HAND
+    return replace(cluster, server=server, can_stand_still=True)

@@ -122,7 +122,7 @@ class Control:
         return Dump(
             node=node,
             topic_partition=topic_partition,
-            batches=tuple(_dumped_batch(batch, has_values=has_values) for batch in batches),
+            batches=tuple(dumped_batch(batch, has_values=has_values) for batch in batches),
             high_watermark=answer.high_watermark,
             log_start_offset=start,
             log_end_offset=end,
@@ -160,7 +160,8 @@ def _cluster_state(answer: DescribeClusterResponse) -> ClusterState:
     )
 
 
-def _dumped_batch(batch: RecordBatch, *, has_values: bool) -> DumpedBatch:
+def dumped_batch(batch: RecordBatch, *, has_values: bool) -> DumpedBatch:
+    """A batch in the words of a run; ``has_values`` says that its records are values of the workload."""
     numbered = batch.is_idempotent
     return DumpedBatch(
         base_offset=batch.base_offset,

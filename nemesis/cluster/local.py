@@ -1,338 +1,83 @@
-"""A cluster of real replica processes on this machine, every link between them through a proxy.
+"""Nodes as processes of this machine, every link between them through a proxy. Needs no privileges.
 
-Owns the processes, their data directories and their log files (``nodes/<id>/``). No port is ever guessed: proxies bind
-port 0 and keep what they get, a replica takes port 0 and says in its log which it got, and the proxies follow. So a
-replica may come back on another port, and nobody can take one meanwhile.
+Owns the proxies and the ports. No port is ever guessed: proxies bind port 0 and keep what they get, a node takes port 0
+and says which it got, and the proxies follow. So a node may come back on another port, and nobody can take one
+meanwhile.
 """
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
-from nemesis.cluster.control import Control
-from nemesis.cluster.groups import group_states
-from nemesis.cluster.key_value_client import KeyValueStore, open_store
+from nemesis.cluster.host import SERVICE_PORT
+from nemesis.cluster.link_proxy import LOOPBACK
 from nemesis.cluster.links import Links
-from nemesis.cluster.local_options import LocalOptions
-from nemesis.cluster.log_lines import log_lines, read_reports
-from nemesis.cluster.processes import NodeProcess
-from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, ReplicaState, Report
-from nemesis.cluster.topic_client import TopicClient
-from nemesis.cluster.voters import LocalVoters
-from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.history import METADATA_LOG
-from replica.client.admin import Admin
-from replica.client.cluster_view import ViewConfig
-from replica.client.failures import AdminError, ClientError
-from replica.errors import ErrorCode
-from replica.ids import ReplicaId
-from replica.storage.meta_properties import random_directory_id
-
-CLUSTER_ID = "nemesis"
-STARTED_S_MAX = 20.0
-STOPPED_S_MAX = 5.0
-CREATED_S_MAX = 30.0
-_POLL_S = 0.02
-_LOOK_S = 0.1
+from nemesis.cluster.process_nodes import ProcessNodes
+from nemesis.cluster.system import UnsupportedError
+from nemesis.faults.values import Fault, SimulatedFault
 
 
-class LocalCluster:
-    """A ``System`` of replica processes in ``folder``. ``open`` it before use and ``close`` it whatever happens."""
+class LocalHost(ProcessNodes):
+    """A ``Host`` for nodes 1 to ``count``, with their folders below ``folder``."""
 
-    def __init__(self, folder: Path, options: LocalOptions) -> None:
-        self._folder = folder
-        self._options = options
-        self._nodes = tuple(range(1, options.nodes + 1))
-        self._links = Links(self._nodes)
-        self._processes: dict[int, NodeProcess] = {}
-        self._control: Control | None = None
-        self._deaths: list[Report] = []
-        self._wiping = {node: asyncio.Lock() for node in self._nodes}
-
-    @property
-    def nodes(self) -> tuple[int, ...]:
-        """The ids of the replicas, from 1."""
-        return self._nodes
-
-    @property
-    def topic_partitions(self) -> tuple[str, ...]:
-        """Every partition of every topic, and the logs of the state machines."""
-        return self._options.log_names
+    def __init__(self, folder: Path, count: int) -> None:
+        super().__init__(folder, count)
+        self._links = Links(self.nodes)
 
     @property
     def links(self) -> Links:
         """The proxied links."""
         return self._links
 
-    @property
-    def voters(self) -> LocalVoters:
-        """The voters of the metadata log and of the state machines, where they can be changed."""
-        logs = (METADATA_LOG, *self._options.group_logs) if self._options.dynamic_voters else ()
-        return LocalVoters(
-            self._looking,
-            cluster_id=CLUSTER_ID,
-            logs=logs,
-            dial=self._links.addresses(CONTROL),
-            advertised=self._links.addresses(CLIENTS),
-        )
+    def unsupported(self, fault: Fault) -> str | None:
+        """Processes and the links between them can be broken, time and disks cannot."""
+        return simulator_only(fault)
 
     async def open(self) -> None:
-        """Take the ports, format the data directories, start every replica. Raises NodeFailedError."""
+        """Take one port for each link."""
+        self.make_folders()
         await self._links.start()
-        self._control = Control(self._links.addresses(CONTROL))
-        initial_voters = self._initial_voters()
-        await asyncio.gather(*(self._format(node, *initial_voters) for node in self._nodes))
-        await asyncio.gather(*(self.start(node) for node in self._nodes))
 
     async def close(self) -> None:
-        """Stop every replica and give every port back. Nothing of the cluster runs afterwards."""
+        """End every process, and give every port back."""
         try:
-            await asyncio.gather(*(self.stop(node) for node in self._nodes))
-            if self._control is not None:
-                await self._control.close()
             await self._links.close()
         finally:
-            for process in self._processes.values():
-                process.kill_now()
+            self.kill_all_now()
 
-    # --- processes ----------------------------------------------------------------------------------------------------
+    def addresses(self, source: int, port: int = SERVICE_PORT) -> Mapping[int, str]:
+        """The proxies' ports for this source."""
+        _check_port(port)
+        return self._links.addresses(source)
 
-    async def start(self, node: int) -> None:
-        """Start a replica and wait until it serves; nothing if it runs. Raises NodeFailedError."""
-        async with self._wiping[node]:
-            pass
-        if self.is_running(node):
-            return
-        self._note_death(node)
-        log_file = self._log_file(node)
-        seen = log_file.stat().st_size if log_file.exists() else 0
-        process = self._processes[node] = NodeProcess(self._start_command(node), log_file)
-        try:
-            async with asyncio.timeout(STARTED_S_MAX):
-                port = await self._wait_port(node, process, seen)
-                self._links.set_upstream(node, port)
-                await self._wait_answer(node, process)
-        except TimeoutError:
-            await process.kill()
-            raise NodeFailedError(f"replica {node} does not serve after {STARTED_S_MAX} s: see {log_file}") from None
+    def listen_address(self, node: int, port: int = SERVICE_PORT) -> str:
+        """Any port: the proxies follow."""
+        del node
+        _check_port(port)
+        return f"{LOOPBACK}:0"
 
-    async def stop(self, node: int) -> bool:
-        """Ask a replica to stop; kill it when it does not. It is reached to its end: others take over what it leads."""
-        process = self._processes.get(node)
-        if process is None:
-            return False
-        self._note_death(node)
-        was_there = self.is_running(node)
-        await process.stop(STOPPED_S_MAX)
+    def listens(self, node: int, port: int) -> None:
+        """Let the proxies to a node lead there."""
+        self._links.set_upstream(node, port)
+
+    async def stop(self, node: int, grace_s: float) -> bool:
+        """SIGTERM; the node is reached to its end."""
+        was_there = await super().stop(node, grace_s)
         self._links.set_upstream(node, None)
         return was_there
 
     async def kill(self, node: int) -> bool:
-        """SIGKILL a replica, paused or not."""
+        """SIGKILL; the node is reached no more."""
         self._links.set_upstream(node, None)
-        return self.is_running(node) and await self._processes[node].kill()
-
-    def pause(self, node: int) -> bool:
-        """SIGSTOP a replica."""
-        return node in self._processes and self._processes[node].pause()
-
-    def resume(self, node: int) -> bool:
-        """SIGCONT a replica."""
-        return node in self._processes and self._processes[node].resume()
-
-    async def wipe(self, node: int) -> None:
-        """Give a replica that does not run an empty disk in the place of its own: one that has no vote.
-
-        A start meanwhile waits. NodeFailedError if it runs, or its disk cannot be formatted.
-        """
-        async with self._wiping[node]:
-            if self.is_running(node):
-                raise NodeFailedError(f"replica {node} runs: its disk cannot be wiped")
-            await asyncio.to_thread(shutil.rmtree, self._data_dir(node))
-            await self._format(node, "--no-initial-voters")
-
-    def is_running(self, node: int) -> bool:
-        """Whether the replica's process is there."""
-        return node in self._processes and self._processes[node].exit_code is None
-
-    def _note_death(self, node: int) -> None:
-        """Remember that a replica's process was found ended and nobody here had done it."""
-        process = self._processes.get(node)
-        if process is not None and process.died:
-            detail = f"exit code {process.exit_code}"
-            self._deaths.append(Report(node=node, wall_ns=time.time_ns(), event="died", detail=detail))
-
-    @property
-    def pids(self) -> dict[int, int]:
-        """The process ids of the replicas that were ever started."""
-        return {node: process.pid for node, process in self._processes.items()}
-
-    def _node_folder(self, node: int) -> Path:
-        return self._folder / "nodes" / str(node)
-
-    def _log_file(self, node: int) -> Path:
-        return self._node_folder(node) / "replica.log"
-
-    def _initial_voters(self) -> tuple[str, ...]:
-        """The option of ``replica format`` that makes all nodes voters; none where they are voters for ever."""
-        if not self._options.dynamic_voters:
-            return ()
-        where = self._links.addresses(CLIENTS)
-        entries = (f"{node}={where[node]}={random_directory_id()}" for node in self._nodes)
-        return "--initial-voters", ",".join(entries)
-
-    async def _format(self, node: int, *voters: str) -> None:
-        self._node_folder(node).mkdir(parents=True, exist_ok=True)
-        arguments = ("--data-dir", str(self._data_dir(node)), "--cluster-id", CLUSTER_ID, "--replica-id", str(node))
-        format_log = self._node_folder(node) / "format.log"
-        process = NodeProcess((sys.executable, "-m", "replica.cli", "format", *arguments, *voters), format_log)
-        async with asyncio.timeout(STARTED_S_MAX):
-            while process.exit_code is None:
-                await asyncio.sleep(_POLL_S)
-        if process.exit_code:
-            raise NodeFailedError(f"replica {node} cannot be formatted: {format_log.read_text().strip()}")
-
-    def _data_dir(self, node: int) -> Path:
-        return self._node_folder(node) / "data"
-
-    def _start_command(self, node: int) -> tuple[str, ...]:
-        voters = _table("--voter", self._links.addresses(CLIENTS))
-        dial = _table("--dial", self._links.addresses(node))
-        where = ("--data-dir", str(self._data_dir(node)), "--listen", "127.0.0.1:0", "--replica-id", str(node))
-        how = (*self._options.group_arguments, *self._options.timing.arguments)
-        return (*self._options.server, *where, *voters, *dial, *how)
-
-    async def _wait_port(self, node: int, process: NodeProcess, seen: int) -> int:
-        """Wait for the line by which a replica says where it listens; ``seen`` is the size of its log before."""
-        while True:
-            started = [line for line in self._lines_after(node, seen) if line.get("event") == "started"]
-            if started:
-                return int(str(started[-1]["address"]).rpartition(":")[2])
-            self._check_alive(node, process)
-            await asyncio.sleep(_POLL_S)
-
-    async def _wait_answer(self, node: int, process: NodeProcess) -> None:
-        while not await self._looking.answers(node):
-            self._check_alive(node, process)
-            await asyncio.sleep(_POLL_S)
-
-    def _check_alive(self, node: int, process: NodeProcess) -> None:
-        if process.exit_code is not None:
-            raise NodeFailedError(f"replica {node} ended with {process.exit_code}: see {self._log_file(node)}")
-
-    def _lines_after(self, node: int, seen: int) -> Iterator[dict[str, object]]:
-        return log_lines(self._log_file(node), skip_bytes=seen)
-
-    # --- looking ------------------------------------------------------------------------------------------------------
-
-    @property
-    def _looking(self) -> Control:
-        assert self._control is not None, "the cluster is not open"
-        return self._control
-
-    @property
-    def _answering(self) -> list[int]:
-        """Those that can be asked: asking a paused one would only take time."""
-        return [node for node in self._nodes if self.is_running(node) and not self._processes[node].is_paused]
-
-    def client(self) -> TopicClient:
-        """A client of its own, through the clients' links."""
-        addresses = self._links.addresses(CLIENTS)
-        return TopicClient(addresses, cluster_id=CLUSTER_ID, options=self._options.client)
-
-    def store(self) -> KeyValueStore:
-        """A client of the key-value store of its own, through the clients' links."""
-        assert self._options.store is not None, "no replica hosts a store"
-        addresses = self._links.addresses(CLIENTS)
-        return open_store(addresses, cluster_id=CLUSTER_ID, options=self._options.store)
-
-    async def create_logs(self) -> None:
-        """Create the topics as soon as every broker is there, and wait until each replica is in sync."""
-        dial = {ReplicaId(node): address for node, address in self._links.addresses(CONTROL).items()}
-        config = ViewConfig(cluster_id=CLUSTER_ID, dial=dial, request_timeout_ms=2000, api_timeout_ms=10_000)
-        missing = "no broker describes the cluster"
-        try:
-            async with asyncio.timeout(CREATED_S_MAX), Admin(dial.values(), config) as admin:
-                while missing := self._missing_brokers(await self.cluster_state()):
-                    await asyncio.sleep(_LOOK_S)
-                for topic in self._options.topics.topics:
-                    missing = f"topic {topic} is not created"
-                    await self._create_topic(admin, topic)
-                while missing := self._missing_replicas(await self.cluster_state()):
-                    await asyncio.sleep(_LOOK_S)
-        except TimeoutError:
-            raise NodeFailedError(f"no topics after {CREATED_S_MAX} s: {missing}") from None
-        except ClientError as error:
-            raise NodeFailedError(f"the topics cannot be created: {error}") from error
-
-    async def _create_topic(self, admin: Admin, topic: str) -> None:
-        options = self._options.topics
-        try:
-            await admin.create_topic(
-                topic,
-                partition_count=options.partitions,
-                replication_factor=options.replication_factor,
-                configs=options.configs,
-            )
-        except AdminError as error:
-            if not (error.may_be_done and error.error is ErrorCode.TOPIC_ALREADY_EXISTS):
-                raise
-
-    def _missing_brokers(self, state: ClusterState | None) -> str:
-        absent = set(self._nodes) - (set() if state is None else state.active)
-        return f"brokers {sorted(absent)} are not registered" if absent else ""
-
-    def _missing_replicas(self, state: ClusterState | None) -> str:
-        partitions = {} if state is None else state.partitions
-        for name in self.topic_partitions:
-            partition = partitions.get(name)
-            if partition is None or partition.leader is None or set(partition.isr) != set(partition.replicas):
-                return f"{name} has not all its replicas in sync: {partition}"
-        return ""
-
-    async def cluster_state(self) -> ClusterState | None:
-        """What the replica says that has read most of the metadata; and of each state machine what its replicas say."""
-        state = await self._looking.cluster_state(self._answering)
-        if state is None or not self._options.group_logs:
-            return state
-        wanted = [(node, name) for name in self._options.group_logs for node in self._answering]
-        groups = group_states(await self._looking.replica_states(wanted), self._options.group_logs, self._nodes)
-        return replace(state, partitions={**state.partitions, **groups})
-
-    async def replica_states(self) -> tuple[ReplicaState, ...]:
-        """How the replicas that answer see themselves: in the metadata log, and in each partition that they have."""
-        nodes, state = self._answering, await self.cluster_state()
-        partitions = {} if state is None else state.partitions
-        wanted = [(node, METADATA_LOG) for node in nodes]
-        wanted += [(node, name) for name, of in partitions.items() for node in nodes if node in of.replicas]
-        return await self._looking.replica_states(wanted)
-
-    async def dumps(self, node: int) -> tuple[Dump, ...]:
-        """The metadata log and every partition of a replica."""
-        state = await self.cluster_state()
-        if state is None:
-            raise NodeFailedError(f"replica {node} cannot be read: nobody says which partitions it has")
-        names = [name for name in self.topic_partitions if name in state.partitions]
-        hosted = [METADATA_LOG, *(name for name in names if node in state.partitions[name].replicas)]
-        without_values = {METADATA_LOG, *self._options.group_logs}
-        return tuple([await self._looking.dump(node, name, has_values=name not in without_values) for name in hosted])
-
-    def reports(self) -> Sequence[Report]:
-        """What the replicas have written to their logs so far, and which of them died by themselves.
-
-        Of the logs that are judged, and of no log at all.
-        """
-        judged = {None, METADATA_LOG, *self.topic_partitions}
-        told = (report for node in self._nodes for report in read_reports(self._log_file(node), node))
-        found = [*(report for report in told if report.topic_partition in judged), *self._deaths]
-        return sorted(found, key=lambda report: (report.wall_ns, report.node))
+        return await super().kill(node)
 
 
-def _table(option: str, addresses: Mapping[int, str]) -> list[str]:
-    return [word for node, address in addresses.items() for word in (option, f"{node}={address}")]
+def simulator_only(fault: Fault) -> str | None:
+    """Why no process can be struck by such a fault; absent if one can."""
+    return "it can be done in the simulator only" if isinstance(fault, SimulatedFault) else None
+
+
+def _check_port(port: int) -> None:
+    if port != SERVICE_PORT:
+        raise UnsupportedError(f"a node of a local cluster has one port, and port {port} is asked for")

@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,14 +20,30 @@ _POLL_S = 0.01
 
 
 class NodeProcess:
-    """A program that runs in its own process group and writes to ``output``, appending. Started by the constructor."""
+    """A program that runs in its own process group and writes to ``output``, appending. Started by the constructor.
 
-    def __init__(self, command: Sequence[str], output: Path) -> None:
+    ``environment`` is added to that of the harness, and it inherits the open ``files``.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        output: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        files: Sequence[int] = (),
+    ) -> None:
         launch = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *command]
         with output.open("ab") as lines:
             # A group of its own: a Ctrl-C at the terminal is for the harness, which then ends its nodes in order.
             self._process = subprocess.Popen(
-                launch, stdin=subprocess.DEVNULL, stdout=lines, stderr=lines, start_new_session=True
+                launch,
+                stdin=subprocess.DEVNULL,
+                stdout=lines,
+                stderr=lines,
+                start_new_session=True,
+                pass_fds=files,
+                env={**os.environ, **(environment or {})},
             )
         self.is_paused = False
         self._told_to_end = False

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from nemesis.cluster.store import StoreClient
+from nemesis.faults.crash_points import Order
 from nemesis.faults.links import Link, LinkMode
+from nemesis.faults.network import NetworkFault
+from nemesis.faults.values import Fault
 
 UNREADABLE_VALUE = -1
 """Stands for a record that is not a value of the workload: nobody wrote it, so that reading it is a phantom read."""
@@ -23,6 +26,10 @@ class NotDoneError(Exception):
 
 class UnknownOutcomeError(Exception):
     """The operation may have happened, or may still happen."""
+
+
+class UnsupportedError(Exception):
+    """What is asked for cannot be done here; the message says what and why. Nothing was started, nothing was done."""
 
 
 class NodeFailedError(Exception):
@@ -42,12 +49,12 @@ class Appended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
-    """What a poll returned: (offset, value) in the order of the answer, and where to go on."""
+    """What a poll returned: (offset, value) in the order of the answer, and where to go on; ``node`` if it is known."""
 
     records: tuple[tuple[int, int], ...]
     high_watermark: int | None
     next_offset: int
-    node: int
+    node: int | None
 
     @property
     def reached_end(self) -> bool:
@@ -150,11 +157,17 @@ class SystemLinks(Protocol):
     def cut(self, key: str, links: frozenset[Link], mode: LinkMode) -> None:
         """Break links until ``heal(key)``."""
 
+    def impair(self, key: str, links: frozenset[Link], fault: NetworkFault, draw: int) -> None:
+        """Let links suffer from a fault until ``heal(key)``; ``draw`` seeds its dice. Raises UnsupportedError."""
+
+    def tally(self, key: str) -> Mapping[str, int]:
+        """What an impairment has done so far, counted by name; nothing where nobody counts."""
+
     def heal(self, key: str) -> None:
-        """Take one cut back."""
+        """Take back what was done by this key."""
 
     def heal_all(self) -> None:
-        """Take all cuts back."""
+        """Take everything back."""
 
 
 class SystemVoters(Protocol):
@@ -184,6 +197,20 @@ class SystemVoters(Protocol):
         """Let a voter lead."""
 
 
+@runtime_checkable
+class StandsStill(Protocol):
+    """What a system can do beside the rest whose nodes stand still at named points of their work when told to."""
+
+    def order(self, node: int, order: Order) -> None:
+        """Let a node's process stand still for good at a point, until the order is taken back; also a later process."""
+
+    def take_back(self, node: int) -> None:
+        """Let it go on, if it does not stand still yet."""
+
+    def stands_still(self, node: int) -> bool:
+        """Whether the last order was carried out: then only a kill helps."""
+
+
 class System(Protocol):
     """A cluster whose nodes can be started, killed, paused and parted. Everything is idempotent."""
 
@@ -202,6 +229,13 @@ class System(Protocol):
     @property
     def voters(self) -> SystemVoters:
         """The voters of the quorum logs."""
+
+    def unsupported(self, fault: Fault) -> str | None:
+        """Why this system cannot be struck by such a fault; absent if it can. Also before it is opened."""
+
+    @property
+    def shows_logs(self) -> bool:
+        """Whether ``replica_states`` and ``dumps`` tell what the nodes hold; else clients alone say what is kept."""
 
     async def start(self, node: int) -> None:
         """Start a node and wait until it serves; nothing if it runs. Raises NodeFailedError."""

@@ -1,4 +1,4 @@
-"""The voters of a local cluster's quorum logs: who they are, and how that is changed, by the client that operators use.
+"""The voters of our replicas' quorum logs: who they are, and how that is changed, by the client that operators use.
 
 Owns the translation of that client's failures into *definitely not done* and *unknown*, and whom it reaches how: it
 dials through the harness's links, which no fault touches, and names voters by the address at which clients reach them.
@@ -27,7 +27,7 @@ LOOK_MS_MAX = 800
 RETRY_MS, RETRY_MS_MAX = 50, 200
 
 
-class LocalVoters:
+class QuorumVoters:
     """A ``SystemVoters``. ``dial`` is where each node is dialled, ``advertised`` how it is named to the others."""
 
     def __init__(

@@ -11,18 +11,24 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
-from nemesis.ci.settings import SettingError, check_settings, draws_its_faults
+from nemesis.ci.settings import FAULTS, SettingError, check_settings, draws_its_faults
 
 SEED_BITS = 32
+DRAWN_BY = (FAULTS, "time_limit")
+"""The settings that a schedule is drawn by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenOptions:
-    """What the command line of pytest says of all runs. ``keep_all`` keeps valid runs whole as well."""
+    """What the command line of pytest says of all runs. ``keep_all`` keeps valid runs whole as well.
+
+    ``schedule`` is what every run does instead of what it would do: the path of a stored schedule, or a name.
+    """
 
     store: Path
     seed: int | None = None
     time_limit: float | None = None
+    schedule: str | None = None
     keep_all: bool = False
 
 
@@ -43,9 +49,13 @@ def merged(markers: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]) -> dict[s
 def settled(marked: Mapping[str, Any], given: Mapping[str, Any], options: GivenOptions) -> dict[str, Any]:
     """All settings of one run, with its seed. Raises SettingError.
 
-    A time limit of the command line is for schedules that are drawn: a directed one lasts as long as its story.
+    A time limit of the command line is for schedules that are drawn: a directed one lasts as long as its story. A
+    schedule of the command line is done as it stands, whatever faults and time the test asks for.
     """
     settings = {**marked, **given}
+    if options.schedule is not None:
+        settings = {name: value for name, value in settings.items() if name not in DRAWN_BY}
+        settings["schedule"] = options.schedule
     check_settings(settings)
     if options.time_limit is not None and draws_its_faults(settings):
         settings["time_limit"] = options.time_limit

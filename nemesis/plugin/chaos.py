@@ -84,5 +84,7 @@ class Chaos:
 
     def _failure(self, run: JudgedRun) -> ViolationError | UndecidedError:
         again = f"pytest {shlex.quote(self._test)} --nemesis-seed {run.seed}"
+        if self._options.schedule is not None:
+            again += f" --nemesis-schedule {shlex.quote(self._options.schedule)}"
         kind = UndecidedError if run.verdict == UNKNOWN else ViolationError
         return kind(run, told(run, again))

@@ -40,6 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--nemesis-time-limit", type=float, metavar="S", help="seconds of workload under faults that are drawn"
     )
     group.addoption(
+        "--nemesis-schedule",
+        metavar="FILE",
+        help="what every run does: the schedule.json of a run, or the name of a directed schedule",
+    )
+    group.addoption(
         "--nemesis-store", metavar="DIR", help=f"where runs are kept [default: {STORE_DEFAULT} in the root directory]"
     )
     group.addoption("--nemesis-keep-all", action="store_true", help="keep valid runs whole as well")
@@ -75,8 +80,18 @@ def given_options(config: pytest.Config) -> GivenOptions:
         store=config.rootpath / STORE_DEFAULT if store is None else config.invocation_params.dir / store,
         seed=config.getoption("--nemesis-seed"),
         time_limit=config.getoption("--nemesis-time-limit"),
+        schedule=_schedule(config),
         keep_all=config.getoption("--nemesis-keep-all"),
     )
+
+
+def _schedule(config: pytest.Config) -> str | None:
+    """The schedule that was asked for; a path is one from where pytest was started."""
+    given: str | None = config.getoption("--nemesis-schedule")
+    if given is None:
+        return None
+    path = config.invocation_params.dir / given
+    return str(path) if path.is_file() else given
 
 
 def _marked(node: pytest.Item) -> dict[str, Any]:

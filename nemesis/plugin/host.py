@@ -21,9 +21,10 @@ from typing import Any
 
 import click
 
-from nemesis.cli_cluster import cluster_options, local_options
-from nemesis.cluster.local import LocalCluster
-from nemesis.cluster.system import NodeFailedError
+from nemesis.cli_cluster import cluster_options, replica_options
+from nemesis.cluster.kinds import ClusterKind, new_host
+from nemesis.cluster.replicas import ReplicaCluster
+from nemesis.cluster.system import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CLIENTS, LinkMode
 from nemesis.runner import variant_server
 
@@ -34,13 +35,21 @@ from nemesis.runner import variant_server
 @cluster_options
 def main(folder: Path, variant: str | None, **given: Any) -> None:
     """Start a cluster in a folder and do with it what standard input says."""
-    options = local_options(given)
+    options = replica_options(given)
     if variant is not None:
         options = replace(options, server=variant_server(variant))
-    asyncio.run(_serve(LocalCluster(folder, options)))
+    kind = ClusterKind(given["cluster"])
+    try:
+        if kind is ClusterKind.NETNS:
+            raise UnsupportedError("the clients of a test are outside of the network of a cluster of the kind netns")
+        cluster = ReplicaCluster(new_host(kind, folder, options.nodes), options)
+    except UnsupportedError as error:
+        answer({"error": str(error)})
+        return
+    asyncio.run(_serve(cluster))
 
 
-async def _serve(cluster: LocalCluster) -> None:
+async def _serve(cluster: ReplicaCluster) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -72,7 +81,7 @@ def answer(document: Mapping[str, Any]) -> None:
 class Calls:
     """What can be asked of a cluster, by name."""
 
-    def __init__(self, cluster: LocalCluster) -> None:
+    def __init__(self, cluster: ReplicaCluster) -> None:
         self._cluster = cluster
 
     async def open(self) -> dict[str, Any]:
@@ -80,7 +89,7 @@ class Calls:
         await self._cluster.open()
         await self._cluster.create_logs()
         return {
-            "addresses": self._cluster.links.addresses(CLIENTS),
+            "addresses": self._cluster.addresses(CLIENTS),
             "topic_partitions": self._cluster.topic_partitions,
         }
 
@@ -118,7 +127,7 @@ class Calls:
 
     async def do_cut(self, key: str, links: list[list[int]], mode: str) -> None:
         """Break directed links until they are healed by the key."""
-        self._cluster.links.cut(key, [(source, destination) for source, destination in links], LinkMode(mode))
+        self._cluster.links.cut(key, frozenset((source, destination) for source, destination in links), LinkMode(mode))
 
     async def do_heal(self) -> None:
         """Let all links pass again."""

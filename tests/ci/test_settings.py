@@ -40,7 +40,7 @@ def test_settings_are_options(settings: dict[str, Any], words: tuple[str, ...]) 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"fault": ["kill"]}, "there is no setting 'fault': give some of faults, workload"),
+        ({"fault": ["kill"]}, "there is no setting 'fault': give some of faults, system, workload"),
         ({"nemesis": "kill"}, "there is no setting 'nemesis'"),
         ({"store": "x"}, "there is no setting 'store'"),
         ({"faults": ["kil"]}, "faults = .*'kil': give some of partition, kill, pause, rolling-restart"),

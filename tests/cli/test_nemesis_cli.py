@@ -21,19 +21,25 @@ from nemesis.cli_run import plan, run
 from nemesis.cli_soak import command_of
 from nemesis.cli_workload import SMALL_SNAPSHOT_RECORD_BYTES
 from nemesis.cluster.key_value_client import Reads, StoreOptions
-from nemesis.cluster.local_options import LocalOptions
+from nemesis.cluster.replica_options import ReplicaOptions
+from nemesis.drawing import random_schedule
 from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
 from nemesis.history import EventType, HistoryEvent, HistoryWriter, PolledRecord, ReplicaLogBatch, Workload
+from nemesis.packages import USUAL, Package
 from nemesis.runner import RunOptions, new_folder, options_to_json, write_documents
-from nemesis.schedule import USUAL, Package, random_schedule, schedule_from_json
+from nemesis.schedule import schedule_from_json
 from nemesis.variants.catalogue import ALL, DIRECTED_VARIANTS
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 DEFAULTS = {
     "workload": "append",
+    "system": "highwater",
+    "cluster": "local",
     "keys": None,
     "reads": None,
+    "strict_acks": False,
     "nemesis": None,
+    "flip_flop": False,
     "schedule": None,
     "variant": None,
     "time_limit": None,
@@ -395,13 +401,13 @@ def test_the_documents_of_a_run(tmp_path: Path) -> None:
 def test_every_setting_has_a_name_of_its_own() -> None:
     """No part of a cluster hides a setting of another in the one list of a run's settings."""
     store = StoreOptions()
-    options = RunOptions(seed=9, workload=Workload.SET, cluster=LocalOptions(store=store))
+    options = RunOptions(seed=9, workload=Workload.SET, cluster=ReplicaOptions(store=store))
     cluster = options.cluster
     own = [field.name for part in (options, cluster) for field in fields(part)]
     own += [field.name for part in (cluster.topics, cluster.client, cluster.timing, store) for field in fields(part)]
 
     parts = {"seed", "workload", "cluster", "server", "topics", "client", "timing", "store"}
-    names = set(own) - parts
+    names = set(own) - parts - {"kind"} | {"cluster"}  # Where its nodes run is told by the option's name.
     assert options_to_json(options).keys() == names
     assert len(names) == len(own) - len(parts)
     on_logs = options_to_json(RunOptions(seed=9)).keys()

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from nemesis.cluster.key_value_client import GROUP_LOG, KeyValueStore, StoreOptions
-from nemesis.cluster.local import LocalCluster
-from nemesis.cluster.local_options import LocalOptions, Timing, TopicOptions
+from nemesis.cluster.local import LocalHost
+from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
+from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.faults.injector import Injector
 from nemesis.faults.values import ChangeVoters, VoterChange
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.cluster
 
 PATIENCE_S = 40.0
 SNAPSHOT_BYTES = 2048
-FAST = LocalOptions(
+FAST = ReplicaOptions(
     topics=TopicOptions(topic_count=0),
     timing=Timing(election_timeout_ms=300, fetch_timeout_ms=600, fetch_max_wait_ms=100, broker_session_timeout_ms=1500),
     store=StoreOptions(store_timeout_ms=8000, snapshot_record_bytes=SNAPSHOT_BYTES),
@@ -35,7 +36,7 @@ FAST = LocalOptions(
 class Stage:
     """A cluster under an injector, with a client that writes."""
 
-    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+    def __init__(self, cluster: ReplicaCluster, folder: Path) -> None:
         self.cluster = cluster
         self.recording = Recording(folder)
         self.injector = Injector(cluster, self.recording.recorder)
@@ -86,7 +87,7 @@ async def test_voters_are_removed_replaced_and_handed_the_lead(tmp_path: Path) -
 
     One test for one cluster, since starting it is what takes the time.
     """
-    cluster = LocalCluster(tmp_path, FAST)
+    cluster = ReplicaCluster(LocalHost(tmp_path, FAST.nodes), FAST)
     try:
         await cluster.open()
         await cluster.create_logs()

@@ -6,7 +6,7 @@ import pytest
 
 from nemesis.cluster.groups import group_states
 from nemesis.cluster.key_value_client import StoreOptions
-from nemesis.cluster.local_options import LocalOptions
+from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.system import PartitionState, ReplicaState
 
 LEADER = {1: ("leader", 3, 1, 10, 12), 2: ("follower", 3, 1, 8, 12)}
@@ -55,7 +55,7 @@ def test_a_log_that_nobody_tells_of_is_absent() -> None:
 
 def test_only_a_cluster_with_a_store_hosts_one() -> None:
     """The command and the logs have the group exactly if the options have the store."""
-    plain, hosting = LocalOptions(), LocalOptions(store=StoreOptions(snapshot_record_bytes=7))
+    plain, hosting = ReplicaOptions(), ReplicaOptions(store=StoreOptions(snapshot_record_bytes=7))
     assert (plain.group_arguments, plain.group_logs) == ((), ())
     assert hosting.group_logs == ("kv-0",)
     assert list(hosting.group_arguments) == [

@@ -59,5 +59,5 @@ def test_every_option_is_on_the_page(page: str, pytester: pytest.Pytester, monke
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     told = pytester.runpytest_inprocess(*ALONE, "--help").stdout.str()
     options = set(re.findall(r"--nemesis-[a-z-]+", told))
-    assert len(options) == 4
+    assert len(options) == 5
     assert {option for option in options if f"`{option}" not in page} == set()

@@ -9,8 +9,9 @@ from types import FrameType
 
 import pytest
 
-from nemesis.cluster.local import LocalCluster
-from nemesis.cluster.local_options import LocalOptions
+from nemesis.cluster.local import LocalHost
+from nemesis.cluster.replica_options import ReplicaOptions
+from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.plugin.cluster import Cluster, ClusterError
 from nemesis.plugin.host import Calls
 
@@ -39,6 +40,13 @@ def test_an_error_leaves_the_cluster(cluster: Cluster) -> None:
     assert cluster.kill(1)
 
 
+def test_a_cluster_that_a_test_cannot_reach_is_refused(tmp_path: Path) -> None:
+    """A test's clients are outside of the networks of a cluster in namespaces: nothing is started, and it says so."""
+    with pytest.raises(ClusterError, match="outside of the network"):
+        Cluster(tmp_path, ("--cluster", "netns"))
+    assert not (tmp_path / "nodes").exists()
+
+
 def test_an_interrupted_call_is_the_last(tmp_path: Path) -> None:
     """The answer to a call that was interrupted is never taken for that to the next one."""
     with Cluster(tmp_path, host=(*FAKE_HOST, "late")) as cluster:
@@ -61,5 +69,5 @@ def test_an_interrupted_call_is_the_last(tmp_path: Path) -> None:
 @pytest.mark.parametrize("request_", [{"do": "nonsense"}, {"do": "kill"}, {"do": "cut", "key": "a"}])
 async def test_whatever_goes_wrong_is_an_answer(request_: dict[str, object], tmp_path: Path) -> None:
     """A call that its owner cannot make is told as an error; it does not end the cluster."""
-    answer = await Calls(LocalCluster(tmp_path, LocalOptions())).answer_to(request_)
+    answer = await Calls(ReplicaCluster(LocalHost(tmp_path, 3), ReplicaOptions())).answer_to(request_)
     assert set(answer) == {"error"}

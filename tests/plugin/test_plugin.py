@@ -12,6 +12,7 @@ import pytest
 from nemesis.ci.cases import properties_of
 from nemesis.ci.judged import judged_run
 from nemesis.plugin.summary import cases_of, reports_told
+from nemesis.schedule import Schedule
 from tests.ci.runs import write_run
 
 pytest_plugins = ["pytester"]
@@ -117,6 +118,27 @@ def test_a_harness_that_fails_fails_the_test(project: pytest.Pytester, verdict: 
     done = run(project, PASSES, verdicts=repr(verdict))
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines([f"*NotJudgedError: *{said}*" if verdict == "endless" else f"E *{said}*"])
+
+
+def test_a_schedule_is_repeated(project: pytest.Pytester) -> None:
+    """The schedule of the command line is done whatever a test asks for, and is part of how to repeat its failure."""
+    project.makefile(".json", schedule=Schedule(name="mine", time_limit_s=7, steps=()).to_json())
+    done = run(project, PASSES, "--nemesis-schedule", "schedule.json", verdicts="'invalid'")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        [f"E * again: pytest *::test_kept --nemesis-seed * --nemesis-schedule {project.path}/schedule.json"]
+    )
+    (command,) = commands(project)
+    assert command[2:4] == ["--schedule", str(project.path / "schedule.json")]
+    assert not {"--nemesis", "--time-limit"} & set(command)
+
+
+def test_a_schedule_that_is_none_is_refused(project: pytest.Pytester) -> None:
+    """Neither a file nor a name: no run is made."""
+    done = run(project, PASSES, "--nemesis-schedule", "nowhere.json")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["E *SettingError: schedule = 'nowhere.json': *is neither a file nor one of *"])
+    assert commands(project) == []
 
 
 def test_a_conviction_can_be_what_a_test_wants(project: pytest.Pytester) -> None:

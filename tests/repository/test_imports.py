@@ -40,6 +40,7 @@ PURE_LAYER = ("replica.core", "replica.records", *BASE_LAYER)
 JUDGES = ("nemesis.checks", "nemesis.pipeline", "nemesis.report", "nemesis.history", "nemesis.formats")
 REGISTRY = "replica.machines.registry"
 REGISTRY_MODULE = "importlib.metadata"
+OF_SYSTEMS = {"etcd": "aiohttp", "redis": "redis", "kafka": "confluent_kafka"}
 HEAVY_MODULES = ("grpc", "numpy", "pandas", "pyarrow", "pyspark")
 
 
@@ -158,6 +159,11 @@ RULES = (
         name="what is installed is read by the registry of machines, which nothing pure imports",
         binds=lambda module: within(module, "replica.machines", *PURE_LAYER) and module != REGISTRY,
         forbids=lambda found: within(found.name, REGISTRY_MODULE, REGISTRY),
+    ),
+    Rule(
+        name="what only another system needs is imported by its own room",
+        binds=lambda module: is_outside(module, *(f"nemesis.systems.{system}" for system in OF_SYSTEMS)),
+        forbids=lambda found: within(found.name, *OF_SYSTEMS.values()),
     ),
 )
 
@@ -301,6 +307,7 @@ OFFENDERS = [
     ("replica.machines.applied", "from importlib.metadata import entry_points", RULES[14]),
     ("replica.machines", "from replica.machines.registry import make_machine", RULES[14]),
     ("replica.core.replica", "from replica.machines import registry", RULES[14]),
+    ("nemesis.systems.foreign", "def f():\n    from redis.asyncio import Redis", RULES[15]),
 ]
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nemesis.cluster.local import LocalCluster
-from nemesis.cluster.local_options import LocalOptions, Timing, TopicOptions
+from nemesis.cluster.local import LocalHost
+from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
+from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import ClusterState, NodeFailedError, NotDoneError, PartitionState
 from nemesis.cluster.topic_client import ClientOptions, TopicClient
 from nemesis.faults.links import CLIENTS, LinkMode
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.cluster
 
 PATIENCE_S = 20.0
 NAME = "topic1-0"
-FAST = LocalOptions(
+FAST = ReplicaOptions(
     topics=TopicOptions(partitions=1),
     timing=Timing(election_timeout_ms=300, fetch_timeout_ms=600, fetch_max_wait_ms=100, broker_session_timeout_ms=1500),
     client=ClientOptions(client_timeout_ms=8000),
@@ -37,9 +38,10 @@ FAST = LocalOptions(
 
 
 @asynccontextmanager
-async def running(folder: Path, options: LocalOptions = FAST) -> AsyncIterator[LocalCluster]:
-    """An open cluster, closed whatever happens."""
-    cluster = LocalCluster(folder, options)
+async def running(place: Path | LocalHost, options: ReplicaOptions = FAST) -> AsyncIterator[ReplicaCluster]:
+    """An open cluster in a folder or on a host, closed whatever happens."""
+    host = place if isinstance(place, LocalHost) else LocalHost(place, options.nodes)
+    cluster = ReplicaCluster(host, options)
     try:
         await cluster.open()
         yield cluster
@@ -47,7 +49,7 @@ async def running(folder: Path, options: LocalOptions = FAST) -> AsyncIterator[L
         await cluster.close()
 
 
-async def wait_partition(cluster: LocalCluster, holds: Callable[[PartitionState], bool]) -> PartitionState:
+async def wait_partition(cluster: ReplicaCluster, holds: Callable[[PartitionState], bool]) -> PartitionState:
     """Wait until what is decided about the one partition is as wanted."""
     async with asyncio.timeout(PATIENCE_S):
         while not ((state := await cluster.cluster_state()) and holds(state.partitions[NAME])):
@@ -55,14 +57,14 @@ async def wait_partition(cluster: LocalCluster, holds: Callable[[PartitionState]
     return state.partitions[NAME]
 
 
-async def wait_leader(cluster: LocalCluster, *others_than: int) -> int:
+async def wait_leader(cluster: ReplicaCluster, *others_than: int) -> int:
     """Wait for a leader, other than these, and return it."""
     partition = await wait_partition(cluster, lambda of: of.leader not in (None, *others_than))
     assert partition.leader is not None
     return partition.leader
 
 
-async def wait_converged(cluster: LocalCluster) -> None:
+async def wait_converged(cluster: ReplicaCluster) -> None:
     """Wait until all replicas are in sync and have everything."""
     state: ClusterState | None = None
     async with asyncio.timeout(PATIENCE_S):
@@ -84,7 +86,8 @@ async def test_a_cluster_lives_through_kill_pause_partition_and_stop(tmp_path: P
 
     One test for one cluster, since starting it is what takes the time.
     """
-    async with running(tmp_path) as cluster:
+    host = LocalHost(tmp_path, FAST.nodes)
+    async with running(host) as cluster:
         await cluster.create_logs()
         client = cluster.client()
         first = await wait_leader(cluster)
@@ -113,7 +116,7 @@ async def test_a_cluster_lives_through_kill_pause_partition_and_stop(tmp_path: P
         await cluster.start(fourth)
         await wait_converged(cluster)
 
-        os.kill(cluster.pids[third], signal.SIGKILL)
+        os.kill(host.pids[third], signal.SIGKILL)
         await wait_partition(cluster, lambda of: third not in of.isr)
         await cluster.start(third)
         await wait_converged(cluster)
@@ -121,7 +124,7 @@ async def test_a_cluster_lives_through_kill_pause_partition_and_stop(tmp_path: P
         polled = await client.poll(NAME, 0)
         dumps = {dump.node: dump for node in cluster.nodes for dump in await cluster.dumps(node)}
         names = [dump.topic_partition for dump in await cluster.dumps(third)]
-        pids = list(cluster.pids.values())
+        pids = list(host.pids.values())
         await client.close()
 
     assert acknowledged.items() <= dict(polled.records).items()
@@ -163,7 +166,7 @@ async def test_clients_can_be_cut_off_alone(tmp_path: Path) -> None:
         leader = await wait_leader(cluster)
         client = cluster.client()
         await client.append(NAME, 1)
-        cluster.links.cut("a", [(CLIENTS, leader)], LinkMode.RESET)
+        cluster.links.cut("a", frozenset({(CLIENTS, leader)}), LinkMode.RESET)
         cut_off = asyncio.create_task(client.append(NAME, 2))
         await asyncio.wait([cut_off], timeout=0.5)
         assert not cut_off.done()
@@ -187,7 +190,7 @@ async def test_a_poll_beyond_the_end_has_read_nothing(tmp_path: Path) -> None:
 
 async def test_a_replica_that_does_not_start_says_where_to_look(tmp_path: Path) -> None:
     """A server that ends at once makes the start fail with the node, its exit code and its log file."""
-    options = LocalOptions(server=("/bin/false",))
+    options = ReplicaOptions(server=("-c", "raise SystemExit(1)"))
 
     with pytest.raises(NodeFailedError, match=r"replica \d ended with 1: see .*replica.log"):
         async with running(tmp_path, options):
@@ -208,7 +211,7 @@ async def test_a_wiped_disk_has_no_vote(tmp_path: Path) -> None:
             await cluster.wipe(1)
         await cluster.kill(1)
         voters, directory_id = found()
-        address = cluster.links.addresses(CLIENTS)[1]
+        address = cluster.addresses(CLIENTS)[1]
         assert voters == VoterSet((Voter(replica_id=ReplicaId(1), directory_id=directory_id, address=address),))
         await cluster.wipe(1)
         voters, fresh_id = found()

@@ -1,4 +1,4 @@
-"""What a local cluster is made of: its size, its topics, its patience, and how its clients write.
+"""What a cluster of our replicas is made of: its size, its topics, its patience, and how its clients write.
 
 Owns the values and what must hold between them. Timing is a tenth of a cluster's in production: a run of a minute must
 see sessions end, leaders change and replicas fall out of sync and come back.
@@ -6,7 +6,6 @@ see sessions end, leaders change and replicas fall out of sync and come back.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -72,12 +71,13 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalOptions:
-    """How many nodes, with which topics, timing and clients; ``server`` is the command that starts a replica.
+class ReplicaOptions:
+    """How many nodes, with which topics, timing and clients; ``server`` is how Python starts a replica.
 
     With ``store`` every replica hosts the key-value store as well. With ``dynamic_voters`` the disks are formatted with
-    all nodes as initial voters, so that voters can be removed and added. The options of ``replica start`` are appended
-    to it.
+    all nodes as initial voters, so that voters can be removed and added. With ``can_stand_still`` replicas can be told
+    to stand still at points of their work; ``server`` must know that option. The options of ``replica start`` are
+    appended to it.
     """
 
     nodes: int = 3
@@ -86,7 +86,8 @@ class LocalOptions:
     client: ClientOptions = field(default_factory=ClientOptions)
     store: StoreOptions | None = None
     dynamic_voters: bool = False
-    server: tuple[str, ...] = (sys.executable, "-m", "replica.cli", "start")
+    can_stand_still: bool = False
+    server: tuple[str, ...] = ("-m", "replica.cli", "start")
 
     @property
     def group_logs(self) -> tuple[str, ...]:

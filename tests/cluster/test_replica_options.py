@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.cluster.local_options import LocalOptions, Timing, TopicOptions
+from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
 from nemesis.cluster.topic_client import ClientOptions, decode_value, encode_value, named
 from replica.cli_start import start_command
 from replica.ids import TopicPartition
@@ -46,7 +46,7 @@ def test_topics_are_created_with_their_settings() -> None:
 def test_what_cannot_be_is_refused(topics: TopicOptions, nodes: int) -> None:
     """There are at least as many nodes as replicas, and as many replicas as must be in sync."""
     with pytest.raises(ValueError, match="must not fall"):
-        LocalOptions(nodes=nodes, topics=topics)
+        ReplicaOptions(nodes=nodes, topics=topics)
 
 
 @pytest.mark.parametrize("acks", ["all", "1", "0"])

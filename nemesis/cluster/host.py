@@ -1,0 +1,103 @@
+"""Where nodes run: the small protocol through which a system reaches processes and the network between them.
+
+Owns the words only. A host knows no system: it runs one process for each node, whatever that is, says who reaches whom
+at which address, and cuts links. Which faults it cannot do it says before anything is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from nemesis.cluster.system import SystemLinks
+from nemesis.faults.values import Fault
+
+SERVICE_PORT = 9092
+"""Where a node serves if it has one port only."""
+
+
+class Host(Protocol):
+    """Processes of numbered nodes. ``open`` it before use, and ``close`` it whatever happens.
+
+    Nothing of it outlives the harness, however that ends: no process, no namespace, no container, no rule.
+    """
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The ids of the nodes, ascending."""
+
+    @property
+    def links(self) -> SystemLinks:
+        """The links between nodes, and from clients."""
+
+    @property
+    def python(self) -> str:
+        """The interpreter that has our packages, where nodes run."""
+
+    def unsupported(self, fault: Fault) -> str | None:
+        """Why this host cannot do such a fault; absent if it can. Also before ``open``."""
+
+    async def open(self) -> None:
+        """Make the network. Raises NodeFailedError."""
+
+    async def close(self) -> None:
+        """End every process, and take down what was made. Also after an ``open`` that has failed."""
+
+    # --- the network --------------------------------------------------------------------------------------------------
+
+    def addresses(self, source: int, port: int = SERVICE_PORT) -> Mapping[int, str]:
+        """Where ``source`` (a node, CLIENTS, CONTROL) dials each other node that listens on that port.
+
+        Addresses stay the same while nodes come and go. Those for CONTROL are touched by no fault. Raises
+        UnsupportedError for a port that this host does not have.
+        """
+
+    def listen_address(self, node: int, port: int = SERVICE_PORT) -> str:
+        """What a node is told to listen at, so that it is reached there; a port of 0 is one that it takes itself."""
+
+    def listens(self, node: int, port: int) -> None:
+        """Say which port a node took that was told to take one."""
+
+    # --- processes ----------------------------------------------------------------------------------------------------
+
+    def folder(self, node: int) -> Path:
+        """A folder of this machine that is a node's alone, and outlives its process. It is made with ``open``."""
+
+    def inside(self, node: int) -> Path:
+        """The same folder as the node's process sees it."""
+
+    async def run(
+        self, node: int, command: Sequence[str], log_file: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start the node's process, which does not run; its output is appended to ``log_file`` of this machine.
+
+        ``environment`` is added to what it has anyway. It is followed to its own end: whoever asks finds it ended.
+        """
+
+    async def run_once(self, node: int, command: Sequence[str], log_file: Path, *, at_most_s: float) -> int:
+        """Run a command in the place of the node's process to its end; its exit code. Raises TimeoutError."""
+
+    async def stop(self, node: int, grace_s: float) -> bool:
+        """SIGTERM, and SIGKILL if it is still there after that; whether it was there."""
+
+    async def kill(self, node: int) -> bool:
+        """SIGKILL, paused or not; whether it was there."""
+
+    def pause(self, node: int) -> bool:
+        """SIGSTOP; whether it ran. The loop waits meanwhile, as it does for ``resume`` and for cuts."""
+
+    def resume(self, node: int) -> bool:
+        """SIGCONT; whether it was paused."""
+
+    def is_running(self, node: int) -> bool:
+        """Whether the process is there, paused or not."""
+
+    def is_paused(self, node: int) -> bool:
+        """Whether the process is there and paused."""
+
+    def exit_code(self, node: int) -> int | None:
+        """How the node's last process ended; absent while it is there, or if there never was one."""
+
+    def died(self, node: int) -> bool:
+        """Whether the node's last process ended by itself: nobody had told it to."""

@@ -1,0 +1,346 @@
+"""A cluster of our replicas, on any host.
+
+Owns what makes processes a cluster: how a disk is formatted, how a replica is started and when it serves, its topics,
+what it holds and reports. Where the processes run, and what can be done to them, is the host's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nemesis.cluster.control import Control
+from nemesis.cluster.groups import group_states
+from nemesis.cluster.host import Host
+from nemesis.cluster.key_value_client import KeyValueStore, open_store
+from nemesis.cluster.log_lines import log_lines, read_reports
+from nemesis.cluster.replica_options import ReplicaOptions
+from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, ReplicaState, Report, SystemLinks
+from nemesis.cluster.topic_client import TopicClient
+from nemesis.cluster.voters import QuorumVoters
+from nemesis.faults.crash_points import ORDER_NAME, Order, give_order, reached, take_back
+from nemesis.faults.links import CLIENTS, CONTROL
+from nemesis.faults.values import ChangeVoters, Fault, KillAt
+from nemesis.history import METADATA_LOG
+from replica.client.admin import Admin
+from replica.client.cluster_view import ViewConfig
+from replica.client.failures import AdminError, ClientError
+from replica.errors import ErrorCode
+from replica.ids import ReplicaId
+from replica.storage.meta_properties import random_directory_id
+
+CLUSTER_ID = "nemesis"
+DATA_DIR = "data"
+STARTED_S_MAX = 20.0
+STOPPED_S_MAX = 5.0
+CREATED_S_MAX = 30.0
+_POLL_S = 0.02
+_LOOK_S = 0.1
+
+
+class ReplicaCluster:
+    """A ``System`` of replicas on a ``host``. ``open`` it before use and ``close`` it whatever happens."""
+
+    def __init__(self, host: Host, options: ReplicaOptions) -> None:
+        self._host = host
+        self._options = options
+        self._nodes = host.nodes
+        self._control: Control | None = None
+        self._deaths: list[Report] = []
+        self._wiping = {node: asyncio.Lock() for node in self._nodes}
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The ids of the replicas, from 1."""
+        return self._nodes
+
+    @property
+    def topic_partitions(self) -> tuple[str, ...]:
+        """Every partition of every topic, and the logs of the state machines."""
+        return self._options.log_names
+
+    @property
+    def links(self) -> SystemLinks:
+        """The host's links."""
+        return self._host.links
+
+    @property
+    def shows_logs(self) -> bool:
+        """Replicas tell what they hold."""
+        return True
+
+    @property
+    def voters(self) -> QuorumVoters:
+        """The voters of the metadata log and of the state machines, where they can be changed."""
+        logs = (METADATA_LOG, *self._options.group_logs) if self._options.dynamic_voters else ()
+        return QuorumVoters(
+            self._looking,
+            cluster_id=CLUSTER_ID,
+            logs=logs,
+            dial=self._host.addresses(CONTROL),
+            advertised=self._host.addresses(CLIENTS),
+        )
+
+    def unsupported(self, fault: Fault) -> str | None:
+        """Why this cluster cannot do such a fault; absent if it can."""
+        if isinstance(fault, ChangeVoters) and not self._options.dynamic_voters:
+            return "the voters of this cluster are voters for ever"
+        if isinstance(fault, KillAt) and not self._options.can_stand_still:
+            return "the replicas of this cluster cannot be told to stand still"
+        return self._host.unsupported(fault)
+
+    def addresses(self, source: int) -> Mapping[int, str]:
+        """Where ``source`` (a replica, CLIENTS, CONTROL) dials each replica."""
+        return self._host.addresses(source)
+
+    async def open(self) -> None:
+        """Make the network, format the data directories, start every replica. Raises NodeFailedError."""
+        await self._host.open()
+        self._control = Control(self._host.addresses(CONTROL))
+        initial_voters = self._initial_voters()
+        await asyncio.gather(*(self._format(node, *initial_voters) for node in self._nodes))
+        await asyncio.gather(*(self.start(node) for node in self._nodes))
+
+    async def close(self) -> None:
+        """Stop every replica and take the network down. Nothing of the cluster runs afterwards."""
+        try:
+            await asyncio.gather(*(self.stop(node) for node in self._nodes))
+            if self._control is not None:
+                await self._control.close()
+        finally:
+            await self._host.close()
+
+    # --- processes ----------------------------------------------------------------------------------------------------
+
+    async def start(self, node: int) -> None:
+        """Start a replica and wait until it serves; nothing if it runs. Raises NodeFailedError."""
+        async with self._wiping[node]:
+            pass
+        if self.is_running(node):
+            return
+        self._note_death(node)
+        log_file = self._log_file(node)
+        seen = log_file.stat().st_size if log_file.exists() else 0
+        await self._host.run(node, self._start_command(node), log_file)
+        try:
+            async with asyncio.timeout(STARTED_S_MAX):
+                self._host.listens(node, await self._wait_port(node, seen))
+                await self._wait_answer(node)
+        except TimeoutError:
+            await self._host.kill(node)
+            raise NodeFailedError(f"replica {node} does not serve after {STARTED_S_MAX} s: see {log_file}") from None
+
+    async def stop(self, node: int) -> bool:
+        """Ask a replica to stop; kill it when it does not. It is reached to its end: others take over what it leads."""
+        self._note_death(node)
+        return await self._host.stop(node, STOPPED_S_MAX)
+
+    async def kill(self, node: int) -> bool:
+        """SIGKILL a replica, paused or not."""
+        return await self._host.kill(node)
+
+    def pause(self, node: int) -> bool:
+        """SIGSTOP a replica."""
+        return self._host.pause(node)
+
+    def resume(self, node: int) -> bool:
+        """SIGCONT a replica."""
+        return self._host.resume(node)
+
+    async def wipe(self, node: int) -> None:
+        """Give a replica that does not run an empty disk in the place of its own: one that has no vote.
+
+        A start meanwhile waits. NodeFailedError if it runs, or its disk cannot be formatted.
+        """
+        async with self._wiping[node]:
+            if self.is_running(node):
+                raise NodeFailedError(f"replica {node} runs: its disk cannot be wiped")
+            await asyncio.to_thread(shutil.rmtree, self._host.folder(node) / DATA_DIR)
+            await self._format(node, "--no-initial-voters")
+
+    def is_running(self, node: int) -> bool:
+        """Whether the replica's process is there."""
+        return self._host.is_running(node)
+
+    # --- standing still -----------------------------------------------------------------------------------------------
+
+    def order(self, node: int, order: Order) -> None:
+        """Put the order where the replica looks."""
+        give_order(self._host.folder(node) / ORDER_NAME, order)
+
+    def take_back(self, node: int) -> None:
+        """Take the order away."""
+        take_back(self._host.folder(node) / ORDER_NAME)
+
+    def stands_still(self, node: int) -> bool:
+        """Whether the replica has said so."""
+        return reached(self._host.folder(node) / ORDER_NAME).exists()
+
+    def _note_death(self, node: int) -> None:
+        """Remember that a replica's process was found ended and nobody here had done it."""
+        if self._host.died(node):
+            detail = f"exit code {self._host.exit_code(node)}"
+            self._deaths.append(Report(node=node, wall_ns=time.time_ns(), event="died", detail=detail))
+
+    def _log_file(self, node: int) -> Path:
+        return self._host.folder(node) / "replica.log"
+
+    def _initial_voters(self) -> tuple[str, ...]:
+        """The option of ``replica format`` that makes all nodes voters; none where they are voters for ever."""
+        if not self._options.dynamic_voters:
+            return ()
+        where = self._host.addresses(CLIENTS)
+        entries = (f"{node}={where[node]}={random_directory_id()}" for node in self._nodes)
+        return "--initial-voters", ",".join(entries)
+
+    async def _format(self, node: int, *voters: str) -> None:
+        where = ("--data-dir", str(self._host.inside(node) / DATA_DIR))
+        who = ("--cluster-id", CLUSTER_ID, "--replica-id", str(node))
+        command = (self._host.python, "-m", "replica.cli", "format", *where, *who, *voters)
+        format_log = self._host.folder(node) / "format.log"
+        if await self._host.run_once(node, command, format_log, at_most_s=STARTED_S_MAX):
+            raise NodeFailedError(f"replica {node} cannot be formatted: {format_log.read_text().strip()}")
+
+    def _start_command(self, node: int) -> tuple[str, ...]:
+        voters = _table("--voter", self._host.addresses(CLIENTS))
+        dial = _table("--dial", self._host.addresses(node))
+        listen = ("--listen", self._host.listen_address(node))
+        where = ("--data-dir", str(self._host.inside(node) / DATA_DIR), *listen, "--replica-id", str(node))
+        how = (*self._options.group_arguments, *self._options.timing.arguments)
+        if self._options.can_stand_still:
+            how = ("--stand-still", str(self._host.inside(node) / ORDER_NAME), *how)
+        return (self._host.python, *self._options.server, *where, *voters, *dial, *how)
+
+    async def _wait_port(self, node: int, seen: int) -> int:
+        """Wait for the line by which a replica says where it listens; ``seen`` is the size of its log before."""
+        while True:
+            started = [line for line in self._lines_after(node, seen) if line.get("event") == "started"]
+            if started:
+                return int(str(started[-1]["address"]).rpartition(":")[2])
+            self._check_alive(node)
+            await asyncio.sleep(_POLL_S)
+
+    async def _wait_answer(self, node: int) -> None:
+        while not await self._looking.answers(node):
+            self._check_alive(node)
+            await asyncio.sleep(_POLL_S)
+
+    def _check_alive(self, node: int) -> None:
+        exit_code = self._host.exit_code(node)
+        if exit_code is not None:
+            raise NodeFailedError(f"replica {node} ended with {exit_code}: see {self._log_file(node)}")
+
+    def _lines_after(self, node: int, seen: int) -> Iterator[dict[str, object]]:
+        return log_lines(self._log_file(node), skip_bytes=seen)
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _looking(self) -> Control:
+        assert self._control is not None, "the cluster is not open"
+        return self._control
+
+    @property
+    def _answering(self) -> list[int]:
+        """Those that can be asked: asking a paused one would only take time."""
+        return [node for node in self._nodes if self.is_running(node) and not self._host.is_paused(node)]
+
+    def client(self) -> TopicClient:
+        """A client of its own, through the clients' links."""
+        addresses = self._host.addresses(CLIENTS)
+        return TopicClient(addresses, cluster_id=CLUSTER_ID, options=self._options.client)
+
+    def store(self) -> KeyValueStore:
+        """A client of the key-value store of its own, through the clients' links."""
+        assert self._options.store is not None, "no replica hosts a store"
+        addresses = self._host.addresses(CLIENTS)
+        return open_store(addresses, cluster_id=CLUSTER_ID, options=self._options.store)
+
+    async def create_logs(self) -> None:
+        """Create the topics as soon as every broker is there, and wait until each replica is in sync."""
+        dial = {ReplicaId(node): address for node, address in self._host.addresses(CONTROL).items()}
+        config = ViewConfig(cluster_id=CLUSTER_ID, dial=dial, request_timeout_ms=2000, api_timeout_ms=10_000)
+        missing = "no broker describes the cluster"
+        try:
+            async with asyncio.timeout(CREATED_S_MAX), Admin(dial.values(), config) as admin:
+                while missing := self._missing_brokers(await self.cluster_state()):
+                    await asyncio.sleep(_LOOK_S)
+                for topic in self._options.topics.topics:
+                    missing = f"topic {topic} is not created"
+                    await self._create_topic(admin, topic)
+                while missing := self._missing_replicas(await self.cluster_state()):
+                    await asyncio.sleep(_LOOK_S)
+        except TimeoutError:
+            raise NodeFailedError(f"no topics after {CREATED_S_MAX} s: {missing}") from None
+        except ClientError as error:
+            raise NodeFailedError(f"the topics cannot be created: {error}") from error
+
+    async def _create_topic(self, admin: Admin, topic: str) -> None:
+        options = self._options.topics
+        try:
+            await admin.create_topic(
+                topic,
+                partition_count=options.partitions,
+                replication_factor=options.replication_factor,
+                configs=options.configs,
+            )
+        except AdminError as error:
+            if not (error.may_be_done and error.error is ErrorCode.TOPIC_ALREADY_EXISTS):
+                raise
+
+    def _missing_brokers(self, state: ClusterState | None) -> str:
+        absent = set(self._nodes) - (set() if state is None else state.active)
+        return f"brokers {sorted(absent)} are not registered" if absent else ""
+
+    def _missing_replicas(self, state: ClusterState | None) -> str:
+        partitions = {} if state is None else state.partitions
+        for name in self.topic_partitions:
+            partition = partitions.get(name)
+            if partition is None or partition.leader is None or set(partition.isr) != set(partition.replicas):
+                return f"{name} has not all its replicas in sync: {partition}"
+        return ""
+
+    async def cluster_state(self) -> ClusterState | None:
+        """What the replica says that has read most of the metadata; and of each state machine what its replicas say."""
+        state = await self._looking.cluster_state(self._answering)
+        if state is None or not self._options.group_logs:
+            return state
+        wanted = [(node, name) for name in self._options.group_logs for node in self._answering]
+        groups = group_states(await self._looking.replica_states(wanted), self._options.group_logs, self._nodes)
+        return replace(state, partitions={**state.partitions, **groups})
+
+    async def replica_states(self) -> tuple[ReplicaState, ...]:
+        """How the replicas that answer see themselves: in the metadata log, and in each partition that they have."""
+        nodes, state = self._answering, await self.cluster_state()
+        partitions = {} if state is None else state.partitions
+        wanted = [(node, METADATA_LOG) for node in nodes]
+        wanted += [(node, name) for name, of in partitions.items() for node in nodes if node in of.replicas]
+        return await self._looking.replica_states(wanted)
+
+    async def dumps(self, node: int) -> tuple[Dump, ...]:
+        """The metadata log and every partition of a replica."""
+        state = await self.cluster_state()
+        if state is None:
+            raise NodeFailedError(f"replica {node} cannot be read: nobody says which partitions it has")
+        names = [name for name in self.topic_partitions if name in state.partitions]
+        hosted = [METADATA_LOG, *(name for name in names if node in state.partitions[name].replicas)]
+        without_values = {METADATA_LOG, *self._options.group_logs}
+        return tuple([await self._looking.dump(node, name, has_values=name not in without_values) for name in hosted])
+
+    def reports(self) -> Sequence[Report]:
+        """What the replicas have written to their logs so far, and which of them died by themselves.
+
+        Of the logs that are judged, and of no log at all.
+        """
+        judged = {None, METADATA_LOG, *self.topic_partitions}
+        told = (report for node in self._nodes for report in read_reports(self._log_file(node), node))
+        found = [*(report for report in told if report.topic_partition in judged), *self._deaths]
+        return sorted(found, key=lambda report: (report.wall_ns, report.node))
+
+
+def _table(option: str, addresses: Mapping[int, str]) -> list[str]:
+    return [word for node, address in addresses.items() for word in (option, f"{node}={address}")]

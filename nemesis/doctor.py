@@ -1,0 +1,112 @@
+"""What this machine can do: which clusters can be had, which faults can strike them, and why not the others.
+
+Owns the examination. Each answer is that of whoever would do it, asked or tried, and a reason where the answer is no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from nemesis.cluster.kinds import ClusterKind, new_host
+from nemesis.cluster.netns_probe import TRIALS, probed
+from nemesis.cluster.system import UnsupportedError
+from nemesis.faults.targets import Role
+from nemesis.faults.values import Fault
+from nemesis.pipeline.java import java_available
+from nemesis.systems.catalogue import NAMES, missing
+
+NODES = 3
+WhyNot = Mapping[str, str | None]
+"""By name, why something cannot be done; absent if it can."""
+
+FAKETIME_AT = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/lib64/faketime/libfaketime.so.1")
+TRIAL_WORDS = {
+    "network": "network namespaces with bridges",
+    "filter": "rules that cut links (nft)",
+    "dice": "rules that lose packets by chance (nft numgen)",
+    "throttle": "links of a limited rate (tc htb)",
+    "netem": "late packets (tc netem)",
+    "reset": "connections reset at once (ss -K)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What was found: of each kind of cluster which faults it can do, of the machine what it has."""
+
+    clusters: Mapping[str, WhyNot]
+    machine: WhyNot
+    systems: WhyNot
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as a JSON object."""
+        return asdict(self)
+
+
+def examined() -> Examined:
+    """Ask and try everything; takes a second or two."""
+    return Examined(
+        clusters={kind.value: _faults_of(kind) for kind in ClusterKind},
+        machine=_machine(),
+        systems={name: missing(name) for name in NAMES},
+    )
+
+
+def samples() -> tuple[Fault, ...]:
+    """One fault of each kind."""
+    return tuple(_sample(kind) for kind in get_args(Fault))
+
+
+def _sample(kind: type[Fault]) -> Fault:
+    hints = get_type_hints(kind)
+    needed = [field.name for field in fields(kind) if field.default is MISSING]
+    return kind(**{name: _any(hints[name]) for name in needed})
+
+
+def _any(hint: Any) -> Any:
+    """Something that stands in a fault that is only asked about."""
+    if hint is int:
+        return 1
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return next(iter(hint))
+    return Role.ONE.value
+
+
+def _faults_of(kind: ClusterKind) -> WhyNot:
+    try:
+        host = new_host(kind, Path(), NODES)
+    except UnsupportedError as error:
+        return dict.fromkeys((fault.kind for fault in samples()), str(error))
+    return {fault.kind: host.unsupported(fault) for fault in samples()}
+
+
+def _machine() -> WhyNot:
+    tried = probed()
+    can_spark, said = java_available()
+    return {
+        **{TRIAL_WORDS[name]: tried[name] for name in TRIALS},
+        "a container engine": _why_no_engine(),
+        "libfaketime": _why_no_faketime(),
+        "Spark to judge with": None if can_spark else said,
+    }
+
+
+def _why_no_engine() -> str | None:
+    from nemesis.cluster.containers_engine import find_engine
+
+    try:
+        find_engine()
+    except UnsupportedError as error:
+        return str(error)
+    return None
+
+
+def _why_no_faketime() -> str | None:
+    for pattern in FAKETIME_AT:
+        if any(Path("/").glob(pattern.lstrip("/"))):
+            return None
+    return "libfaketime is not there (Debian: apt-get install libfaketime)"

@@ -1,0 +1,43 @@
+"""What a cluster cannot do is said before anything is started, with an exit code of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nemesis.cli_exit import Exit
+from nemesis.faults.targets import Role
+from nemesis.faults.values import Fault, JumpClock, Kill, PowerLoss
+from nemesis.schedule import Inject, Schedule, Step
+from tests.cli.commands import nemesis
+
+
+@pytest.fixture
+def schedule(tmp_path: Path) -> Path:
+    """A file with a schedule that asks for what processes can do, and for what they cannot."""
+    faults: list[Fault] = [Kill(target=Role.ONE), PowerLoss(target=Role.ONE), JumpClock(target=Role.ALL, by_ms=9)]
+    steps = [Step(at_s=1.0 + at, action=Inject(fault_id=at, fault=fault)) for at, fault in enumerate(faults)]
+    path = tmp_path / "schedule.json"
+    path.write_text(Schedule(name="too-much", time_limit_s=9, steps=tuple(steps)).to_json(), encoding="utf-8")
+    return path
+
+
+def test_a_run_that_asks_for_too_much_is_not_begun(schedule: Path, tmp_path: Path) -> None:
+    """The exit code is 3, each fault that cannot be done is named with the reason, and there is no folder of a run."""
+    done = nemesis("run", "--schedule", str(schedule), "--store", str(tmp_path / "store"))
+
+    assert done.returncode == Exit.UNSUPPORTED, done.stderr
+    assert "local cannot do what is asked for: power-loss: it can be done in the simulator only" in done.stderr
+    assert "kill:" not in done.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_suite_is_refused_as_a_whole(schedule: Path, tmp_path: Path) -> None:
+    """No run is made of a suite in which one asks for too much."""
+    (tmp_path / "suite.toml").write_text(f'[matrix]\nschedule = ["demo", "{schedule}"]\n')
+
+    done = nemesis("suite", str(tmp_path / "suite.toml"), "--store", str(tmp_path / "store"))
+
+    assert done.returncode == Exit.UNSUPPORTED, done.stderr
+    assert not (tmp_path / "store").exists()

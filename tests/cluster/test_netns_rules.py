@@ -1,0 +1,125 @@
+"""What the kernel is told of links, with a kernel that only listens."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from nemesis.cluster.netns_links import KernelLinks, needs_of
+from nemesis.cluster.netns_probe import TRIALS
+from nemesis.cluster.netns_rules import Shaped, shape_script
+from nemesis.cluster.system import UnsupportedError
+from nemesis.doctor import samples
+from nemesis.faults.links import CLIENTS, LinkMode
+from nemesis.faults.network import Bandwidth, Delay, NetworkFault
+from nemesis.faults.targets import Role
+
+SERVICES = {1: "10.0.0.1", 2: "10.0.0.2", CLIENTS: "10.0.0.9"}
+THERE = frozenset({(1, 2)})
+
+
+class Listening:
+    """A kernel that does nothing."""
+
+    def __init__(self) -> None:
+        self.rules: dict[int, tuple[str, ...]] = {}
+        self.shaped: dict[int, tuple[Shaped, ...]] = {}
+        self.told = 0
+
+    def filter(self, end: int, rules: tuple[str, ...]) -> None:
+        self.told += 1
+        self.rules[end] = rules
+
+    def shape(self, end: int, shaped: tuple[Shaped, ...]) -> None:
+        self.told += 1
+        self.shaped[end] = shaped
+
+    def reset(self, source: int, destination: str) -> int:
+        self.told += 1
+        return 0
+
+
+@pytest.fixture
+def kernel() -> Listening:
+    return Listening()
+
+
+@pytest.fixture
+def links(kernel: Listening) -> KernelLinks:
+    return KernelLinks((1, 2), SERVICES, kernel)
+
+
+def test_what_comes_in_is_filtered_where_it_arrives(kernel: Listening, links: KernelLinks) -> None:
+    """One rule for each source, in the network of the destination alone, and none when all is healed."""
+    links.cut("a", frozenset({(1, 2), (CLIENTS, 2)}), LinkMode.BLACKHOLE)
+
+    assert kernel.rules == {2: ("ip saddr 10.0.0.1 ip daddr 10.0.0.2 drop", "ip saddr 10.0.0.9 ip daddr 10.0.0.2 drop")}
+    links.heal_all()
+    assert kernel.rules == {2: ()}
+
+
+def test_faults_of_one_link_add_up(kernel: Listening, links: KernelLinks) -> None:
+    """The narrowest of all decides, delays come one after the other; healed one by one."""
+    faults: list[NetworkFault] = [
+        Bandwidth(rate_bytes_per_s=9, target=Role.ALL),
+        Delay(latency_ms=5, target=Role.ALL),
+    ]
+    for key, fault in enumerate(faults):
+        links.impair(str(key), THERE, fault, 0)
+        links.impair(f"{key} again", THERE, fault, 0)
+
+    assert kernel.shaped == {1: (Shaped(destination="10.0.0.2", rate_bytes_per_s=9, latency_ms=10),)}
+    links.heal("0")
+    links.heal("0 again")
+    assert kernel.shaped == {1: (Shaped(destination="10.0.0.2", latency_ms=10),)}
+    links.heal_all()
+    assert kernel.shaped == {1: ()}
+
+
+def test_the_kernel_is_told_of_changes_only(kernel: Listening, links: KernelLinks) -> None:
+    """What is cut already needs no new rule."""
+    links.cut("a", THERE, LinkMode.BLACKHOLE)
+    links.cut("b", THERE, LinkMode.BLACKHOLE)
+    links.heal("a")
+
+    assert kernel.told == 1
+
+
+def test_what_the_kernel_cannot_do_is_refused(kernel: Listening, links: KernelLinks) -> None:
+    """A fault that no trial can find possible is refused when it is asked for all the same, and so is no link."""
+    for fault in samples():
+        if isinstance(fault, NetworkFault) and needs_of(fault) is None:
+            with pytest.raises(UnsupportedError, match="proxies"):
+                links.impair("a", THERE, fault, 0)
+    with pytest.raises(ValueError, match="there are no links"):
+        links.cut("a", frozenset({(1, 3)}), LinkMode.RESET)
+    assert kernel.told == 0
+
+
+def test_every_impairment_has_a_trial_or_none() -> None:
+    """What says that a fault can be done is one of the trials."""
+    needed = {needs_of(fault) for fault in samples() if isinstance(fault, get_args(NetworkFault))}
+
+    assert needed == {"netem", "dice", "throttle", "reset", None}
+    assert needed - {None} <= set(TRIALS)
+
+
+def test_each_address_has_a_class_of_its_own() -> None:
+    """What is limited is limited, what is late is late, and what goes elsewhere is left alone."""
+    script = shape_script(
+        "service",
+        [
+            Shaped(destination="10.0.0.1", rate_bytes_per_s=1000),
+            Shaped(destination="10.0.0.2", latency_ms=20, jitter_ms=5),
+        ],
+    )
+
+    assert script.splitlines() == [
+        "qdisc add dev service root handle 1: htb default 0",
+        "class add dev service parent 1: classid 1:2 htb rate 8000bit burst 2k quantum 1600",
+        "filter add dev service parent 1: protocol ip prio 1 u32 match ip dst 10.0.0.1/32 flowid 1:2",
+        "class add dev service parent 1: classid 1:3 htb rate 100000000000bit burst 2k quantum 1600",
+        "qdisc add dev service parent 1:3 handle 3: netem delay 20ms 5ms limit 100000",
+        "filter add dev service parent 1: protocol ip prio 1 u32 match ip dst 10.0.0.2/32 flowid 1:3",
+    ]
