@@ -31,7 +31,9 @@ def drop_rule(source: str, destination: str) -> str:
 
 
 def loss_rule(source: str, destination: str, percent: int) -> str:
-    """A rule that loses a packet now and then, by the kernel's dice."""
+    """A rule that loses a packet now and then, by the kernel's dice, which know no 100 of 100."""
+    if percent >= 100:
+        return drop_rule(source, destination)
     return f"ip saddr {source} ip daddr {destination} numgen random mod 100 < {percent} drop"
 
 

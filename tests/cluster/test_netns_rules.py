@@ -8,7 +8,7 @@ import pytest
 
 from nemesis.cluster.netns_links import KernelLinks, needs_of
 from nemesis.cluster.netns_probe import TRIALS
-from nemesis.cluster.netns_rules import Shaped, shape_script
+from nemesis.cluster.netns_rules import Shaped, drop_rule, loss_rule, shape_script
 from nemesis.cluster.system import UnsupportedError
 from nemesis.doctor import samples
 from nemesis.faults.links import CLIENTS, LinkMode
@@ -123,3 +123,10 @@ def test_each_address_has_a_class_of_its_own() -> None:
         "qdisc add dev service parent 1:3 handle 3: netem delay 20ms 5ms limit 100000",
         "filter add dev service parent 1: protocol ip prio 1 u32 match ip dst 10.0.0.2/32 flowid 1:3",
     ]
+
+
+def test_who_loses_everything_needs_no_dice() -> None:
+    """The filter's dice are compared with numbers below a hundred only."""
+    ends = ("10.0.0.1", "10.0.0.2")
+    assert "mod 100 < 99 drop" in loss_rule(*ends, percent=99)
+    assert loss_rule(*ends, percent=100) == drop_rule(*ends)
