@@ -15,7 +15,7 @@ from replica.core.effects import InstallSnapshot, StoreEpochs
 from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from replica.core.quorum.roles import CatchingUp, Follower
 from replica.core.quorum.state import QuorumLogState
-from replica.core.quorum.transitions import become_unattached, observe_leader
+from replica.core.quorum.transitions import become_unattached, observe_answer
 from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
 from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, SnapshotId
@@ -69,7 +69,7 @@ def on_fetch_snapshot_response(
 ) -> None:
     """Take the piece that was asked for; an answer to any other request came too late to mean anything."""
     asked_as = q.role
-    observe_leader(q, response.current_leader, now_ms)
+    observe_answer(q, response.error, response.current_leader, now_ms)
     if q.role is not asked_as or not isinstance(asked_as, Follower) or asked_as.pending != correlation_id:
         return
     assert asked_as.catching_up is not None, asked_as

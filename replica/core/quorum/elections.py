@@ -26,7 +26,7 @@ from replica.core.quorum.transitions import (
     become_prospective,
     become_unattached,
     grant_vote,
-    observe_leader,
+    observe_answer,
 )
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, ReplicaId
@@ -200,7 +200,7 @@ def _vote_request(q: QuorumLogState, voter: ReplicaId, *, pre_vote: bool) -> Vot
 
 def on_vote_response(q: QuorumLogState, correlation_id: CorrelationId, response: VoteResponse, now_ms: int) -> None:
     """Count an answer to the present campaign; one to an earlier campaign or role is ignored."""
-    observe_leader(q, response.current_leader, now_ms)
+    observe_answer(q, response.error, response.current_leader, now_ms)
     role = q.role
     if isinstance(role, Prospective | Candidate) and correlation_id in role.campaign.pending:
         q.role = replace(role, campaign=_counted(role.campaign, correlation_id, response))

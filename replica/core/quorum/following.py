@@ -25,7 +25,7 @@ from replica.core.quorum.catching_up import begin_catching_up, send_fetch_snapsh
 from replica.core.quorum.producing import acknowledge_committed
 from replica.core.quorum.roles import Follower, Unattached
 from replica.core.quorum.state import QuorumLogState
-from replica.core.quorum.transitions import become_prospective, become_unattached, observe_leader
+from replica.core.quorum.transitions import become_prospective, become_unattached, observe_answer
 from replica.core.quorum.voter_history import voters_in
 from replica.errors import ErrorCode
 from replica.ids import CorrelationId, EpochEndOffset, Offset, ReplicaId, SnapshotId
@@ -143,7 +143,7 @@ def on_follow_response(
     """Take the answer to the one outstanding request; an answer to any other came too late to mean anything."""
     asked_as = q.role
     answer = response.answer_for(q.topic_partition) if isinstance(response, FetchResponse) else response
-    observe_leader(q, answer.current_leader, now_ms)
+    observe_answer(q, answer.error, answer.current_leader, now_ms)
     if q.role is not asked_as or not isinstance(asked_as, Follower | Unattached) or asked_as.pending != correlation_id:
         return
     if isinstance(asked_as, Unattached) or answer.error is not ErrorCode.NONE:

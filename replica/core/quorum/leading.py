@@ -31,7 +31,13 @@ from replica.core.quorum.roles import Follower, Leader, Resigned, Unattached
 from replica.core.quorum.serving import expire_fetches
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transferring import maybe_hand_over, successors, transfer_deadline_ms
-from replica.core.quorum.transitions import become_prospective, become_resigned, become_unattached, observe_leader
+from replica.core.quorum.transitions import (
+    become_prospective,
+    become_resigned,
+    become_unattached,
+    observe_answer,
+    observe_leader,
+)
 from replica.core.quorum.watermark import maybe_advance_high_watermark
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, ReplicaId
@@ -149,7 +155,7 @@ def on_end_quorum_epoch_response(
     q: QuorumLogState, correlation_id: CorrelationId, response: EndQuorumEpochResponse, now_ms: int
 ) -> None:
     """Note that a voter knows; or learn that the world has moved on."""
-    observe_leader(q, response.current_leader, now_ms)
+    observe_answer(q, response.error, response.current_leader, now_ms)
     role = q.role
     if isinstance(role, Resigned) and correlation_id in role.pending:
         told = role.pending[correlation_id]

@@ -47,7 +47,7 @@ from replica.core.quorum.snapshots import (
     store_snapshot,
 )
 from replica.core.quorum.state import QuorumLogState
-from replica.core.quorum.transitions import observe_leader, restore
+from replica.core.quorum.transitions import observe_answer, restore
 from replica.core.recovered import StoredSnapshot
 from replica.core.refusals import refusal
 from replica.errors import ErrorCode
@@ -282,7 +282,7 @@ class QuorumLog(QuorumLogState):
             case m.FetchSnapshotResponse():
                 catching_up.on_fetch_snapshot_response(self, correlation_id, response, now_ms)
             case m.BeginQuorumEpochResponse():
-                observe_leader(self, response.current_leader, now_ms)
+                observe_answer(self, response.error, response.current_leader, now_ms)
             case m.EndQuorumEpochResponse():
                 leading.on_end_quorum_epoch_response(self, correlation_id, response, now_ms)
             case (

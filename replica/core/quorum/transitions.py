@@ -184,6 +184,12 @@ def become_resigned(q: QuorumLogState, now_ms: int, *, preferred_candidates: tup
     )
 
 
+def observe_answer(q: QuorumLogState, error: ErrorCode, leader: CurrentLeader | None, now_ms: int) -> None:
+    """Learn from an answer who leads; what a replica of another cluster answers is of that cluster's leaders."""
+    if error is not ErrorCode.INCONSISTENT_CLUSTER_ID:
+        observe_leader(q, leader, now_ms)
+
+
 def observe_leader(q: QuorumLogState, leader: CurrentLeader | None, now_ms: int) -> None:
     """Learn from any message who leads which epoch, and follow if that is news."""
     if leader is None or not q.epoch <= leader.leader_epoch <= EPOCH_MAX:
