@@ -7,7 +7,8 @@ A session's life is told by the log alone: it is opened, kept alive and closed b
 which needs no entry. Time is not written into entries: it is the timestamp of the batch, given by the leader.
 
 A version that a replica does not know is damage to it like any other, since every replica must make the same of every
-entry. So no leader may write entries of a later version before all replicas can read it.
+entry. So all replicas of a group are to be updated before they are compared: the first leader that knows
+``DescribeMachine`` writes it, and to a replica that does not it is damage without consequence.
 
 Source: Ongaro's thesis, section 6.3 and its figure 6.1 (RegisterClient, ClientRequest).
 """

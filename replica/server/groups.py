@@ -51,6 +51,6 @@ def make_groups(groups: Mapping[str, str]) -> dict[TopicPartition, AppliedLog]:
     for name, machine in groups.items():
         try:
             made[log_of_group(name)] = AppliedLog(make_machine(machine), name=machine)
-        except (UnknownMachineError, BrokenMachineError) as error:
+        except (UnknownMachineError, BrokenMachineError, ValueError) as error:  # The last of traits that do not fit.
             raise InvalidConfigError(f"group {name} cannot be hosted: {error}") from error
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -175,3 +176,14 @@ def test_what_differs_is_told_both_ways() -> None:
         str(MachineMismatchError(said=said, own=own))
         == "it is of state machine m with a 1, no b, here it has no a, b 2"
     )
+
+
+@pytest.mark.parametrize(
+    "traits",
+    [{"factor": 0.5}, {"factor": 2.0}, {"\ud800": 1}, {b"version": 1}, {"": 1}],
+    ids=["fraction", "whole-fraction", "surrogate", "bytes", "nothing"],
+)
+def test_what_cannot_be_written_down_is_refused_when_the_machine_is_made(traits: Mapping[Any, Any]) -> None:
+    """Not when a leader describes it, which would end every leader in its turn."""
+    with pytest.raises(ValueError, match="trait"):
+        described("others", traits)

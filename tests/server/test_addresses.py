@@ -68,6 +68,7 @@ def test_entries_are_read() -> None:
         (["1=:9092"], "is not HOST:PORT"),
         (["1=localhost:0"], "is not between 1 and 65535"),
         (["1=localhost:65536"], "is not between 1 and 65535"),
+        (["1=localhost:\u0661\u0662"], "is not HOST:PORT"),
         (["1=::1:9092"], "is not HOST:PORT"),
         (["1=a:1", "1=b:1"], "replica 1 is named twice"),
     ],

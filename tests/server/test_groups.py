@@ -19,6 +19,7 @@ from replica.server.channels import channel_options
 from replica.server.codec_conversation import CONVERSE, GroupCall
 from replica.server.groups import make_groups, parse_groups
 from replica.server.options import ServerOptions
+from tests.machines.test_registry import distribution
 from tests.server.local_cluster import LocalCluster, run_replica
 from tests.server.test_refused_start import files_of
 from tests.server.topics import Topics, eventually
@@ -64,6 +65,25 @@ def test_names_that_no_log_can_have_are_refused(entries: list[str], complaint: s
     """A group's name could be a topic's, is given once, and is not that of the metadata log."""
     with pytest.raises(InvalidConfigError, match=complaint):
         ServerOptions(data_dir=Path("d"), listen="a:1", voters={ONE: "a:1"}, groups=parse_groups(entries))
+
+
+TRAITS_OF_SESSIONS = """
+from replica.machines.counter import Counter
+
+class Clashing(Counter):
+    def traits(self): return {"sessions.window": 1}
+"""
+
+
+def test_a_machine_whose_traits_do_not_fit_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that the limits of sessions have is as broken as any other trait."""
+    (tmp_path / "clashing_machine.py").write_text(TRAITS_OF_SESSIONS, encoding="utf-8")
+    distribution(tmp_path, "clashing", {"clashing": "clashing_machine:Clashing"})
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InvalidConfigError, match="group kv cannot be hosted: two traits"):
+        make_groups({"kv": "clashing"})
 
 
 def test_every_group_has_a_machine_of_its_own() -> None:
