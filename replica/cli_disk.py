@@ -26,7 +26,7 @@ def dump_log(file: Path, records: bool | None) -> None:
     """Print the batches of a segment FILE: offsets, epochs, producers and whether the CRC is right.
 
     Of a producer snapshot (*.snapshot), the producers and their newest batches; of a state machine's (*.checkpoint),
-    what it is of and how much it holds. Exits with 1 if the file is damaged.
+    what it is of and how much it holds, and of the metadata's the records. Exits with 1 if the file is damaged.
     """
     from replica.storage import StorageError
     from replica.storage.dump import dump_segment
@@ -71,23 +71,46 @@ def _print_snapshot(file: Path) -> None:
 def _print_state(file: Path) -> None:
     from replica.core.quorum.snapshot_header import MAGIC, split_snapshot
     from replica.machines.machine import CorruptSnapshotError
-    from replica.machines.snapshots import decode_state, unsealed
 
     try:
         content, voters = file.read_bytes(), None
         if content.startswith(MAGIC):
             history, content = split_snapshot(content)
             voters = history.latest
-        state = decode_state(unsealed(content))
+        is_metadata = file.absolute().parent.name == METADATA_FOLDER
+        lines = _lines_of_metadata(file, content) if is_metadata else _lines_of_machine(content)
     except (CorruptSnapshotError, OSError) as error:
         click.echo(f"error: {error}")
         sys.exit(1)
-    click.echo(
-        f"end-offset: {state.applied_offset} epoch: {state.applied_epoch} machine: {state.name} "
-        f"log-time: {state.log_time_ms} sessions: {len(state.sessions)} machine-bytes: {len(state.machine)} crc: ok"
-    )
+    click.echo("\n".join(lines))
     if voters is not None:
         click.echo(f"  {_voters_line(voters)}")
+
+
+def _lines_of_machine(content: bytes) -> list[str]:
+    from replica.machines.snapshots import decode_state, unsealed
+
+    state = decode_state(unsealed(content))
+    return [
+        f"end-offset: {state.applied_offset} epoch: {state.applied_epoch} machine: {state.name} "
+        f"log-time: {state.log_time_ms} sessions: {len(state.sessions)} machine-bytes: {len(state.machine)} crc: ok"
+    ]
+
+
+def _lines_of_metadata(file: Path, content: bytes) -> list[str]:
+    """The records of an image, which are text, as those of a segment are shown."""
+    from replica.core.metadata.encoding import encode_record
+    from replica.core.metadata.snapshots import decode_image, records_of_image
+    from replica.machines import Snapshot
+    from replica.machines.machine import CorruptSnapshotError
+    from replica.storage.snapshots import snapshot_id_of
+
+    snapshot_id = snapshot_id_of(file.name)
+    if snapshot_id is None:
+        raise CorruptSnapshotError(f"{file.name} is not the name of a snapshot")
+    records = list(records_of_image(decode_image(Snapshot(id=snapshot_id, data=content))))
+    head = f"end-offset: {snapshot_id.end_offset} epoch: {snapshot_id.epoch} records: {len(records)} crc: ok"
+    return [head, *(f"  value: {_text(encode_record(record))}" for record in records)]
 
 
 def _line_of(row: DumpedBatch) -> str:

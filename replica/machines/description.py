@@ -73,13 +73,17 @@ def described(name: str, *sources: Mapping[str, int]) -> MachineDescription:
 
 
 def _check_trait(trait: Trait) -> None:
-    # Machines are others' programs too, which nobody may have checked the types of.
-    if not (isinstance(trait.name, str) and trait.name.isprintable() and isinstance(trait.value, int)):
+    if not _can_be_written(trait.name, trait.value):
         raise ValueError(f"a trait is a printable name with a whole number, not {trait.name!r} with {trait.value!r}")
     if not 1 <= len(trait.name) <= NAME_CHARACTERS_MAX:
         raise ValueError(f"the name of a trait is 1 to {NAME_CHARACTERS_MAX} characters, not {trait.name!r}")
     if not INT64_MIN <= trait.value <= INT64_MAX:
         raise ValueError(f"trait {trait.name} is a number of 64 bits, not {trait.value!r}")
+
+
+def _can_be_written(name: object, value: object) -> bool:
+    """Whether a trait is of the right types: machines are others' programs too, which nobody may have checked."""
+    return isinstance(name, str) and name.isprintable() and isinstance(value, int)
 
 
 def difference(said: MachineDescription, own: MachineDescription) -> str:

@@ -19,16 +19,19 @@ from replica.cli import main
 from replica.cli_start import server_options_from, start_command
 from replica.core.config import BrokerConfig, ControllerConfig, GroupConfig, LogFlush, QuorumConfig
 from replica.core.metadata.encoding import metadata_batch
+from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import TopicRecord
+from replica.core.metadata.snapshots import encode_image
 from replica.core.partition.producer_state import scan
 from replica.core.quorum.snapshot_header import encode_header
 from replica.core.quorum.voter_history import VoterHistory
-from replica.ids import Epoch, Offset, ReplicaId, TopicId
+from replica.ids import Epoch, Offset, ReplicaId, SnapshotId, TopicId
 from replica.machines import AppliedLog, PlainCommand, committed_batch, encode_entry
 from replica.machines.registry import make_machine
 from replica.records import Compression, Record, encode_batch, leader_change_batch, voters_batch
 from replica.server.options import ProcessRole, ServerOptions
 from replica.storage.producer_snapshots import encode_snapshot
+from replica.storage.snapshots import checkpoint_name
 from replica.voters import Voter, VoterSet
 
 HEAVY = ("grpc", "google.protobuf", "structlog", "prometheus_client", "pyarrow", "numpy", "asyncio")
@@ -209,6 +212,26 @@ def test_a_dump_of_the_metadata_log_is_text(tmp_path: Path) -> None:
     assert lines[1] == "  leader: 1 voters: 1,2 granted by: 1"
     assert lines[5] == "  voters: 1=a:1=AAAAAAAAAAAAAAAAAAAAAQ"
     assert lines[3] == '  1: value: {"type":"TOPIC","version":0,"name":"orders","topic_id":1}'
+
+
+def test_a_dump_of_a_snapshot_of_the_metadata_is_text(tmp_path: Path) -> None:
+    """dump-log prints the records of its image, and refuses one whose seal does not fit with 1."""
+    snapshot_id = SnapshotId(Offset(40), Epoch(3))
+    image = MetadataImage().apply_all([TopicRecord(name="orders", topic_id=TopicId(1))])
+    file = tmp_path / "__cluster_metadata-0" / checkpoint_name(snapshot_id)
+    file.parent.mkdir()
+    file.write_bytes(encode_image(image, snapshot_id).data)
+    result = replica("dump-log", file)
+    assert (result.exit_code, result.output.splitlines()) == (
+        0,
+        [
+            "end-offset: 40 epoch: 3 records: 1 crc: ok",
+            '  value: {"type":"TOPIC","version":0,"name":"orders","topic_id":1}',
+        ],
+    )
+    file.write_bytes(file.read_bytes().replace(b"orders", b"Orders"))
+    result = replica("dump-log", file)
+    assert (result.exit_code, "error: " in result.output) == (1, True)
 
 
 def test_damage_is_printed_and_fails(tmp_path: Path) -> None:

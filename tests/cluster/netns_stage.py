@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -141,5 +142,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    # Who runs the tests in the background may ignore this signal, and whoever ignores it lets its children ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     enter()
     asyncio.run(main())

@@ -203,10 +203,12 @@ def test_nothing_is_left_over(ending: str, tmp_path: Path) -> None:
     assert len(namespaces) == 4
     assert not namespaces & {_network_of(os.getpid())}
 
-    if ending != "end":
-        stage.process.send_signal(signal.Signals[ending])
-        stage.process.wait(timeout=PATIENCE_S)
-    stage.end()
+    try:
+        if ending != "end":
+            stage.process.send_signal(signal.Signals[ending])
+            stage.process.wait(timeout=PATIENCE_S)
+    finally:
+        stage.end()
 
     deadline = time.monotonic() + PATIENCE_S
     while left := [pid for pid in pids if psutil.pid_exists(pid)] or namespaces & _all_networks():

@@ -14,10 +14,15 @@ from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import MetadataConfig
+from replica.core.metadata import replay
+from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.replay import METADATA_LOG
+from replica.core.metadata.snapshots import encode_image
 from replica.core.quorum import QuorumLog
 from replica.errors import ErrorCode
-from replica.ids import ReplicaId, TopicPartition
+from replica.ids import ReplicaId, SnapshotId, TopicPartition
+from replica.machines import Snapshot
+from replica.machines.snapshots import sealed, unsealed
 from tests.replication.bench import Cluster
 
 OFTEN = MetadataConfig(metadata_log_max_record_bytes_between_snapshots=1)
@@ -86,7 +91,7 @@ def test_the_metadata_log_does_not_grow_for_ever() -> None:
     """However many topics come and go, each replica keeps two snapshots, and of the log what lies above the older."""
     cluster = Cluster(metadata=OFTEN)
     churn(cluster, 4, 1, 2, 3)
-    sizes = []
+    starts, kept = [], []
     for _ in range(3):
         churn(cluster, 10, 1, 2, 3)
         settle(cluster)
@@ -95,8 +100,10 @@ def test_the_metadata_log_does_not_grow_for_ever() -> None:
             assert log.log.log_start_offset == log.snapshots[0].id.end_offset > 0
             assert len(log.snapshots) == 2
         log = metadata_log(cluster, 1)
-        sizes.append(log.log.log_end_offset - log.log.log_start_offset + log.snapshots[-1].size_bytes)
-    assert max(sizes) < 2 * min(sizes)
+        starts.append(log.log.log_start_offset)
+        kept.append(log.log.log_end_offset - log.log.log_start_offset)
+    assert starts[0] < starts[1] < starts[2]
+    assert max(kept) < 2 * min(kept)
 
 
 def test_a_snapshot_is_taken_after_a_while() -> None:
@@ -259,3 +266,32 @@ def test_a_controller_goes_on_from_a_snapshot() -> None:
     cluster.wait_for_isr(name, 2, 3)
     assert cluster.registration(name).partition_epoch > before.partition_epoch
     assert cluster.produce(name, b"a") == 0
+
+
+class Halts(Observer):
+    """Who has halted, and why."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """See ``Observer``."""
+        self.reasons += [effect.reason for effect in step.effects if isinstance(effect, fx.Halt)]
+
+
+def test_what_a_later_release_has_written_stops_the_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As such a record in the log does. It would be fetched for ever, and the replica would live in old metadata."""
+
+    def later(image: MetadataImage, snapshot_id: SnapshotId) -> Snapshot:
+        data = unsealed(encode_image(image, snapshot_id).data) + b'{"type":"FEATURE_LEVEL","version":0,"level":2}\n'
+        return Snapshot(id=snapshot_id, data=sealed(data))
+
+    halts = Halts()
+    cluster = Cluster(metadata=OFTEN, observers=(halts,), is_judged=False)
+    let_control(cluster, 1)
+    cluster.kill(3)
+    monkeypatch.setattr(replay, "encode_image", later)
+    churn(cluster, 8, 1, 2)
+    cluster.world.release(ReplicaId(3), 3)
+    cluster.wait(lambda: bool(halts.reasons), "a replica halts")
+    assert "FEATURE_LEVEL" in halts.reasons[0]

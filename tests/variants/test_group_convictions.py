@@ -16,7 +16,7 @@ from nemesis.variants.catalogue import BUILT
 CONVICTED = [
     ("leads-before-applying", 1, "machine-leads"),
     ("leads-after-resigning", 1, "machine-leads"),
-    ("snapshot-one-off", 1, "core-assertion"),
+    ("snapshot-one-off", 1, "snapshot-content"),
     ("sessions-not-in-snapshot", 1, "snapshot-content"),
     ("log-begins-after-its-snapshot", 1, "core-assertion"),
     ("read-without-read-index", 1, "nonlinearizable"),

@@ -30,7 +30,7 @@ from replica.core.metadata.records import (
     TopicRecord,
 )
 from replica.ids import ReplicaId, SnapshotId, TopicId
-from replica.machines import CorruptSnapshotError, Snapshot
+from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
 from replica.machines.snapshots import sealed, unsealed
 
 VERSION = 0
@@ -95,7 +95,11 @@ def _header(snapshot_id: SnapshotId) -> bytes:
 
 
 def decode_image(snapshot: Snapshot) -> MetadataImage:
-    """Decode the image of a snapshot. Raises CorruptSnapshotError, also for what no image is written down as."""
+    """Decode the image of a snapshot. Raises CorruptSnapshotError, also for what no image is written down as.
+
+    Where the seal fits and a record is unknown here, somebody has written it who knows more: ForeignSnapshotError, for
+    another copy would not be understood either. As such a record in the log does, it stops whoever reads it.
+    """
     header, *lines = unsealed(snapshot.data).split(b"\n")
     if header != _header(snapshot.id):
         raise CorruptSnapshotError(f"{snapshot.id} begins with {header[:200]!r}")
@@ -105,7 +109,7 @@ def decode_image(snapshot: Snapshot) -> MetadataImage:
         records = [decode_record(line) for line in lines]
         image = _rebuilt(records)
     except CorruptMetadataRecordError as error:
-        raise CorruptSnapshotError(f"{snapshot.id} holds what is no metadata: {error}") from error
+        raise ForeignSnapshotError(f"{snapshot.id} holds what is no metadata here: {error}") from error
     except KeyError as error:
         raise CorruptSnapshotError(f"{snapshot.id} says something of {error}, which it has not named") from error
     if list(records_of_image(image)) != records:
@@ -128,6 +132,8 @@ def _rebuilt(records: Iterable[MetadataRecord]) -> MetadataImage:
             case RegisterBrokerRecord(broker_id=broker_id):
                 brokers[broker_id] = registered_broker(record)
             case BrokerRegistrationChangeRecord(broker_id=broker_id):
+                if brokers[broker_id].broker_epoch != record.broker_epoch:
+                    raise CorruptMetadataRecordError(f"{record} is of another incarnation of its broker")
                 brokers[broker_id] = changed_broker(brokers[broker_id], record)
             case TopicRecord(name=name, topic_id=topic_id):
                 partitions[topic_id], configs[topic_id] = {}, {}

@@ -23,7 +23,7 @@ from replica.core.metadata.records import (
 )
 from replica.core.metadata.snapshots import decode_image, encode_image, records_of_image
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, SnapshotId, TopicId
-from replica.machines import CorruptSnapshotError, Snapshot
+from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
 from replica.machines.snapshots import sealed, unsealed
 
 AT = SnapshotId(Offset(40), Epoch(3))
@@ -152,6 +152,11 @@ def test_damage_is_noticed(place: int) -> None:
             id="two topics of one name",
         ),
         pytest.param(written(ProducerIdsRecord(next_producer_id=0)), "no image", id="what need not be said"),
+        pytest.param(
+            written(RECORDS[0], changed(1, 6, fenced=False, leaving=False)),
+            "another incarnation",
+            id="one that left",
+        ),
     ],
 )
 def test_what_no_image_is_written_down_as_is_refused(snapshot: Snapshot, message: str) -> None:
@@ -162,9 +167,9 @@ def test_what_no_image_is_written_down_as_is_refused(snapshot: Snapshot, message
 
 @pytest.mark.parametrize("line", [b"{}", b"no json", b'{"type":"OTHER","version":0}'])
 def test_lines_that_are_no_records_are_refused(line: bytes) -> None:
-    """What a release to come may write is not guessed at."""
+    """What a release to come may write is not guessed at, nor fetched again: another copy would say the same."""
     snapshot = Snapshot(id=AT, data=sealed(unsealed(written().data) + line + b"\n"))
-    with pytest.raises(CorruptSnapshotError, match="no metadata"):
+    with pytest.raises(ForeignSnapshotError, match="no metadata"):
         decode_image(snapshot)
 
 
