@@ -13,6 +13,7 @@ from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.run import SimOptions, resolved, simulate
 from nemesis.variants.catalogue import BUILT
 
+# One more, `change-before-own-epoch`, needs too many seeds for a test: a story convicts it, in test_voter_convictions.
 CONVICTED = [
     ("leads-before-applying", 1, "machine-leads"),
     ("leads-after-resigning", 1, "machine-leads"),
@@ -20,17 +21,16 @@ CONVICTED = [
     ("sessions-not-in-snapshot", 1, "snapshot-content"),
     ("log-begins-after-its-snapshot", 1, "core-assertion"),
     ("read-without-read-index", 1, "nonlinearizable"),
-    ("read-before-applying", 10, "nonlinearizable"),
+    ("read-before-applying", 5, "nonlinearizable"),
     ("read-index-of-an-old-fetch", 1, "nonlinearizable"),
     ("voters-count-when-committed", 2, "committed-is-durable"),
-    ("change-upon-change", 7, "leader-completeness"),
-    ("change-before-own-epoch", 1, "liveness"),
-    ("any-disk-votes", 1, "committed-is-durable"),
+    ("change-upon-change", 13, "leader-completeness"),
+    ("any-disk-votes", 2, "committed-is-durable"),
     ("removed-leader-counts-itself", 2, "committed-is-durable"),
     ("join-without-catching-up", 2, "newcomer-has-caught-up"),
-    ("voters-outlive-their-record", 2, "voters-of-the-log"),
+    ("voters-outlive-their-record", 16, "voters-of-the-log"),
     ("snapshot-without-voters", 1, "snapshot-voters"),
-    ("only-voters-campaign", 6, "liveness"),
+    ("only-voters-campaign", 2, "liveness"),
     ("lease-without-a-clock-bound", 5, "stale-read"),
     ("lease-read-under-a-paused-clock", 1, "nonlinearizable"),
 ]
