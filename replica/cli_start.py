@@ -31,6 +31,7 @@ from replica.ids import ReplicaId
 
 if TYPE_CHECKING:
     from replica.core.rules import Rules
+    from replica.server.clocks import Clocks
     from replica.server.options import ProcessRole, ServerOptions
     from replica.storage import Files
 
@@ -66,11 +67,14 @@ _HELP: Mapping[str, str] = MappingProxyType(
 
 
 def start_command(
-    make_rules: Callable[[], Rules] | None = None, make_files: Callable[[], Files] | None = None
+    make_rules: Callable[[], Rules] | None = None,
+    make_files: Callable[[], Files] | None = None,
+    make_clocks: Callable[[], Clocks] | None = None,
 ) -> click.Command:
     """Return the ``start`` command; ``make_rules``, when given, supplies other rules than the protocol's own.
 
-    ``make_files`` supplies another way to the disk than the operating system's.
+    ``make_files`` supplies another way to the disk than the operating system's, ``make_clocks`` other clocks than the
+    machine's.
     """
 
     def start(**values: Any) -> None:
@@ -82,7 +86,8 @@ def start_command(
         from replica.server.main import serve
 
         rules = None if make_rules is None else make_rules()
-        sys.exit(serve(options, rules=rules, files=None if make_files is None else make_files()))
+        files = None if make_files is None else make_files()
+        sys.exit(serve(options, rules=rules, files=files, clocks=None if make_clocks is None else make_clocks()))
 
     return click.Command("start", callback=start, params=[*_server_params(), *_core_params()], help=start.__doc__)
 

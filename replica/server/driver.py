@@ -8,7 +8,6 @@ events. It knows no rule of the protocol and nothing of gRPC.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
 from itertools import count
@@ -45,6 +44,7 @@ from replica.core.events import (
 from replica.core.messages import PeerResponse, Request, Response
 from replica.core.reading import read_ranges
 from replica.ids import CallId, Offset, TopicPartition
+from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.flusher import Flusher, FlushOutcome
 from replica.server.ports import Core, PeerTransport, StepObserver, StoragePort
 from replica.server.snapshot_writer import SnapshotWriter
@@ -60,16 +60,6 @@ class ReplicaStoppedError(Exception):
         self.not_applied = not_applied
 
 
-def monotonic_ms() -> int:
-    """Return the time that the core lives in: milliseconds of a clock that never jumps."""
-    return time.monotonic_ns() // 1_000_000
-
-
-def unix_ms() -> int:
-    """Return the time that records bear: milliseconds since 1970 by the machine's clock."""
-    return time.time_ns() // 1_000_000
-
-
 class Driver:
     """Owns the core of one replica. All methods belong to the event loop that made it.
 
@@ -83,8 +73,7 @@ class Driver:
         storage: StoragePort,
         transport: PeerTransport,
         observer: StepObserver,
-        clock_ms: Callable[[], int] = monotonic_ms,
-        wall_clock_ms: Callable[[], int] = unix_ms,
+        clocks: Clocks = MACHINE_CLOCKS,
     ) -> None:
         self.halted = asyncio.Event()
         self.halt_reason: str | None = None
@@ -92,8 +81,7 @@ class Driver:
         self._storage = storage
         self._transport = transport
         self._observer = observer
-        self._clock_ms = clock_ms
-        self._wall_clock_ms = wall_clock_ms
+        self._clocks = clocks
         self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
         self._snapshots = SnapshotWriter(lambda log: storage.stores[log], self._on_snapshot_outcome)
         self._events: deque[Event] = deque()
@@ -168,7 +156,7 @@ class Driver:
                 self._stepped = None
 
     def _step(self, event: Event) -> None:
-        now_ms = self._clock_ms()
+        now_ms = self._clocks.monotonic_ms()
         effects: tuple[Effect, ...] = ()
         try:
             effects = self._core.step(event, now_ms)
@@ -224,7 +212,7 @@ class Driver:
                 self._events = deque(event for event in self._events if not _is_report_of(event, log))
             case _:
                 pass
-        report = self._storage.perform(effect, self._wall_clock_ms())
+        report = self._storage.perform(effect, self._clocks.unix_ms())
         if isinstance(report, LogRead):
             # A replay is one read after the other: what comes meanwhile, heartbeats among it, must get its turn.
             asyncio.get_running_loop().call_soon(self.submit, report)
@@ -279,8 +267,8 @@ class Driver:
             self._timer = None
         self._timer_deadline_ms = deadline_ms
         if deadline_ms is not None:
-            delay_ms = max(0, deadline_ms - self._clock_ms())
-            self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_timer)
+            delay_s = self._clocks.seconds_until(deadline_ms)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None

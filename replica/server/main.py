@@ -34,8 +34,9 @@ from replica.ids import ReplicaId, TopicPartition
 from replica.machines import AppliedLog
 from replica.server.addresses import AddressTable, InvalidAddressError, addresses_of, check_address
 from replica.server.channels import server_options
+from replica.server.clocks import MACHINE_CLOCKS, Clocks, monotonic_ms
 from replica.server.codec import SERVICES
-from replica.server.driver import Driver, monotonic_ms
+from replica.server.driver import Driver
 from replica.server.groups import make_groups
 from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
 from replica.server.log_lines import configure_logging, logger_of
@@ -56,16 +57,18 @@ class StartRefusedError(Exception):
     """Something forbids this replica to start; the message is the one sentence that its operator needs."""
 
 
-def serve(options: ServerOptions, *, rules: Rules | None = None, files: Files | None = None) -> int:
+def serve(
+    options: ServerOptions, *, rules: Rules | None = None, files: Files | None = None, clocks: Clocks | None = None
+) -> int:
     """Run one replica until a signal or a failure ends it; returns the process' exit code.
 
     ``rules`` are the protocol's own unless a test harness wants to see a wrong one convicted, ``files`` the operating
-    system's unless it wants to have its hands on them.
+    system's and ``clocks`` the machine's unless it wants to have its hands on them.
     """
     configure_logging(level=options.log_level)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(options, rules or Rules(), files or OS_FILES))
+            return runner.run(_serve(options, rules or Rules(), files or OS_FILES, clocks or MACHINE_CLOCKS))
     except (StartRefusedError, StorageError, InvalidConfigError, InvalidAddressError) as refusal:
         logger_of(options.replica_id).error("start_refused", reason=str(refusal))
         sys.stderr.write(f"replica: cannot start: {refusal}\n")
@@ -81,7 +84,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(options: ServerOptions, rules: Rules, files: Files) -> int:
+async def _serve(options: ServerOptions, rules: Rules, files: Files, clocks: Clocks) -> int:
     groups = make_groups(options.groups)
     with ExitStack() as cleanup:
         storage = _open_storage(options, rules, files, groups)
@@ -89,7 +92,7 @@ async def _serve(options: ServerOptions, rules: Rules, files: Files) -> int:
         directory = storage.directory
         structlog.contextvars.bind_contextvars(replica_id=directory.replica_id)
         try:
-            process = ReplicaProcess(options=options, rules=rules, storage=storage, groups=groups)
+            process = ReplicaProcess(options=options, rules=rules, storage=storage, groups=groups, clocks=clocks)
             await process.bind()
             cleanup.callback(process.serve_metrics())
         except (StartRefusedError, InvalidAddressError, InvalidConfigError):
@@ -129,6 +132,7 @@ class ReplicaProcess:
         rules: Rules,
         storage: LogTable,
         groups: Mapping[TopicPartition, AppliedLog],
+        clocks: Clocks = MACHINE_CLOCKS,
     ) -> None:
         self._options = options
         self._storage = storage
@@ -154,8 +158,7 @@ class ReplicaProcess:
         heard = HeardLeaders(cluster_id=directory.cluster_id, logs=self._core.logs)
         addresses, told = (self._address_table(dial, heard) for dial in (options.dial, {}))
         self._leaders = LeaderAddresses(told=told, heard=heard)
-        view = CoreView(self._core)
-        self._metrics = Metrics(view)
+        self._metrics = Metrics(view := CoreView(self._core))
         self._transport = GrpcTransport(addresses.address_of)
         self._driver = Driver(
             core=self._core,
@@ -169,6 +172,7 @@ class ReplicaProcess:
                 logger=self._logger,
                 with_steps=options.log_level == "debug",
             ),
+            clocks=clocks,
         )
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(options=server_options())

@@ -10,11 +10,19 @@ from replica.core.events import Event
 from replica.core.messages import ListOffsetsRequest
 from replica.ids import Offset, TopicPartition
 from replica.records import RecordBatch, encode_batch
+from replica.server.clocks import MachineClocks
 from replica.server.driver import Driver
 from tests.server.driver_fakes import LOG, FakeStorage, FakeTransport, NotingObserver, Script, ScriptedCore
 
 ASK = ListOffsetsRequest(topic_partition=LOG, latest=True)
 NOW_MS = 1_700_000_000_000
+
+
+class FixedDate(MachineClocks):
+    """Time goes on, and the date does not."""
+
+    def unix_ms(self) -> int:
+        return NOW_MS
 
 
 class Rig:
@@ -31,7 +39,7 @@ class Rig:
             storage=self.storage,
             transport=self.transport,
             observer=self.observer,
-            wall_clock_ms=lambda: NOW_MS,
+            clocks=FixedDate(),
         )
 
 

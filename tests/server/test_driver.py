@@ -42,7 +42,8 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
-from replica.server.driver import ReplicaStoppedError, monotonic_ms
+from replica.server.clocks import monotonic_ms
+from replica.server.driver import ReplicaStoppedError
 from replica.server.transport import TransportError
 from tests.server.driver_fakes import LOG, Script, wait_until
 from tests.server.driver_rig import ASK, batch, flush, on, running
