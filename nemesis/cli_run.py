@@ -111,7 +111,7 @@ def demo(seed: int, store: Path, engine: str | None, master: str) -> int:
 
 def plan(given: dict[str, Any]) -> tuple[Schedule, RunOptions]:
     """What the options of ``run`` ask for. Raises click.UsageError for what does not go together."""
-    from nemesis.runner import RunOptions, that_can_stand_still, variant_server
+    from nemesis.runner import RunOptions, in_hand, variant_server
 
     seed = SystemRandom().getrandbits(32) if given["seed"] is None else given["seed"]
     workload = workload_asked(given)
@@ -121,8 +121,7 @@ def plan(given: dict[str, Any]) -> tuple[Schedule, RunOptions]:
     cluster = cluster_for(workload, replica_options(given), given, changes_voters=changes_voters)
     if given["variant"] is not None:
         cluster = replace(cluster, server=variant_server(given["variant"]))
-    if schedule.stands_still or Package.KILL_AT in packages:
-        cluster = that_can_stand_still(cluster)
+    cluster = in_hand(cluster, packages, schedule)
     options = RunOptions(
         seed=seed,
         nemesis=tuple(packages),

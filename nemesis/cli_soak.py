@@ -171,7 +171,7 @@ def worst(verdicts: Iterable[str]) -> Exit:
 
 def _options(given: Mapping[str, Any]) -> RunOptions:
     """What all runs of the sweep have in common; each has its own seed. Raises click.UsageError."""
-    from nemesis.runner import RunOptions, that_can_stand_still
+    from nemesis.runner import RunOptions, in_hand
 
     workload, packages = workload_asked(given), _packages(given)
     cluster = cluster_for(workload, replica_options(given), given, changes_voters=Package.MEMBERSHIP in packages)
@@ -186,7 +186,7 @@ def _options(given: Mapping[str, Any]) -> RunOptions:
         rate=given["rate"],
         final_time_limit=given["final_time_limit"],
         kind=ClusterKind(given["cluster"]),
-        cluster=that_can_stand_still(cluster) if Package.KILL_AT in packages else cluster,
+        cluster=in_hand(cluster, packages),
     )
 
 

@@ -48,8 +48,9 @@ OPTIONS = (
     click.option("--keys", type=click.IntRange(1, 1000), help=f"Objects in use at a time. [default: {KEYS_DEFAULT}]"),
     click.option(
         "--reads",
-        type=click.Choice(["linearizable", "stale"]),
-        help="Of objects. Stale ones are not linearizable, and are found out. [default: linearizable]",
+        type=click.Choice(["linearizable", "lease", "stale"]),
+        help="Of objects. Those by lease rely on clocks; stale ones are not linearizable, and are found out. "
+        "[default: linearizable]",
     ),
     click.option("--strict-acks", is_flag=True, help="Demand of appends with --acks 1 that they stay, too."),
 )

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from nemesis.cluster.faketime import why_no_faketime
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.netns_probe import TRIALS, probed
 from nemesis.cluster.system import UnsupportedError
@@ -23,7 +24,6 @@ NODES = 3
 WhyNot = Mapping[str, str | None]
 """By name, why something cannot be done; absent if it can."""
 
-FAKETIME_AT = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/lib64/faketime/libfaketime.so.1")
 TRIAL_WORDS = {
     "network": "network namespaces with bridges",
     "filter": "rules that cut links (nft)",
@@ -90,7 +90,7 @@ def _machine() -> WhyNot:
     return {
         **{TRIAL_WORDS[name]: tried[name] for name in TRIALS},
         "a container engine": _why_no_engine(),
-        "libfaketime": _why_no_faketime(),
+        "libfaketime": why_no_faketime(),
         "Spark to judge with": None if can_spark else said,
     }
 
@@ -103,10 +103,3 @@ def _why_no_engine() -> str | None:
     except UnsupportedError as error:
         return str(error)
     return None
-
-
-def _why_no_faketime() -> str | None:
-    for pattern in FAKETIME_AT:
-        if any(Path("/").glob(pattern.lstrip("/"))):
-            return None
-    return "libfaketime is not there (Debian: apt-get install libfaketime)"

@@ -9,6 +9,7 @@ from enum import StrEnum
 from random import Random
 from typing import Literal, assert_never
 
+from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
 from nemesis.faults.crash_points import CrashPoint
 from nemesis.faults.links import LinkMode
 from nemesis.faults.network import (
@@ -25,15 +26,18 @@ from nemesis.faults.network import (
 from nemesis.faults.shapes import DRAWN_SHAPES, Shape
 from nemesis.faults.targets import Role
 from nemesis.faults.values import (
+    Burst,
     ChangeVoters,
     CutClients,
     Fault,
+    JumpClock,
     Kill,
     KillAt,
     KillStarting,
     Partition,
     Pause,
     RollingRestart,
+    StopClock,
     VoterChange,
 )
 
@@ -55,10 +59,20 @@ class Package(StrEnum):
     DUPLICATE = "duplicate"
     KILL_STARTING = "kill-starting"
     KILL_AT = "kill-at"
+    CLOCK_JUMP = "clock-jump"
+    CLOCK_STOP = "clock-stop"
+    CLOCK_DRIFT = "clock-drift"
+    WALL_CLOCK_JUMP = "wall-clock-jump"
+    CLOCK_STROBE = "clock-strobe"
+    BURST = "burst"
 
 
 USUAL = (Package.PARTITION, Package.KILL, Package.PAUSE, Package.ROLLING_RESTART)
 """What is drawn from where nothing is asked for."""
+CLOCKS = frozenset(
+    {Package.CLOCK_JUMP, Package.CLOCK_STOP, Package.CLOCK_DRIFT, Package.WALL_CLOCK_JUMP, Package.CLOCK_STROBE}
+)
+"""What needs nodes whose clocks can be set."""
 
 
 def leader_fault(random: Random, package: Package) -> Fault:
@@ -79,6 +93,16 @@ def leader_fault(random: Random, package: Package) -> Fault:
             return KillStarting(target=Role.LEADER, after_ms=random.choice(_STARTING_MS))
         case Package.KILL_AT:
             return KillAt(target=Role.LEADER, point=CrashPoint.AFTER_FLUSH)
+        case Package.BURST:
+            return Burst(factor=5)
+        case (
+            Package.CLOCK_JUMP
+            | Package.CLOCK_STOP
+            | Package.CLOCK_DRIFT
+            | Package.WALL_CLOCK_JUMP
+            | Package.CLOCK_STROBE
+        ):
+            return leader_clock(package)
         case _:
             return leader_impairment(package)
 
@@ -107,6 +131,16 @@ def any_fault(random: Random, package: Package) -> Fault:
         case Package.KILL_AT:
             nth = random.choice((1, 2, 5, 20))
             return KillAt(target=random.choice((*_ANYONE, Role.ALL)), point=random.choice(tuple(CrashPoint)), nth=nth)
+        case Package.BURST:
+            return Burst(factor=random.choice((2, 5, 10)))
+        case (
+            Package.CLOCK_JUMP
+            | Package.CLOCK_STOP
+            | Package.CLOCK_DRIFT
+            | Package.WALL_CLOCK_JUMP
+            | Package.CLOCK_STROBE
+        ):
+            return any_clock(random, package)
         case _:
             return any_impairment(random, package)
 
@@ -128,6 +162,55 @@ def _any_partition(random: Random) -> Fault:
     is_one_way = shape in (Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF, Shape.MAJORITIES_RING)
     mode = LinkMode.BLACKHOLE if is_one_way else random.choice((LinkMode.BLACKHOLE, LinkMode.RESET))
     return Partition(shape=shape, target=target, mode=mode)
+
+
+# --- clocks -----------------------------------------------------------------------------------------------------------
+
+_Timing = Literal[
+    Package.CLOCK_JUMP,
+    Package.CLOCK_STOP,
+    Package.CLOCK_DRIFT,
+    Package.WALL_CLOCK_JUMP,
+    Package.CLOCK_STROBE,
+]
+_HOUR_MS = 3_600_000
+
+
+def leader_clock(package: _Timing) -> Fault:
+    """A leader whose timers run out too early gives up; one whose clock stands still, or whose date is wrong, stays."""
+    leader = Role.LEADER
+    match package:
+        case Package.CLOCK_JUMP:
+            return JumpClock(target=leader, by_ms=10_000)
+        case Package.CLOCK_STOP:
+            return StopClock(target=leader)
+        case Package.CLOCK_DRIFT:
+            return DriftClock(target=leader, percent=2000)
+        case Package.WALL_CLOCK_JUMP:
+            return JumpWallClock(target=leader, by_ms=-_HOUR_MS)
+        case Package.CLOCK_STROBE:
+            return StrobeWallClock(target=leader, by_ms=-_HOUR_MS, period_ms=100)
+        case _:
+            assert_never(package)
+
+
+def any_clock(random: Random, package: _Timing) -> Fault:
+    """Any fault of the package: little or much, too fast or too slow, ahead or behind."""
+    target = random.choice((*_ANYONE, Role.ALL))
+    match package:
+        case Package.CLOCK_JUMP:
+            return JumpClock(target=target, by_ms=random.choice((100, 1_000, 10_000)))
+        case Package.CLOCK_STOP:
+            return StopClock(target=target)
+        case Package.CLOCK_DRIFT:
+            return DriftClock(target=target, percent=random.choice((10, 50, 90, 110, 200, 1000)))
+        case Package.WALL_CLOCK_JUMP:
+            return JumpWallClock(target=target, by_ms=random.choice((-1, 1)) * random.choice((200, 60_000, _HOUR_MS)))
+        case Package.CLOCK_STROBE:
+            by_ms, period_ms = random.choice((-200, 200, 60_000, -_HOUR_MS)), random.choice((10, 100, 1000))
+            return StrobeWallClock(target=target, by_ms=by_ms, period_ms=period_ms)
+        case _:
+            assert_never(package)
 
 
 # --- networks that still work -----------------------------------------------------------------------------------------

@@ -28,12 +28,14 @@ from nemesis.faults.injector import Injector, is_set_within
 from nemesis.history import FINAL_READ, POLL, READ, EventType, HistoryWriter
 from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.history.workloads import TEST_NAME, Workload
+from nemesis.packages import CLOCKS, Package
 from nemesis.schedule import Schedule
 from nemesis.systems.catalogue import HIGHWATER, new_system, shows_logs
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.workload.append import AppendWorkload
 from nemesis.workload.ending import ReportWriter, dump_all, final_read, read_objects, wait_converged
 from nemesis.workload.objects import KEYS_DEFAULT, Objects, ObjectWorkload
+from nemesis.workload.pace import Load
 from nemesis.workload.recorder import Clock, Recorder
 from nemesis.workload.sampler import sample_high_watermarks
 from nemesis.workload.uses import USES
@@ -240,8 +242,9 @@ class OpenRun:
         self._stopped: Stopped | None = None
         self._phase = "starting"
         self._recorder = recorder = Recorder(writer, clock)
-        self._injector = Injector(system, recorder)
-        self._workload = _workload(options, system, recorder)
+        load = Load()
+        self._injector = Injector(system, recorder, load)
+        self._workload = _workload(options, system, recorder, load)
 
     async def record(self) -> Stopped | None:
         """Make the topics, let clients and faults loose, heal, read everything; returns what cut it short."""
@@ -325,15 +328,15 @@ class OpenRun:
         )
 
 
-def _workload(options: RunOptions, system: System, recorder: Recorder) -> AppendWorkload | ObjectWorkload:
+def _workload(options: RunOptions, system: System, recorder: Recorder, load: Load) -> AppendWorkload | ObjectWorkload:
     # A name, not the number alone: the schedule's dice must not repeat themselves here.
     random = Random(f"workload {options.seed}")
     if options.workload is Workload.APPEND:
         acks = None if options.strict_acks else WEAK_ACKS.get(options.cluster.client.acks)
-        return AppendWorkload(system, recorder, concurrency=options.concurrency, random=random, acks=acks)
+        return AppendWorkload(system, recorder, concurrency=options.concurrency, random=random, acks=acks, load=load)
     objects = Objects(options.workload, options.keys, random)
     return ObjectWorkload(
-        USES[options.workload](random), objects, system.store, recorder, concurrency=options.concurrency
+        USES[options.workload](random), objects, system.store, recorder, concurrency=options.concurrency, load=load
     )
 
 
@@ -344,5 +347,23 @@ def variant_server(variant: str) -> tuple[str, ...]:
 
 def that_can_stand_still(cluster: ReplicaOptions) -> ReplicaOptions:
     """The same cluster, of replicas that can be told to stand still at points of their work."""
-    server = cluster.server if cluster.server[: len(SERVER_IN_HAND)] == SERVER_IN_HAND else SERVER_IN_HAND
-    return replace(cluster, server=server, can_stand_still=True)
+    return replace(cluster, server=_server_in_hand(cluster), can_stand_still=True)
+
+
+def with_clocks_in_hand(cluster: ReplicaOptions) -> ReplicaOptions:
+    """The same cluster, of nodes whose clocks can be set."""
+    return replace(cluster, server=_server_in_hand(cluster), clocks_in_hand=True)
+
+
+def in_hand(cluster: ReplicaOptions, packages: Sequence[Package], schedule: Schedule | None = None) -> ReplicaOptions:
+    """The same cluster, of nodes that can be told whatever these faults need to tell them."""
+    if Package.KILL_AT in packages or (schedule is not None and schedule.stands_still):
+        cluster = that_can_stand_still(cluster)
+    if not CLOCKS.isdisjoint(packages) or (schedule is not None and schedule.sets_clocks):
+        cluster = with_clocks_in_hand(cluster)
+    return cluster
+
+
+def _server_in_hand(cluster: ReplicaOptions) -> tuple[str, ...]:
+    """How Python starts its replicas in the harness's own way, with the wrong rule that it may have."""
+    return cluster.server if cluster.server[: len(SERVER_IN_HAND)] == SERVER_IN_HAND else SERVER_IN_HAND

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from nemesis.faults.targets import Target
-from nemesis.faults.values import ChangeVoters, Fault, KillAt, fault_from_json, fault_to_json
+from nemesis.faults.values import ChangeVoters, ClockFault, Fault, KillAt, fault_from_json, fault_to_json
 
 STEPS_MAX = 100_000
 
@@ -93,6 +93,11 @@ class Schedule:
     def stands_still(self) -> bool:
         """Whether it needs replicas that can be told to stand still."""
         return any(isinstance(fault, KillAt) for fault in self.faults)
+
+    @property
+    def sets_clocks(self) -> bool:
+        """Whether it needs nodes whose clocks can be set."""
+        return any(isinstance(fault, ClockFault) for fault in self.faults)
 
     def to_json(self) -> str:
         """``schedule.json``: the same schedule gives the same bytes."""

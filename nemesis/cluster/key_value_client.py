@@ -19,7 +19,8 @@ from nemesis.cluster.topic_client import RETRY_MS, RETRY_MS_MAX, decode_value, e
 from replica.client.cluster_view import ViewConfig
 from replica.client.failures import ClientError, NotWrittenError
 from replica.client.groups.config import GroupConfig
-from replica.client.groups.key_value import LINEARIZABLE, STALE, KeyValueClient
+from replica.client.groups.key_value import LINEARIZABLE, STALE, KeyValueClient, ReadFrom
+from replica.core.messages import Consistency
 from replica.ids import ReplicaId
 from replica.machines.key_value import KeyRange, KeyValue, commands, prefix, results
 
@@ -34,6 +35,8 @@ class Reads(StrEnum):
     """How recent an answer to a read must be."""
 
     LINEARIZABLE = "linearizable"
+    LEASE = "lease"
+    """As recent as linearizable ones, as long as clocks do not differ by more than leases allow for."""
     STALE = "stale"
     """Whatever the replica has that is asked. That is not linearizable, and a judge must find it."""
 
@@ -50,6 +53,13 @@ class StoreOptions:
     store_timeout_ms: int = 2500
     store_request_timeout_ms: int = 1000
     snapshot_record_bytes: int = 65_536
+
+
+_READ_FROM: Mapping[Reads, ReadFrom] = {
+    Reads.LINEARIZABLE: LINEARIZABLE,
+    Reads.LEASE: ReadFrom(consistency=Consistency.LEASE),
+    Reads.STALE: STALE,
+}
 
 
 def open_store(addresses: Mapping[int, str], *, cluster_id: str, options: StoreOptions) -> KeyValueStore:
@@ -72,7 +82,7 @@ class KeyValueStore:
 
     def __init__(self, client: KeyValueClient, reads: Reads = Reads.LINEARIZABLE) -> None:
         self._client = client
-        self._read_from = STALE if reads is Reads.STALE else LINEARIZABLE
+        self._read_from = _READ_FROM[reads]
 
     async def get(self, key: str) -> Answer:
         """Read one key."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
-from nemesis.cluster.key_value_client import GROUP, GROUP_LOG, MACHINE, StoreOptions
+from nemesis.cluster.key_value_client import GROUP, GROUP_LOG, MACHINE, Reads, StoreOptions
 from nemesis.cluster.topic_client import ClientOptions
 
 TOPIC = "topic"
@@ -76,7 +76,8 @@ class ReplicaOptions:
 
     With ``store`` every replica hosts the key-value store as well. With ``dynamic_voters`` the disks are formatted with
     all nodes as initial voters, so that voters can be removed and added. With ``can_stand_still`` replicas can be told
-    to stand still at points of their work; ``server`` must know that option. The options of ``replica start`` are
+    to stand still at points of their work, and with ``clocks_in_hand`` their clocks can be set; ``server`` must know
+    these options. The options of ``replica start`` are
     appended to it.
     """
 
@@ -87,6 +88,7 @@ class ReplicaOptions:
     store: StoreOptions | None = None
     dynamic_voters: bool = False
     can_stand_still: bool = False
+    clocks_in_hand: bool = False
     server: tuple[str, ...] = ("-m", "replica.cli", "start")
 
     @property
@@ -105,7 +107,8 @@ class ReplicaOptions:
         if self.store is None:
             return ()
         between = str(self.store.snapshot_record_bytes)
-        return ("--group", f"{GROUP}={MACHINE}", "--group-snapshot-max-record-bytes-between", between)
+        leases = ("--group-lease-reads",) if self.store.reads is Reads.LEASE else ()
+        return ("--group", f"{GROUP}={MACHINE}", "--group-snapshot-max-record-bytes-between", between, *leases)
 
     def __post_init__(self) -> None:
         if not self.topics.min_insync_replicas <= self.topics.replication_factor <= self.nodes:

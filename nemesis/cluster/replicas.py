@@ -23,8 +23,9 @@ from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, ReplicaS
 from nemesis.cluster.topic_client import TopicClient
 from nemesis.cluster.voters import QuorumVoters
 from nemesis.faults.crash_points import ORDER_NAME, Order, give_order, reached, take_back
+from nemesis.faults.dials import DIALS_NAME, Dials, set_dials
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.values import ChangeVoters, Fault, KillAt
+from nemesis.faults.values import ChangeVoters, ClockFault, Fault, KillAt
 from nemesis.history import METADATA_LOG
 from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
@@ -91,6 +92,8 @@ class ReplicaCluster:
             return "the voters of this cluster are voters for ever"
         if isinstance(fault, KillAt) and not self._options.can_stand_still:
             return "the replicas of this cluster cannot be told to stand still"
+        if isinstance(fault, ClockFault) and not self._options.clocks_in_hand:
+            return "the clocks of these replicas cannot be set"
         return self._host.unsupported(fault)
 
     def addresses(self, source: int) -> Mapping[int, str]:
@@ -180,6 +183,12 @@ class ReplicaCluster:
         """Whether the replica has said so."""
         return reached(self._host.folder(node) / ORDER_NAME).exists()
 
+    # --- clocks -------------------------------------------------------------------------------------------------------
+
+    def set_clocks(self, node: int, dials: Dials) -> None:
+        """Put the settings where the replica looks."""
+        set_dials(self._host.folder(node) / DIALS_NAME, dials)
+
     def _note_death(self, node: int) -> None:
         """Remember that a replica's process was found ended and nobody here had done it."""
         if self._host.died(node):
@@ -213,6 +222,8 @@ class ReplicaCluster:
         how = (*self._options.group_arguments, *self._options.timing.arguments)
         if self._options.can_stand_still:
             how = ("--stand-still", str(self._host.inside(node) / ORDER_NAME), *how)
+        if self._options.clocks_in_hand:
+            how = ("--clocks", str(self._host.inside(node) / DIALS_NAME), *how)
         return (self._host.python, *self._options.server, *where, *voters, *dial, *how)
 
     async def _wait_port(self, node: int, seen: int) -> int:

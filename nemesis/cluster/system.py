@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from nemesis.cluster.store import StoreClient
 from nemesis.faults.crash_points import Order
+from nemesis.faults.dials import Dials
 from nemesis.faults.links import Link, LinkMode
 from nemesis.faults.network import NetworkFault
 from nemesis.faults.values import Fault
@@ -209,6 +210,14 @@ class StandsStill(Protocol):
 
     def stands_still(self, node: int) -> bool:
         """Whether the last order was carried out: then only a kill helps."""
+
+
+@runtime_checkable
+class KeepsTime(Protocol):
+    """What a system can do beside the rest whose nodes have clocks that can be set."""
+
+    def set_clocks(self, node: int, dials: Dials) -> None:
+        """Let a node's clocks go by these settings from now on; also those of a later process."""
 
 
 class System(Protocol):

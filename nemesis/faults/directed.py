@@ -13,7 +13,7 @@ from types import MappingProxyType
 from nemesis.faults.links import LinkMode
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import CutLink, Kill, Partition, Pause, RollingRestart, Stop
+from nemesis.faults.values import CutLink, Kill, Partition, Pause, RollingRestart, Stop, StopClock
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 
 ISOLATED_LEADER = Schedule(
@@ -117,6 +117,22 @@ UNCLEAN_ELECTION = Schedule(
     ),
 )
 
+LEASE_WITHOUT_TIME = Schedule(
+    name="lease-without-time",
+    time_limit_s=12.0,
+    steps=(
+        Step(at_s=1.0, action=Name(name="a", target=Role.LEADER)),
+        # 1. a leads the store and has a lease. Its clock stands still, as that of a machine does that is suspended, and
+        #    it works on: by its clock the lease does not end any more.
+        Step(at_s=1.5, action=Inject(fault_id=0, fault=StopClock(target="@a"))),
+        # 2. It is cut off from the others, and clients still reach it.
+        Step(at_s=2.0, action=Inject(fault_id=1, fault=Partition(shape=Shape.ISOLATE, target="@a"))),
+        # 3. Another is elected and changes what is stored. Whoever asks a by lease is answered what was stored before.
+        Step(at_s=9.0, action=Heal(fault_id=1)),
+        Step(at_s=9.0, action=Heal(fault_id=0)),
+    ),
+)
+
 DEMO = Schedule(
     name="demo",
     time_limit_s=34.0,
@@ -139,7 +155,14 @@ DEMO = Schedule(
 DIRECTED: Mapping[str, Schedule] = MappingProxyType(
     {
         schedule.name: schedule
-        for schedule in (ISOLATED_LEADER, SHORT_LOG_CANDIDATE, FOLLOWER_RESTART, UNCLEAN_ELECTION, DEMO)
+        for schedule in (
+            ISOLATED_LEADER,
+            SHORT_LOG_CANDIDATE,
+            FOLLOWER_RESTART,
+            UNCLEAN_ELECTION,
+            LEASE_WITHOUT_TIME,
+            DEMO,
+        )
     }
 )
 """What ``--schedule`` chooses from."""
@@ -151,6 +174,10 @@ SHAPES: Mapping[str, Mapping[str, int]] = MappingProxyType(
             **{"nodes": 5, "topics": 1, "partitions": 1, "replication_factor": 3, "min_insync_replicas": 2},
             # Records must be on their way all the time, or the last answer that b gets may have a high watermark alone.
             **{"concurrency": 40, "rate": 800},
+        },
+        LEASE_WITHOUT_TIME.name: {
+            # So many clients that ask so seldom that some have read only, and asked nobody else, when another leads.
+            **{"concurrency": 60, "rate": 25, "keys": 2},
         },
         UNCLEAN_ELECTION.name: {
             **{"topics": 1, "partitions": 1, "replication_factor": 3, "min_insync_replicas": 1},

@@ -16,7 +16,18 @@ from nemesis.cluster.system import System
 from nemesis.faults.casting import Casting
 from nemesis.faults.links import Link
 from nemesis.faults.network import NetworkFault
-from nemesis.faults.values import CutClients, CutLink, Fault, KillAt, KillStarting, Partition, fault_to_json
+from nemesis.faults.values import (
+    Burst,
+    ClockFault,
+    CutClients,
+    CutLink,
+    Fault,
+    KillAt,
+    KillStarting,
+    Partition,
+    fault_to_json,
+)
+from nemesis.workload.pace import Load
 from nemesis.workload.recorder import Recorder
 
 FaultT = TypeVar("FaultT", bound=Fault)
@@ -52,7 +63,7 @@ class OpenFault(Generic[FaultT]):
             detail |= {"mode": self.fault.mode.value, "cut": sorted(self.aim.links)}
         if isinstance(self.fault, NetworkFault):
             detail |= {"links": sorted(self.aim.links)}
-        if isinstance(self.fault, NetworkFault | KillStarting | KillAt):
+        if isinstance(self.fault, NetworkFault | KillStarting | KillAt | ClockFault | Burst):
             detail |= {"fault": fault_to_json(self.fault)}
         return detail
 
@@ -71,11 +82,15 @@ class Healed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What a family works with: the system, whom its targets mean, and the history for what it does step by step."""
+    """What a family works with: the system, whom its targets mean, and the history for what it does step by step.
+
+    ``load`` is how often clients ask.
+    """
 
     system: System
     casting: Casting
     recorder: Recorder
+    load: Load
 
 
 class Family(Generic[FaultT]):

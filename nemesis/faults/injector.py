@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, assert_never
 
 from nemesis.cluster.system import ClusterState, System
+from nemesis.faults.bursts import Bursts
 from nemesis.faults.casting import Casting, leader_of
 from nemesis.faults.family import Aim, Family, OpenFault, Stage
 from nemesis.faults.impairments import Impairments
@@ -23,24 +24,29 @@ from nemesis.faults.processes import Processes, start_all
 from nemesis.faults.rolling import Rolling
 from nemesis.faults.standing import KillsAtPoints
 from nemesis.faults.targets import InvalidTargetError
+from nemesis.faults.timekeeping import Timekeeping
 from nemesis.faults.values import Fault
 from nemesis.faults.voters import Voters
 from nemesis.history import EventType
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
+from nemesis.workload.pace import Load
 from nemesis.workload.recorder import Recorder
 
-FAMILIES: tuple[type[Family[Any]], ...] = (Partitions, Impairments, Processes, KillsAtPoints, Rolling, Voters)
+FAMILIES: tuple[type[Family[Any]], ...] = (
+    *(Partitions, Impairments, Processes, KillsAtPoints),
+    *(Timekeeping, Bursts, Rolling, Voters),
+)
 """What is done by whom; at the end of a run they finish in this order."""
 
 
 class Injector:
-    """Does one schedule to one system."""
+    """Does one schedule to one system, and to ``load``: how often its clients ask."""
 
-    def __init__(self, system: System, recorder: Recorder) -> None:
+    def __init__(self, system: System, recorder: Recorder, load: Load | None = None) -> None:
         self._system = system
         self._recorder = recorder
         self._casting = Casting(system)
-        stage = Stage(system=system, casting=self._casting, recorder=recorder)
+        stage = Stage(system=system, casting=self._casting, recorder=recorder, load=load or Load())
         self._families = [family(stage) for family in FAMILIES]
         self._family_of: dict[type[Fault], Family[Any]] = {
             fault: family for family in self._families for fault in family.faults

@@ -5,6 +5,7 @@ Owns the words only; the report reads the kind of a fault from the first of them
 
 from __future__ import annotations
 
+from nemesis.faults.clocks import HEALER as CLOCK_HEALER
 from nemesis.faults.network import HEALER, NetworkFault
 from nemesis.faults.values import ChangeVoters, Clog, Fault, KillAt, Partition
 
@@ -22,4 +23,4 @@ def name_of(fault: Fault) -> str:
 
 def healer_of(fault: Fault) -> str:
     """The name of undoing it."""
-    return f"{fault.healer}-{name_of(fault)}" if fault.healer in ("heal", HEALER) else fault.healer
+    return f"{fault.healer}-{name_of(fault)}" if fault.healer in ("heal", HEALER, CLOCK_HEALER) else fault.healer

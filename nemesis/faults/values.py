@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from nemesis.faults.clocks import HEALER as CLOCK_HEALER
+from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock, WallClockFault
 from nemesis.faults.crash_points import CrashPoint
 from nemesis.faults.links import LinkMode
 from nemesis.faults.network import (
@@ -167,24 +169,33 @@ class Clog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JumpClock:
-    """The clock leaps ahead by ``by_ms`` milliseconds; there is nothing to undo."""
+    """The timers' clock leaps ahead by ``by_ms`` milliseconds; there is nothing to undo."""
 
     kind: ClassVar[str] = "clock-jump"
-    healer: ClassVar[str] = "clock-jumped"
+    healer: ClassVar[str] = CLOCK_HEALER
     target: Target
     by_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopClock:
-    """The clock stands still and the process works on: nothing is ever late by it; healed by letting it go on.
+    """The timers' clock stands still and the process works on: nothing is ever late by it; healed by letting it go on.
 
     So it is with a virtual machine whose host withholds time from it. What was missed is never made up for.
     """
 
     kind: ClassVar[str] = "clock-stop"
-    healer: ClassVar[str] = "clock-go-on"
+    healer: ClassVar[str] = CLOCK_HEALER
     target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """Clients ask ``factor`` times as often as they are to; healed by the usual rate."""
+
+    kind: ClassVar[str] = "burst"
+    healer: ClassVar[str] = "ease"
+    factor: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,10 +252,14 @@ class DelayMetadata:
 
 ProcessFault = Kill | KillStarting | KillAt | Pause | Stop | RollingRestart
 """What can be done to processes by signals, starts and orders."""
-LiveFault = Partition | CutLink | CutClients | ProcessFault | ChangeVoters | NetworkFault
+TimerFault = JumpClock | StopClock | DriftClock
+"""What can be done to the clock that timers go by."""
+ClockFault = TimerFault | WallClockFault
+"""What can be done to clocks. The simulator has the first two of them."""
+LiveFault = Partition | CutLink | CutClients | ProcessFault | ChangeVoters | NetworkFault | ClockFault | Burst
 """What can be done to processes."""
 
-SimulatedFault = PowerLoss | Clog | JumpClock | StopClock | FillDisk | SlowDisk | FailDisk | DamageDisk | DelayMetadata
+SimulatedFault = PowerLoss | Clog | FillDisk | SlowDisk | FailDisk | DamageDisk | DelayMetadata
 """What can be done in the simulator only."""
 
 Fault = LiveFault | SimulatedFault
@@ -255,7 +270,8 @@ _FAULTS: dict[str, type[Fault]] = {
         *(KillStarting, KillAt),
         *(Partition, CutLink, CutClients, Kill, Pause, Stop, RollingRestart, ChangeVoters),
         *(Delay, Loss, Bandwidth, Reset, SlowClose, ReplyLost, Duplicate),
-        *(PowerLoss, Clog, JumpClock, StopClock, FillDisk, SlowDisk, FailDisk, DamageDisk, DelayMetadata),
+        *(JumpClock, StopClock, DriftClock, JumpWallClock, StrobeWallClock, Burst),
+        *(PowerLoss, Clog, FillDisk, SlowDisk, FailDisk, DamageDisk, DelayMetadata),
     )
 }
 _ENUMS: dict[str, Callable[[Any], Any]] = {

@@ -43,6 +43,8 @@ FAULT_COLOURS: Mapping[FaultKind, str] = {
     FaultKind.PARTITION: "#8a63c7",
     FaultKind.NETWORK: "#4f6bc0",
     FaultKind.MEMBERSHIP: "#3b7f8c",
+    FaultKind.CLOCK: "#a0527a",
+    FaultKind.LOAD: "#6b8e23",
     FaultKind.OTHER: "#808890",
 }
 FAULT_PATTERNS: Mapping[FaultKind, str] = {
@@ -51,6 +53,8 @@ FAULT_PATTERNS: Mapping[FaultKind, str] = {
     FaultKind.PARTITION: "x",
     FaultKind.NETWORK: "\\",
     FaultKind.MEMBERSHIP: "-",
+    FaultKind.CLOCK: "|",
+    FaultKind.LOAD: "+",
     FaultKind.OTHER: ".",
 }
 LEADER_COLOUR = "#1f9c7b"

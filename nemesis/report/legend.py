@@ -53,6 +53,8 @@ LEGEND = (
     LegendEntry(
         swatch=Swatch.BAR, colour=FAULT_COLOURS[FaultKind.MEMBERSHIP], words="removed from the voters, or made leader"
     ),
+    LegendEntry(swatch=Swatch.HATCHED, colour=FAULT_COLOURS[FaultKind.CLOCK], words="clock set wrong"),
+    LegendEntry(swatch=Swatch.CROSSED, colour=FAULT_COLOURS[FaultKind.LOAD], words="burst of load"),
     LegendEntry(swatch=Swatch.DASHED, colour=MARK_COLOURS[MarkKind.CONTROLLER], words="controller election (star)"),
     LegendEntry(swatch=Swatch.TRIANGLE, colour=MARK_COLOURS[MarkKind.ELECTION], words="leader election"),
     LegendEntry(swatch=Swatch.DIAMOND, colour=MARK_COLOURS[MarkKind.UNCLEAN], words="unclean election (diamond)"),

@@ -38,6 +38,9 @@ BEGINS: Mapping[str, FaultKind] = {
     "partition": FaultKind.PARTITION,
     "network": FaultKind.NETWORK,
     "membership": FaultKind.MEMBERSHIP,
+    "clock": FaultKind.CLOCK,
+    "wall": FaultKind.CLOCK,
+    "burst": FaultKind.LOAD,
 }
 ENDS: Mapping[str, FaultKind] = {
     "restart": FaultKind.KILL,
@@ -46,6 +49,8 @@ ENDS: Mapping[str, FaultKind] = {
     "heal": FaultKind.PARTITION,
     "mend": FaultKind.NETWORK,
     "restore": FaultKind.MEMBERSHIP,
+    "settle": FaultKind.CLOCK,
+    "ease": FaultKind.LOAD,
     "end": FaultKind.OTHER,
 }
 TRUNCATED = "truncated"

@@ -39,6 +39,8 @@ class FaultKind(StrEnum):
     PARTITION = "partition"
     NETWORK = "network"
     MEMBERSHIP = "membership"
+    CLOCK = "clock"
+    LOAD = "load"
     OTHER = "other"
 
 

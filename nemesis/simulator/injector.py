@@ -13,12 +13,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, assert_never
 
+from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
 from nemesis.faults.links import CLIENTS, Link
 from nemesis.faults.names import healer_of, name_of
 from nemesis.faults.network import Bandwidth, Delay, Duplicate, Loss, ReplyLost, Reset, SlowClose
 from nemesis.faults.shapes import cut_links
 from nemesis.faults.targets import Cast, InvalidTargetError, Target, resolve
 from nemesis.faults.values import (
+    Burst,
     ChangeVoters,
     Clog,
     CutClients,
@@ -124,6 +126,8 @@ class SimulatedInjector:
                 about = self._resolve(target, dice)
                 links = frozenset(link for node in about for link in ((CLIENTS, node), (node, CLIENTS)))
                 return OpenFault(fault=fault, nodes=about, links=links)
+            case Burst():
+                return OpenFault(fault=fault, nodes=(), links=frozenset())
             case _:
                 return OpenFault(fault=fault, nodes=self._resolve(fault.target, dice), links=frozenset())
 
@@ -183,6 +187,8 @@ class SimulatedInjector:
                 raise AssertionError(f"{fault.kind} waits for processes; here it is a stop for each")
             case ChangeVoters():
                 raise AssertionError(f"{fault.kind} is asked of replicas; here administrators ask")
+            case DriftClock() | JumpWallClock() | StrobeWallClock() | Burst():
+                raise AssertionError(f"{fault.kind} is of the climate here: clocks and clients have habits")
             case Delay() | Loss() | Bandwidth() | Reset() | SlowClose() | ReplyLost() | Duplicate():
                 raise AssertionError(f"{fault.kind} is done to connections; here there are messages, and clogs")
             case _:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from nemesis.cluster.faketime import OFFSET_NAME, faked_by, set_offset, why_no_faketime
 from nemesis.cluster.host import Host
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.store import StoreClient
@@ -29,8 +30,10 @@ from nemesis.cluster.system import (
     SystemVoters,
     UnsupportedError,
 )
+from nemesis.faults.clocks import WallClockFault
+from nemesis.faults.dials import Dials
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.values import ChangeVoters, Fault, KillAt
+from nemesis.faults.values import ChangeVoters, Fault, KillAt, TimerFault
 from nemesis.systems.catalogue import Needs
 
 STOPPED_S_MAX = 5.0
@@ -83,6 +86,8 @@ class ForeignSystem(ABC):
 
     needs: ClassVar[Needs]
     """What it is used for, and what must be installed."""
+    why_not_faked: ClassVar[str | None] = "nobody has said that libfaketime reaches the programs of this system"
+    """Why wall clocks cannot be faked; None for programs that ask the C library for the time."""
     started_s_max = 20.0
     opened_s_max = 30.0
 
@@ -150,11 +155,15 @@ class ForeignSystem(ABC):
         return ForeignVoters()
 
     def unsupported(self, fault: Fault) -> str | None:
-        """What the host cannot do, and changes of voters."""
+        """What the host cannot do, changes of voters, and what takes a hand in the nodes' own work."""
         if isinstance(fault, ChangeVoters):
             return "the voters of another system cannot be changed"
         if isinstance(fault, KillAt):
             return "another system does not stand still at points of its work"
+        if isinstance(fault, WallClockFault):
+            return self.why_not_faked or why_no_faketime()
+        if isinstance(fault, TimerFault):
+            return "the timers of another system go by a clock that cannot be set"
         return self.host.unsupported(fault)
 
     async def open(self) -> None:
@@ -179,7 +188,7 @@ class ForeignSystem(ABC):
         if self.is_running(node):
             return
         self._note_death(node)
-        await self.host.run(node, self.command(node), self.log_file(node))
+        await self.host.run(node, self.command(node), self.log_file(node), self._environment(node))
         try:
             async with asyncio.timeout(self.started_s_max):
                 while self._is_majority_up() and not await self.answers(node):
@@ -215,6 +224,15 @@ class ForeignSystem(ABC):
     def is_running(self, node: int) -> bool:
         """Whether the node's process is there."""
         return self.host.is_running(node)
+
+    def set_clocks(self, node: int, dials: Dials) -> None:
+        """Set the wall clock; timers are out of reach."""
+        set_offset(self.host.folder(node) / OFFSET_NAME, dials.wall_ms)
+
+    def _environment(self, node: int) -> Mapping[str, str]:
+        if not self.options.clocks_in_hand or self.why_not_faked or why_no_faketime():
+            return {}
+        return faked_by(self.host.inside(node) / OFFSET_NAME)
 
     def log_file(self, node: int) -> Path:
         """Where the node's output goes."""

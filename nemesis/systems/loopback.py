@@ -17,7 +17,7 @@ from nemesis.cluster.process_nodes import ProcessNodes
 from nemesis.cluster.system import SystemLinks, UnsupportedError
 from nemesis.faults.links import Link, LinkMode
 from nemesis.faults.network import NetworkFault
-from nemesis.faults.values import Fault, Kill, KillStarting, Pause, RollingRestart, Stop
+from nemesis.faults.values import Burst, Fault, Kill, KillStarting, Pause, RollingRestart, Stop
 
 WHY_NO_CUT = "the nodes of another system dial each other directly on a local cluster: use --cluster netns"
 BLOCK_MIN, BLOCK_MAX = 1, 254
@@ -64,8 +64,8 @@ class LoopbackHost(ProcessNodes):
         return self._links
 
     def unsupported(self, fault: Fault) -> str | None:
-        """Processes can be ended and paused, and nothing else."""
-        if isinstance(fault, Kill | KillStarting | Pause | Stop | RollingRestart):
+        """Processes can be ended and paused, and asked for more, and nothing else."""
+        if isinstance(fault, Kill | KillStarting | Pause | Stop | RollingRestart | Burst):
             return None
         return simulator_only(fault) or WHY_NO_CUT
 

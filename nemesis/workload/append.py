@@ -15,7 +15,7 @@ from typing import Any
 
 from nemesis.cluster.system import LogClient, NotDoneError, Polled, System, UnknownOutcomeError
 from nemesis.history import APPEND, POLL, EventType, PolledRecord
-from nemesis.workload.pace import Pace
+from nemesis.workload.pace import Load, Pace
 from nemesis.workload.recorder import Recorder
 
 APPEND_SHARE = 0.5
@@ -24,23 +24,31 @@ APPEND_SHARE = 0.5
 class AppendWorkload:
     """``concurrency`` processes at a time. ``random`` decides between appending and polling, and where.
 
-    ``acks`` is what appends ask for where that is less than all.
+    ``acks`` is what appends ask for where that is less than all, ``load`` how many times the rate is wanted.
     """
 
     def __init__(
-        self, system: System, recorder: Recorder, *, concurrency: int, random: Random, acks: int | None = None
+        self,
+        system: System,
+        recorder: Recorder,
+        *,
+        concurrency: int,
+        random: Random,
+        acks: int | None = None,
+        load: Load | None = None,
     ) -> None:
         self._system = system
         self._recorder = recorder
         self._concurrency = concurrency
         self._random = random
         self._acks = acks
+        self._load = load or Load()
         self._next_value = 1
         self._next_process = 0
 
     async def run(self, *, rate: float, stop: asyncio.Event) -> None:
         """Append and poll until ``stop`` is set; operations that have begun are waited for."""
-        pace = Pace(rate)
+        pace = Pace(rate, load=self._load)
         async with asyncio.TaskGroup() as slots:
             for _ in range(self._concurrency):
                 slots.create_task(self._run_slot(pace, stop))

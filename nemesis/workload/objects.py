@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from nemesis.cluster.store import Answer, StoreClient
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.history import READ, EventType
-from nemesis.workload.pace import Pace
+from nemesis.workload.pace import Load, Pace
 from nemesis.workload.recorder import Recorder
 
 KEYS_DEFAULT = 10
@@ -132,7 +132,10 @@ class Objects:
 
 
 class ObjectWorkload:
-    """``concurrency`` processes at a time, each with a client of its own from ``clients``."""
+    """``concurrency`` processes at a time, each with a client of its own from ``clients``.
+
+    ``load`` is how many times the rate is wanted.
+    """
 
     def __init__(
         self,
@@ -142,17 +145,19 @@ class ObjectWorkload:
         recorder: Recorder,
         *,
         concurrency: int,
+        load: Load | None = None,
     ) -> None:
         self._use = use
         self._objects = objects
         self._clients = clients
         self._recorder = recorder
         self._concurrency = concurrency
+        self._load = load or Load()
         self._next_process = 0
 
     async def run(self, *, rate: float, stop: asyncio.Event) -> None:
         """Use the objects until ``stop`` is set; operations that have begun are waited for."""
-        pace = Pace(rate)
+        pace = Pace(rate, load=self._load)
         async with asyncio.TaskGroup() as slots:
             for _ in range(self._concurrency):
                 slots.create_task(self._run_slot(pace, stop))

@@ -9,28 +9,50 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from math import prod
 
 BEHIND_S_MAX = 0.5
+
+
+class Load:
+    """How many times the usual rate is wanted: what each burst that is open asks for, multiplied."""
+
+    def __init__(self) -> None:
+        self._factors: dict[int, int] = {}
+
+    @property
+    def factor(self) -> int:
+        """1 while nothing is open."""
+        return prod(self._factors.values())
+
+    def raise_by(self, key: int, factor: int) -> None:
+        """Ask for so many times as much, until ``lower(key)``."""
+        self._factors[key] = factor
+
+    def lower(self, key: int) -> None:
+        """Take it back."""
+        self._factors.pop(key, None)
 
 
 class Pace:
     """Hands out slots.
 
-    ``rate`` is operations a second, all processes together. ``begin_s`` is the loop's time of the first slot; absent =
-    now.
+    ``rate`` is operations a second, all processes together, ``load`` how many times as many it is to be at the moment.
+    ``begin_s`` is the loop's time of the first slot; absent = now.
     """
 
-    def __init__(self, rate: float, *, begin_s: float | None = None) -> None:
+    def __init__(self, rate: float, *, load: Load | None = None, begin_s: float | None = None) -> None:
         if rate <= 0:
             raise ValueError(f"rate is {rate}: give more than 0 operations a second")
         self._interval_s = 1 / rate
+        self._load = load or Load()
         self._next_s = asyncio.get_running_loop().time() if begin_s is None else begin_s
 
     async def wait_turn(self, stop: asyncio.Event) -> bool:
         """Wait for the next slot; False when ``stop`` was set first."""
         now = asyncio.get_running_loop().time()
         due = self._next_s = max(self._next_s, now - BEHIND_S_MAX)
-        self._next_s += self._interval_s
+        self._next_s += self._interval_s / self._load.factor
         if due > now:
             with suppress(TimeoutError):
                 async with asyncio.timeout(due - now):

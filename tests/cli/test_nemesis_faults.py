@@ -69,7 +69,30 @@ def test_a_kill_at_a_point_brings_replicas_that_stand_still(tmp_path: Path) -> N
     assert usual.cluster.server == ("-m", "replica.cli", "start")
 
 
-@pytest.mark.parametrize("words", [("--nemesis", "kill:2,kill-at,loss"), ("--nemesis", "kill,delay", "--flip-flop")])
+@pytest.mark.parametrize("name", ["clock-jump", "clock-stop", "clock-drift", "wall-clock-jump", "clock-strobe"])
+def test_a_fault_of_clocks_brings_replicas_whose_clocks_can_be_set(tmp_path: Path, name: str) -> None:
+    """The package and a stored schedule bring them, with what else is asked for; a burst of load needs none of it."""
+    schedule, options = plan(asked("--nemesis", name))
+    (tmp_path / "schedule.json").write_text(schedule.to_json())
+    _, stored = plan(asked("--schedule", str(tmp_path / "schedule.json")))
+    _, both = plan(asked("--nemesis", f"{name},kill-at"))
+    _, burst = plan(asked("--nemesis", "burst"))
+
+    for able in (options, stored, both):
+        assert able.cluster.clocks_in_hand
+        assert able.cluster.server == SERVER_IN_HAND
+    assert [run.cluster.can_stand_still for run in (options, stored, both)] == [False, False, True]
+    assert not burst.cluster.clocks_in_hand
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--nemesis", "kill:2,kill-at,loss"),
+        ("--nemesis", "clock-drift,burst"),
+        ("--nemesis", "kill,delay", "--flip-flop"),
+    ],
+)
 def test_a_sweep_with_them_is_repeated_by_its_command(words: tuple[str, ...]) -> None:
     """Weights, turns and what the faults need stand in the command that repeats one seed of a sweep."""
     given = dict(soak.make_context("soak", ["--seeds", "3", *words]).params)

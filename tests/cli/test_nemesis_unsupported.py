@@ -8,7 +8,7 @@ import pytest
 
 from nemesis.cli_exit import Exit
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Fault, JumpClock, Kill, PowerLoss
+from nemesis.faults.values import Fault, FillDisk, Kill, PowerLoss
 from nemesis.schedule import Inject, Schedule, Step
 from tests.cli.commands import nemesis
 
@@ -16,7 +16,7 @@ from tests.cli.commands import nemesis
 @pytest.fixture
 def schedule(tmp_path: Path) -> Path:
     """A file with a schedule that asks for what processes can do, and for what they cannot."""
-    faults: list[Fault] = [Kill(target=Role.ONE), PowerLoss(target=Role.ONE), JumpClock(target=Role.ALL, by_ms=9)]
+    faults: list[Fault] = [Kill(target=Role.ONE), PowerLoss(target=Role.ONE), FillDisk(target=Role.ALL)]
     steps = [Step(at_s=1.0 + at, action=Inject(fault_id=at, fault=fault)) for at, fault in enumerate(faults)]
     path = tmp_path / "schedule.json"
     path.write_text(Schedule(name="too-much", time_limit_s=9, steps=tuple(steps)).to_json(), encoding="utf-8")

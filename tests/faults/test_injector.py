@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 from nemesis.cluster.system import NodeFailedError
+from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
 from nemesis.faults.crash_points import CrashPoint, Order
 from nemesis.faults.injector import FAMILIES, Injector
 from nemesis.faults.links import CLIENTS, LinkMode
@@ -17,9 +18,11 @@ from nemesis.faults.network import Bandwidth, Between, Delay, Duplicate, Loss, R
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
 from nemesis.faults.values import (
+    Burst,
     CutClients,
     CutLink,
     Fault,
+    JumpClock,
     Kill,
     KillAt,
     KillStarting,
@@ -28,6 +31,7 @@ from nemesis.faults.values import (
     Pause,
     RollingRestart,
     Stop,
+    StopClock,
     fault_to_json,
 )
 from nemesis.report.timeline import BEGINS, ENDS, kind_of
@@ -53,6 +57,12 @@ FAULTS: tuple[Fault, ...] = (
     Duplicate(target=Role.LEADER),
     KillStarting(target=Role.LEADER, after_ms=1),
     KillAt(target=Role.LEADER, point=CrashPoint.AFTER_FLUSH),
+    JumpClock(target=Role.LEADER, by_ms=5),
+    StopClock(target=Role.LEADER),
+    DriftClock(target=Role.LEADER, percent=200),
+    JumpWallClock(target=Role.LEADER, by_ms=-5),
+    StrobeWallClock(target=Role.LEADER, by_ms=5, period_ms=5),
+    Burst(factor=2),
 )
 
 

@@ -8,11 +8,13 @@ from typing import get_args
 import pytest
 
 from nemesis.checks.verdict import Verdict
+from nemesis.faults.clocks import DriftClock, WallClockFault
 from nemesis.faults.links import LinkMode
 from nemesis.faults.network import NetworkFault
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
 from nemesis.faults.values import (
+    Burst,
     ChangeVoters,
     Clog,
     CutClients,
@@ -106,8 +108,9 @@ def test_every_fault_survives_its_line(fault: Fault, draw: int) -> None:
 
 
 def test_every_kind_of_fault_is_among_them() -> None:
-    """The table above leaves out no kind of fault but those of processes and connections, and what is asked of them."""
+    """The table leaves out only faults of processes, connections, rates and dates, and what is asked of replicas."""
     live_only = {RollingRestart, ChangeVoters, KillStarting, KillAt, *get_args(NetworkFault)}
+    live_only |= {DriftClock, Burst, *get_args(WallClockFault)}
 
     assert {type(fault) for fault in FAULTS} == set(get_args(Fault)) - live_only
 

@@ -11,9 +11,22 @@ import pytest
 
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.system import ClusterState, NodeFailedError, PartitionState
+from nemesis.faults.clocks import JumpWallClock
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import ChangeVoters, CutClients, Fault, Kill, Partition, Pause, PowerLoss, Stop, VoterChange
+from nemesis.faults.values import (
+    Burst,
+    ChangeVoters,
+    CutClients,
+    Fault,
+    Kill,
+    Partition,
+    Pause,
+    PowerLoss,
+    Stop,
+    StopClock,
+    VoterChange,
+)
 from nemesis.systems.catalogue import Needs
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.systems.loopback import LoopbackHost
@@ -139,6 +152,9 @@ async def test_a_run_does_not_begin_before_all_are_there(puppet: Puppet) -> None
         (CutClients(target=Role.ONE), "use --cluster netns"),
         (ChangeVoters(change=VoterChange.REMOVE, target=Role.ONE), "cannot be changed"),
         (PowerLoss(target=Role.ONE), "in the simulator only"),
+        (JumpWallClock(target=Role.ONE, by_ms=1), "nobody has said that libfaketime reaches"),
+        (StopClock(target=Role.ONE), "a clock that cannot be set"),
+        (Burst(factor=2), None),
     ],
 )
 def test_what_cannot_be_done_is_said_before(tmp_path: Path, fault: Fault, why: str | None) -> None:

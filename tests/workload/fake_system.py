@@ -17,6 +17,7 @@ from nemesis.cluster.system import (
     Report,
 )
 from nemesis.faults.crash_points import Order
+from nemesis.faults.dials import Dials
 from nemesis.faults.links import Link, LinkMode
 from nemesis.faults.network import NetworkFault
 from nemesis.faults.values import Fault, SimulatedFault
@@ -98,6 +99,7 @@ class FakeSystem:
         self.voters = FakeVoters()
         self.orders: dict[int, Order] = {}
         self.standing: set[int] = set()
+        self.dials: dict[int, list[Dials]] = {}
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -162,6 +164,9 @@ class FakeSystem:
 
     def stands_still(self, node: int) -> bool:
         return node in self.standing
+
+    def set_clocks(self, node: int, dials: Dials) -> None:
+        self.dials.setdefault(node, []).append(dials)
 
     def is_running(self, node: int) -> bool:
         return node in self.running

@@ -13,7 +13,7 @@ from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.history import read_history
 from nemesis.pipeline.local import pair_operations
 from nemesis.workload.append import AppendWorkload
-from nemesis.workload.pace import BEHIND_S_MAX, Pace
+from nemesis.workload.pace import BEHIND_S_MAX, Load, Pace
 from tests.workload.fake_system import NAMES, FakeSystem
 from tests.workload.recording import Recording
 
@@ -143,6 +143,29 @@ async def test_the_pace_is_kept_by_all_together() -> None:
     await asyncio.gather(*(pace.wait_turn(stop) for _ in range(50)))
 
     assert loop.time() - begin >= 49 / 500
+
+
+async def test_a_burst_is_so_many_times_the_rate() -> None:
+    """In a burst slots come so much closer, bursts multiply, and afterwards they are as far apart as before."""
+    loop, stop, load = asyncio.get_running_loop(), asyncio.Event(), Load()
+    pace = Pace(1000, load=load, begin_s=(begin := loop.time()))
+
+    async def dues(turns: int) -> float:
+        """How long after the beginning the last of so many slots was."""
+        for _ in range(turns):
+            await pace.wait_turn(stop)
+        return loop.time() - begin
+
+    load.raise_by(1, 1000)
+    load.raise_by(2, 1000)
+    in_burst = await dues(4000)
+    load.lower(1)
+    load.lower(2)
+    assert load.factor == 1
+    after = await dues(200)
+
+    assert in_burst < 3, "at the usual rate the last of them is due after four seconds"
+    assert after >= 199 / 1000
 
 
 async def test_slots_that_nobody_took_are_given_up() -> None:

@@ -32,6 +32,7 @@ class EtcdCluster(ForeignSystem):
     """A ``System`` of etcd members."""
 
     needs = SYSTEMS["etcd"].needs
+    why_not_faked = "libfaketime does not reach Go programs: they ask the kernel for the time"
 
     def __init__(self, host: Host, options: ReplicaOptions) -> None:
         super().__init__(host, options)

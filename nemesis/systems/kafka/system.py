@@ -42,6 +42,7 @@ class KafkaCluster(ForeignSystem):
     """A ``System`` of Kafka brokers."""
 
     needs = SYSTEMS[KAFKA].needs
+    why_not_faked = "libfaketime has not been tried with Java"
     started_s_max = 60.0
     opened_s_max = 60.0
 

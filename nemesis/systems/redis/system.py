@@ -43,6 +43,7 @@ class RedisCluster(ForeignSystem):
     """A ``System`` of Redis servers and sentinels."""
 
     needs = SYSTEMS["redis"].needs
+    why_not_faked = None
 
     def __init__(self, host: Host, options: ReplicaOptions) -> None:
         super().__init__(host, options)

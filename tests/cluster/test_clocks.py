@@ -1,0 +1,158 @@
+"""The clocks of real replicas are set while they run: timers run out too early or not at all, and records grow old."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nemesis.cluster.local import LocalHost
+from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
+from nemesis.cluster.replicas import ReplicaCluster
+from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
+from nemesis.faults.injector import Injector
+from nemesis.faults.targets import Role
+from nemesis.faults.values import ClockFault, Fault, JumpClock, StopClock
+from nemesis.history import METADATA_LOG
+from nemesis.runner import with_clocks_in_hand
+from nemesis.schedule import Action, Heal, Inject, Schedule, Step
+from tests.workload.recording import Recording
+
+pytestmark = pytest.mark.cluster
+
+PATIENCE_S = 60.0
+NAME = "topic1-0"
+PLAIN = ReplicaOptions(topics=TopicOptions(partitions=1))
+OPTIONS = with_clocks_in_hand(PLAIN)
+MINUTE_MS, MONTH_MS = 60_000, 31 * 24 * 3_600_000
+RETENTION = ("--log-retention-check-interval-ms", "100", "--log-segment-bytes", "1024")
+
+
+class Stage:
+    """A cluster that runs, and a nemesis for it."""
+
+    def __init__(self, cluster: ReplicaCluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.injector = Injector(cluster, Recording(folder).recorder)
+
+    async def do(self, *actions: Action) -> None:
+        """Do these actions at once."""
+        schedule = Schedule(name="test", time_limit_s=1, steps=tuple(Step(at_s=0, action=action) for action in actions))
+        await self.injector.run(schedule, begin_s=asyncio.get_running_loop().time())
+
+    async def led_in(self) -> int:
+        """The newest epoch in which somebody who answers leads the metadata log; -1 if nobody does."""
+        states = await self.cluster.replica_states()
+        led = [state.epoch for state in states if state.topic_partition == METADATA_LOG and state.role == "leader"]
+        return max(led, default=-1)
+
+    async def wait_led(self, holds: Callable[[int], bool]) -> int:
+        """Wait until that epoch is as wanted."""
+        while not holds(epoch := await self.led_in()):
+            await asyncio.sleep(0.05)
+        return epoch
+
+    async def wait_agreed(self) -> int:
+        """Wait until all are of one opinion on who leads the metadata log; who that is."""
+        while True:
+            states = await self.cluster.replica_states()
+            heard = {(state.epoch, state.leader_id) for state in states if state.topic_partition == METADATA_LOG}
+            (_, leader), *others = heard or {(0, None)}
+            if leader is not None and not others and len(states) == 2 * len(self.cluster.nodes):
+                return leader
+            await asyncio.sleep(0.05)
+
+    async def log_starts(self) -> list[int]:
+        """Where each replica's log of the topic begins."""
+        dumps = [dump for node in self.cluster.nodes for dump in await self.cluster.dumps(node)]
+        return [dump.log_start_offset for dump in dumps if dump.topic_partition == NAME]
+
+
+@asynccontextmanager
+async def running(folder: Path, options: ReplicaOptions) -> AsyncIterator[Stage]:
+    """A cluster of these options with its topics, closed in the end."""
+    stage = Stage(ReplicaCluster(LocalHost(folder, options.nodes), options), folder)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await stage.cluster.open()
+            await stage.cluster.create_logs()
+            yield stage
+    finally:
+        await stage.injector.abandon()
+        await stage.cluster.close()
+
+
+async def test_timers_run_out_too_early_or_not_at_all(tmp_path: Path) -> None:
+    """A leap makes replicas elect anew with nothing broken; while clocks stand still nobody succeeds a dead leader."""
+    async with running(tmp_path, OPTIONS) as stage:
+        before = await stage.wait_led(lambda epoch: epoch >= 0)
+        await stage.do(Inject(fault_id=0, fault=JumpClock(target=Role.ALL, by_ms=MINUTE_MS)), Heal(fault_id=0))
+        before = await stage.wait_led(lambda epoch: epoch > before)
+
+        await stage.do(Inject(fault_id=1, fault=DriftClock(target=Role.CONTROLLER, percent=2000)))
+        await stage.wait_led(lambda epoch: epoch > before)
+        await stage.do(Heal(fault_id=1))
+
+        # Half a second of silence is enough to campaign by clocks that go on, and six times as long is not enough here.
+        leader = await stage.wait_agreed()
+        await stage.do(Inject(fault_id=2, fault=StopClock(target=Role.ALL)))
+        await stage.cluster.kill(leader)
+        end_s = asyncio.get_running_loop().time() + 6 * OPTIONS.timing.fetch_timeout_ms / 1000
+        while asyncio.get_running_loop().time() < end_s:
+            assert await stage.led_in() == -1, "who stands still in time misses nobody"
+            await asyncio.sleep(0.05)
+        await stage.do(Heal(fault_id=2))
+        await stage.wait_led(lambda epoch: epoch > before)
+
+
+async def test_records_are_as_old_as_the_wall_clock_says(tmp_path: Path) -> None:
+    """When it is a month ahead retention deletes what was written just now, and when it is true again nothing more."""
+    options = replace(OPTIONS, server=(*OPTIONS.server, *RETENTION))
+    async with running(tmp_path, options) as stage:
+        client = stage.cluster.client()
+        values = iter(range(1, 1_000_000))
+
+        async def write(so_long: Callable[[int, float], bool]) -> int:
+            """Append while that holds of the last offset and the time; returns the last offset."""
+            begin_s, offset = asyncio.get_running_loop().time(), 0
+            while so_long(offset, asyncio.get_running_loop().time() - begin_s):
+                offset = (await client.append(NAME, next(values))).offset or 0
+            return offset
+
+        end = await write(lambda offset, _: offset < 50)
+        assert await stage.log_starts() == [0, 0, 0]
+        await stage.do(Inject(fault_id=0, fault=JumpWallClock(target=Role.ALL, by_ms=MONTH_MS)))
+        while not all(start > 0 for start in await stage.log_starts()):
+            await asyncio.sleep(0.05)
+        await stage.do(Heal(fault_id=0))
+
+        # Some checks of retention come by while segments enough are filled for it.
+        begin = await write(lambda offset, _: offset <= end) + 1
+        await write(lambda offset, elapsed_s: elapsed_s < 1.5 or offset < begin + 100)
+        await client.close()
+        assert all(start <= begin for start in await stage.log_starts())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        JumpClock(target=Role.ALL, by_ms=1),
+        StopClock(target=Role.ALL),
+        DriftClock(target=Role.ALL, percent=1),
+        JumpWallClock(target=Role.ALL, by_ms=1),
+        StrobeWallClock(target=Role.ALL, by_ms=1, period_ms=1),
+    ],
+    ids=lambda fault: fault.kind,
+)
+def test_clocks_that_are_not_in_hand_cannot_be_set(tmp_path: Path, fault: ClockFault) -> None:
+    """A cluster of plain replicas says so before it starts, and one of such as can be told does it."""
+
+    def why_not(options: ReplicaOptions, fault: Fault) -> str | None:
+        return ReplicaCluster(LocalHost(tmp_path, options.nodes), options).unsupported(fault)
+
+    assert "clocks" in (why_not(PLAIN, fault) or "")
+    assert why_not(OPTIONS, fault) is None
