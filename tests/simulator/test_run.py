@@ -65,6 +65,7 @@ def test_damage_never_hits_a_majority() -> None:
         assert len(damages) <= (climate.voters - 1) // 2
 
 
+@pytest.mark.timeout(300)
 def test_what_is_rare_happens() -> None:
     """In a few dozen seeds every rare event happens somewhere, so that a sweep means something."""
     seen: Counter[str] = Counter()

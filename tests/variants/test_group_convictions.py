@@ -13,7 +13,8 @@ from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.run import SimOptions, resolved, simulate
 from nemesis.variants.catalogue import BUILT
 
-# One more, `change-before-own-epoch`, needs too many seeds for a test: a story convicts it, in test_voter_convictions.
+TOLD = {"change-before-own-epoch"}
+"""Needs too many seeds for a test: a story convicts it, in ``test_voter_convictions``."""
 CONVICTED = [
     ("leads-before-applying", 1, "machine-leads"),
     ("leads-after-resigning", 1, "machine-leads"),
@@ -65,6 +66,6 @@ def test_a_lease_for_every_question_is_convicted_of_clocks_that_stand_still_and_
 
 def test_every_wrong_protocol_of_state_machines_has_a_seed() -> None:
     """None is left out."""
-    assert {name for name, _, _ in CONVICTED} == {
+    assert {name for name, _, _ in CONVICTED} | TOLD == {
         name for name, variant in BUILT.items() if variant.world is WorldKind.GROUP
     }
