@@ -247,8 +247,10 @@ class LogInvariants:
     def _look(self, node: Node, log: QuorumLog, voters_before: VoterSet, *, is_whole: bool) -> None:
         """Look at the role, the voters and the high watermark.
 
-        After a step that was cut short, a leader's high watermark still counts, for it rests on earlier steps; all else
-        was never true outside the memory that is being lost.
+        After a step that was cut short, a leader's high watermark still counts, for it rests on what had been flushed;
+        all else was never true outside the memory that is being lost. It may rest on voters of which the log says
+        nothing yet: 1. Of A and B, A leads, and C has its last record. 2. It adds C, and with that commits the record.
+        3. It dies before it has written down who votes. Nobody leads without a vote of A or C, or, of A and B, both.
         """
         role = log.role
         if is_whole and self._stored[node.replica_id] != (log.quorum_state,):
@@ -269,7 +271,10 @@ class LogInvariants:
         high_watermark = log.log.high_watermark
         if high_watermark is not None and high_watermark > self._seen_high_watermark[node.replica_id]:
             self._seen_high_watermark[node.replica_id] = high_watermark
-            self._high_watermark(node.replica_id, high_watermark, log.epoch, voters_before)
+            in_force = {voters_before, self.voters.in_force(node.replica_id)}
+            if not is_whole:
+                in_force.add(log.voter_history.latest)
+            self._high_watermark(node.replica_id, high_watermark, log.epoch, in_force)
 
     def _new_leader(self, node: Node, epoch: Epoch) -> None:
         """SingleLeader, and LeaderCompleteness: it holds whatever was committed in the epochs before its own.
@@ -304,7 +309,7 @@ class LogInvariants:
             _convict("check-quorum", f"replica {node.replica_id} leads epoch {log.epoch} on, {present} are with it")
 
     def _high_watermark(
-        self, replica_id: ReplicaId, high_watermark: Offset, epoch: Epoch, voters_before: VoterSet
+        self, replica_id: ReplicaId, high_watermark: Offset, epoch: Epoch, in_force: set[VoterSet]
     ) -> None:
         """ConsistentCommittedData: what is committed is the same for all and for ever."""
         chain, committed = self.chains[replica_id], self.committed
@@ -317,7 +322,7 @@ class LogInvariants:
                 "committed there",
             )
         if high_watermark > committed.end:
-            self._commit(chain, high_watermark, epoch, {voters_before, self.voters.in_force(replica_id)})
+            self._commit(chain, high_watermark, epoch, in_force)
 
     def _commit(self, chain: Chain, high_watermark: Offset, epoch: Epoch, in_force: set[VoterSet]) -> None:
         """CommittedIsDurable: a majority holds it, on the platter.
