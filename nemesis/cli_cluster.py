@@ -50,6 +50,13 @@ OPTIONS = (
         default=None,
         help="Number batches and send them again. [default: if acks=all]",
     ),
+    click.option(
+        "--log-flush",
+        type=click.Choice(["fsync", "os"]),
+        default="fsync",
+        show_default=True,
+        help="os: replicas acknowledge before they flush; a power loss of several at once can lose what they did.",
+    ),
     click.option("--election-timeout-ms", type=_milliseconds, default=500, show_default=True),
     click.option("--fetch-timeout-ms", type=_milliseconds, default=1000, show_default=True),
     click.option("--fetch-max-wait-ms", type=_milliseconds, default=200, show_default=True),
@@ -63,7 +70,7 @@ OPTIONS = (
 NAMES = (
     "cluster",
     *("nodes", "topics", "partitions", "replication_factor", "min_insync_replicas", "unclean_leader_election"),
-    *("acks", "idempotence"),
+    *("acks", "idempotence", "log_flush"),
     *("election_timeout_ms", "fetch_timeout_ms", "fetch_max_wait_ms", "session_timeout_ms", "lag_time_max_ms"),
     "final_time_limit",
 )
@@ -135,6 +142,7 @@ def replica_options(given: Mapping[str, Any]) -> ReplicaOptions:
             topics=TopicOptions(**{name: value for name, value in counts.items() if value is not None}),
             timing=timing,
             client=ClientOptions(acks=given["acks"], idempotence=idempotence),
+            log_flush=given["log_flush"],
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -29,14 +29,18 @@ from nemesis.faults.values import (
     Burst,
     ChangeVoters,
     CutClients,
+    FailDisk,
     Fault,
+    FillDisk,
     JumpClock,
     Kill,
     KillAt,
     KillStarting,
     Partition,
     Pause,
+    PowerLoss,
     RollingRestart,
+    SlowDisk,
     StopClock,
     VoterChange,
 )
@@ -65,6 +69,10 @@ class Package(StrEnum):
     WALL_CLOCK_JUMP = "wall-clock-jump"
     CLOCK_STROBE = "clock-strobe"
     BURST = "burst"
+    POWER_LOSS = "power-loss"
+    FILL_DISK = "fill-disk"
+    SLOW_DISK = "slow-disk"
+    FAIL_DISK = "fail-disk"
 
 
 USUAL = (Package.PARTITION, Package.KILL, Package.PAUSE, Package.ROLLING_RESTART)
@@ -73,6 +81,8 @@ CLOCKS = frozenset(
     {Package.CLOCK_JUMP, Package.CLOCK_STOP, Package.CLOCK_DRIFT, Package.WALL_CLOCK_JUMP, Package.CLOCK_STROBE}
 )
 """What needs nodes whose clocks can be set."""
+OF_DISKS = frozenset({Package.POWER_LOSS, Package.FILL_DISK, Package.SLOW_DISK, Package.FAIL_DISK})
+"""Those that need replicas whose disks can be broken."""
 
 
 def leader_fault(random: Random, package: Package) -> Fault:
@@ -103,6 +113,8 @@ def leader_fault(random: Random, package: Package) -> Fault:
             | Package.CLOCK_STROBE
         ):
             return leader_clock(package)
+        case Package.POWER_LOSS | Package.FILL_DISK | Package.SLOW_DISK | Package.FAIL_DISK:
+            return leader_disk(package)
         case _:
             return leader_impairment(package)
 
@@ -141,6 +153,8 @@ def any_fault(random: Random, package: Package) -> Fault:
             | Package.CLOCK_STROBE
         ):
             return any_clock(random, package)
+        case Package.POWER_LOSS | Package.FILL_DISK | Package.SLOW_DISK | Package.FAIL_DISK:
+            return any_disk(random, package)
         case _:
             return any_impairment(random, package)
 
@@ -209,6 +223,43 @@ def any_clock(random: Random, package: _Timing) -> Fault:
         case Package.CLOCK_STROBE:
             by_ms, period_ms = random.choice((-200, 200, 60_000, -_HOUR_MS)), random.choice((10, 100, 1000))
             return StrobeWallClock(target=target, by_ms=by_ms, period_ms=period_ms)
+        case _:
+            assert_never(package)
+
+
+# --- disks ------------------------------------------------------------------------------------------------------------
+
+_Storing = Literal[Package.POWER_LOSS, Package.FILL_DISK, Package.SLOW_DISK, Package.FAIL_DISK]
+_SLOW_FACTORS = (5, 30, 100)
+_FAILING_CALLS = ("fsync", "pwrite", "pread", "rename")
+
+
+def leader_disk(package: _Storing) -> Fault:
+    """A leader whose disk refuses ends, a slow one is late; the power goes everywhere, where it costs the most."""
+    match package:
+        case Package.POWER_LOSS:
+            return PowerLoss(target=Role.ALL)
+        case Package.FILL_DISK:
+            return FillDisk(target=Role.LEADER)
+        case Package.SLOW_DISK:
+            return SlowDisk(target=Role.LEADER, factor=_SLOW_FACTORS[-1])
+        case Package.FAIL_DISK:
+            return FailDisk(target=Role.LEADER, call="fsync")
+        case _:
+            assert_never(package)
+
+
+def any_disk(random: Random, package: _Storing) -> Fault:
+    """Any fault of the package: power is taken from all more often than from anyone else."""
+    match package:
+        case Package.POWER_LOSS:
+            return PowerLoss(target=random.choice((*_ANYONE, Role.ALL, Role.ALL)))
+        case Package.FILL_DISK:
+            return FillDisk(target=random.choice(_ANYONE))
+        case Package.SLOW_DISK:
+            return SlowDisk(target=random.choice((*_ANYONE, Role.ALL)), factor=random.choice(_SLOW_FACTORS))
+        case Package.FAIL_DISK:
+            return FailDisk(target=random.choice(_ANYONE), call=random.choice(_FAILING_CALLS))
         case _:
             assert_never(package)
 

@@ -28,7 +28,7 @@ from nemesis.faults.injector import Injector, is_set_within
 from nemesis.history import FINAL_READ, POLL, READ, EventType, HistoryWriter
 from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.history.workloads import TEST_NAME, Workload
-from nemesis.packages import CLOCKS, Package
+from nemesis.packages import CLOCKS, OF_DISKS, Package
 from nemesis.schedule import Schedule
 from nemesis.systems.catalogue import HIGHWATER, new_system, shows_logs
 from nemesis.systems.foreign import ForeignSystem
@@ -355,12 +355,19 @@ def with_clocks_in_hand(cluster: ReplicaOptions) -> ReplicaOptions:
     return replace(cluster, server=_server_in_hand(cluster), clocks_in_hand=True)
 
 
+def that_can_break_disks(cluster: ReplicaOptions) -> ReplicaOptions:
+    """The same cluster, of replicas whose disks can lose power, refuse and tarry."""
+    return replace(cluster, server=_server_in_hand(cluster), can_break_disks=True)
+
+
 def in_hand(cluster: ReplicaOptions, packages: Sequence[Package], schedule: Schedule | None = None) -> ReplicaOptions:
     """The same cluster, of nodes that can be told whatever these faults need to tell them."""
     if Package.KILL_AT in packages or (schedule is not None and schedule.stands_still):
         cluster = that_can_stand_still(cluster)
     if not CLOCKS.isdisjoint(packages) or (schedule is not None and schedule.sets_clocks):
         cluster = with_clocks_in_hand(cluster)
+    if not OF_DISKS.isdisjoint(packages) or (schedule is not None and schedule.breaks_disks):
+        cluster = that_can_break_disks(cluster)
     return cluster
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from nemesis.faults.targets import Target
-from nemesis.faults.values import ChangeVoters, ClockFault, Fault, KillAt, fault_from_json, fault_to_json
+from nemesis.faults.values import ChangeVoters, ClockFault, DiskFault, Fault, KillAt, fault_from_json, fault_to_json
 
 STEPS_MAX = 100_000
 
@@ -98,6 +98,11 @@ class Schedule:
     def sets_clocks(self) -> bool:
         """Whether it needs nodes whose clocks can be set."""
         return any(isinstance(fault, ClockFault) for fault in self.faults)
+
+    @property
+    def breaks_disks(self) -> bool:
+        """Whether it needs replicas whose disks can be broken."""
+        return any(isinstance(fault, DiskFault) for fault in self.faults)
 
     def to_json(self) -> str:
         """``schedule.json``: the same schedule gives the same bytes."""

@@ -20,7 +20,7 @@ from nemesis.cluster.netns_tools import ToolError, run_tool, tool
 from nemesis.cluster.system import NodeFailedError
 from nemesis.faults.links import CLIENTS
 from nemesis.faults.network import NetworkFault
-from nemesis.faults.values import CutClients, CutLink, Fault, KillAt, Partition
+from nemesis.faults.values import CutClients, CutLink, DiskFault, Fault, KillAt, Partition
 
 
 def why_not_entered() -> str | None:
@@ -44,6 +44,8 @@ def why_not_done(fault: Fault) -> str | None:
     """
     if isinstance(fault, KillAt):
         return "the first process of a container cannot stand still: signals that it sends itself do not reach it"
+    if isinstance(fault, DiskFault):
+        return "what a container writes belongs to its own users: disks are broken where nodes are processes"
     if not isinstance(fault, NetworkFault | Partition | CutLink | CutClients):
         return simulator_only(fault)
     if not isinstance(fault, NetworkFault):

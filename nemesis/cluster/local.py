@@ -31,7 +31,7 @@ class LocalHost(ProcessNodes):
         return self._links
 
     def unsupported(self, fault: Fault) -> str | None:
-        """Processes and the links between them can be broken, time and disks cannot."""
+        """Processes, their files and clocks, and the links between them can be broken, but not clogged."""
         return simulator_only(fault)
 
     async def open(self) -> None:

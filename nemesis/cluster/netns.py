@@ -49,7 +49,7 @@ class NetnsHost(ProcessNodes):
         return self._links
 
     def unsupported(self, fault: Fault) -> str | None:
-        """Time and disks cannot be broken; what can be done to links, the kernel says."""
+        """Processes, their files and clocks can be broken; what can be done to links, the kernel says."""
         if not isinstance(fault, NetworkFault):
             return simulator_only(fault)
         needed = needs_of(fault)

@@ -13,6 +13,8 @@ from nemesis.cluster.key_value_client import GROUP, GROUP_LOG, MACHINE, Reads, S
 from nemesis.cluster.topic_client import ClientOptions
 
 TOPIC = "topic"
+FSYNC, OS = "fsync", "os"
+"""When logs are flushed: before anything is acknowledged, or when the operating system pleases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +78,9 @@ class ReplicaOptions:
 
     With ``store`` every replica hosts the key-value store as well. With ``dynamic_voters`` the disks are formatted with
     all nodes as initial voters, so that voters can be removed and added. With ``can_stand_still`` replicas can be told
-    to stand still at points of their work, and with ``clocks_in_hand`` their clocks can be set; ``server`` must know
-    these options. The options of ``replica start`` are
-    appended to it.
+    to stand still at points of their work, with ``clocks_in_hand`` their clocks can be set, and with
+    ``can_break_disks`` their disks can lose power, refuse and tarry; ``server`` must know these options. The options of
+    ``replica start`` are appended to it. ``log_flush`` is its option of that name.
     """
 
     nodes: int = 3
@@ -89,6 +91,8 @@ class ReplicaOptions:
     dynamic_voters: bool = False
     can_stand_still: bool = False
     clocks_in_hand: bool = False
+    can_break_disks: bool = False
+    log_flush: str = FSYNC
     server: tuple[str, ...] = ("-m", "replica.cli", "start")
 
     @property
@@ -100,6 +104,11 @@ class ReplicaOptions:
     def log_names(self) -> tuple[str, ...]:
         """The names of all logs that clients write to."""
         return (*self.topics.names, *self.group_logs)
+
+    @property
+    def flush_arguments(self) -> Sequence[str]:
+        """The option of ``replica start`` that says when logs are flushed, where it is not the usual."""
+        return () if self.log_flush == FSYNC else ("--log-flush", self.log_flush)
 
     @property
     def group_arguments(self) -> Sequence[str]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nemesis.cluster.control import Control
+from nemesis.cluster.disks import ReplicaDisks
 from nemesis.cluster.groups import group_states
 from nemesis.cluster.host import Host
 from nemesis.cluster.key_value_client import KeyValueStore, open_store
@@ -22,10 +23,11 @@ from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, ReplicaState, Report, SystemLinks
 from nemesis.cluster.topic_client import TopicClient
 from nemesis.cluster.voters import QuorumVoters
+from nemesis.disks.place import DATA_NAME, place_in
 from nemesis.faults.crash_points import ORDER_NAME, Order, give_order, reached, take_back
 from nemesis.faults.dials import DIALS_NAME, Dials, set_dials
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.values import ChangeVoters, ClockFault, Fault, KillAt
+from nemesis.faults.values import ChangeVoters, ClockFault, DiskFault, Fault, KillAt
 from nemesis.history import METADATA_LOG
 from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
@@ -35,7 +37,6 @@ from replica.ids import ReplicaId
 from replica.storage.meta_properties import random_directory_id
 
 CLUSTER_ID = "nemesis"
-DATA_DIR = "data"
 STARTED_S_MAX = 20.0
 STOPPED_S_MAX = 5.0
 CREATED_S_MAX = 30.0
@@ -53,6 +54,7 @@ class ReplicaCluster:
         self._control: Control | None = None
         self._deaths: list[Report] = []
         self._wiping = {node: asyncio.Lock() for node in self._nodes}
+        self._disks = ReplicaDisks(host, host.kill, self._wiping)
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -86,6 +88,11 @@ class ReplicaCluster:
             advertised=self._host.addresses(CLIENTS),
         )
 
+    @property
+    def disks(self) -> ReplicaDisks:
+        """The replicas' disks."""
+        return self._disks
+
     def unsupported(self, fault: Fault) -> str | None:
         """Why this cluster cannot do such a fault; absent if it can."""
         if isinstance(fault, ChangeVoters) and not self._options.dynamic_voters:
@@ -94,6 +101,8 @@ class ReplicaCluster:
             return "the replicas of this cluster cannot be told to stand still"
         if isinstance(fault, ClockFault) and not self._options.clocks_in_hand:
             return "the clocks of these replicas cannot be set"
+        if isinstance(fault, DiskFault) and not self._options.can_break_disks:
+            return "the replicas of this cluster were not started on files that can be broken"
         return self._host.unsupported(fault)
 
     def addresses(self, source: int) -> Mapping[int, str]:
@@ -162,7 +171,9 @@ class ReplicaCluster:
         async with self._wiping[node]:
             if self.is_running(node):
                 raise NodeFailedError(f"replica {node} runs: its disk cannot be wiped")
-            await asyncio.to_thread(shutil.rmtree, self._host.folder(node) / DATA_DIR)
+            disk = place_in(self._host.folder(node))
+            disk.account.unlink(missing_ok=True)
+            await asyncio.to_thread(shutil.rmtree, disk.data)
             await self._format(node, "--no-initial-voters")
 
     def is_running(self, node: int) -> bool:
@@ -207,7 +218,7 @@ class ReplicaCluster:
         return "--initial-voters", ",".join(entries)
 
     async def _format(self, node: int, *voters: str) -> None:
-        where = ("--data-dir", str(self._host.inside(node) / DATA_DIR))
+        where = ("--data-dir", str(self._host.inside(node) / DATA_NAME))
         who = ("--cluster-id", CLUSTER_ID, "--replica-id", str(node))
         command = (self._host.python, "-m", "replica.cli", "format", *where, *who, *voters)
         format_log = self._host.folder(node) / "format.log"
@@ -218,12 +229,14 @@ class ReplicaCluster:
         voters = _table("--voter", self._host.addresses(CLIENTS))
         dial = _table("--dial", self._host.addresses(node))
         listen = ("--listen", self._host.listen_address(node))
-        where = ("--data-dir", str(self._host.inside(node) / DATA_DIR), *listen, "--replica-id", str(node))
-        how = (*self._options.group_arguments, *self._options.timing.arguments)
+        where = ("--data-dir", str(self._host.inside(node) / DATA_NAME), *listen, "--replica-id", str(node))
+        how = (*self._options.group_arguments, *self._options.flush_arguments, *self._options.timing.arguments)
         if self._options.can_stand_still:
             how = ("--stand-still", str(self._host.inside(node) / ORDER_NAME), *how)
         if self._options.clocks_in_hand:
             how = ("--clocks", str(self._host.inside(node) / DIALS_NAME), *how)
+        if self._options.can_break_disks:
+            how = ("--disk", str(self._host.inside(node)), *how)
         return (self._host.python, *self._options.server, *where, *voters, *dial, *how)
 
     async def _wait_port(self, node: int, seen: int) -> int:
@@ -350,6 +363,7 @@ class ReplicaCluster:
         judged = {None, METADATA_LOG, *self.topic_partitions}
         told = (report for node in self._nodes for report in read_reports(self._log_file(node), node))
         found = [*(report for report in told if report.topic_partition in judged), *self._deaths]
+        found = [self._disks.judged(report) for report in found]
         return sorted(found, key=lambda report: (report.wall_ns, report.node))
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from nemesis.cluster.store import StoreClient
+from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.crash_points import Order
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import Link, LinkMode
@@ -218,6 +219,34 @@ class KeepsTime(Protocol):
 
     def set_clocks(self, node: int, dials: Dials) -> None:
         """Let a node's clocks go by these settings from now on; also those of a later process."""
+
+
+class SystemDisks(Protocol):
+    """The disks of a system's nodes. Nodes are told by themselves: no call needs one that answers."""
+
+    async def lose_power(self, node: int, draw: int) -> bool:
+        """Kill a node and take back what it had not flushed; ``draw`` seeds how much of it. Whether it ran.
+
+        A start meanwhile waits. A node that does not run loses nothing.
+        """
+
+    def hinder(self, node: int, key: int, hindrance: Hindrance) -> None:
+        """Hinder a node's disk until it is relieved of this key; also for its later processes."""
+
+    def relieve(self, node: int, key: int) -> None:
+        """Take back what was done by this key."""
+
+    def ended_by_itself(self, node: int) -> bool:
+        """Whether a node's process has ended and nobody had told it to."""
+
+
+@runtime_checkable
+class HasDisks(Protocol):
+    """What a system has beside the rest whose nodes' disks can be broken."""
+
+    @property
+    def disks(self) -> SystemDisks:
+        """The disks of its nodes."""
 
 
 class System(Protocol):

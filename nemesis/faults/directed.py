@@ -13,7 +13,7 @@ from types import MappingProxyType
 from nemesis.faults.links import LinkMode
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import CutLink, Kill, Partition, Pause, RollingRestart, Stop, StopClock
+from nemesis.faults.values import CutLink, Kill, Partition, Pause, PowerLoss, RollingRestart, Stop, StopClock
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 
 ISOLATED_LEADER = Schedule(
@@ -133,6 +133,22 @@ LEASE_WITHOUT_TIME = Schedule(
     ),
 )
 
+POWER_LOSS = Schedule(
+    name="power-loss",
+    time_limit_s=16.0,
+    steps=(
+        # 1. Clients append, and are told that all in-sync replicas have it. Then it goes dark everywhere at once: what
+        #    no replica has flushed, nobody has.
+        Step(at_s=4.0, action=Inject(fault_id=0, fault=PowerLoss(target=Role.ALL), draw=1)),
+        # 2. They come back, and go on from what is on their disks. A replica that acknowledged before it flushed has
+        #    lost what it had promised, and others stand at its offsets soon.
+        Step(at_s=5.0, action=Heal(fault_id=0)),
+        # 3. Once more, now that there is something that survived before: that must be flushed as well.
+        Step(at_s=12.0, action=Inject(fault_id=1, fault=PowerLoss(target=Role.ALL), draw=2)),
+        Step(at_s=13.0, action=Heal(fault_id=1)),
+    ),
+)
+
 DEMO = Schedule(
     name="demo",
     time_limit_s=34.0,
@@ -161,6 +177,7 @@ DIRECTED: Mapping[str, Schedule] = MappingProxyType(
             FOLLOWER_RESTART,
             UNCLEAN_ELECTION,
             LEASE_WITHOUT_TIME,
+            POWER_LOSS,
             DEMO,
         )
     }

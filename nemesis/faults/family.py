@@ -21,6 +21,7 @@ from nemesis.faults.values import (
     ClockFault,
     CutClients,
     CutLink,
+    DiskFault,
     Fault,
     KillAt,
     KillStarting,
@@ -63,7 +64,7 @@ class OpenFault(Generic[FaultT]):
             detail |= {"mode": self.fault.mode.value, "cut": sorted(self.aim.links)}
         if isinstance(self.fault, NetworkFault):
             detail |= {"links": sorted(self.aim.links)}
-        if isinstance(self.fault, NetworkFault | KillStarting | KillAt | ClockFault | Burst):
+        if isinstance(self.fault, NetworkFault | KillStarting | KillAt | ClockFault | DiskFault | Burst):
             detail |= {"fault": fault_to_json(self.fault)}
         return detail
 

@@ -16,6 +16,7 @@ from typing import Any, assert_never
 from nemesis.cluster.system import ClusterState, System
 from nemesis.faults.bursts import Bursts
 from nemesis.faults.casting import Casting, leader_of
+from nemesis.faults.disks import Disks
 from nemesis.faults.family import Aim, Family, OpenFault, Stage
 from nemesis.faults.impairments import Impairments
 from nemesis.faults.names import healer_of, name_of
@@ -34,7 +35,7 @@ from nemesis.workload.recorder import Recorder
 
 FAMILIES: tuple[type[Family[Any]], ...] = (
     *(Partitions, Impairments, Processes, KillsAtPoints),
-    *(Timekeeping, Bursts, Rolling, Voters),
+    *(Disks, Timekeeping, Bursts, Rolling, Voters),
 )
 """What is done by whom; at the end of a run they finish in this order."""
 

@@ -1,7 +1,7 @@
 """Faults as data: what is done, to whom, and the word for undoing it.
 
-Owns the closed set of faults and their form in JSON. How they are done is the injectors' business. Those that need
-power over time, memory or the platter can be done by the simulator only.
+Owns the closed set of faults and their form in JSON. How they are done is the injectors' business. Clogged links,
+damaged sectors and metadata that comes late can be done by the simulator only.
 """
 
 from __future__ import annotations
@@ -256,10 +256,14 @@ TimerFault = JumpClock | StopClock | DriftClock
 """What can be done to the clock that timers go by."""
 ClockFault = TimerFault | WallClockFault
 """What can be done to clocks. The simulator has the first two of them."""
-LiveFault = Partition | CutLink | CutClients | ProcessFault | ChangeVoters | NetworkFault | ClockFault | Burst
+DiskFault = PowerLoss | FillDisk | SlowDisk | FailDisk
+"""What can be done to disks of replicas that were started on files of ours."""
+LiveFault = (
+    Partition | CutLink | CutClients | ProcessFault | ChangeVoters | NetworkFault | ClockFault | DiskFault | Burst
+)
 """What can be done to processes."""
 
-SimulatedFault = PowerLoss | Clog | FillDisk | SlowDisk | FailDisk | DamageDisk | DelayMetadata
+SimulatedFault = Clog | DamageDisk | DelayMetadata
 """What can be done in the simulator only."""
 
 Fault = LiveFault | SimulatedFault

@@ -41,6 +41,8 @@ BEGINS: Mapping[str, FaultKind] = {
     "clock": FaultKind.CLOCK,
     "wall": FaultKind.CLOCK,
     "burst": FaultKind.LOAD,
+    "power": FaultKind.KILL,
+    **dict.fromkeys(("fill", "slow", "fail"), FaultKind.OTHER),
 }
 ENDS: Mapping[str, FaultKind] = {
     "restart": FaultKind.KILL,
@@ -51,7 +53,7 @@ ENDS: Mapping[str, FaultKind] = {
     "restore": FaultKind.MEMBERSHIP,
     "settle": FaultKind.CLOCK,
     "ease": FaultKind.LOAD,
-    "end": FaultKind.OTHER,
+    **dict.fromkeys(("end", "free", "speed", "repair"), FaultKind.OTHER),
 }
 TRUNCATED = "truncated"
 MARKED: Mapping[str, MarkKind] = {

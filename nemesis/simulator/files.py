@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -100,6 +100,10 @@ class SimulatedFiles:
         found: dict[str, bytes] = {}
         self._walk(self._root, "", found)
         return found
+
+    def folders(self) -> tuple[Path, ...]:
+        """All directories below the root as the process sees them, each before those that are in it."""
+        return tuple(_folders(self._root, Path("/")))
 
     # --- the port ---------------------------------------------------------------------------------------------------
 
@@ -254,6 +258,13 @@ class SimulatedFiles:
                     _settle_file(entry, chance)
                 case MemoryDirectory():
                     self._settle(entry, chance)
+
+
+def _folders(directory: MemoryDirectory, path: Path) -> Iterator[Path]:
+    for name, entry in sorted(directory.entries.items()):
+        if isinstance(entry, MemoryDirectory):
+            yield path / name
+            yield from _folders(entry, path / name)
 
 
 def _never(path: Path) -> bool:

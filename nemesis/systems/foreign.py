@@ -33,7 +33,7 @@ from nemesis.cluster.system import (
 from nemesis.faults.clocks import WallClockFault
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.values import ChangeVoters, Fault, KillAt, TimerFault
+from nemesis.faults.values import ChangeVoters, DiskFault, Fault, KillAt, TimerFault
 from nemesis.systems.catalogue import Needs
 
 STOPPED_S_MAX = 5.0
@@ -164,6 +164,8 @@ class ForeignSystem(ABC):
             return self.why_not_faked or why_no_faketime()
         if isinstance(fault, TimerFault):
             return "the timers of another system go by a clock that cannot be set"
+        if isinstance(fault, DiskFault):
+            return "another system writes to its disk by itself: what it has not flushed is not known"
         return self.host.unsupported(fault)
 
     async def open(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from nemesis.cli_run import plan, run
 from nemesis.cli_soak import command_of, soak
 from nemesis.drawing import flip_flop_schedule, random_schedule
-from nemesis.packages import USUAL, Package
+from nemesis.packages import OF_DISKS, USUAL, Package
 from nemesis.runner import SERVER_IN_HAND
 
 
@@ -85,10 +85,36 @@ def test_a_fault_of_clocks_brings_replicas_whose_clocks_can_be_set(tmp_path: Pat
     assert not burst.cluster.clocks_in_hand
 
 
+@pytest.mark.parametrize("package", sorted(OF_DISKS))
+def test_faults_of_disks_bring_disks_that_can_be_broken(tmp_path: Path, package: Package) -> None:
+    """The packages and a stored schedule bring them, beside replicas that stand still as well; nothing else does."""
+    schedule, options = plan(asked("--nemesis", package))
+    (tmp_path / "schedule.json").write_text(schedule.to_json())
+    _, stored = plan(asked("--schedule", str(tmp_path / "schedule.json")))
+    _, both = plan(asked("--nemesis", f"kill-at,{package}", "--variant", "ack-before-replication"))
+    _, usual = plan(asked("--nemesis", "kill-at"))
+
+    for able in (options, stored, both):
+        assert able.cluster.can_break_disks
+        assert able.cluster.server[: len(SERVER_IN_HAND)] == SERVER_IN_HAND
+    assert both.cluster.can_stand_still
+    assert both.cluster.server[-1] == "ack-before-replication"
+    assert not usual.cluster.can_break_disks
+
+
+def test_when_logs_are_flushed_can_be_said() -> None:
+    """The option goes on to the replicas; without it they do what they do without it."""
+    _, options = plan(asked("--log-flush", "os"))
+    _, usual = plan(asked())
+
+    assert options.cluster.flush_arguments == ("--log-flush", "os")
+    assert usual.cluster.flush_arguments == ()
+
+
 @pytest.mark.parametrize(
     "words",
     [
-        ("--nemesis", "kill:2,kill-at,loss"),
+        ("--nemesis", "kill:2,kill-at,power-loss", "--log-flush", "os"),
         ("--nemesis", "clock-drift,burst"),
         ("--nemesis", "kill,delay", "--flip-flop"),
     ],

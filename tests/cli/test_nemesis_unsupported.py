@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from nemesis.cli_exit import Exit
+from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Fault, FillDisk, Kill, PowerLoss
+from nemesis.faults.values import Clog, DamageDisk, Fault, Kill
 from nemesis.schedule import Inject, Schedule, Step
 from tests.cli.commands import nemesis
 
@@ -16,7 +17,7 @@ from tests.cli.commands import nemesis
 @pytest.fixture
 def schedule(tmp_path: Path) -> Path:
     """A file with a schedule that asks for what processes can do, and for what they cannot."""
-    faults: list[Fault] = [Kill(target=Role.ONE), PowerLoss(target=Role.ONE), FillDisk(target=Role.ALL)]
+    faults: list[Fault] = [Kill(target=Role.ONE), Clog(shape=Shape.HALVES), DamageDisk(target=Role.ALL, how="flip")]
     steps = [Step(at_s=1.0 + at, action=Inject(fault_id=at, fault=fault)) for at, fault in enumerate(faults)]
     path = tmp_path / "schedule.json"
     path.write_text(Schedule(name="too-much", time_limit_s=9, steps=tuple(steps)).to_json(), encoding="utf-8")
@@ -28,7 +29,7 @@ def test_a_run_that_asks_for_too_much_is_not_begun(schedule: Path, tmp_path: Pat
     done = nemesis("run", "--schedule", str(schedule), "--store", str(tmp_path / "store"))
 
     assert done.returncode == Exit.UNSUPPORTED, done.stderr
-    assert "local cannot do what is asked for: power-loss: it can be done in the simulator only" in done.stderr
+    assert "local cannot do what is asked for: clog: it can be done in the simulator only" in done.stderr
     assert "kill:" not in done.stderr
     assert not (tmp_path / "store").exists()
 

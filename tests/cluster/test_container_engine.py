@@ -22,7 +22,7 @@ from nemesis.cluster.system import UnsupportedError
 from nemesis.faults.network import Duplicate
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Kill, Partition, PowerLoss
+from nemesis.faults.values import Clog, Kill, Partition, PowerLoss
 from nemesis.reaper import LABEL, Reaper
 
 PATIENCE_S = 30.0
@@ -109,12 +109,13 @@ def test_what_the_engine_refuses_is_told_in_its_words(fake: Fake) -> None:
 
 
 def test_links_take_root_and_the_rest_does_not(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is not root can kill, and cannot cut; memory and time are the simulator's, duplicates the proxies'."""
+    """Who is not root can kill, and cannot cut; clogged links are the simulator's, disks and duplicates are others'."""
     monkeypatch.setenv(IMAGE_VARIABLE, "there")
     host = ContainersHost(tmp_path, 3)
     partition = Partition(shape=Shape.ISOLATE, target=Role.LEADER)
     assert host.unsupported(Kill(target=Role.LEADER)) is None
-    assert host.unsupported(PowerLoss(target=Role.LEADER)) == "it can be done in the simulator only"
+    assert host.unsupported(Clog(shape=Shape.HALVES)) == "it can be done in the simulator only"
+    assert "disks are broken where nodes are processes" in str(host.unsupported(PowerLoss(target=Role.LEADER)))
     assert host.unsupported(Duplicate(target=Role.LEADER)) == WHY_PROXIES_ONLY
 
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from nemesis.cluster.system import NodeFailedError
+from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
 from nemesis.faults.crash_points import CrashPoint, Order
 from nemesis.faults.injector import FAMILIES, Injector
@@ -21,7 +24,9 @@ from nemesis.faults.values import (
     Burst,
     CutClients,
     CutLink,
+    FailDisk,
     Fault,
+    FillDisk,
     JumpClock,
     Kill,
     KillAt,
@@ -29,7 +34,9 @@ from nemesis.faults.values import (
     LiveFault,
     Partition,
     Pause,
+    PowerLoss,
     RollingRestart,
+    SlowDisk,
     Stop,
     StopClock,
     fault_to_json,
@@ -63,6 +70,10 @@ FAULTS: tuple[Fault, ...] = (
     JumpWallClock(target=Role.LEADER, by_ms=-5),
     StrobeWallClock(target=Role.LEADER, by_ms=5, period_ms=5),
     Burst(factor=2),
+    PowerLoss(target=Role.LEADER),
+    FillDisk(target=Role.LEADER),
+    SlowDisk(target=Role.LEADER, factor=5),
+    FailDisk(target=Role.LEADER, call="fsync"),
 )
 
 
@@ -436,3 +447,50 @@ async def test_a_schedule_that_is_stopped_does_no_further_step(tmp_path: Path) -
         await running
     assert [f for f, kind, _ in stage.told() if kind == "info"] == ["kill"]
     assert len(stage.injector.open_faults) == 1
+
+
+async def test_a_power_loss_hits_those_who_run(tmp_path: Path) -> None:
+    """Each of them loses what was not flushed, by the dice of the step, and is started by the healing."""
+    stage = Stage(tmp_path)
+    stage.system.running.discard(2)
+
+    await stage.do(Inject(fault_id=0, fault=PowerLoss(target=Role.ALL), draw=7))
+    assert stage.system.running == set()
+    await stage.do(Heal(fault_id=0))
+
+    assert stage.system.disks.lost == [(1, 7), (2, 7), (3, 7)]
+    assert stage.system.running == {1, 3}
+    assert stage.told() == [
+        ("power-loss", "invoke", [1, 2, 3]),
+        ("power-loss", "info", [1, 3]),
+        ("start", "invoke", [1, 3]),
+        ("start", "info", [1, 3]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "hindrance", "healer"),
+    [
+        (FillDisk(target=Role.MAJORITY), Hindrance(is_full=True), "free-disk"),
+        (SlowDisk(target=Role.MAJORITY, factor=30), Hindrance(slow_factor=30), "speed-up-disk"),
+        (FailDisk(target=Role.MAJORITY, call="pread"), Hindrance(failing=("pread",)), "repair-disk"),
+    ],
+)
+async def test_a_hindered_disk_is_healed_and_whom_it_ended_is_started(
+    tmp_path: Path, fault: Fault, hindrance: Hindrance, healer: str
+) -> None:
+    """The nemesis ends nobody; whom the disk has ended runs again afterwards, and who was killed does not."""
+    stage = Stage(tmp_path)
+
+    await stage.do(Inject(fault_id=4, fault=fault))
+    first, second = (node for node, _ in stage.system.disks.hindered)
+    assert set(stage.system.disks.hindered.values()) == {hindrance}
+    assert stage.system.running == {1, 2, 3}
+    stage.system.running -= {first, second}
+    stage.system.disks.ended = {first}
+    await stage.do(Heal(fault_id=4))
+
+    assert stage.system.disks.hindered == {}
+    assert first in stage.system.running
+    assert second not in stage.system.running
+    assert stage.told()[-1][:2] == (healer, "info")

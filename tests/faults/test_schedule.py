@@ -32,8 +32,10 @@ from nemesis.faults.values import (
     ChangeVoters,
     ClockFault,
     CutClients,
+    DiskFault,
     Partition,
     Pause,
+    PowerLoss,
     ProcessFault,
     RollingRestart,
     VoterChange,
@@ -115,8 +117,9 @@ def test_the_leader_is_taken_away_first(seed: int, packages: list[Package], time
     assert healed_s - first.at_s >= min(LEADERLESS_S[0], time_limit_s - first.at_s)
     if isinstance(first.action.fault, Burst):
         return  # It is about nobody.
-    assert isinstance(first.action.fault, Partition | ProcessFault | ChangeVoters | NetworkFault | ClockFault)
-    assert first.action.fault.target == (Role.ALL if isinstance(first.action.fault, RollingRestart) else Role.LEADER)
+    fault = first.action.fault
+    assert isinstance(fault, Partition | ProcessFault | ChangeVoters | NetworkFault | ClockFault | DiskFault)
+    assert fault.target == (Role.ALL if isinstance(fault, RollingRestart | PowerLoss) else Role.LEADER)
 
 
 @given(seed=seeds)

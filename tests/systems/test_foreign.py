@@ -17,6 +17,7 @@ from nemesis.faults.targets import Role
 from nemesis.faults.values import (
     Burst,
     ChangeVoters,
+    Clog,
     CutClients,
     Fault,
     Kill,
@@ -151,7 +152,8 @@ async def test_a_run_does_not_begin_before_all_are_there(puppet: Puppet) -> None
         (Partition(shape=Shape.ISOLATE, target=Role.LEADER), "use --cluster netns"),
         (CutClients(target=Role.ONE), "use --cluster netns"),
         (ChangeVoters(change=VoterChange.REMOVE, target=Role.ONE), "cannot be changed"),
-        (PowerLoss(target=Role.ONE), "in the simulator only"),
+        (PowerLoss(target=Role.ONE), "what it has not flushed is not known"),
+        (Clog(shape=Shape.HALVES), "in the simulator only"),
         (JumpWallClock(target=Role.ONE, by_ms=1), "nobody has said that libfaketime reaches"),
         (StopClock(target=Role.ONE), "a clock that cannot be set"),
         (Burst(factor=2), None),

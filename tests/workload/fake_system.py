@@ -16,6 +16,7 @@ from nemesis.cluster.system import (
     ReplicaState,
     Report,
 )
+from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.crash_points import Order
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import Link, LinkMode
@@ -80,6 +81,29 @@ class FakeClient:
         self.is_closed = True
 
 
+class FakeDisks:
+    """Disks of which is remembered what was done to them; ``ended`` are nodes that a disk has ended."""
+
+    def __init__(self, system: FakeSystem) -> None:
+        self._system = system
+        self.lost: list[tuple[int, int]] = []
+        self.hindered: dict[tuple[int, int], Hindrance] = {}
+        self.ended: set[int] = set()
+
+    async def lose_power(self, node: int, draw: int) -> bool:
+        self.lost.append((node, draw))
+        return await self._system.kill(node)
+
+    def hinder(self, node: int, key: int, hindrance: Hindrance) -> None:
+        self.hindered[node, key] = hindrance
+
+    def relieve(self, node: int, key: int) -> None:
+        self.hindered.pop((node, key), None)
+
+    def ended_by_itself(self, node: int) -> bool:
+        return node in self.ended
+
+
 class FakeSystem:
     """Nodes 1 to 3; node 1 leads all and controls while it runs unpaused, else the next that does."""
 
@@ -97,6 +121,7 @@ class FakeSystem:
         self.calls: list[tuple[str, int]] = []
         self.objects = FakeStore(Random(1))
         self.voters = FakeVoters()
+        self.disks = FakeDisks(self)
         self.orders: dict[int, Order] = {}
         self.standing: set[int] = set()
         self.dials: dict[int, list[Dials]] = {}

@@ -1,0 +1,63 @@
+"""Faults of disks: power that is lost, and disks that are full, slow or failing while a replica runs on them.
+
+Owns which word a fault is for a disk, and that a replica which ended because of its disk is started again. What is lost
+with the power, and how a disk refuses, is the disks' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from nemesis.cluster.system import HasDisks, SystemDisks
+from nemesis.disks.hindrance import Hindrance
+from nemesis.faults.family import Aim, Family, Healed, OpenFault
+from nemesis.faults.processes import start_all
+from nemesis.faults.targets import InvalidTargetError
+from nemesis.faults.values import DiskFault, FailDisk, FillDisk, PowerLoss, SlowDisk
+
+
+class Disks(Family[DiskFault]):
+    """Takes the power of nodes, or hinders their disks."""
+
+    faults = (PowerLoss, FillDisk, SlowDisk, FailDisk)
+
+    async def aim(self, fault: DiskFault, random: Random) -> Aim:
+        """Decide whom it hits."""
+        if not isinstance(self._system, HasDisks):
+            raise InvalidTargetError("the disks of this system cannot be broken")
+        return Aim(nodes=await self._casting.resolve(fault.target, random))
+
+    async def strike(self, opened: OpenFault[DiskFault]) -> tuple[int, ...]:
+        """Take the power of those who run, all at once, or hinder the disks of all."""
+        fault = opened.fault
+        if isinstance(fault, PowerLoss):
+            ran = await asyncio.gather(*(self._disks.lose_power(node, opened.draw) for node in opened.nodes))
+            return tuple(node for node, was_there in zip(opened.nodes, ran, strict=True) if was_there)
+        for node in opened.nodes:
+            self._disks.hinder(node, opened.fault_id, _hindrance(fault))
+        return opened.nodes
+
+    async def heal(self, opened: OpenFault[DiskFault]) -> Healed:
+        """Start those whose power was lost; let the others' disks do what they should, and start whom they ended."""
+        if isinstance(opened.fault, PowerLoss):
+            return Healed(error=await start_all(self._system, opened.nodes))
+        for node in opened.nodes:
+            self._disks.relieve(node, opened.fault_id)
+        ended = [node for node in opened.nodes if self._disks.ended_by_itself(node)]
+        return Healed(error=await start_all(self._system, ended), detail={"ended": ended})
+
+    @property
+    def _disks(self) -> SystemDisks:
+        assert isinstance(self._system, HasDisks), "the fault was aimed"
+        return self._system.disks
+
+
+def _hindrance(fault: FillDisk | SlowDisk | FailDisk) -> Hindrance:
+    match fault:
+        case FillDisk():
+            return Hindrance(is_full=True)
+        case SlowDisk(factor=factor):
+            return Hindrance(slow_factor=factor)
+        case FailDisk(call=call):
+            return Hindrance(failing=(call,))

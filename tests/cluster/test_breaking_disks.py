@@ -1,0 +1,152 @@
+"""Real replicas on disks that can be broken: what befalls them is seen from outside, and heals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nemesis.cluster.local import LocalHost
+from nemesis.cluster.replica_options import OS, ReplicaOptions, TopicOptions
+from nemesis.cluster.replicas import ReplicaCluster
+from nemesis.cluster.system import LogClient, NotDoneError, UnknownOutcomeError
+from nemesis.faults.injector import Injector
+from nemesis.faults.targets import Role
+from nemesis.faults.values import DiskFault, FailDisk, FillDisk, PowerLoss, SlowDisk
+from nemesis.runner import that_can_break_disks
+from nemesis.schedule import Action, Heal, Inject, Schedule, Step
+from tests.workload.recording import Recording
+
+pytestmark = pytest.mark.cluster
+
+PATIENCE_S = 90.0
+NAME = "topic1-0"
+OPTIONS = that_can_break_disks(ReplicaOptions(topics=TopicOptions(partitions=1)))
+LOSES_ALL_DRAW = 44
+"""By this the first power loss leaves no replica anything that it had not flushed, as it happens."""
+
+
+class Rig:
+    """A cluster with a topic, a client, and an injector."""
+
+    def __init__(self, folder: Path, options: ReplicaOptions) -> None:
+        self.cluster = ReplicaCluster(LocalHost(folder, options.nodes), options)
+        self.recording = Recording(folder)
+        self.injector = Injector(self.cluster, self.recording.recorder)
+
+    async def do(self, action: Action) -> None:
+        """Do a step of a schedule at once."""
+        schedule = Schedule(name="test", time_limit_s=1, steps=(Step(at_s=0, action=action),))
+        await self.injector.run(schedule, begin_s=asyncio.get_running_loop().time())
+
+    async def append(self, client: LogClient, value: int) -> None:
+        """Append until it is acknowledged."""
+        while True:
+            try:
+                await client.append(NAME, value)
+                return
+            except (NotDoneError, UnknownOutcomeError):
+                await asyncio.sleep(0.05)
+
+    async def values(self, client: LogClient, until: Callable[[set[int]], bool]) -> set[int]:
+        """What the log holds, as soon as it is as it should be."""
+        while True:
+            try:
+                found = {value for _, value in (await client.poll(NAME, 0)).records}
+                if until(found):
+                    return found
+            except (NotDoneError, UnknownOutcomeError):
+                pass
+            await asyncio.sleep(0.05)
+
+    def told(self, f: str) -> dict[str, object]:
+        """The detail of what was done under that name."""
+        details = [json.loads(detail or "{}") for name, kind, detail in self.recording.nemesis_rows() if kind == "info"]
+        names = [name for name, kind, _ in self.recording.nemesis_rows() if kind == "info"]
+        return dict(details[names.index(f)])
+
+
+@asynccontextmanager
+async def opened(folder: Path, options: ReplicaOptions = OPTIONS) -> AsyncIterator[tuple[Rig, LogClient]]:
+    """A cluster that serves, within the time."""
+    rig = Rig(folder, options)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await rig.cluster.open()
+            await rig.cluster.create_logs()
+            client = rig.cluster.client()
+            yield rig, client
+            await client.close()
+    finally:
+        await rig.injector.abandon()
+        await rig.cluster.close()
+
+
+@pytest.mark.parametrize("log_flush", ["fsync", OS])
+async def test_what_was_acknowledged_survives_a_power_loss_if_it_was_flushed(tmp_path: Path, log_flush: str) -> None:
+    """With a flush before each acknowledgement everything is there, and without one none of it is."""
+    async with opened(tmp_path, replace(OPTIONS, log_flush=log_flush)) as (rig, client):
+        for value in range(20):
+            await rig.append(client, value)
+        await rig.do(Inject(fault_id=0, fault=PowerLoss(target=Role.ALL), draw=LOSES_ALL_DRAW))
+        assert not any(rig.cluster.is_running(node) for node in rig.cluster.nodes)
+        await rig.do(Heal(fault_id=0))
+        await rig.append(client, 100)
+        found = await rig.values(client, lambda found: 100 in found)
+
+    assert found == ({*range(20), 100} if log_flush == "fsync" else {100})
+    assert rig.told("power-loss")["replicas"] == [1, 2, 3]
+    assert not any(report.event in ("halted", "died") for report in rig.cluster.reports())
+
+
+@pytest.mark.parametrize("fault", [FailDisk(target=Role.LEADER, call="fsync"), FillDisk(target=Role.LEADER)])
+async def test_a_replica_whose_disk_refuses_ends_and_comes_back(tmp_path: Path, fault: DiskFault) -> None:
+    """It ends by itself, which is not held against it; others go on, and it is started when its disk is well again."""
+    async with opened(tmp_path) as (rig, client):
+        await rig.append(client, 1)
+        await rig.do(Inject(fault_id=0, fault=fault))
+        (broken,) = (node for node in rig.cluster.nodes if (tmp_path / "nodes" / str(node) / "disk-hindrance").exists())
+        writing = asyncio.create_task(rig.append(client, 2))
+        while rig.cluster.is_running(broken):
+            await asyncio.sleep(0.05)
+        await writing
+        await rig.do(Heal(fault_id=0))
+        assert rig.cluster.is_running(broken)
+        await rig.values(client, lambda found: {1, 2} <= found)
+
+    assert rig.told(fault.healer)["ended"] == [broken]
+    told = {report.event for report in rig.cluster.reports() if report.node == broken}
+    assert told & {"halted-by-disk", "died-by-disk"}
+    assert not told & {"halted", "died"}
+
+
+async def test_slow_disks_make_appends_slow(tmp_path: Path) -> None:
+    """An append takes as long as a flush of the slowed leader at least, until it is healed."""
+    fault = SlowDisk(target=Role.ALL, factor=101)
+    async with opened(tmp_path) as (rig, client):
+        await rig.append(client, 1)
+        await rig.do(Inject(fault_id=0, fault=fault))
+        began_s = time.monotonic()
+        await rig.append(client, 2)
+        took_s = time.monotonic() - began_s
+        await rig.do(Heal(fault_id=0))
+        await rig.append(client, 3)
+
+    assert took_s >= 0.5
+    assert rig.told("speed-up-disk")["ended"] == []
+
+
+def test_replicas_on_files_of_their_own_cannot_be_struck(tmp_path: Path) -> None:
+    """A cluster of plain replicas says before it starts that their disks cannot be broken."""
+    plain = ReplicaOptions()
+
+    why = ReplicaCluster(LocalHost(tmp_path, plain.nodes), plain).unsupported(PowerLoss(target=Role.ALL))
+
+    assert why is not None
+    assert "not started on files" in why
