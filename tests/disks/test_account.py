@@ -125,3 +125,19 @@ def test_the_last_call_is_finished(place: DiskPlace, last: Record, was_done: boo
     AccountedFiles(place)
 
     assert on_account(place) == on_disk(place)
+
+
+def test_a_last_write_is_finished_where_its_file_is_now(place: DiskPlace) -> None:
+    """A file that was opened under one name may be written to under another, in another folder."""
+    begin_account(place)
+    tell(
+        place,
+        Record(call=Call.OPEN, path="log/old", mode="read_write", number=100),
+        Record(call=Call.RENAME, path="log", target="renamed"),
+        Record(call=Call.PWRITE, number=100, position=3, data=b" and more"),
+    )
+    (place.data / "log").rename(place.data / "renamed")
+
+    AccountedFiles(place)
+
+    assert on_account(place) == on_disk(place) == {"/renamed/old": b"old and more"}

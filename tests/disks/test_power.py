@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from nemesis.disks.files import AccountedFiles
+from nemesis.disks.hindrance import Hindrance, tell
 from nemesis.disks.place import DiskPlace, place_in
 from nemesis.disks.power import lose_power
 from replica.storage.files import Handle, OpenMode, atomic_write
@@ -164,6 +165,22 @@ def test_a_flush_covers_what_was_written_before_it_began(place: DiskPlace, monke
     lose_power(place, NOTHING)
 
     assert (place.data / "log").read_bytes() == b"before"
+
+
+@pytest.mark.parametrize("call", ["fsync", "fsync_directory"])
+def test_a_flush_that_failed_flushes_nothing(place: DiskPlace, call: str) -> None:
+    """What was pending when it began is as lost as if it had never been tried."""
+    files = AccountedFiles(place)
+    handle = flushed(files, place.data / "log", b"flushed")
+    files.pwrite(handle, b" and more", 7)
+    files.rename(place.data / "log", place.data / "renamed")
+    tell(place.hindrance, Hindrance(failing=(call,)))
+    with pytest.raises(OSError, match="Input/output"):
+        files.fsync(handle) if call == "fsync" else files.fsync_directory(place.data)
+
+    lose_power(place, NOTHING)
+
+    assert (place.data / "log").read_bytes() == b"flushed"
 
 
 def test_a_disk_without_an_account_loses_nothing(place: DiskPlace) -> None:
