@@ -57,6 +57,7 @@ DEFAULTS = {
     "election_timeout_ms": 500,
     "fetch_timeout_ms": 1000,
     "fetch_max_wait_ms": 200,
+    "log_flush": "fsync",
     "session_timeout_ms": 2500,
     "lag_time_max_ms": 5000,
     "final_time_limit": 45.0,
