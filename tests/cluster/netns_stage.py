@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -125,7 +126,7 @@ def _said(one: subprocess.Popen[str], told: str = "") -> list[str]:
 
 async def main() -> None:
     """Open the stage, and do what standard input says until it ends."""
-    stage = Stage(Path(sys.argv[1]))
+    stage, is_interrupted = Stage(Path(sys.argv[1])), False
     try:
         answer: Any = await stage.open()
         loop = asyncio.get_running_loop()
@@ -137,8 +138,13 @@ async def main() -> None:
                 break
             request = json.loads(line)
             answer = getattr(stage, request.pop("do"))(**request)
+    except asyncio.CancelledError:
+        is_interrupted = True
     finally:
         await stage.host.close()
+    if is_interrupted:
+        # Whoever reads standard input in a thread cannot be told, and would be waited for.
+        os._exit(130)
 
 
 if __name__ == "__main__":
