@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 GENERATED := replica/v1/__init__.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint images sim soak soak-membership soak-sim soak-sim-clusters soak-sim-groups variants bench proto clean python java
+.PHONY: help demo test lint images sim soak soak-membership soak-power-loss soak-sim soak-sim-clusters soak-sim-groups variants bench proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
@@ -19,6 +19,7 @@ help:
 	@echo "make sim    simulate 500 seeds (a minute or two)"
 	@echo "make soak   run seeds 1 to 20 of 60 s each over 3 topics, and write store/soak.json (half an hour)"
 	@echo "make soak-membership  the same of registers while voters come and go, with store/soak-membership.json"
+	@echo "make soak-power-loss  all lose their power at once, in 20 seeds with flushes and 20 without (half an hour)"
 	@echo "make soak-sim  simulate 10,000 seeds, and write store/sim.json (half an hour on two cores)"
 	@echo "make soak-sim-clusters  the same of whole clusters, with store/sim-clusters.json (an hour on two cores)"
 	@echo "make soak-sim-groups  the same of state machines, with store/sim-groups.json (an hour and a half on two cores)"
@@ -37,6 +38,13 @@ soak: java $(INSTALLED) $(GENERATED)
 soak-membership: java $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis soak --seeds 1-20 --time-limit 60 --workload register --nemesis partition,kill,pause,membership \
 		--must-see leader-changes,snapshots-installed,membership-changes --output store/soak-membership.json
+
+POWER_LOSSES = --seeds 1-20 --time-limit 30 --nemesis power-loss
+
+# Replicas that acknowledge before they flush must be found out: an invalid run, and so status 1.
+soak-power-loss: java $(INSTALLED) $(GENERATED)
+	$(BIN)/nemesis soak $(POWER_LOSSES) --output store/soak-power-loss.json
+	$(BIN)/nemesis soak $(POWER_LOSSES) --log-flush os --output store/soak-power-loss-unflushed.json || test $$? -eq 1
 
 sim: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis sim --seeds 500
