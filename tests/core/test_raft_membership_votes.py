@@ -264,6 +264,20 @@ def test_observer_follower_to_unattached() -> None:
     assert (bench.role, bench.epoch) == ("unattached", 5)
 
 
+def test_an_observer_does_not_ask_in_a_circle() -> None:
+    """Where the leader has resigned and the others still name it, each turn of the circle waits its time."""
+    bench = changeable_bench(replica_id=9, initial=(1, 2), quorum_state=stored(5))
+    asked = []
+    for _ in range(3):
+        bench.respond(bench.send_to(1, m.FetchRequest), fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 5))
+        assert bench.role == "follower"
+        bench.respond(bench.send_to(2, m.FetchRequest), fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, None, 5))
+        assert bench.role == "unattached"
+        asked.append(bench.requests(m.FetchRequest))
+        bench.elapse(bench.config.quorum.retry_backoff_ms)
+    assert asked == [{}, {}, {}]
+
+
 def test_can_become_follower_of_non_voter() -> None:
     """A voter follows a leader that votes in no set of which it knows."""
     bench = changeable_bench()

@@ -15,7 +15,7 @@ from replica.core.effects import InstallSnapshot, StoreEpochs
 from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from replica.core.quorum.roles import CatchingUp, Follower
 from replica.core.quorum.state import QuorumLogState
-from replica.core.quorum.transitions import become_unattached, observe_answer
+from replica.core.quorum.transitions import leave_resigned_leader, observe_answer
 from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
 from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, SnapshotId
@@ -75,7 +75,7 @@ def on_fetch_snapshot_response(
     assert asked_as.catching_up is not None, asked_as
     role = replace(asked_as, pending=None)
     if response.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        become_unattached(q, q.epoch, now_ms)
+        leave_resigned_leader(q, now_ms)
     elif response.error is not ErrorCode.NONE:
         _fetch_records_later(q, role, now_ms)
     else:

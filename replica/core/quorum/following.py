@@ -25,7 +25,7 @@ from replica.core.quorum.catching_up import begin_catching_up, send_fetch_snapsh
 from replica.core.quorum.producing import acknowledge_committed
 from replica.core.quorum.roles import Follower, Unattached
 from replica.core.quorum.state import QuorumLogState
-from replica.core.quorum.transitions import become_prospective, become_unattached, observe_answer
+from replica.core.quorum.transitions import become_prospective, become_unattached, leave_resigned_leader, observe_answer
 from replica.core.quorum.voter_history import voters_in
 from replica.errors import ErrorCode
 from replica.ids import CorrelationId, EpochEndOffset, Offset, ReplicaId, SnapshotId
@@ -169,7 +169,7 @@ def _on_refused(q: QuorumLogState, role: Follower | Unattached, error: ErrorCode
     """Back off and ask again; but a leader that says it leads no more in this epoch is followed no more."""
     if isinstance(role, Follower) and error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
         q.heard_leader_ms = None
-        become_unattached(q, q.epoch, now_ms)
+        leave_resigned_leader(q, now_ms)
     else:
         q.role = replace(role, pending=None, retry_at_ms=now_ms + q.quorum.retry_backoff_ms)
 

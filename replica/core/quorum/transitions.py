@@ -60,13 +60,26 @@ def restore(q: QuorumLogState, now_ms: int) -> None:
         become_unattached(q, stored.leader_epoch, now_ms)
 
 
-def become_unattached(q: QuorumLogState, epoch: Epoch, now_ms: int, *, election_timeout_ms: int | None = None) -> None:
-    """Follow nobody, in ``epoch``: a later one, or the present one when its leader is gone."""
+def become_unattached(
+    q: QuorumLogState, epoch: Epoch, now_ms: int, *, election_timeout_ms: int | None = None, retry_at_ms: int = 0
+) -> None:
+    """Follow nobody, in ``epoch``: a later one, or the present one when its leader is gone.
+
+    An observer asks who leads from ``retry_at_ms`` on.
+    """
     timeout_ms = q.election_timeout_ms() if election_timeout_ms is None else election_timeout_ms
     if epoch > q.epoch:
         _store(q, QuorumState(leader_epoch=epoch))
     assert epoch == q.epoch, (epoch, q.epoch)
-    _change_role(q, Unattached(election_deadline_ms=now_ms + timeout_ms))
+    _change_role(q, Unattached(election_deadline_ms=now_ms + timeout_ms, retry_at_ms=retry_at_ms))
+
+
+def leave_resigned_leader(q: QuorumLogState, now_ms: int) -> None:
+    """Follow a leader no more that says it leads no more in this epoch.
+
+    The others may not know yet, and still name it: who asked them at once would ask in a circle until an election.
+    """
+    become_unattached(q, q.epoch, now_ms, retry_at_ms=now_ms + q.quorum.retry_backoff_ms)
 
 
 def grant_vote(q: QuorumLogState, candidate_id: ReplicaId, directory_id: str | None, now_ms: int) -> None:
