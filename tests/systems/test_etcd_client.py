@@ -17,6 +17,7 @@ from nemesis.cluster.store import Answer
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.systems.etcd import client as etcd
 from nemesis.systems.etcd.client import EtcdStore
+from tests.systems.store_outcomes import get, outcome, put
 
 Reply = Callable[[web.Request], Awaitable[web.StreamResponse]]
 DONE = {"header": {"revision": "7"}}
@@ -85,27 +86,6 @@ async def nowhere() -> str:
     return f"{host}:{port}"
 
 
-async def outcome(endpoints: list[str], work: Callable[[EtcdStore], Awaitable[Answer]]) -> Answer | type[Exception]:
-    """What comes of one operation."""
-    client = EtcdStore(endpoints)
-    try:
-        return await work(client)
-    except (NotDoneError, UnknownOutcomeError) as error:
-        return type(error)
-    finally:
-        await client.close()
-
-
-async def put(client: EtcdStore) -> Answer:
-    """A change."""
-    return await client.put("a", 1)
-
-
-async def get(client: EtcdStore) -> Answer:
-    """A read."""
-    return await client.get("a")
-
-
 @pytest.mark.parametrize(
     ("reply", "of_change"),
     [
@@ -125,20 +105,20 @@ async def test_a_change_is_not_done_only_if_that_is_certain(
     member, address = gateway
     member.reply = reply
 
-    assert await outcome([address], put) == of_change
-    assert await outcome([address], get) in (Answer(revision=7), NotDoneError)
+    assert await outcome(EtcdStore([address]), put) == of_change
+    assert await outcome(EtcdStore([address]), get) in (Answer(revision=7), NotDoneError)
 
 
 async def test_a_change_without_a_connection_is_not_done() -> None:
     """Where nobody listens nothing was sent."""
-    assert await outcome([await nowhere()], put) is NotDoneError
+    assert await outcome(EtcdStore([await nowhere()]), put) is NotDoneError
 
 
 async def test_who_cannot_be_reached_is_passed_over(gateway: tuple[Gateway, str]) -> None:
     """The next member is asked if the first certainly did nothing."""
     member, address = gateway
 
-    assert await outcome([await nowhere(), address], put) == Answer(revision=7)
+    assert await outcome(EtcdStore([await nowhere(), address]), put) == Answer(revision=7)
     assert [path for path, _ in member.asked] == ["/v3/kv/put"]
 
 
@@ -147,7 +127,7 @@ async def test_a_change_that_may_be_done_is_not_sent_again(gateway: tuple[Gatewa
     member, address = gateway
     member.reply = hang_up
 
-    assert await outcome([address, address], put) is UnknownOutcomeError
+    assert await outcome(EtcdStore([address, address]), put) is UnknownOutcomeError
     assert len(member.asked) == 1
 
 

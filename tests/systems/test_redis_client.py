@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,6 +13,7 @@ from nemesis.cluster.store import Answer, Found
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.systems.redis import client as redis_client
 from nemesis.systems.redis.client import Address, RedisStore
+from tests.systems.store_outcomes import get, outcome, put
 
 HELLO = b"%1\r\n+proto\r\n:3\r\n"
 SILENCE, HANG_UP = b"silence", b"hang-up"
@@ -80,27 +81,6 @@ async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
         yield server
 
 
-async def outcome(server: Server, work: Callable[[RedisStore], Awaitable[Answer]]) -> Answer | type[Exception]:
-    """What comes of one operation."""
-    client = RedisStore([server.address])
-    try:
-        return await work(client)
-    except (NotDoneError, UnknownOutcomeError) as error:
-        return type(error)
-    finally:
-        await client.close()
-
-
-async def put(client: RedisStore) -> Answer:
-    """A change."""
-    return await client.put("a", 1)
-
-
-async def get(client: RedisStore) -> Answer:
-    """A read."""
-    return await client.get("a")
-
-
 @pytest.mark.parametrize(
     ("reply", "of_change"),
     [
@@ -119,7 +99,7 @@ async def test_a_change_is_not_done_only_if_the_server_says_so(
     """What was sent and not refused may have happened, and it is sent once only."""
     server.reply = reply
 
-    assert await outcome(server, put) == of_change
+    assert await outcome(RedisStore([server.address]), put) == of_change
     assert len(server.asked) == 1
 
 
@@ -128,22 +108,22 @@ async def test_a_read_is_never_unknown(server: Server, reply: bytes) -> None:
     """A read that earns no answer has done no harm."""
     server.reply = reply
 
-    assert await outcome(server, get) is NotDoneError
+    assert await outcome(RedisStore([server.address]), get) is NotDoneError
 
 
 async def test_without_a_master_nothing_is_done(server: Server) -> None:
     """Where the sentinels know no master nothing was sent to anybody."""
     server.is_master_known = False
 
-    assert await outcome(server, put) is NotDoneError
+    assert await outcome(RedisStore([server.address]), put) is NotDoneError
     assert server.asked == []
 
 
 async def test_a_key_with_a_slash_is_a_field(server: Server) -> None:
     """What is below a prefix is one hash, so that it is read at one moment."""
-    await outcome(server, lambda client: client.put("set-1/7", 7))
+    await outcome(RedisStore([server.address]), lambda client: client.put("set-1/7", 7))
     server.reply = b"*4\r\n$1\r\n7\r\n$1\r\n7\r\n$1\r\n9\r\n$1\r\n9\r\n"
-    answer = await outcome(server, lambda client: client.get_all("set-1/"))
+    answer = await outcome(RedisStore([server.address]), lambda client: client.get_all("set-1/"))
 
     assert server.asked == [(b"HSET", b"set-1", b"7", b"7"), (b"HGETALL", b"set-1")]
     found = {f"set-1/{number}": Found(value=number, changed_at=None) for number in (7, 9)}
