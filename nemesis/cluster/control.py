@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import Protocol
 
 from nemesis.cluster.system import (
     ClusterState,
@@ -37,17 +38,28 @@ from replica.server.transport import GrpcTransport, TransportError
 
 LOOK_TIMEOUT_MS = 400
 DUMP_TIMEOUT_MS = 5000
+DUMP_RETRY_S = 0.1
 DUMP_BYTES_MAX = 1 << 20
 DUMPED_BATCHES_MAX = 10_000_000
 CRC_AT = 17
 """Where the checksum stands in a record batch, format v2: behind base offset, length, leader epoch and magic."""
 
 
-class Control:
-    """Calls of single replicas; ``addresses`` is where they are dialled."""
+class Transport(Protocol):
+    """The way to single replicas."""
 
-    def __init__(self, addresses: Mapping[int, str]) -> None:
-        self._transport = GrpcTransport(lambda replica_id: addresses[replica_id])
+    async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response:
+        """Send one request and return its answer; raises TransportError when none came in time."""
+
+    async def close(self) -> None:
+        """Give the connections back."""
+
+
+class Control:
+    """Calls of single replicas; ``addresses`` is where they are dialled, by gRPC unless ``transport`` does it."""
+
+    def __init__(self, addresses: Mapping[int, str], transport: Transport | None = None) -> None:
+        self._transport: Transport = transport or GrpcTransport(lambda replica_id: addresses[replica_id])
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -81,10 +93,12 @@ class Control:
                 return answer
         return None
 
-    async def _described(self, node: int, topic_partition: str) -> DescribeReplicaResponse | None:
+    async def _described(
+        self, node: int, topic_partition: str, timeout_ms: int = LOOK_TIMEOUT_MS
+    ) -> DescribeReplicaResponse | None:
         with suppress(TransportError):
             request = DescribeReplicaRequest(topic_partition=named(topic_partition))
-            answer = await self._call(node, request, LOOK_TIMEOUT_MS)
+            answer = await self._call(node, request, timeout_ms)
             if isinstance(answer, DescribeReplicaResponse) and answer.error is ErrorCode.NONE:
                 return answer
         return None
@@ -106,7 +120,7 @@ class Control:
 
     async def dump(self, node: int, topic_partition: str, *, has_values: bool) -> Dump:
         """A replica's whole log, patiently; whether its records are values of the workload. Raises NodeFailedError."""
-        described = await self._described(node, topic_partition)
+        described = await self._described_patiently(node, topic_partition)
         if described is None:
             raise NodeFailedError(f"the log {topic_partition} of replica {node} cannot be read: it does not answer")
         start = described.log_start_offset or Offset(0)
@@ -128,6 +142,16 @@ class Control:
             log_end_offset=end,
             complete=position == end,
         )
+
+    async def _described_patiently(self, node: int, topic_partition: str) -> DescribeReplicaResponse | None:
+        """As ``_described``; on a busy machine an answer, or a connection, may take longer than a look."""
+        deadline_s = asyncio.get_running_loop().time() + DUMP_TIMEOUT_MS / 1000
+        while (left_s := deadline_s - asyncio.get_running_loop().time()) > 0:
+            described = await self._described(node, topic_partition, max(1, int(left_s * 1000)))
+            if described is not None:
+                return described
+            await asyncio.sleep(DUMP_RETRY_S)
+        return None
 
     async def _dumped(self, node: int, name: TopicPartition, position: Offset) -> DumpLogResponse:
         request = DumpLogRequest(topic_partition=name, offset=position, max_bytes=DUMP_BYTES_MAX)
