@@ -86,5 +86,7 @@ class Chaos:
         again = f"pytest {shlex.quote(self._test)} --nemesis-seed {run.seed}"
         if self._options.schedule is not None:
             again += f" --nemesis-schedule {shlex.quote(self._options.schedule)}"
+        if self._options.time_limit is not None:
+            again += f" --nemesis-time-limit {self._options.time_limit:g}"
         kind = UndecidedError if run.verdict == UNKNOWN else ViolationError
         return kind(run, told(run, again))

@@ -133,6 +133,12 @@ def test_a_schedule_is_repeated(project: pytest.Pytester) -> None:
     assert not {"--nemesis", "--time-limit"} & set(command)
 
 
+def test_what_says_again_has_the_time_limit_of_the_command_line(project: pytest.Pytester) -> None:
+    """Another time limit draws other faults: whoever repeats the failure needs it."""
+    done = run(project, PASSES, "--nemesis-time-limit", "2.5", verdicts="'invalid'")
+    done.stdout.fnmatch_lines(["E * again: pytest *::test_kept --nemesis-seed * --nemesis-time-limit 2.5"])
+
+
 def test_a_schedule_that_is_none_is_refused(project: pytest.Pytester) -> None:
     """Neither a file nor a name: no run is made."""
     done = run(project, PASSES, "--nemesis-schedule", "nowhere.json")
