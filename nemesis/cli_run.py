@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -154,7 +155,7 @@ def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[Pa
     if asked is not None and given["flip_flop"]:
         raise click.UsageError("--schedule and --flip-flop exclude each other: a schedule says what comes when")
     if asked is None and packages is None and given["variant"] is not None:
-        asked = _directed_schedule(given["variant"])
+        asked = directed_schedule(given)
     time_limit_s: float | None = given["time_limit"]
     if asked is not None:
         return asked if time_limit_s is None else _lasting(asked, time_limit_s), ()
@@ -167,8 +168,12 @@ def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[Pa
         raise click.UsageError(str(error)) from None
 
 
-def _directed_schedule(variant: str) -> Schedule:
-    """The schedule that brings a variant's wrong rule about; click.UsageError if no live schedule is known to."""
+def directed_schedule(given: Mapping[str, Any]) -> Schedule:
+    """The schedule that was asked for, else the variant's own; click.UsageError if none is known to bring it about."""
+    if given["schedule"] is not None:
+        asked: Schedule = given["schedule"]
+        return asked
+    variant = given["variant"]
     if variant not in DIRECTED_VARIANTS:
         raise click.UsageError(
             f"no directed schedule brings {variant} about: simulate it with nemesis sim --variant {variant}, or give "

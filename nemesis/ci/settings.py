@@ -85,11 +85,26 @@ def _text(name: str, value: Any) -> str:
 
 def at_most_s(settings: Mapping[str, Any]) -> float:
     """How long a run may take in all: after that, it hangs."""
-    from nemesis.cli_run import TIME_LIMIT_S_DEFAULT
-
-    workload_s = settings.get("time_limit") or TIME_LIMIT_S_DEFAULT
     agreeing_s = settings.get("final_time_limit") or FINAL_TIME_LIMIT_S_DEFAULT
-    return float(workload_s) + float(agreeing_s) + OVERHEAD_S_MAX
+    return _workload_s(settings) + float(agreeing_s) + OVERHEAD_S_MAX
+
+
+def _workload_s(settings: Mapping[str, Any]) -> float:
+    """How long the workload goes on: as long as was asked for, else as long as the schedule."""
+    from nemesis.cli_run import TIME_LIMIT_S_DEFAULT, directed_schedule, run
+
+    given = settings.get("time_limit")
+    if given is not None:
+        return float(given)
+    if draws_its_faults(settings):
+        return TIME_LIMIT_S_DEFAULT
+    wanted = {name: settings[name] for name in ("schedule", "variant") if settings.get(name) is not None}
+    try:
+        with run.make_context("run", list(words_of(wanted))) as context:
+            return directed_schedule(context.params).time_limit_s
+    except click.UsageError:
+        # The command refuses it at once, with the reason.
+        return TIME_LIMIT_S_DEFAULT
 
 
 def draws_its_faults(settings: Mapping[str, Any]) -> bool:

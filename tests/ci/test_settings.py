@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,11 @@ from nemesis.ci.settings import (
     words_of,
 )
 from nemesis.cli_run import TIME_LIMIT_S_DEFAULT
+from nemesis.faults.directed import DIRECTED
+from nemesis.schedule import Schedule
+from nemesis.variants.catalogue import DIRECTED_VARIANTS
+
+VARIANT = "ack-before-replication"
 
 
 @pytest.mark.parametrize(
@@ -77,3 +83,26 @@ def test_a_directed_schedule_lasts_as_long_as_its_story(settings: dict[str, Any]
 def test_the_bound_on_a_run_is_that_of_the_command() -> None:
     """A run without a time limit may take as long as the command's own default, and what comes on top of that."""
     assert at_most_s({}) == TIME_LIMIT_S_DEFAULT + FINAL_TIME_LIMIT_S_DEFAULT + OVERHEAD_S_MAX == 375.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "workload_s"),
+    [
+        ({"time_limit": 900}, 900.0),
+        ({"schedule": "isolated-leader"}, DIRECTED["isolated-leader"].time_limit_s),
+        ({"variant": VARIANT}, DIRECTED_VARIANTS[VARIANT].schedule.time_limit_s),
+        ({"variant": VARIANT, "schedule": "isolated-leader", "time_limit": 80}, 80.0),
+        ({"variant": VARIANT, "faults": ["kill"]}, TIME_LIMIT_S_DEFAULT),
+        ({"schedule": "nowhere"}, TIME_LIMIT_S_DEFAULT),
+    ],
+)
+def test_the_bound_follows_what_the_run_does(settings: dict[str, Any], workload_s: float) -> None:
+    """A directed schedule brings its own time; one that the command refuses is given the usual one to be refused in."""
+    assert at_most_s(settings) == workload_s + FINAL_TIME_LIMIT_S_DEFAULT + OVERHEAD_S_MAX
+
+
+def test_a_stored_schedule_that_takes_long_is_not_taken_for_a_run_that_hangs(tmp_path: Path) -> None:
+    """The time in the file counts."""
+    stored = tmp_path / "schedule.json"
+    stored.write_text(Schedule(name="long", time_limit_s=2000, steps=()).to_json(), encoding="utf-8")
+    assert at_most_s({"schedule": str(stored), "seed": 3}) > 2000
