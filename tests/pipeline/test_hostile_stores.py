@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from nemesis.linearizability.models.register import CasRegister
 from nemesis.linearizability.models.registry import load_model, model_names
 from nemesis.pipeline.objects.bucket import Task
 from nemesis.pipeline.objects.encoding import rows_of
-from nemesis.pipeline.objects.engine import judge_store
+from nemesis.pipeline.objects.engine import judge_store, refusals_of_workers
 from nemesis.pipeline.objects.histories import files_in
 from nemesis.pipeline.objects.local import judge_locally
 from nemesis.pipeline.objects.plan import SLOTS, ChangedError, Sizes
@@ -129,6 +130,23 @@ def test_null_is_no_number(tmp_path: Path, capsys: pytest.CaptureFixture[str], n
     assert f"{file.name}: column {name} has a null" in capsys.readouterr().err
     with pytest.raises(Exception, match=f"column {name} has a null"):
         check_file(file)
+
+
+@pytest.mark.parametrize("line", [None, 17])
+def test_what_a_worker_refuses_is_said_as_it_said_it(line: int | None) -> None:
+    """Of the trace that Spark passes on, the sentence about the file is what is left."""
+    refused = HistoryError(Path("/store/a b.parquet"), line, "the file is damaged (x: y; z)", "write it again")
+    trace = "".join(traceback.format_exception(refused))
+    with pytest.raises(HistoryError) as told, refusals_of_workers():
+        raise RuntimeError(f"An exception was thrown from the Python worker:\n{trace}\n\tat org.apache.spark.Task")
+    assert str(told.value) == str(refused)
+    assert (told.value.path, told.value.line) == (refused.path, line)
+
+
+def test_what_else_goes_wrong_in_a_worker_is_left_as_it_is() -> None:
+    """Nothing is taken for a fault of the file that is none."""
+    with pytest.raises(RuntimeError, match="no space"), refusals_of_workers():
+        raise RuntimeError("OSError: no space left on device")
 
 
 @pytest.mark.parametrize("statistics", [True, False])

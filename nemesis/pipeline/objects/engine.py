@@ -5,8 +5,9 @@ Owns the choice, and what an engine is given to read. Both give equal results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
@@ -33,6 +34,10 @@ from nemesis.pipeline.objects.store import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_REFUSAL = re.compile(
+    r"^(?:[\w.]+\.)?HistoryError: (?P<path>.+?)(?::(?P<line>\d+))?: (?P<problem>.+); (?P<remedy>.+)$", re.MULTILINE
+)
+"""The last line of such an error's trace."""
 Session: TypeAlias = "SparkSession"
 """What callers outside this package call a session, who must not import pyspark."""
 
@@ -80,5 +85,18 @@ def _judge_on_spark(paths: Sequence[Path], task: Task, sizes: Sizes, master: str
 
     for path in paths:
         check_file(path)
-    with spark_session(master) if spark is None else nullcontext(spark) as session:
+    with spark_session(master) if spark is None else nullcontext(spark) as session, refusals_of_workers():
         return judge_on_spark(session, paths, task, sizes)
+
+
+@contextmanager
+def refusals_of_workers() -> Iterator[None]:
+    """Of a HistoryError in a worker Spark knows its trace alone, as text: raise the error itself, with what it says."""
+    try:
+        yield
+    except Exception as error:
+        said = _REFUSAL.search(str(error))
+        if said is None:
+            raise
+        line = None if said["line"] is None else int(said["line"])
+        raise HistoryError(Path(said["path"]), line, said["problem"], said["remedy"]) from error
