@@ -6,8 +6,12 @@ costs nothing but this file and what the command line is made of.
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +34,9 @@ STORE_DEFAULT = "store"
 NAME_MAX = 120
 _PASSED = pytest.StashKey[bool]()
 _FOLDER = pytest.StashKey[Path]()
+_NAMES = pytest.StashKey[Path]()
+WORKER_INPUT = "nemesis_names"
+"""Where a worker of pytest-xdist is told the file for the names of our tests."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,6 +78,40 @@ def _is_marked(item: pytest.Item) -> bool:
 
 def _asks(item: pytest.Item) -> bool:
     return not set(FIXTURES).isdisjoint(getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Say to a worker of pytest-xdist where it leaves the names of our tests, for it may not live to report on them."""
+    if _NAMES not in node.config.stash:
+        node.config.stash[_NAMES] = Path(tempfile.mkdtemp(prefix="nemesis-tests-"))
+    node.workerinput[WORKER_INPUT] = str(node.config.stash[_NAMES] / node.gateway.id)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave them there."""
+    path = getattr(session.config, "workerinput", {}).get(WORKER_INPUT)
+    if path is not None:
+        ours = [item.nodeid for item in session.items if _asks(item) or _is_marked(item)]
+        with suppress(OSError):  # A worker on another machine has no such folder.
+            Path(path).write_text(json.dumps(ours), encoding="utf-8")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Take the folder of names away."""
+    if _NAMES in config.stash:
+        shutil.rmtree(config.stash[_NAMES], ignore_errors=True)
+
+
+def _names_of_workers(config: pytest.Config) -> frozenset[str]:
+    """The names of our tests, as the workers of pytest-xdist have left them; nothing where there are none."""
+    if _NAMES not in config.stash:
+        return frozenset()
+    found: set[str] = set()
+    for path in config.stash[_NAMES].iterdir():
+        with suppress(ValueError):  # It died when it wrote them.
+            found |= set(json.loads(path.read_text(encoding="utf-8")))
+    return frozenset(found)
 
 
 def given_options(config: pytest.Config) -> GivenOptions:
@@ -171,7 +212,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
         # A worker of pytest-xdist has a summary as well; whoever gathers all of them tells of each once.
         return
     reports = [report for kind in terminalreporter.stats.values() for report in kind if hasattr(report, "nodeid")]
-    cases = list(cases_of(reports_told(reports), config.rootpath))
+    cases = list(cases_of(reports_told(reports, _names_of_workers(config)), config.rootpath))
     if not cases:
         return
     terminalreporter.section("nemesis")

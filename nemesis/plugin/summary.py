@@ -8,7 +8,7 @@ read from its folder, where that is still there.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,16 +26,18 @@ RERUN = "rerun"
 """The outcome that pytest-rerunfailures gives to a failure after which it tries again."""
 
 
-def reports_told(reports: Iterable[pytest.TestReport]) -> dict[str, list[pytest.TestReport]]:
+def reports_told(
+    reports: Iterable[pytest.TestReport], ours: Collection[str] = ()
+) -> dict[str, list[pytest.TestReport]]:
     """The reports of each test that has run something or could have, by its name; those of its phases together.
 
     Of a test in which a worker of pytest-xdist died, the last report is made by whoever has started the worker, and
-    has no properties: that of its setup says whose test it is.
+    has no properties: that of its setup says whose test it is, or, where it died in there, its name among ``ours``.
     """
     found: dict[str, list[pytest.TestReport]] = {}
     for report in reports:
         found.setdefault(report.nodeid, []).append(report)
-    return {nodeid: of_test for nodeid, of_test in found.items() if any(map(_is_told, of_test))}
+    return {nodeid: of_test for nodeid, of_test in found.items() if nodeid in ours or any(map(_is_told, of_test))}
 
 
 def _is_told(report: pytest.TestReport) -> bool:

@@ -378,11 +378,19 @@ def test_workers_keep_apart(
 def test_a_worker_that_dies_hides_no_test(
     project: pytest.Pytester, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test in which a worker of pytest-xdist has died is unknown; one that asks for neither fixture is not told."""
+    """A test in which a worker of pytest-xdist has died, in a fixture or later, is unknown; no other is told of."""
     monkeypatch.setenv("PYTHONPATH", str(pytestconfig.rootpath))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
     test = """
         import os
+        import pytest
+
+        @pytest.fixture
+        def deadly():
+            os._exit(3)
+
+        def test_dies_before(deadly, chaos):
+            chaos.run()
 
         def test_dies(chaos):
             chaos.run()
@@ -397,8 +405,9 @@ def test_a_worker_that_dies_hides_no_test(
     project.makeconftest(CONFTEST.format(verdicts="'valid'"))
     project.makepyfile(test_it=test)
     done = project.runpytest_subprocess(*ALONE, "-p", "xdist", "-n", "1")
-    done.assert_outcomes(passed=1, failed=2)
+    done.assert_outcomes(passed=1, failed=3)
     summary = (project.path / "summary.md").read_text()
-    assert summary.startswith("### ❓ pytest: unknown (1 valid, 1 unknown, 0 invalid)")
-    assert "| test_it.py::test_dies | ❓ unknown | the test failed: worker 'gw0' crashed while running " in summary
+    assert summary.startswith("### ❓ pytest: unknown (1 valid, 2 unknown, 0 invalid)")
+    for name in ("test_dies_before", "test_dies"):
+        assert f"| test_it.py::{name} | ❓ unknown | the test failed: worker 'gw" in summary
     assert "of_words" not in summary
