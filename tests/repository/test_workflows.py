@@ -81,3 +81,11 @@ def test_only_known_actions_are_used(workflows: str) -> None:
     assert used
     assert {re.sub(r"@v\d+$", "", name) for name in used} <= {f"actions/{name}" for name in ACTIONS}
     assert all("@v" in name for name in used)
+
+
+def test_network_namespaces_are_tested(workflows: str, pytestconfig: pytest.Config) -> None:
+    """What Ubuntu forbids is allowed before the tests, which say why they skip what; users are told the same."""
+    setting = "sudo sysctl --ignore --write kernel.apparmor_restrict_unprivileged_userns=0"
+    job = workflows[workflows.index("\n  test:") : workflows.index("\n  simulate:")]
+    assert 0 < job.index("iproute2 nftables") < job.index(setting) < job.index("PYTEST_ADDOPTS=-rs make test")
+    assert setting in (pytestconfig.rootpath / "docs" / "ci.md").read_text(encoding="utf-8")
