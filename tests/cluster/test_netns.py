@@ -232,6 +232,26 @@ def _all_networks() -> set[int]:
     return found
 
 
+JUDGE = """
+import socket
+from nemesis.cluster.netns_enter import enter
+socket.sethostname("nowhere.invalid")
+enter()
+from nemesis.pipeline.session import spark_session
+with spark_session("local[1]") as spark:
+    print(spark.range(7).count())
+"""
+WITH_A_NAME_OF_ITS_OWN = ("unshare", "--user", "--map-root-user", "--uts")
+
+
+@pytest.mark.cluster
+def test_spark_judges_in_a_namespace_where_no_name_is_known() -> None:
+    """Spark needs nothing of the network but the loopback address: neither this machine's name nor who resolves it."""
+    command = (*WITH_A_NAME_OF_ITS_OWN, sys.executable, "-c", JUDGE)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
+
+
 @pytest.mark.cluster
 @pytest.mark.parametrize("before", [(), WITHOUT_RIGHTS], ids=["as we are", "without rights"])
 def test_a_run_in_namespaces_is_valid(before: tuple[str, ...], tmp_path: Path) -> None:
