@@ -267,16 +267,20 @@ class OpenRun:
         begin_s = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as tasks:
             # It ends here: of two who ask side by side, the older answer could be written after the newer one.
-            samples = tasks.create_task(sample_high_watermarks(self._system, self._recorder))
+            samples = tasks.create_task(sample_high_watermarks(self._system, self._recorder, stop))
             tasks.create_task(self._workload.run(rate=self._options.rate, stop=stop))
             judge = tasks.create_task(self._end_at_anomaly(over))
-            await self._injector.run(self._schedule, begin_s=begin_s, stop=over)
-            await is_set_within(over, begin_s + self._schedule.time_limit_s - asyncio.get_running_loop().time())
-            judge.cancel()
-            self._phase = "healing"
-            await self._injector.heal_all()
-            stop.set()
-            samples.cancel()
+            try:
+                await self._injector.run(self._schedule, begin_s=begin_s, stop=over)
+                await is_set_within(over, begin_s + self._schedule.time_limit_s - asyncio.get_running_loop().time())
+                judge.cancel()
+                self._phase = "healing"
+                await self._injector.heal_all()
+            finally:
+                # A cancellation alone does not end them for sure: in Python 3.11 ``asyncio.wait_for``, by which Redis's
+                # client sends each command, loses one that comes when the command has just been sent.
+                stop.set()
+                samples.cancel()
 
     async def _end_at_anomaly(self, over: asyncio.Event) -> None:
         """Set ``over`` when the first anomaly is known, and say so in the history."""

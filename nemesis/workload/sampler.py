@@ -16,9 +16,9 @@ ANSWERS_PER_S = 40
 """So many answers a second, at most, are worth their share of the processor."""
 
 
-async def sample_high_watermarks(system: System, recorder: Recorder) -> None:
-    """Ask every replica of every log, for ever."""
-    while True:
+async def sample_high_watermarks(system: System, recorder: Recorder, stop: asyncio.Event) -> None:
+    """Ask every replica of every log, again and again; who waits no longer sets ``stop`` and cancels this."""
+    while not stop.is_set():
         states = await system.replica_states()
         record_states(states, recorder)
         await asyncio.sleep(max(SAMPLE_S_MIN, len(states) / ANSWERS_PER_S))

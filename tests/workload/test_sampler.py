@@ -33,7 +33,7 @@ def test_a_sample_is_a_row(tmp_path: Path) -> None:
 async def test_every_replica_is_asked(tmp_path: Path) -> None:
     """Every replica of every log is asked at once, and what it says is written before the pause."""
     recording = Recording(tmp_path)
-    sampling = asyncio.create_task(sample_high_watermarks(FakeSystem(), recording.recorder))
+    sampling = asyncio.create_task(sample_high_watermarks(FakeSystem(), recording.recorder, asyncio.Event()))
     await asyncio.sleep(0)
     sampling.cancel()
     with suppress(asyncio.CancelledError):

@@ -1,0 +1,62 @@
+"""A run that is told to end ends, also where a client's library loses the word."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from nemesis.cluster.system import Appended, Polled, ReplicaState
+from nemesis.history import HistoryWriter
+from nemesis.runner import OpenRun, RunOptions
+from nemesis.schedule import Schedule
+from nemesis.workload.ending import ReportWriter
+from nemesis.workload.recorder import Clock
+from tests.workload.fake_system import FakeClient, FakeSystem
+
+PATIENCE_S = 10.0
+
+
+async def _deaf() -> None:
+    """A pause in which a cancellation is lost, as in a command that has just been sent."""
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(0.01)
+
+
+class DeafClient(FakeClient):
+    async def append(self, topic_partition: str, value: int) -> Appended:
+        await _deaf()
+        return await super().append(topic_partition, value)
+
+    async def poll(self, topic_partition: str, offset: int) -> Polled:
+        await _deaf()
+        return await super().poll(topic_partition, offset)
+
+
+class DeafSystem(FakeSystem):
+    def client(self) -> DeafClient:
+        return DeafClient(self)
+
+    async def replica_states(self) -> tuple[ReplicaState, ...]:
+        await _deaf()
+        return await super().replica_states()
+
+
+async def test_a_run_ends_when_cancellations_are_lost(tmp_path: Path) -> None:
+    """Clients that go on after a cancellation, and whoever samples, end with what they are at."""
+    system, options = DeafSystem(), RunOptions(seed=1, concurrency=4, rate=1000.0)
+    schedule = Schedule(name="test", time_limit_s=1000.0, steps=())
+    with HistoryWriter(tmp_path) as writer:
+        clock = Clock()
+        run = OpenRun(system, writer, clock, ReportWriter(writer, clock), options, schedule, lambda _: None)
+        recording = asyncio.create_task(run.record())
+        async with asyncio.timeout(PATIENCE_S):
+            while not any(system.logs.values()):
+                await asyncio.sleep(0)
+        recording.cancel()
+        _, still_there = await asyncio.wait([recording], timeout=PATIENCE_S)
+        assert not still_there
+        with pytest.raises(asyncio.CancelledError):
+            await recording
