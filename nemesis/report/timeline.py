@@ -63,7 +63,7 @@ MARKED: Mapping[str, MarkKind] = {
 }
 """The events that are drawn as marks."""
 ROLE_PREFIX = "became-"
-LIFE_EVENTS = frozenset({"started", "stopped", "halted"})
+LIFE_EVENTS = frozenset({"started", "stopped", "halted", "halted-by-disk"})
 TARGET_KEYS = ("replica_id", "replica_ids", "replicas", "targets", "target", "nodes", "node")
 """Where the detail of a nemesis operation names the replicas it acted on."""
 

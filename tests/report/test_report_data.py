@@ -114,6 +114,17 @@ def test_reigns_may_overlap(busy_run: Callable[[], RunFolder]) -> None:
     assert [mark.offset for mark in timeline.marks if mark.kind is MarkKind.TRUNCATION] == [412]
 
 
+@pytest.mark.parametrize("end", ["halted", "halted-by-disk"])
+def test_a_reign_ends_with_a_halt(run_folder: RunFolder, end: str) -> None:
+    """Whatever the reason of it: who has halted leads no more, and is not shown to until it starts again."""
+    run_folder.replica_event(1, 1, "became-leader", epoch=1)
+    run_folder.replica_event(4, 1, end)
+    run_folder.replica_event(9, 1, "started")
+    (reign,) = read_run(run_folder.write()).timeline.leaderships
+    assert reign.end_s is not None
+    assert reign.end_s - reign.start_s == pytest.approx(3)
+
+
 def test_every_anomaly_has_a_promise() -> None:
     """No kind of anomaly that a check can find is missing from the table of promises."""
     assert set(PROMISES) == set(AnomalyName)
