@@ -1,7 +1,7 @@
 """The disks of a cluster's replicas, as far as a harness can break them.
 
-Owns what hinders each of them now, by whom, and since when: a replica that stops by itself while its disk refuses calls
-does what it should, and is not held against the cluster.
+Owns what hinders each of them now, by whom, and since when: a replica that stops by itself because its disk refuses
+calls does what it should, and is not held against the cluster. Who stops for another reason meanwhile is.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from random import Random
 
 from nemesis.cluster.host import Host
 from nemesis.cluster.system import Report
-from nemesis.disks.hindrance import Hindrance, tell, together
+from nemesis.disks.hindrance import REFUSALS, Hindrance, tell, together
 from nemesis.disks.place import DiskPlace, place_in
 from nemesis.disks.power import lose_power
 
@@ -23,6 +23,8 @@ ENDED_BY_DISK = {"halted": "halted-by-disk", "died": "died-by-disk"}
 """What is told instead of an end that the disk is the reason of."""
 AFTERMATH_NS = 2_000_000_000
 """How long after its disk is well again a replica may still end because of an error that it was given before."""
+EXIT_HALTED = "exit code 1"
+"""How the process of a replica ends that has said why it halts."""
 
 
 class ReplicaDisks:
@@ -60,13 +62,33 @@ class ReplicaDisks:
         self._hindered[node].pop(key, None)
         self._tell(node)
 
-    def judged(self, report: Report) -> Report:
-        """The report, or the same by another name if a disk that refuses calls is the reason of it."""
-        if report.event not in ENDED_BY_DISK:
-            return report
-        spans = self._spans[report.node]
-        is_excused = any(begin <= report.wall_ns and (end is None or report.wall_ns <= end) for begin, end in spans)
-        return replace(report, event=ENDED_BY_DISK[report.event]) if is_excused else report
+    def judged(self, reports: Iterable[Report]) -> Iterator[Report]:
+        """The reports, which are in order of time; ends by another name where a disk that refuses calls is the reason.
+
+        A halt is excused that names an error of the disk while it was given such errors, and so is the orderly end of
+        the process after that. No other end is, whatever the disk does meanwhile: a crash is a crash.
+        """
+        excused: set[int] = set()
+        for report in reports:
+            match report.event:
+                case "started":
+                    excused.discard(report.node)
+                case "halted" if self._is_refused(report):
+                    excused.add(report.node)
+                case "halted":
+                    excused.discard(report.node)
+                case "died" if report.detail != EXIT_HALTED:
+                    excused.discard(report.node)
+                case _:
+                    pass
+            is_excused = report.event in ENDED_BY_DISK and report.node in excused
+            yield replace(report, event=ENDED_BY_DISK[report.event]) if is_excused else report
+
+    def _is_refused(self, halt: Report) -> bool:
+        """Whether a replica says that it halts for an error that its disk gives, or has just given."""
+        spans = self._spans[halt.node]
+        was_hindered = any(begin <= halt.wall_ns and (end is None or halt.wall_ns <= end) for begin, end in spans)
+        return was_hindered and any(error in (halt.detail or "") for error in REFUSALS)
 
     def _tell(self, node: int) -> None:
         hindrance = together(self._hindered[node].values())

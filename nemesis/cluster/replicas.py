@@ -363,8 +363,7 @@ class ReplicaCluster:
         judged = {None, METADATA_LOG, *self.topic_partitions}
         told = (report for node in self._nodes for report in read_reports(self._log_file(node), node))
         found = [*(report for report in told if report.topic_partition in judged), *self._deaths]
-        found = [self._disks.judged(report) for report in found]
-        return sorted(found, key=lambda report: (report.wall_ns, report.node))
+        return tuple(self._disks.judged(sorted(found, key=lambda report: (report.wall_ns, report.node))))
 
 
 def _table(option: str, addresses: Mapping[int, str]) -> list[str]:

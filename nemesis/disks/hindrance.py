@@ -11,6 +11,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+_ERRORS = {errno.ENOSPC: "No space left on device", errno.EIO: "Input/output error"}
+REFUSALS = tuple(f"[Errno {number}] {words}" for number, words in _ERRORS.items())
+"""How the errors that a hindered disk gives are told by whoever names them as Python does."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hindrance:
@@ -68,6 +72,6 @@ class Hindered:
         """Refuse the call, if it is to be refused. Raises OSError."""
         hindrance = self.now
         if takes_space and hindrance.is_full:
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            raise OSError(errno.ENOSPC, _ERRORS[errno.ENOSPC], str(path))
         if call in hindrance.failing:
-            raise OSError(errno.EIO, "Input/output error", str(path))
+            raise OSError(errno.EIO, _ERRORS[errno.EIO], str(path))
