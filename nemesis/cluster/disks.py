@@ -14,7 +14,7 @@ from dataclasses import replace
 from random import Random
 
 from nemesis.cluster.host import Host
-from nemesis.cluster.system import Report
+from nemesis.cluster.system import PowerLost, Report
 from nemesis.disks.hindrance import REFUSALS, Hindrance, tell, together
 from nemesis.disks.place import DiskPlace, place_in
 from nemesis.disks.power import lose_power
@@ -44,13 +44,12 @@ class ReplicaDisks:
         """Whether the replica's process is gone and nobody here has ended it."""
         return self._host.died(node)
 
-    async def lose_power(self, node: int, draw: int) -> bool:
-        """Kill the replica, and take back what was not flushed; whether it ran."""
+    async def lose_power(self, node: int, draw: int) -> PowerLost:
+        """Kill the replica if it runs, and take back what was not flushed, by whichever of its processes it was."""
         async with self._locks[node]:
             was_there = await self._kill(node)
-            if was_there:
-                await asyncio.to_thread(lose_power, self._place(node), Random(f"{draw} {node}"))
-        return was_there
+            lost = await asyncio.to_thread(lose_power, self._place(node), Random(f"{draw} {node}"))
+        return PowerLost(ran=was_there, lost=lost)
 
     def hinder(self, node: int, key: int, hindrance: Hindrance) -> None:
         """Hinder the disk until it is relieved of this key; also for later processes."""

@@ -221,13 +221,21 @@ class KeepsTime(Protocol):
         """Let a node's clocks go by these settings from now on; also those of a later process."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLost:
+    """What a loss of power has done to a node: whether a process ran, and whether anything of its disk was lost."""
+
+    ran: bool
+    lost: bool
+
+
 class SystemDisks(Protocol):
     """The disks of a system's nodes. Nodes are told by themselves: no call needs one that answers."""
 
-    async def lose_power(self, node: int, draw: int) -> bool:
-        """Kill a node and take back what it had not flushed; ``draw`` seeds how much of it. Whether it ran.
+    async def lose_power(self, node: int, draw: int) -> PowerLost:
+        """Kill a node and take back what was not flushed on its disk; ``draw`` seeds how much of it.
 
-        A start meanwhile waits. A node that does not run loses nothing.
+        A start meanwhile waits. Who does not run loses as much: what a killed process wrote was in memory, too.
         """
 
     def hinder(self, node: int, key: int, hindrance: Hindrance) -> None:

@@ -11,7 +11,7 @@ from random import Random
 
 from nemesis.cluster.system import HasDisks, SystemDisks
 from nemesis.disks.hindrance import Hindrance
-from nemesis.faults.family import Aim, Family, Healed, OpenFault
+from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
 from nemesis.faults.processes import start_all
 from nemesis.faults.targets import InvalidTargetError
 from nemesis.faults.values import DiskFault, FailDisk, FillDisk, PowerLoss, SlowDisk
@@ -21,6 +21,10 @@ class Disks(Family[DiskFault]):
     """Takes the power of nodes, or hinders their disks."""
 
     faults = (PowerLoss, FillDisk, SlowDisk, FailDisk)
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._lost: dict[int, list[int]] = {}
 
     async def aim(self, fault: DiskFault, random: Random) -> Aim:
         """Decide whom it hits."""
@@ -32,8 +36,7 @@ class Disks(Family[DiskFault]):
         """Take the power of those who run, all at once, or hinder the disks of all."""
         fault = opened.fault
         if isinstance(fault, PowerLoss):
-            ran = await asyncio.gather(*(self._disks.lose_power(node, opened.draw) for node in opened.nodes))
-            return tuple(node for node, was_there in zip(opened.nodes, ran, strict=True) if was_there)
+            return await self._lose_power(opened)
         for node in opened.nodes:
             self._disks.hinder(node, opened.fault_id, _hindrance(fault))
         return opened.nodes
@@ -41,11 +44,21 @@ class Disks(Family[DiskFault]):
     async def heal(self, opened: OpenFault[DiskFault]) -> Healed:
         """Start those whose power was lost; let the others' disks do what they should, and start whom they ended."""
         if isinstance(opened.fault, PowerLoss):
-            return Healed(error=await start_all(self._system, opened.nodes))
+            lost = self._lost.pop(opened.fault_id, [])
+            return Healed(error=await start_all(self._system, opened.nodes), detail={"lost": lost})
         for node in opened.nodes:
             self._disks.relieve(node, opened.fault_id)
         ended = [node for node in opened.nodes if self._disks.ended_by_itself(node)]
         return Healed(error=await start_all(self._system, ended), detail={"ended": ended})
+
+    async def _lose_power(self, opened: OpenFault[DiskFault]) -> tuple[int, ...]:
+        """Take the power of all, if anybody runs; those who ran. Who was down loses what it left in memory as well."""
+        if not any(self._system.is_running(node) for node in opened.nodes):
+            return ()
+        done = await asyncio.gather(*(self._disks.lose_power(node, opened.draw) for node in opened.nodes))
+        each = tuple(zip(opened.nodes, done, strict=True))
+        self._lost[opened.fault_id] = [node for node, what in each if what.lost]
+        return tuple(node for node, what in each if what.ran)
 
     @property
     def _disks(self) -> SystemDisks:

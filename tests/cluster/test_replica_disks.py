@@ -1,4 +1,4 @@
-"""Disks without processes: whose end one is the reason of and whose it is not."""
+"""Disks without processes: whose end one is the reason of and whose it is not, and what goes with the power."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ import pytest
 
 from nemesis.cluster.disks import AFTERMATH_NS, ReplicaDisks
 from nemesis.cluster.local import LocalHost
-from nemesis.cluster.system import Report
+from nemesis.cluster.system import PowerLost, Report
+from nemesis.disks.files import AccountedFiles
 from nemesis.disks.hindrance import Hindered, Hindrance
+from nemesis.disks.place import place_in
+from replica.storage.files import OpenMode
 
 BROKEN, OTHER = 1, 2
 FAILING = Hindrance(failing=("fsync",))
@@ -102,3 +105,22 @@ def test_others_are_not_excused(rig: Rig) -> None:
     rig.disks.hinder(OTHER, 1, Hindrance(slow_factor=30))
 
     assert rig.judged(halted(NAMED), DIED, node=OTHER) == ["halted", "died"]
+
+
+async def test_a_replica_that_is_down_loses_its_memory_with_the_power(tmp_path: Path) -> None:
+    """What a killed process had written is there for the next one, unless the power goes before that begins."""
+    host = LocalHost(tmp_path, 1)
+    host.make_folders()
+    disks = ReplicaDisks(host, host.kill, {1: asyncio.Lock()})
+    place = place_in(host.folder(1))
+    place.data.mkdir()
+    killed = AccountedFiles(place)
+    handle = killed.open(place.data / "log", OpenMode.CREATE)
+    killed.fsync_directory(place.data)
+    killed.pwrite(handle, b"only in memory", 0)
+    loses_all_draw = 44
+
+    assert await disks.lose_power(1, loses_all_draw) == PowerLost(ran=False, lost=True)
+
+    assert (place.data / "log").read_bytes() == b""
+    assert await disks.lose_power(1, loses_all_draw) == PowerLost(ran=False, lost=False)

@@ -450,7 +450,10 @@ async def test_a_schedule_that_is_stopped_does_no_further_step(tmp_path: Path) -
 
 
 async def test_a_power_loss_hits_those_who_run(tmp_path: Path) -> None:
-    """Each of them loses what was not flushed, by the dice of the step, and is started by the healing."""
+    """Each of them loses what was not flushed, by the dice of the step, and is started by the healing.
+
+    Who is down loses as much and stays down, and the healing says whose disks have lost anything.
+    """
     stage = Stage(tmp_path)
     stage.system.running.discard(2)
 
@@ -466,6 +469,19 @@ async def test_a_power_loss_hits_those_who_run(tmp_path: Path) -> None:
         ("start", "invoke", [1, 3]),
         ("start", "info", [1, 3]),
     ]
+    *_, (_, _, healed) = stage.recording.nemesis_rows()
+    assert json.loads(healed or "{}")["lost"] == [2, 3]
+
+
+async def test_where_nobody_runs_no_power_is_lost(tmp_path: Path) -> None:
+    """What the history calls not done was not done to the disks either."""
+    stage = Stage(tmp_path)
+    stage.system.running.clear()
+
+    await stage.do(Inject(fault_id=0, fault=PowerLoss(target=Role.ALL), draw=7))
+
+    assert stage.system.disks.lost == []
+    assert stage.told() == [("power-loss", "invoke", [1, 2, 3]), ("power-loss", "fail", [1, 2, 3])]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from nemesis.cluster.system import (
     NodeFailedError,
     PartitionState,
     Polled,
+    PowerLost,
     ReplicaState,
     Report,
 )
@@ -90,9 +91,9 @@ class FakeDisks:
         self.hindered: dict[tuple[int, int], Hindrance] = {}
         self.ended: set[int] = set()
 
-    async def lose_power(self, node: int, draw: int) -> bool:
+    async def lose_power(self, node: int, draw: int) -> PowerLost:
         self.lost.append((node, draw))
-        return await self._system.kill(node)
+        return PowerLost(ran=await self._system.kill(node), lost=node != 1)
 
     def hinder(self, node: int, key: int, hindrance: Hindrance) -> None:
         self.hindered[node, key] = hindrance
