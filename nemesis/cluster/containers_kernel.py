@@ -40,7 +40,7 @@ def why_not_entered() -> str | None:
 def why_not_done(fault: Fault) -> str | None:
     """Why containers cannot be struck by such a fault; absent if they can.
 
-    Processes can be broken by whoever may use the engine, links by root alone, time and disks not at all.
+    Processes can be broken by whoever may use the engine, links by root alone, disks not at all.
     """
     if isinstance(fault, KillAt):
         return "the first process of a container cannot stand still: signals that it sends itself do not reach it"

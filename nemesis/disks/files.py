@@ -51,7 +51,8 @@ class AccountedFiles(OsFiles):
     def open(self, path: Path, mode: OpenMode) -> Handle:
         """Open; a name that is new takes space."""
         makes = mode in {OpenMode.CREATE, OpenMode.ENSURE}
-        self._hindered.check("open", path, takes_space=makes and not path.exists())
+        if makes and not path.exists():
+            self._hindered.check("create", path, takes_space=True)
         number = self._new_number()
         with self._writing:
             record = Record(call=Call.OPEN, path=self._told(path), mode=mode.value, number=number)

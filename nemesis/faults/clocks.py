@@ -14,6 +14,13 @@ from nemesis.faults.targets import Target
 HEALER = "settle"
 
 
+def check_at_least(least: int, **values: int) -> None:
+    """Refuse a fault that could not be done, or would do nothing and be told as done. Raises ValueError."""
+    for name, value in values.items():
+        if value < least:
+            raise ValueError(f"{name} is {value}: give {least} or more")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftClock:
     """The timers' clock counts ``percent`` milliseconds in a hundred; healed by counting as it should again.
@@ -25,6 +32,9 @@ class DriftClock:
     healer: ClassVar[str] = HEALER
     target: Target
     percent: int
+
+    def __post_init__(self) -> None:
+        check_at_least(0, percent=self.percent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +56,9 @@ class StrobeWallClock:
     target: Target
     by_ms: int
     period_ms: int
+
+    def __post_init__(self) -> None:
+        check_at_least(1, period_ms=self.period_ms)
 
 
 WallClockFault = JumpWallClock | StrobeWallClock

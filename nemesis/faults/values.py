@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from nemesis.faults.clocks import HEALER as CLOCK_HEALER
-from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock, WallClockFault
+from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock, WallClockFault, check_at_least
 from nemesis.faults.crash_points import CrashPoint
 from nemesis.faults.links import LinkMode
 from nemesis.faults.network import (
@@ -176,6 +176,9 @@ class JumpClock:
     target: Target
     by_ms: int
 
+    def __post_init__(self) -> None:
+        check_at_least(1, by_ms=self.by_ms)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopClock:
@@ -197,6 +200,9 @@ class Burst:
     healer: ClassVar[str] = "ease"
     factor: int
 
+    def __post_init__(self) -> None:
+        check_at_least(1, factor=self.factor)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillDisk:
@@ -216,10 +222,17 @@ class SlowDisk:
     target: Target
     factor: int
 
+    def __post_init__(self) -> None:
+        check_at_least(1, factor=self.factor)
+
+
+CALLS = ("fsync", "pwrite", "pread", "rename", "create", "ftruncate", "unlink", "mkdir", "fsync_directory")
+"""The calls of a disk that can fail."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailDisk:
-    """Every call of one kind (``call``, such as fsync) fails with an input/output error."""
+    """Every call of one kind (one of ``CALLS``) fails with an input/output error."""
 
     kind: ClassVar[str] = "fail-disk"
     healer: ClassVar[str] = "repair-disk"
@@ -278,12 +291,21 @@ _FAULTS: dict[str, type[Fault]] = {
         *(PowerLoss, Clog, FillDisk, SlowDisk, FailDisk, DamageDisk, DelayMetadata),
     )
 }
+
+
+def _call(name: str) -> str:
+    if name not in CALLS:
+        raise ValueError(f"{name!r} is no call of a disk that can fail: give one of {', '.join(CALLS)}")
+    return name
+
+
 _ENUMS: dict[str, Callable[[Any], Any]] = {
     "shape": Shape,
     "mode": LinkMode,
     "change": VoterChange,
     "between": Between,
     "point": CrashPoint,
+    "call": _call,
 }
 
 

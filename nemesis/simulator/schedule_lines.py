@@ -16,7 +16,7 @@ from nemesis.faults.links import LinkMode
 from nemesis.faults.network import Between
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import NAME_SIGN, Role, Target
-from nemesis.faults.values import Fault, fault_from_json, fault_to_json
+from nemesis.faults.values import CALLS, Fault, fault_from_json, fault_to_json
 from nemesis.schedule import Action, AwaitLeader, Heal, Inject, Name, Step
 
 _CHOICES: Mapping[str, Iterable[str]] = {
@@ -25,7 +25,7 @@ _CHOICES: Mapping[str, Iterable[str]] = {
     "between": tuple(Between),
     "point": tuple(CrashPoint),
     "how": ("flip", "zero", "misdirect"),
-    "call": ("fsync", "pwrite", "pread", "rename", "create", "ftruncate", "unlink", "mkdir", "fsync_directory"),
+    "call": CALLS,
 }
 _WHOLE_NUMBERS = (
     *("by_ms", "factor", "delay_ms"),

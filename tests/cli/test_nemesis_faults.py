@@ -111,6 +111,12 @@ def test_when_logs_are_flushed_can_be_said() -> None:
     assert usual.cluster.flush_arguments == ()
 
 
+def test_when_another_system_flushes_cannot_be_said() -> None:
+    """An option that only our replicas have is refused, not passed over."""
+    with pytest.raises(click.UsageError, match="--log-flush is an option of our own replicas"):
+        plan(asked("--system", "redis", "--workload", "register", "--log-flush", "os"))
+
+
 @pytest.mark.parametrize(
     "words",
     [

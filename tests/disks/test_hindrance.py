@@ -13,6 +13,7 @@ from nemesis.disks.files import FLUSH_S_MIN, AccountedFiles
 from nemesis.disks.hindrance import NOTHING, Hindrance, tell, together
 from nemesis.disks.place import DiskPlace, place_in
 from nemesis.disks.power import disk_of
+from nemesis.faults.values import CALLS as CALLS_OF_FAULTS
 from replica.storage.files import Handle, OpenMode
 
 
@@ -42,8 +43,13 @@ CALLS: dict[str, Callable[[Rig], object]] = {
     "rename": lambda rig: rig.files.rename(rig.path, rig.place.data / "other"),
     "unlink": lambda rig: rig.files.unlink(rig.path),
     "mkdir": lambda rig: rig.files.mkdir(rig.place.data / "folder"),
-    "open": lambda rig: rig.files.open(rig.path, OpenMode.READ),
+    "create": lambda rig: rig.files.open(rig.place.data / "new", OpenMode.CREATE),
 }
+
+
+def test_every_call_that_can_fail_is_known() -> None:
+    """No schedule can ask for the failure of a call that this disk would never let fail."""
+    assert set(CALLS_OF_FAULTS) == set(CALLS)
 
 
 @pytest.fixture
@@ -82,7 +88,8 @@ def test_a_full_disk_refuses_what_takes_space(rig: Rig) -> None:
             call(rig)
         assert refused.value.errno == errno.ENOSPC
     rig.files.pwrite(rig.handle, b"CON", 0)
-    for name in ("open", "pread", "fsync", "ftruncate", "rename"):
+    rig.files.open(rig.path, OpenMode.READ)
+    for name in ("pread", "fsync", "ftruncate", "rename"):
         CALLS[name](rig)
 
     rig.tell(NOTHING)

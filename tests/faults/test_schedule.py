@@ -39,6 +39,7 @@ from nemesis.faults.values import (
     ProcessFault,
     RollingRestart,
     VoterChange,
+    fault_from_json,
 )
 from nemesis.packages import USUAL, Package, any_fault
 from nemesis.schedule import Heal, Inject, Schedule, Step, schedule_from_json
@@ -241,6 +242,25 @@ def test_what_is_no_schedule_is_refused(text: str) -> None:
 
 
 CHANGING = (Package.PARTITION, Package.KILL, Package.PAUSE, Package.MEMBERSHIP)
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        ({"kind": "fail-disk", "target": "all", "call": "open"}, "'open' is no call of a disk that can fail"),
+        ({"kind": "slow-disk", "target": "all", "factor": 0}, "factor is 0: give 1 or more"),
+        ({"kind": "burst", "factor": 0}, "factor is 0: give 1 or more"),
+        ({"kind": "clock-jump", "target": "all", "by_ms": -5}, "by_ms is -5: give 1 or more"),
+        ({"kind": "clock-drift", "target": "all", "percent": -1}, "percent is -1: give 0 or more"),
+        ({"kind": "clock-strobe", "target": "all", "by_ms": 5, "period_ms": 0}, "period_ms is 0: give 1 or more"),
+        ({"kind": "slow-disk", "target": "all", "factor": "many"}, "slow-disk cannot be made of"),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else None,
+)
+def test_a_fault_that_would_do_nothing_is_refused(fault: dict[str, object], what: str) -> None:
+    """A stored schedule with strengths that mean nothing is not run and told as if they did."""
+    with pytest.raises(ValueError, match=what):
+        fault_from_json(fault)
 
 
 def test_every_run_with_changes_replaces_a_voter() -> None:
