@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +85,25 @@ def slowly(records: DataFrame, path: Path) -> DataFrame:
             yield batch
 
     return records.mapInArrow(pass_on, records.schema)
+
+
+def until_written(servers: str, topic: str) -> Callable[[], None]:
+    """What waits in a task until a topic holds anything, however slow everybody is."""
+
+    def wait() -> None:
+        import asyncio
+
+        from replica.client import Consumer
+
+        async def look() -> None:
+            async with asyncio.timeout(120), Consumer(servers) as consumer:
+                names = await consumer.partitions_of(topic)
+                while not sum((await consumer.end_offsets(names)).values()):
+                    await asyncio.sleep(0.05)
+
+        asyncio.run(look())
+
+    return wait
 
 
 def test_a_topic_is_a_table(spark: SparkSession, live: Live) -> None:
@@ -182,21 +201,28 @@ def test_a_sink_outlives_its_leader(spark: SparkSession, live: Live, tmp_path: P
 
 
 def test_a_batch_that_fails_is_written_again(spark: SparkSession, live: Live, tmp_path: Path) -> None:
-    """A query that fails in the middle of a batch writes it again after a restart, and repeats are known as such."""
+    """A query that fails in the middle of a batch writes it again after a restart, and repeats are known as such.
+
+    1. Both partitions have their task. 2. One of them stands still. 3. The other writes. 4. The first fails, and with
+    it the batch, of which something is written.
+    """
     live.create("orders", partitions=2)
     live.create("copies", partitions=2)
-    live.write("orders", numbers(3000))
-    failed = str(tmp_path / "failed")
+    for partition in (0, 1):
+        live.write("orders", numbers(partition, 3000, 2), partition=partition)
+    failed, wait = str(tmp_path / "failed"), until_written(live.servers, "copies")
 
     def fail_once(batches: Iterator[Any]) -> Iterator[Any]:
         from pathlib import Path
 
         for batch in batches:
-            yield batch.slice(0, batch.num_rows // 2)
-            if not Path(failed).exists():
-                Path(failed).touch()
+            try:
+                Path(failed).touch(exist_ok=False)
+            except FileExistsError:
+                yield batch
+            else:
+                wait()
                 raise RuntimeError("halfway")
-            yield batch.slice(batch.num_rows // 2)
 
     def run() -> None:
         records = stream(spark, live)
