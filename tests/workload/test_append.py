@@ -17,7 +17,7 @@ from nemesis.workload.pace import BEHIND_S_MAX, Load, Pace
 from tests.workload.fake_system import NAMES, FakeSystem
 from tests.workload.recording import Recording
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 async def run_until(system: FakeSystem, recording: Recording, events: int, concurrency: int = 3) -> None:

@@ -16,7 +16,7 @@ from nemesis.workload.ending import ReportWriter
 from nemesis.workload.recorder import Clock
 from tests.workload.fake_system import FakeClient, FakeSystem
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 async def _deaf() -> None:
