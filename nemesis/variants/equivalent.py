@@ -27,8 +27,8 @@ EQUIVALENT: tuple[Equivalent, ...] = (
         breaks=Invariant.LOG_MATCHING,
         summary="The epoch cache is not stored when an epoch begins.",
         reason=(
-            "Recovery believes the stored epochs only after a clean stop, and only if they end with the epoch of the "
-            "last record; otherwise it rebuilds them from the batches. What was stored too late is rebuilt."
+            "Above the recovery point recovery rebuilds the epochs from the batches, whatever was stored. Below it, a "
+            "log of epochs that were not stored is taken for damaged and refused: no log comes to differ by it."
         ),
     ),
 )

@@ -118,6 +118,11 @@ class LogStore:
         return self._segments.log_start_offset
 
     @property
+    def epochs(self) -> tuple[EpochEntry, ...]:
+        """Where each epoch begins, of the batches that are held; not of what was stored of them."""
+        return self._segments.epochs
+
+    @property
     def log_end_offset(self) -> Offset:
         """Where the next batch goes."""
         return self._log_end_offset

@@ -3,8 +3,10 @@
 Owns the rule that decides between a torn tail and a lost promise. After an unclean stop every batch is read and checked
 (CRC, offset continuity, epoch order). Damage at or above the recovery point is what a crash may leave: the log is cut
 there. Damage or absence below it means that flushed data, perhaps acknowledged and counted on by others, is gone:
-then nothing is modified and the replica does not start. Whatever remains is fsynced before it is reported, because a
-batch found in the page cache is not yet on the platter. The epoch cache is rebuilt from the batch headers, since a
+then nothing is modified and the replica does not start. So it is with a leader epoch, which lies outside the CRC: below
+the recovery point it must be the one that was stored before its batch was appended. Whatever remains is fsynced before
+it is reported, because a batch found in the page cache is not yet on the platter. The epoch cache is rebuilt from the
+batch headers, since a
 checkpoint can be ahead of the log that survived, and indexes are rebuilt beside it. So can the stored voters be: those
 whose record did not survive are forgotten, durably. The producers of a partition are in its newest snapshot and the
 batches behind that.
@@ -23,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from replica.core.epoch_cache import LeaderEpochCache
 from replica.core.recovered import ProducerEntry
 from replica.core.rules.log import LogRules
 from replica.ids import Epoch, EpochEntry, Offset, SnapshotId, TopicId, TopicPartition
@@ -143,6 +146,8 @@ class _Log:
     lower_recovery_point: Callable[[Offset], None]
     segments: list[Segment] = field(default_factory=list)
     stored_epochs: tuple[EpochEntry, ...] = ()
+    written_in: LeaderEpochCache = field(default_factory=LeaderEpochCache)
+    """The stored epochs, to be asked."""
     stored_voters: tuple[VoterEntry, ...] = ()
     producer_snapshots: ProducerSnapshots | None = None
     snapshots: LogSnapshots | None = None
@@ -173,6 +178,7 @@ class _Log:
         if not self.files.exists(self.path):
             raise self._lost(self.path, position=0, offset=self.log_start_offset, reason="is missing")
         self.stored_epochs = read_epochs(self.files, self.path / EPOCH_FILE)
+        self.written_in = LeaderEpochCache(self.stored_epochs)
         if self.topic_id is None:
             self.snapshots = LogSnapshots(self.files, self.path)
             self.stored_voters = self._read_voters()
@@ -244,8 +250,24 @@ class _Log:
             for position, batch in read_batches(segment.window(), start, batch_bytes_max=self.config.batch_bytes_max):
                 if position == start:
                     scan.end_offset = batch.base_offset
-                scan.take(position, batch)
+                self._take(scan, position, batch)
         return scan
+
+    def _take(self, scan: _Scan, position: int, batch: RecordBatch) -> None:
+        """Add the next batch to what is sound. Raises DamagedBatchError.
+
+        Below the recovery point it is of the epoch that is stored. 1. A bit of the last epoch flips, while the replica
+        is down. 2. It comes back, and its log ends in an epoch that never was. 3. By that it is newer than those of all
+        others: it is elected, without what they have committed since. (The log may begin inside a batch, and the epochs
+        begin with the log.)
+        """
+        offset = max(batch.base_offset, self.log_start_offset)
+        if offset < min(batch.end_offset, self.recovery_point or 0):
+            written = self.written_in.epoch_for_offset(offset)
+            if written not in (None, batch.leader_epoch):
+                reason = f"holds a batch of epoch {batch.leader_epoch} that was written in epoch {written}"
+                raise DamagedBatchError(position, reason)
+        scan.take(position, batch)
 
     def recover(self) -> LoadedLog:
         """Read everything, refuse what flushed data has lost, cut what a crash may have torn."""
@@ -326,7 +348,7 @@ class _Log:
             scan.kept, scan.kept_bytes = scan.kept + 1, 0
             try:
                 for position, batch in read_batches(segment.window(), 0, batch_bytes_max=self.config.batch_bytes_max):
-                    scan.take(position, batch)
+                    self._take(scan, position, batch)
                     segment.index.maybe_add(batch.base_offset, position)
             except DamagedBatchError as error:
                 scan.damage = (segment.path, error)

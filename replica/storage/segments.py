@@ -48,6 +48,11 @@ class Segments:
         return iter(self._segments)
 
     @property
+    def epochs(self) -> tuple[EpochEntry, ...]:
+        """Where each epoch begins, of the batches that there are."""
+        return self._epochs.entries
+
+    @property
     def first(self) -> Segment:
         """The oldest one; the log begins in it, or where it begins."""
         return self._segments[0]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nemesis.simulator.files import SimulatedFiles
 from replica.core.effects import QuorumState
+from replica.core.epoch_cache import LeaderEpochCache
 from replica.core.recovered import RecoveredLog
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, encode_batch, parse_batches
@@ -62,10 +63,19 @@ def batch(base_offset: int, *, epoch: int = 1, count: int = 1, value: bytes = b"
     return encode_batch([value] * count, base_offset=base_offset, leader_epoch=epoch)
 
 
+def write(log: LogStore, batches: Sequence[RecordBatch]) -> None:
+    """Append as the core does: an epoch is stored before its first batch."""
+    epochs = LeaderEpochCache(log.epochs)
+    changes = [epochs.assign(found.leader_epoch, found.base_offset) for found in batches]
+    if any(changes):
+        log.store_epochs(epochs.entries)
+    log.append(batches)
+
+
 def append(log: LogStore, *, count: int = 1, epoch: int = 1, value: bytes = b"value") -> None:
     """Append ``count`` batches of one record, each by its own call."""
     for _ in range(count):
-        log.append([batch(log.log_end_offset, epoch=epoch, value=value)])
+        write(log, [batch(log.log_end_offset, epoch=epoch, value=value)])
 
 
 def held(log: LogStore) -> list[RecordBatch]:

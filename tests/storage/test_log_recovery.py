@@ -8,7 +8,7 @@ import pytest
 
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset
-from replica.storage import StorageError
+from replica.storage import CorruptLogError, StorageError
 from replica.storage.files import OpenMode
 from tests.storage.disks import (
     BATCH_BYTES,
@@ -90,15 +90,16 @@ def test_reopen_with_an_empty_last_segment() -> None:
         assert len(held(log)) == int(SECOND_SEGMENT.stem) + 2
 
 
-def test_epochs_that_do_not_reach_a_cleanly_closed_end_are_rebuilt() -> None:
-    """A stop between an append and the store of its epoch is no reason to believe the shorter cache."""
+def test_a_cleanly_closed_log_of_an_epoch_that_was_never_stored_is_refused() -> None:
+    """An epoch is stored before its first batch is appended: a batch of another one has rotted."""
     files = formatted()
     directory, log, _ = open_log(files, SMALL)
     append(log, count=3)
     append(log, count=9, epoch=4)
     log.store_epochs(entries((1, 0)))
     close(directory, log)
-    assert reopen_log(files, SMALL)[1].epochs == entries((1, 0), (4, 3))
+    with pytest.raises(CorruptLogError, match=r"\(offset 3\) holds a batch of epoch 4 that was written in epoch 1"):
+        open_log(files, SMALL)
 
 
 def test_recovery_cuts_the_torn_tail_at_every_byte() -> None:
@@ -227,9 +228,9 @@ def test_epochs_beyond_the_recovered_end_are_dropped() -> None:
     assert reopen_log(files)[1].epochs == entries((1, 0))
 
 
-def test_a_stale_epoch_inside_the_log_is_dropped() -> None:
-    """An entry that the surviving batches belie goes: the file was ahead of a log that was cut and filled again."""
-    files = flushed_log(10)
+def test_a_stale_epoch_above_the_recovery_point_is_dropped() -> None:
+    """An entry that the surviving batches belie goes: there the file may be ahead of what a crash has left."""
+    files = flushed_log(10, recovery_point=5)
     files.overwrite(EPOCHS, b"0\n2\n1 0\n2 5\n")
     assert reopen_log(files, SMALL)[1].epochs == entries((1, 0))
 

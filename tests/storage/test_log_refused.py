@@ -15,6 +15,7 @@ from tests.storage.disks import (
     FIRST_SEGMENT,
     LOG_PATH,
     ONE_SEGMENT,
+    RECOVERY_POINTS,
     SECOND_SEGMENT,
     SMALL,
     append,
@@ -45,6 +46,47 @@ def test_damage_below_the_recovery_point_is_refused(part: int) -> None:
     files = flushed_log(20)
     flip(files, SECOND_SEGMENT, 2 * BATCH_BYTES + part)
     assert_refused(files, SECOND_SEGMENT, position=2 * BATCH_BYTES, offset=int(SECOND_SEGMENT.stem) + 2)
+
+
+def log_of_epochs(recovery_point: int) -> SimulatedFiles:
+    """A disk after a crash, its log of ten flushed batches written in four epochs."""
+    files = formatted()
+    _, log, _ = open_log(files)
+    starts = ((1, 0), (2, 3), (5, 5), (7, 8))
+    for number, (epoch, start_offset) in enumerate(starts, start=1):
+        log.store_epochs(entries(*starts[:number]))
+        end_offset = starts[number][1] if number < len(starts) else 10
+        append(log, count=end_offset - start_offset, epoch=epoch)
+    log.flush()
+    files.crash()
+    files.overwrite(RECOVERY_POINTS, f"0\n1\nlog 0 {recovery_point}\n".encode())
+    return files
+
+
+@pytest.mark.parametrize("recovery_point", [7, 8, 10])
+def test_no_bit_of_an_epoch_below_the_recovery_point_goes_unnoticed(recovery_point: int) -> None:
+    """The checksum leaves the epoch out, and the order of epochs bears many others: what was stored of them does not.
+
+    A log that ends in an epoch that never was would be taken for a newer one than all the others.
+    """
+    files = log_of_epochs(recovery_point)
+    whole = files.content(FIRST_SEGMENT)
+    for offset in range(recovery_point):
+        for bit in range(32):
+            damaged = bytearray(whole)
+            damaged[offset * BATCH_BYTES + 12 + bit // 8] ^= 0x80 >> bit % 8
+            files.overwrite(FIRST_SEGMENT, bytes(damaged))
+            with pytest.raises(CorruptLogError, match=f"below offset {recovery_point} was flushed") as caught:
+                open_log(files)
+            assert caught.value.offset == offset, bit
+            assert files.content(FIRST_SEGMENT) == damaged
+
+
+def test_an_epoch_at_the_recovery_point_is_what_its_batch_says() -> None:
+    """Above it what is stored can be ahead of the log: there the batches are believed, as after any crash."""
+    files = log_of_epochs(8)
+    files.overwrite(EPOCHS, b"0\n4\n1 0\n2 3\n5 5\n9 8\n")
+    assert reopen_log(files)[1].epochs == entries((1, 0), (2, 3), (5, 5), (7, 8))
 
 
 def test_the_last_batch_below_the_recovery_point_counts() -> None:

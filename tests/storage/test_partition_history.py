@@ -12,7 +12,7 @@ from replica.core.recovered import ProducerEntry, RecoveredLog
 from replica.ids import Epoch, Offset, TopicId
 from replica.records import RecordBatch
 from replica.storage import DataDirectory, LogConfig, LogStore, open_directory
-from tests.storage.disks import DATA, batch, close, formatted, held
+from tests.storage.disks import DATA, batch, close, formatted, held, write
 from tests.storage.partitions import PARTITION, produced
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=200)
@@ -101,7 +101,7 @@ class PartitionHistory:
             self.written[found.base_offset] = found.data
         self.sent += batches
         self.log_end += len(batches)
-        self.log.append(batches)
+        write(self.log, batches)
 
     def batch(self, base_offset: int) -> RecordBatch:
         """A batch of one of three producers, or of none; the offset is as good as any for a sequence number."""

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from nemesis.simulator.files import PowerLossError
-from replica.ids import Epoch, EpochEntry, Offset, SnapshotId
-from tests.storage.disks import SMALL, close, formatted, held, open_log
+from replica.ids import Epoch, Offset, SnapshotId
+from tests.storage.disks import SMALL, close, formatted, held, open_log, write
 from tests.storage.disks import batch as batch_of
 from tests.storage.snapshots import check_consistent, store
 
@@ -48,7 +48,7 @@ class Life:
         for _ in range(self.dice.randint(1, 4)):
             record = batch_of(len(self.epochs), epoch=self.epoch)
             self.epochs.append(self.epoch)
-            self.log.append([record])
+            write(self.log, [record])
 
     def flush(self) -> None:
         """Bring them to the platter."""
@@ -66,7 +66,7 @@ class Life:
         if len(self.snapshots) > 1:
             start = self.snapshots[-2].end_offset
             self.log.raise_log_start(start)
-            self.log.store_epochs([EpochEntry(Epoch(1), Offset(0))])  # Stale: the batches know better.
+            self.log.store_epochs(self.log.epochs)
             self.log.drop_snapshots(start)
             self.snapshots = self.snapshots[-2:]
 

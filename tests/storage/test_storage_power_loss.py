@@ -10,7 +10,7 @@ from nemesis.simulator.files import PowerLossError, SimulatedFiles
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset
 from replica.storage import DataDirectory, LogConfig, LogStore
-from tests.storage.disks import append, batch, close, formatted, held, open_log, reopen_log
+from tests.storage.disks import append, batch, close, formatted, held, open_log, reopen_log, write
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=200)
 
@@ -82,7 +82,7 @@ class History:
         batches = [batch(end + at, epoch=self.epoch) for at in range(self.chance.randint(1, 8))]
         # Before the call: a power loss in the middle may leave any part of it.
         self.written += [found.data for found in batches]
-        self.log.append(batches)
+        write(self.log, batches)
 
     def truncate(self) -> None:
         end_offset = self.chance.randint(0, len(self.written))

@@ -33,7 +33,7 @@ from replica.storage.voter_files import (
     write_voter_entries,
 )
 from replica.voters import Voter, VoterEntry, VoterSet
-from tests.storage.disks import DATA, LOG, LOG_PATH, append, batch, close, failing, held, open_log
+from tests.storage.disks import DATA, LOG, LOG_PATH, append, batch, close, failing, held, open_log, write
 
 FILE = Path("/voters")
 STORED = LOG_PATH / "quorum-voters"
@@ -306,7 +306,7 @@ class History:
         end = self.log.log_end_offset
         match self.chance.choice(("append", "append", "change", "change", "flush", "truncate", "install", "restart")):
             case "append":
-                self.log.append([batch(end, epoch=self.epoch)])
+                write(self.log, [batch(end, epoch=self.epoch)])
             case "change":
                 self.change(end)
             case "flush":
@@ -326,7 +326,7 @@ class History:
         """Store the entry, then append its record."""
         voters = voter_set(*self.chance.choice([(1,), (1, 2), (1, 2, 3)]))
         self.store((*self.entries, VoterEntry(offset=offset, voters=voters)))
-        self.log.append([voters_batch(voters=voters, base_offset=offset, leader_epoch=Epoch(self.epoch))])
+        write(self.log, [voters_batch(voters=voters, base_offset=offset, leader_epoch=Epoch(self.epoch))])
 
     def store(self, entries: Iterator[VoterEntry] | tuple[VoterEntry, ...]) -> None:
         """Store these entries in place of all."""
