@@ -6,10 +6,9 @@ there. Damage or absence below it means that flushed data, perhaps acknowledged 
 then nothing is modified and the replica does not start. So it is with a leader epoch, which lies outside the CRC: below
 the recovery point it must be the one that was stored before its batch was appended. Whatever remains is fsynced before
 it is reported, because a batch found in the page cache is not yet on the platter. The epoch cache is rebuilt from the
-batch headers, since a
-checkpoint can be ahead of the log that survived, and indexes are rebuilt beside it. So can the stored voters be: those
-whose record did not survive are forgotten, durably. The producers of a partition are in its newest snapshot and the
-batches behind that.
+batch headers, since a checkpoint can be ahead of the log that survived, and indexes are rebuilt beside it. So can the
+stored voters be: those whose record did not survive are forgotten, durably. The producers of a partition are in its
+newest snapshot and the batches behind that.
 
 A log may begin above 0. It begins where its checkpoint says, or at its first segment if that is higher. Segments
 wholly below are what an interrupted deletion has left, and are not looked at. A log that ends below its beginning, with
