@@ -9,6 +9,7 @@ from enum import StrEnum
 from random import Random
 from typing import Literal, assert_never
 
+from nemesis.disks.damage import CUT, WAYS
 from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
 from nemesis.faults.crash_points import CrashPoint
 from nemesis.faults.links import LinkMode
@@ -29,6 +30,8 @@ from nemesis.faults.values import (
     Burst,
     ChangeVoters,
     CutClients,
+    DamageDisk,
+    DiskPart,
     FailDisk,
     Fault,
     FillDisk,
@@ -73,6 +76,7 @@ class Package(StrEnum):
     FILL_DISK = "fill-disk"
     SLOW_DISK = "slow-disk"
     FAIL_DISK = "fail-disk"
+    DAMAGE_DISK = "damage-disk"
 
 
 USUAL = (Package.PARTITION, Package.KILL, Package.PAUSE, Package.ROLLING_RESTART)
@@ -81,7 +85,7 @@ CLOCKS = frozenset(
     {Package.CLOCK_JUMP, Package.CLOCK_STOP, Package.CLOCK_DRIFT, Package.WALL_CLOCK_JUMP, Package.CLOCK_STROBE}
 )
 """What needs nodes whose clocks can be set."""
-OF_DISKS = frozenset({Package.POWER_LOSS, Package.FILL_DISK, Package.SLOW_DISK, Package.FAIL_DISK})
+OF_DISKS = frozenset({Package.POWER_LOSS, Package.FILL_DISK, Package.SLOW_DISK, Package.FAIL_DISK, Package.DAMAGE_DISK})
 """Those that need replicas whose disks can be broken."""
 
 
@@ -113,7 +117,7 @@ def leader_fault(random: Random, package: Package) -> Fault:
             | Package.CLOCK_STROBE
         ):
             return leader_clock(package)
-        case Package.POWER_LOSS | Package.FILL_DISK | Package.SLOW_DISK | Package.FAIL_DISK:
+        case Package.POWER_LOSS | Package.FILL_DISK | Package.SLOW_DISK | Package.FAIL_DISK | Package.DAMAGE_DISK:
             return leader_disk(package)
         case _:
             return leader_impairment(package)
@@ -121,6 +125,7 @@ def leader_fault(random: Random, package: Package) -> Fault:
 
 _STARTING_MS = (0, 100, 300, 600, 1000, 1500)
 """A replica needs something like a second until it serves."""
+_ANY_ONE = (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.ONE)
 _ANYONE = (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.FOLLOWERS, Role.ONE, Role.MAJORITY)
 
 
@@ -153,7 +158,7 @@ def any_fault(random: Random, package: Package) -> Fault:
             | Package.CLOCK_STROBE
         ):
             return any_clock(random, package)
-        case Package.POWER_LOSS | Package.FILL_DISK | Package.SLOW_DISK | Package.FAIL_DISK:
+        case Package.POWER_LOSS | Package.FILL_DISK | Package.SLOW_DISK | Package.FAIL_DISK | Package.DAMAGE_DISK:
             return any_disk(random, package)
         case _:
             return any_impairment(random, package)
@@ -229,7 +234,7 @@ def any_clock(random: Random, package: _Timing) -> Fault:
 
 # --- disks ------------------------------------------------------------------------------------------------------------
 
-_Storing = Literal[Package.POWER_LOSS, Package.FILL_DISK, Package.SLOW_DISK, Package.FAIL_DISK]
+_Storing = Literal[Package.POWER_LOSS, Package.FILL_DISK, Package.SLOW_DISK, Package.FAIL_DISK, Package.DAMAGE_DISK]
 _SLOW_FACTORS = (5, 30, 100)
 _FAILING_CALLS = ("fsync", "pwrite", "pread", "rename")
 
@@ -245,6 +250,8 @@ def leader_disk(package: _Storing) -> Fault:
             return SlowDisk(target=Role.LEADER, factor=_SLOW_FACTORS[-1])
         case Package.FAIL_DISK:
             return FailDisk(target=Role.LEADER, call="fsync")
+        case Package.DAMAGE_DISK:
+            return DamageDisk(target=Role.LEADER, how="flip")
         case _:
             assert_never(package)
 
@@ -260,6 +267,10 @@ def any_disk(random: Random, package: _Storing) -> Fault:
             return SlowDisk(target=random.choice((*_ANYONE, Role.ALL)), factor=random.choice(_SLOW_FACTORS))
         case Package.FAIL_DISK:
             return FailDisk(target=random.choice(_ANYONE), call=random.choice(_FAILING_CALLS))
+        case Package.DAMAGE_DISK:
+            part = random.choice((DiskPart.LOG, DiskPart.LOG, DiskPart.SNAPSHOT, DiskPart.STATE))
+            how = CUT if part is DiskPart.STATE else random.choice(WAYS)
+            return DamageDisk(target=random.choice(_ANY_ONE), how=how, part=part)
         case _:
             assert_never(package)
 

@@ -197,7 +197,8 @@ def _gaps(counts: RunCounts, complete: bool, shows_logs: bool) -> Iterator[str]:
     elif counts.logs_dumped_completely < counts.logs_dumped:
         yield f"{counts.logs_dumped_completely} of {counts.logs_dumped} replicas' logs were read to their end"
     if counts.harness_failures:
-        yield f"{counts.harness_failures} times the replicas did not agree in time, or a log could not be read"
+        what = "the replicas did not agree in time, a log could not be read, or damage was not noticed"
+        yield f"{counts.harness_failures} times {what}"
     if counts.final_reads_whole < counts.final_reads:
         yield f"a final read saw the end of {counts.final_reads_whole} of {counts.final_reads} logs"
     if not counts.append_ok + counts.operations_ok:

@@ -10,21 +10,45 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
 from random import Random
 
 from nemesis.cluster.host import Host
+from nemesis.cluster.log_lines import log_lines
 from nemesis.cluster.system import PowerLost, Report
+from nemesis.disks.damage import Damage
 from nemesis.disks.hindrance import REFUSALS, Hindrance, tell, together
 from nemesis.disks.place import DiskPlace, place_in
 from nemesis.disks.power import lose_power
+from nemesis.disks.spoiling import Spoiled, restore, spoil
+from nemesis.faults.values import DiskPart
+from replica.storage.segment import LOG_SUFFIX
+from replica.storage.snapshots import CHECKPOINT_SUFFIX
 
 ENDED_BY_DISK = {"halted": "halted-by-disk", "died": "died-by-disk"}
 """What is told instead of an end that the disk is the reason of."""
+ENDING_LINES = frozenset({"start_refused", "halted"})
+"""The lines by which a replica says why it ends."""
 AFTERMATH_NS = 2_000_000_000
 """How long after its disk is well again a replica may still end because of an error that it was given before."""
 EXIT_HALTED = "exit code 1"
 """How the process of a replica ends that has said why it halts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rot:
+    """From when on, and until when, a disk was damaged, and by which words a replica names that."""
+
+    since_ns: int
+    sign: str
+    until_ns: int | None = None
+
+    def explains(self, halt: Report) -> bool:
+        """Whether a replica has halted meanwhile, and said that it was for this."""
+        is_then = self.since_ns <= halt.wall_ns and (self.until_ns is None or halt.wall_ns <= self.until_ns)
+        return is_then and self.sign in (halt.detail or "")
 
 
 class ReplicaDisks:
@@ -39,6 +63,9 @@ class ReplicaDisks:
         self._locks = locks
         self._hindered: dict[int, dict[int, Hindrance]] = defaultdict(dict)
         self._spans: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
+        self._spoilt: dict[int, Spoiled] = {}
+        self._rotten: dict[int, list[_Rot]] = defaultdict(list)
+        self._lines_seen: dict[int, int] = {}
 
     def ended_by_itself(self, node: int) -> bool:
         """Whether the replica's process is gone and nobody here has ended it."""
@@ -47,9 +74,36 @@ class ReplicaDisks:
     async def lose_power(self, node: int, draw: int) -> PowerLost:
         """Kill the replica if it runs, and take back what was not flushed, by whichever of its processes it was."""
         async with self._locks[node]:
+            if (
+                node in self._spoilt
+            ):  # It is out for repair. The account knows nothing of its damage, and would undo it.
+                return PowerLost(ran=False, lost=False)
             was_there = await self._kill(node)
             lost = await asyncio.to_thread(lose_power, self._place(node), Random(f"{draw} {node}"))
         return PowerLost(ran=was_there, lost=lost)
+
+    async def damage(self, node: int, part: DiskPart, how: str, draw: int) -> Damage | None:
+        """Kill the replica, and damage a file of it; absent if it did not run."""
+        async with self._locks[node]:
+            if not await self._kill(node):
+                return None
+            place, dice = self._place(node), Random(f"{draw} {node}")
+            self._lines_seen[node] = sum(1 for _ in log_lines(place.log))
+            spoilt = self._spoilt[node] = await asyncio.to_thread(spoil, place, part, how, dice)
+            self._rotten[node].append(_Rot(since_ns=time.time_ns(), sign=_sign(spoilt.damage)))
+        return spoilt.damage
+
+    async def repair(self, node: int) -> str | None:
+        """Put the sound file back; why not, if that cannot be."""
+        async with self._locks[node]:
+            self._rotten[node][-1] = replace(self._rotten[node][-1], until_ns=time.time_ns())
+            return await asyncio.to_thread(restore, self._place(node), self._spoilt.pop(node))
+
+    def last_words(self, node: int) -> str | None:
+        """The reason in the last line by which the replica has said that it ends, since its disk was damaged."""
+        lines = islice(log_lines(self._place(node).log), self._lines_seen.get(node, 0), None)
+        told = [line["reason"] for line in lines if line.get("event") in ENDING_LINES and "reason" in line]
+        return str(told[-1]) if told else None
 
     def hinder(self, node: int, key: int, hindrance: Hindrance) -> None:
         """Hinder the disk until it is relieved of this key; also for later processes."""
@@ -64,8 +118,9 @@ class ReplicaDisks:
     def judged(self, reports: Iterable[Report]) -> Iterator[Report]:
         """The reports, which are in order of time; ends by another name where a disk that refuses calls is the reason.
 
-        A halt is excused that names an error of the disk while it was given such errors, and so is the orderly end of
-        the process after that. No other end is, whatever the disk does meanwhile: a crash is a crash.
+        A halt is excused that names an error of the disk while it was given such errors, or the damage that was done to
+        it, and so is the orderly end of the process after that. No other end is, whatever the disk does meanwhile: a
+        crash is a crash.
         """
         excused: set[int] = set()
         for report in reports:
@@ -84,14 +139,16 @@ class ReplicaDisks:
             yield replace(report, event=ENDED_BY_DISK[report.event]) if is_excused else report
 
     def _is_refused(self, halt: Report) -> bool:
-        """Whether a replica says that it halts for an error that its disk gives, or has just given."""
+        """Whether a replica says that it halts for its damage, or an error that its disk gives or has just given."""
+        if any(rot.explains(halt) for rot in self._rotten[halt.node]):
+            return True
         spans = self._spans[halt.node]
         was_hindered = any(begin <= halt.wall_ns and (end is None or halt.wall_ns <= end) for begin, end in spans)
         return was_hindered and any(error in (halt.detail or "") for error in REFUSALS)
 
     def _tell(self, node: int) -> None:
         hindrance = together(self._hindered[node].values())
-        tell(place_in(self._host.folder(node)).hindrance, hindrance)
+        tell(self._place(node).hindrance, hindrance)
         spans, now_ns = self._spans[node], time.time_ns()
         refuses = hindrance.is_full or bool(hindrance.failing)
         if refuses and (not spans or spans[-1][1] is not None):
@@ -101,3 +158,11 @@ class ReplicaDisks:
 
     def _place(self, node: int) -> DiskPlace:
         return place_in(self._host.folder(node))
+
+
+def _sign(damage: Damage) -> str:
+    """What a replica says of this damage: the file; of a log any of its segments, of a snapshot that it is corrupt."""
+    path = Path(damage.file)
+    if path.suffix == LOG_SUFFIX:
+        return f"/{path.parent}/"
+    return "is corrupt" if path.suffix == CHECKPOINT_SUFFIX else damage.file

@@ -23,7 +23,7 @@ from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, ReplicaState, Report, SystemLinks
 from nemesis.cluster.topic_client import TopicClient
 from nemesis.cluster.voters import QuorumVoters
-from nemesis.disks.place import DATA_NAME, place_in
+from nemesis.disks.place import DATA_NAME, LOG_NAME, place_in
 from nemesis.faults.crash_points import ORDER_NAME, Order, give_order, reached, take_back
 from nemesis.faults.dials import DIALS_NAME, Dials, set_dials
 from nemesis.faults.links import CLIENTS, CONTROL
@@ -207,7 +207,7 @@ class ReplicaCluster:
             self._deaths.append(Report(node=node, wall_ns=time.time_ns(), event="died", detail=detail))
 
     def _log_file(self, node: int) -> Path:
-        return self._host.folder(node) / "replica.log"
+        return self._host.folder(node) / LOG_NAME
 
     def _initial_voters(self) -> tuple[str, ...]:
         """The option of ``replica format`` that makes all nodes voters; none where they are voters for ever."""

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from nemesis.cluster.store import StoreClient
+from nemesis.disks.damage import Damage
 from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.crash_points import Order
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import Link, LinkMode
 from nemesis.faults.network import NetworkFault
-from nemesis.faults.values import Fault
+from nemesis.faults.values import DiskPart, Fault
 
 UNREADABLE_VALUE = -1
 """Stands for a record that is not a value of the workload: nobody wrote it, so that reading it is a phantom read."""
@@ -243,6 +244,17 @@ class SystemDisks(Protocol):
 
     def relieve(self, node: int, key: int) -> None:
         """Take back what was done by this key."""
+
+    async def damage(self, node: int, part: DiskPart, how: str, draw: int) -> Damage | None:
+        """Kill a node and damage what it was promised to keep, so that its next start must notice; absent if it did not
+        run. ``draw`` seeds what becomes of which file. A start meanwhile waits.
+        """
+
+    async def repair(self, node: int) -> str | None:
+        """Put back what was damaged on the disk of a node that does not run; why not, if that cannot be."""
+
+    def last_words(self, node: int) -> str | None:
+        """Why a node's last process has ended, by its own word; absent if it has said nothing."""
 
     def ended_by_itself(self, node: int) -> bool:
         """Whether a node's process has ended and nobody had told it to."""

@@ -14,10 +14,12 @@ from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
 from nemesis.faults.processes import start_all
 from nemesis.faults.targets import InvalidTargetError
-from nemesis.faults.values import DiskFault, FailDisk, FillDisk, PowerLoss, SlowDisk
+from nemesis.faults.values import FailDisk, FillDisk, PowerLoss, SlowDisk
+
+OfDisks = PowerLoss | FillDisk | SlowDisk | FailDisk
 
 
-class Disks(Family[DiskFault]):
+class Disks(Family[OfDisks]):
     """Takes the power of nodes, or hinders their disks."""
 
     faults = (PowerLoss, FillDisk, SlowDisk, FailDisk)
@@ -26,13 +28,13 @@ class Disks(Family[DiskFault]):
         super().__init__(stage)
         self._lost: dict[int, list[int]] = {}
 
-    async def aim(self, fault: DiskFault, random: Random) -> Aim:
+    async def aim(self, fault: OfDisks, random: Random) -> Aim:
         """Decide whom it hits."""
         if not isinstance(self._system, HasDisks):
             raise InvalidTargetError("the disks of this system cannot be broken")
         return Aim(nodes=await self._casting.resolve(fault.target, random))
 
-    async def strike(self, opened: OpenFault[DiskFault]) -> tuple[int, ...]:
+    async def strike(self, opened: OpenFault[OfDisks]) -> tuple[int, ...]:
         """Take the power of those who run, all at once, or hinder the disks of all."""
         fault = opened.fault
         if isinstance(fault, PowerLoss):
@@ -41,7 +43,7 @@ class Disks(Family[DiskFault]):
             self._disks.hinder(node, opened.fault_id, _hindrance(fault))
         return opened.nodes
 
-    async def heal(self, opened: OpenFault[DiskFault]) -> Healed:
+    async def heal(self, opened: OpenFault[OfDisks]) -> Healed:
         """Start those whose power was lost; let the others' disks do what they should, and start whom they ended."""
         if isinstance(opened.fault, PowerLoss):
             lost = self._lost.pop(opened.fault_id, [])
@@ -51,7 +53,7 @@ class Disks(Family[DiskFault]):
         ended = [node for node in opened.nodes if self._disks.ended_by_itself(node)]
         return Healed(error=await start_all(self._system, ended), detail={"ended": ended})
 
-    async def _lose_power(self, opened: OpenFault[DiskFault]) -> tuple[int, ...]:
+    async def _lose_power(self, opened: OpenFault[OfDisks]) -> tuple[int, ...]:
         """Take the power of all, if anybody runs; those who ran. Who was down loses what it left in memory as well."""
         if not any(self._system.is_running(node) for node in opened.nodes):
             return ()

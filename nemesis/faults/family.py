@@ -112,6 +112,11 @@ class Family(Generic[FaultT]):
         """Do it, all nodes at once; returns the nodes that it hit."""
         raise NotImplementedError
 
+    def done(self, opened: OpenFault[FaultT]) -> Mapping[str, Any]:
+        """What was really done by a strike, where the fault does not say it all."""
+        del opened
+        return {}
+
     async def heal(self, opened: OpenFault[FaultT]) -> Healed:
         """Undo it, for those whom it hit."""
         raise NotImplementedError

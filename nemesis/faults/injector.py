@@ -16,6 +16,7 @@ from typing import Any, assert_never
 from nemesis.cluster.system import ClusterState, System
 from nemesis.faults.bursts import Bursts
 from nemesis.faults.casting import Casting, leader_of
+from nemesis.faults.damage import DamagedDisks
 from nemesis.faults.disks import Disks
 from nemesis.faults.family import Aim, Family, OpenFault, Stage
 from nemesis.faults.impairments import Impairments
@@ -35,7 +36,7 @@ from nemesis.workload.recorder import Recorder
 
 FAMILIES: tuple[type[Family[Any]], ...] = (
     *(Partitions, Impairments, Processes, KillsAtPoints),
-    *(Disks, Timekeeping, Bursts, Rolling, Voters),
+    *(Disks, DamagedDisks, Timekeeping, Bursts, Rolling, Voters),
 )
 """What is done by whom; at the end of a run they finish in this order."""
 
@@ -133,7 +134,8 @@ class Injector:
         hit = await family.strike(opened)
         self._open[step.fault_id] = replace(opened, aim=Aim(nodes=hit, links=aim.links))
         if hit:
-            self._recorder.nemesis(EventType.INFO, f, opened.detail | {"replicas": list(hit)})
+            detail = opened.detail | {"replicas": list(hit), **family.done(opened)}
+            self._recorder.nemesis(EventType.INFO, f, detail)
         else:
             self._recorder.nemesis(EventType.FAIL, f, opened.detail, error="there was no running process to hit")
 

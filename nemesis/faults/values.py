@@ -1,7 +1,7 @@
 """Faults as data: what is done, to whom, and the word for undoing it.
 
-Owns the closed set of faults and their form in JSON. How they are done is the injectors' business. Clogged links,
-damaged sectors and metadata that comes late can be done by the simulator only.
+Owns the closed set of faults and their form in JSON. How they are done is the injectors' business. Clogged links and
+metadata that comes late can be done by the simulator only.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from nemesis.disks.damage import WAYS
 from nemesis.faults.clocks import HEALER as CLOCK_HEALER
 from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock, WallClockFault, check_at_least
 from nemesis.faults.crash_points import CrashPoint
@@ -240,14 +241,27 @@ class FailDisk:
     call: str
 
 
+class DiskPart(StrEnum):
+    """Which files of a disk: of a log, a snapshot of one, or the small ones that say what is promised."""
+
+    LOG = "log"
+    SNAPSHOT = "snapshot"
+    STATE = "state"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamageDisk:
-    """A sector of the flushed log is flipped, zeroed or overwritten by another (``how``); nobody can undo that."""
+    """Flushed bytes are flipped, zeroed or overwritten by others, or cut off (``how``), in a file of this ``part``.
+
+    A process is killed before, and started on what there is; healed by putting back what was there. In the simulator a
+    log is damaged under a process that runs, and nobody can undo it.
+    """
 
     kind: ClassVar[str] = "damage-disk"
-    healer: ClassVar[str] = "disk-damaged"
+    healer: ClassVar[str] = "end-damage"
     target: Target
     how: str
+    part: DiskPart = DiskPart.LOG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,14 +283,14 @@ TimerFault = JumpClock | StopClock | DriftClock
 """What can be done to the clock that timers go by."""
 ClockFault = TimerFault | WallClockFault
 """What can be done to clocks. The simulator has the first two of them."""
-DiskFault = PowerLoss | FillDisk | SlowDisk | FailDisk
+DiskFault = PowerLoss | FillDisk | SlowDisk | FailDisk | DamageDisk
 """What can be done to disks of replicas that were started on files of ours."""
 LiveFault = (
     Partition | CutLink | CutClients | ProcessFault | ChangeVoters | NetworkFault | ClockFault | DiskFault | Burst
 )
 """What can be done to processes."""
 
-SimulatedFault = Clog | DamageDisk | DelayMetadata
+SimulatedFault = Clog | DelayMetadata
 """What can be done in the simulator only."""
 
 Fault = LiveFault | SimulatedFault
@@ -299,6 +313,12 @@ def _call(name: str) -> str:
     return name
 
 
+def _way(name: str) -> str:
+    if name not in WAYS:
+        raise ValueError(f"{name!r} is no damage: give one of {', '.join(WAYS)}")
+    return name
+
+
 _ENUMS: dict[str, Callable[[Any], Any]] = {
     "shape": Shape,
     "mode": LinkMode,
@@ -306,6 +326,8 @@ _ENUMS: dict[str, Callable[[Any], Any]] = {
     "between": Between,
     "point": CrashPoint,
     "call": _call,
+    "how": _way,
+    "part": DiskPart,
 }
 
 

@@ -42,7 +42,7 @@ BEGINS: Mapping[str, FaultKind] = {
     "wall": FaultKind.CLOCK,
     "burst": FaultKind.LOAD,
     "power": FaultKind.KILL,
-    **dict.fromkeys(("fill", "slow", "fail"), FaultKind.OTHER),
+    **dict.fromkeys(("fill", "slow", "fail", "damage"), FaultKind.OTHER),
 }
 ENDS: Mapping[str, FaultKind] = {
     "restart": FaultKind.KILL,

@@ -98,10 +98,10 @@ class NodeDisk:
         path = dice.choice(paths)
         content = self.files.content(path)
         start = dice.randrange(0, len(content), SECTOR_BYTES)
-        spoiled = _spoiled(how, content, start, dice)
-        if spoiled == content:
+        changed = spoiled(how, content, start, dice)
+        if changed == content:
             return None
-        self.files.overwrite(path, spoiled)
+        self.files.overwrite(path, changed)
         self.is_damaged = True
         return f"{how} at byte {start} of {path}"
 
@@ -120,7 +120,8 @@ def directory_id_for(replica_id: ReplicaId, wiped: int = 0) -> str:
     return directory_id_of((b"disk %d.%d" % (replica_id, wiped)).ljust(DIRECTORY_ID_BYTES))
 
 
-def _spoiled(how: str, content: bytes, start: int, dice: Random) -> bytes:
+def spoiled(how: str, content: bytes, start: int, dice: Random) -> bytes:
+    """The content with the sector at ``start`` spoiled, or cut off within it; it may happen to be the same."""
     end = min(start + SECTOR_BYTES, len(content))
     match how:
         case "flip":
@@ -131,5 +132,7 @@ def _spoiled(how: str, content: bytes, start: int, dice: Random) -> bytes:
         case "misdirect":
             source = dice.randrange(0, len(content) - (end - start) + 1)
             return content[:start] + content[source : source + end - start] + content[end:]
+        case "cut":
+            return content[: dice.randrange(start, end)]
         case _:
-            raise ValueError(f"{how!r} is no damage: give flip, zero or misdirect")
+            raise ValueError(f"{how!r} is no damage: give flip, zero, misdirect or cut")

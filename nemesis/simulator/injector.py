@@ -27,6 +27,7 @@ from nemesis.faults.values import (
     CutLink,
     DamageDisk,
     DelayMetadata,
+    DiskPart,
     FailDisk,
     Fault,
     FillDisk,
@@ -128,6 +129,8 @@ class SimulatedInjector:
                 return OpenFault(fault=fault, nodes=about, links=links)
             case Burst():
                 return OpenFault(fault=fault, nodes=(), links=frozenset())
+            case DamageDisk(part=part) if part is not DiskPart.LOG:
+                raise InvalidTargetError(f"only logs are damaged here, while they are in use; not a {part}")
             case _:
                 return OpenFault(fault=fault, nodes=self._resolve(fault.target, dice), links=frozenset())
 

@@ -11,12 +11,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never, get_args
 
+from nemesis.disks.damage import WAYS
 from nemesis.faults.crash_points import CrashPoint
 from nemesis.faults.links import LinkMode
 from nemesis.faults.network import Between
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import NAME_SIGN, Role, Target
-from nemesis.faults.values import CALLS, Fault, fault_from_json, fault_to_json
+from nemesis.faults.values import CALLS, DiskPart, Fault, fault_from_json, fault_to_json
 from nemesis.schedule import Action, AwaitLeader, Heal, Inject, Name, Step
 
 _CHOICES: Mapping[str, Iterable[str]] = {
@@ -24,7 +25,8 @@ _CHOICES: Mapping[str, Iterable[str]] = {
     "mode": tuple(LinkMode),
     "between": tuple(Between),
     "point": tuple(CrashPoint),
-    "how": ("flip", "zero", "misdirect"),
+    "how": WAYS,
+    "part": tuple(DiskPart),
     "call": CALLS,
 }
 _WHOLE_NUMBERS = (

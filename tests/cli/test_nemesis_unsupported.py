@@ -9,7 +9,7 @@ import pytest
 from nemesis.cli_exit import Exit
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Clog, DamageDisk, Fault, Kill
+from nemesis.faults.values import Clog, DelayMetadata, Fault, Kill
 from nemesis.schedule import Inject, Schedule, Step
 from tests.cli.commands import nemesis
 
@@ -17,7 +17,11 @@ from tests.cli.commands import nemesis
 @pytest.fixture
 def schedule(tmp_path: Path) -> Path:
     """A file with a schedule that asks for what processes can do, and for what they cannot."""
-    faults: list[Fault] = [Kill(target=Role.ONE), Clog(shape=Shape.HALVES), DamageDisk(target=Role.ALL, how="flip")]
+    faults: list[Fault] = [
+        Kill(target=Role.ONE),
+        Clog(shape=Shape.HALVES),
+        DelayMetadata(target=Role.ALL, delay_ms=5),
+    ]
     steps = [Step(at_s=1.0 + at, action=Inject(fault_id=at, fault=fault)) for at, fault in enumerate(faults)]
     path = tmp_path / "schedule.json"
     path.write_text(Schedule(name="too-much", time_limit_s=9, steps=tuple(steps)).to_json(), encoding="utf-8")

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import LogClient, NotDoneError, UnknownOutcomeError
 from nemesis.faults.injector import Injector
 from nemesis.faults.targets import Role
-from nemesis.faults.values import DiskFault, FailDisk, FillDisk, PowerLoss, SlowDisk
+from nemesis.faults.values import DamageDisk, DiskFault, DiskPart, FailDisk, FillDisk, PowerLoss, SlowDisk
 from nemesis.runner import that_can_break_disks
 from nemesis.schedule import Action, Heal, Inject, Schedule, Step
 from tests.workload.recording import Recording
@@ -74,7 +75,7 @@ class Rig:
                 pass
             await asyncio.sleep(0.05)
 
-    def told(self, f: str) -> dict[str, object]:
+    def told(self, f: str) -> dict[str, Any]:
         """The detail of what was done under that name."""
         details = [json.loads(detail or "{}") for name, kind, detail in self.recording.nemesis_rows() if kind == "info"]
         names = [name for name, kind, _ in self.recording.nemesis_rows() if kind == "info"]
@@ -159,6 +160,52 @@ async def test_slow_disks_make_appends_slow(tmp_path: Path) -> None:
 
     assert took_s >= 0.5
     assert rig.told("speed-up-disk")["ended"] == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "file"),
+    [
+        (DamageDisk(target=Role.LEADER, how="flip"), ".log"),
+        (DamageDisk(target=Role.FOLLOWER, how="cut"), ".log"),
+        (DamageDisk(target=Role.LEADER, how="cut", part=DiskPart.STATE), ""),
+    ],
+)
+async def test_a_replica_whose_disk_is_damaged_stays_out_until_it_is_repaired(
+    tmp_path: Path, fault: DamageDisk, file: str
+) -> None:
+    """It says why and changes nothing; the others go on, and with its file put back it is in sync again."""
+    async with opened(tmp_path) as (rig, client):
+        await rig.append(client, 1)
+        for node in rig.cluster.nodes:  # What a restart has found is promised.
+            await rig.cluster.stop(node)
+            await rig.cluster.start(node)
+        await rig.do(Inject(fault_id=0, fault=fault, draw=5))
+        (done,) = rig.told("damage-disk")["done"]
+        node = done["replica"]
+        damaged = tmp_path / "nodes" / str(node) / "data" / done["file"]
+        content = damaged.read_bytes()
+        assert not rig.cluster.is_running(node)
+        await rig.append(client, 2)
+        assert damaged.read_bytes() == content
+        await rig.do(Heal(fault_id=0))
+        assert damaged.read_bytes() != content
+        while node not in (await isr_of(rig)):
+            await asyncio.sleep(0.05)
+        assert await rig.values(client, lambda found: 2 in found) == {1, 2}
+
+    assert done["outcome"] == "refused"
+    assert done["file"].endswith(file)
+    assert (done["how"], done["file"] in done["said"]) == (fault.how, True)
+    assert rig.told("end-damage")["restored"] == [{"replica": node, "file": done["file"]}]
+    told = {report.event for report in rig.cluster.reports() if report.node == node}
+    assert "halted-by-disk" in told
+    assert not told & {"halted", "died"}
+
+
+async def isr_of(rig: Rig) -> tuple[int, ...]:
+    """Who is in sync, by the word of whoever knows most."""
+    state = await rig.cluster.cluster_state()
+    return () if state is None else state.partitions[NAME].isr
 
 
 def test_replicas_on_files_of_their_own_cannot_be_struck(tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ from nemesis.cluster.system import PowerLost, Report
 from nemesis.disks.files import AccountedFiles
 from nemesis.disks.hindrance import Hindered, Hindrance
 from nemesis.disks.place import place_in
+from nemesis.faults.values import DiskPart
+from replica.ids import ReplicaId
+from replica.storage import format_directory
 from replica.storage.files import OpenMode
 
 BROKEN, OTHER = 1, 2
@@ -124,3 +127,26 @@ async def test_a_replica_that_is_down_loses_its_memory_with_the_power(tmp_path: 
 
     assert (place.data / "log").read_bytes() == b""
     assert await disks.lose_power(1, loses_all_draw) == PowerLost(ran=False, lost=False)
+
+
+async def test_a_halt_for_damage_is_excused_until_the_repair(tmp_path: Path) -> None:
+    """Of the replica whose disk is damaged, if it names the file; and the power takes nothing from it meanwhile."""
+    rig = Rig(tmp_path, Hindrance())
+    data = place_in(tmp_path / "nodes" / str(BROKEN)).data
+    format_directory(data, cluster_id="cluster", replica_id=ReplicaId(1), directory_id="directory")
+
+    async def kill(node: int) -> bool:
+        return node == BROKEN
+
+    host = LocalHost(tmp_path, 2)
+    rig.disks = ReplicaDisks(host, kill, {node: asyncio.Lock() for node in host.nodes})
+    assert await rig.disks.damage(OTHER, DiskPart.LOG, "flip", 1) is None
+    damage = await rig.disks.damage(BROKEN, DiskPart.LOG, "flip", 1)
+    assert damage is not None
+    named = halted(f"{data / damage.file}, line 2: the version and the number of entries are missing")
+
+    assert rig.judged(named, DIED) == ["halted-by-disk", "died-by-disk"]
+    assert rig.judged(named, node=OTHER) == rig.judged(halted(UNNAMED)) == ["halted"]
+    assert await rig.disks.lose_power(BROKEN, 1) == PowerLost(ran=False, lost=False)
+    assert await rig.disks.repair(BROKEN) is None
+    assert rig.judged(named) == ["halted"]

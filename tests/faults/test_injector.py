@@ -24,6 +24,8 @@ from nemesis.faults.values import (
     Burst,
     CutClients,
     CutLink,
+    DamageDisk,
+    DiskPart,
     FailDisk,
     Fault,
     FillDisk,
@@ -74,6 +76,7 @@ FAULTS: tuple[Fault, ...] = (
     FillDisk(target=Role.LEADER),
     SlowDisk(target=Role.LEADER, factor=5),
     FailDisk(target=Role.LEADER, call="fsync"),
+    DamageDisk(target=Role.LEADER, how="flip"),
 )
 
 
@@ -510,3 +513,70 @@ async def test_a_hindered_disk_is_healed_and_whom_it_ended_is_started(
     assert first in stage.system.running
     assert second not in stage.system.running
     assert stage.told()[-1][:2] == (healer, "info")
+
+
+async def test_damage_keeps_a_replica_out_until_it_is_repaired(tmp_path: Path) -> None:
+    """It is killed, damaged by the dice of the step, and started; the history says what it made of that."""
+    stage = Stage(tmp_path)
+
+    await stage.do(Inject(fault_id=3, fault=DamageDisk(target=Role.LEADER, how="cut", part=DiskPart.STATE), draw=7))
+    assert stage.system.disks.damaged == {1: (DiskPart.STATE, "cut", 7)}
+    assert stage.system.running == {2, 3}
+    await stage.do(Heal(fault_id=3))
+
+    assert stage.system.running == {1, 2, 3}
+    assert stage.system.disks.damaged == {}
+    rows = stage.recording.nemesis_rows()
+    told = {f: json.loads(detail or "{}") for f, kind, detail in rows if kind == "info"}
+    (done,) = told["damage-disk"]["done"]
+    assert (done["replica"], done["outcome"], done["said"]) == (1, "refused", "it is damaged")
+    assert (done["file"], done["how"], done["position"]) == ("topic1-0/0.log", "cut", 7)
+    assert told["end-damage"]["restored"] == [{"replica": 1, "file": "topic1-0/0.log"}]
+
+
+async def test_damage_that_goes_unnoticed_is_told_and_left(tmp_path: Path) -> None:
+    """A replica that serves on a damaged disk goes on with it: nothing is put back behind its back."""
+    stage = Stage(tmp_path)
+    stage.system.disks.goes_unnoticed = True
+
+    await stage.do(Inject(fault_id=3, fault=DamageDisk(target=Role.LEADER, how="flip")))
+    await stage.do(Heal(fault_id=3))
+
+    assert stage.system.running == {1, 2, 3}
+    assert list(stage.system.disks.damaged) == [1]
+    ((healed, kind, _),) = [row for row in stage.told() if row[0] == "end-damage" and row[1] != "invoke"]
+    assert (healed, kind) == ("end-damage", "fail")
+    assert [(f, kind) for f, kind, _ in stage.recording.harness_rows()] == [
+        ("notice-damage", "invoke"),
+        ("notice-damage", "fail"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        DamageDisk(target=Role.MAJORITY, how="flip"),
+        DamageDisk(target=Role.ONE, how="flip", part=DiskPart.STATE),
+        DamageDisk(target=Role.ONE, how="melt"),
+    ],
+)
+async def test_damage_that_nobody_could_survive_or_notice_is_not_done(tmp_path: Path, fault: DamageDisk) -> None:
+    """More disks than a minority, a digit of a file without a checksum, and what is no damage, are refused."""
+    stage = Stage(tmp_path)
+
+    await stage.do(Inject(fault_id=0, fault=fault))
+
+    assert stage.system.running == {1, 2, 3}
+    assert [(f, kind) for f, kind, _ in stage.told()] == [("damage-disk", "invoke"), ("damage-disk", "fail")]
+
+
+async def test_of_three_disks_one_is_damaged_at_a_time(tmp_path: Path) -> None:
+    """A second one is damaged when the first is repaired."""
+    stage = Stage(tmp_path)
+
+    await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
+    await stage.do(Inject(fault_id=1, fault=DamageDisk(target=Role.LEADER, how="flip")))
+    assert list(stage.system.disks.damaged) == [1]
+    await stage.do(Heal(fault_id=0))
+    await stage.do(Inject(fault_id=2, fault=DamageDisk(target=Role.FOLLOWER, how="flip")))
+    assert len(stage.system.disks.damaged) == 1

@@ -131,7 +131,9 @@ def test_a_run_whose_end_was_not_seen_is_unknown(tmp_path: Path) -> None:
     judged = {run.run_id: run for run in judge_runs(folders, engine="local")}
     assert {run.verdict for run in judged.values()} == {Verdict.UNKNOWN}
     assert {name: run.reasons for name, run in judged.items()} == {
-        "disagreed": ("2 times the replicas did not agree in time, or a log could not be read",),
+        "disagreed": (
+            "2 times the replicas did not agree in time, a log could not be read, or damage was not noticed",
+        ),
         "partial": ("2 of 3 replicas' logs were read to their end",),
         "limited": ("a final read saw the end of 0 of 1 logs",),
         "failed": ("a final read saw the end of 0 of 1 logs",),

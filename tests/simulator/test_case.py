@@ -21,6 +21,7 @@ from nemesis.faults.values import (
     CutLink,
     DamageDisk,
     DelayMetadata,
+    DiskPart,
     FailDisk,
     Fault,
     FillDisk,
@@ -62,6 +63,7 @@ FAULTS: tuple[Fault, ...] = (
     DelayMetadata(target=Role.ONE, delay_ms=700),
     FailDisk(target=Role.LEADER, call="fsync"),
     DamageDisk(target=Role.ONE, how="misdirect"),
+    DamageDisk(target=Role.ONE, how="cut", part=DiskPart.STATE),
 )
 
 

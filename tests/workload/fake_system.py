@@ -17,12 +17,13 @@ from nemesis.cluster.system import (
     ReplicaState,
     Report,
 )
+from nemesis.disks.damage import Damage
 from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.crash_points import Order
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import Link, LinkMode
 from nemesis.faults.network import NetworkFault
-from nemesis.faults.values import Fault, SimulatedFault
+from nemesis.faults.values import DiskPart, Fault, SimulatedFault
 from tests.workload.fake_store import FakeStore, FakeStoreClient
 from tests.workload.fake_voters import FakeVoters
 
@@ -90,6 +91,9 @@ class FakeDisks:
         self.lost: list[tuple[int, int]] = []
         self.hindered: dict[tuple[int, int], Hindrance] = {}
         self.ended: set[int] = set()
+        self.damaged: dict[int, tuple[DiskPart, str, int]] = {}
+        self.goes_unnoticed = False
+        self.why_not_repaired: str | None = None
 
     async def lose_power(self, node: int, draw: int) -> PowerLost:
         self.lost.append((node, draw))
@@ -100,6 +104,24 @@ class FakeDisks:
 
     def relieve(self, node: int, key: int) -> None:
         self.hindered.pop((node, key), None)
+
+    async def damage(self, node: int, part: DiskPart, how: str, draw: int) -> Damage | None:
+        if not await self._system.kill(node):
+            return None
+        self.damaged[node] = (part, how, draw)
+        if not self.goes_unnoticed:
+            self._system.refuses_start.add(node)
+            self.ended.add(node)
+        return Damage(file="topic1-0/0.log", how=how, position=7, changed_bytes=1, size_bytes=99, was=0, now=1)
+
+    async def repair(self, node: int) -> str | None:
+        self.damaged.pop(node)
+        self._system.refuses_start.discard(node)
+        self.ended.discard(node)
+        return self.why_not_repaired
+
+    def last_words(self, node: int) -> str | None:
+        return "it is damaged" if node in self.ended else None
 
     def ended_by_itself(self, node: int) -> bool:
         return node in self.ended

@@ -1,0 +1,124 @@
+"""Damaged disks: a replica is killed, a file of it rots, and it is started to see that it notices.
+
+Owns that no more than a minority is out because of damage at a time, what is told of each, and the repair: the file is
+put back as it was, as from a copy. Until then the replica stays out, so that nobody comes back with less than it has
+acknowledged. One that comes back in spite of its damage is left as it is: the run is to show what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+from nemesis.cluster.system import HasDisks, SystemDisks
+from nemesis.disks.damage import CUT, WAYS, Damage
+from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.processes import start_all
+from nemesis.faults.targets import InvalidTargetError
+from nemesis.faults.values import DamageDisk, DiskPart
+from nemesis.history import EventType
+
+SAID_CHARACTERS_MAX = 300
+NOTICE = "notice-damage"
+"""What the harness has waited for in vain, in the history of a run that can never be valid then."""
+
+
+class DamageOutcome(StrEnum):
+    """What became of the start on a damaged disk."""
+
+    REFUSED = "refused"
+    """The replica has noticed, and ended."""
+    UNNOTICED = "unnoticed"
+    """It serves."""
+    UNDECIDED = "undecided"
+    """It has neither served nor ended in its time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struck:
+    """One node whose disk is damaged: how, and what it made of that; ``said`` is why it has ended."""
+
+    damage: Damage
+    outcome: DamageOutcome
+    said: str | None
+
+
+class DamagedDisks(Family[DamageDisk]):
+    """Damages disks of nodes and repairs them."""
+
+    faults = (DamageDisk,)
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._recorder = stage.recorder
+        self._struck: dict[int, dict[int, Struck]] = {}
+        """By the id of the fault, by node; of those that are not healed."""
+
+    async def aim(self, fault: DamageDisk, random: Random) -> Aim:
+        """Decide whom it hits: no more at a time, of all such faults, than a majority can do without."""
+        if not isinstance(self._system, HasDisks):
+            raise InvalidTargetError("the disks of this system cannot be broken")
+        if fault.how not in WAYS:
+            raise InvalidTargetError(f"{fault.how!r} is no damage: give one of {', '.join(WAYS)}")
+        if fault.part is DiskPart.STATE and fault.how != CUT:
+            raise InvalidTargetError(f"the small files have no checksum: nobody can notice more than a {CUT}")
+        nodes = await self._casting.resolve(fault.target, random)
+        damaged = {node for struck in self._struck.values() for node in struck} | set(nodes)
+        most = (len(self._system.nodes) - 1) // 2
+        if len(damaged) > most:
+            raise InvalidTargetError(f"{len(damaged)} damaged disks at a time are more than {most}, which may be lost")
+        return Aim(nodes=nodes)
+
+    async def strike(self, opened: OpenFault[DamageDisk]) -> tuple[int, ...]:
+        """Damage the disks of those who run, one after the other, and start each."""
+        struck = self._struck[opened.fault_id] = {}
+        for node in opened.nodes:
+            damage = await self._disks.damage(node, opened.fault.part, opened.fault.how, opened.draw)
+            if damage is not None:
+                await start_all(self._system, [node])
+                struck[node] = Struck(damage=damage, outcome=self._outcome(node), said=self._said(node))
+                if struck[node].outcome is DamageOutcome.UNNOTICED:
+                    self._recorder.harness(EventType.INVOKE, NOTICE, {"replicas": [node]})
+                    self._recorder.harness(EventType.FAIL, NOTICE, _told(node, struck[node]), error="it serves")
+        return tuple(struck)
+
+    def done(self, opened: OpenFault[DamageDisk]) -> Mapping[str, Any]:
+        """What was damaged, and what each node made of it."""
+        return {"done": [_told(node, struck) for node, struck in self._struck[opened.fault_id].items()]}
+
+    async def heal(self, opened: OpenFault[DamageDisk]) -> Healed:
+        """Put back what there was, for those who stay out, and start them."""
+        errors, restored = [], []
+        for node, struck in self._struck.pop(opened.fault_id).items():
+            if self._system.is_running(node):
+                errors.append(f"replica {node} runs on a damaged {struck.damage.file}")
+                continue
+            why_not = await self._disks.repair(node)
+            if why_not is None:
+                restored.append({"replica": node, "file": struck.damage.file})
+            else:
+                errors.append(f"replica {node}: {why_not}")
+        error = await start_all(self._system, opened.nodes)
+        return Healed(error="; ".join(filter(None, (*errors, error))) or None, detail={"restored": restored})
+
+    def _outcome(self, node: int) -> DamageOutcome:
+        if self._system.is_running(node):
+            return DamageOutcome.UNNOTICED
+        return DamageOutcome.REFUSED if self._disks.ended_by_itself(node) else DamageOutcome.UNDECIDED
+
+    def _said(self, node: int) -> str | None:
+        words = self._disks.last_words(node)
+        return None if words is None else words[:SAID_CHARACTERS_MAX]
+
+    @property
+    def _disks(self) -> SystemDisks:
+        assert isinstance(self._system, HasDisks), "the fault was aimed"
+        return self._system.disks
+
+
+def _told(node: int, struck: Struck) -> dict[str, Any]:
+    told = {"replica": node, **struck.damage.to_json(), "outcome": struck.outcome.value}
+    return told if struck.said is None else {**told, "said": struck.said}
