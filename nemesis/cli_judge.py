@@ -133,6 +133,7 @@ def tell(judgement: Judgement, folder: Path, report: Path | None) -> None:
         click.echo(f"membership changes: {stats.membership_changes}")
     else:
         click.echo(f"ISR shrinks and expands: {stats.isr_shrinks}, {stats.isr_expands}")
+        click.echo(f"partitions moved: {stats.partitions_moved}")
         click.echo(f"unclean elections: {stats.unclean_elections}")
         click.echo(f"partitions that were offline: {stats.offline_partitions}")
     click.echo(f"run: {_shown(folder)}")

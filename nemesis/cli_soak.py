@@ -50,6 +50,7 @@ COUNTED = {
     "leader_changes": "leader changes",
     "snapshots_installed": "snapshots installed",
     "membership_changes": "membership changes",
+    "partitions_moved": "partitions moved",
 }
 """What befell the replicas of a run, by the names of the counts, in words."""
 

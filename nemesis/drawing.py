@@ -3,7 +3,9 @@
 A random schedule is one fault after the other with healthy time between them, sometimes two at once. The first one
 takes the leader away for longer than the others wait for it, where its package can: a run without a change of leader
 shows nothing. Where voters are changed, the second one always replaces a voter's disk, and has nothing beside it; into
-every other change of voters another fault strikes, as a rule. A package that is named twice is drawn twice as often.
+every other change of voters another fault strikes, as a rule. Where partitions are moved, the second one always moves
+some, other faults strike into moves, and moves begin while other faults last. A package that is named twice is drawn
+twice as often.
 
 A flip-flop has no healthy time: packages take turns in the order in which they are named, and each strikes when the one
 before it heals.
@@ -16,7 +18,7 @@ from itertools import cycle
 from random import Random
 
 from nemesis.faults.targets import Role
-from nemesis.faults.values import ChangeVoters, Fault, RollingRestart, VoterChange
+from nemesis.faults.values import ChangeVoters, Course, Fault, LimitMemory, Reassign, RollingRestart, VoterChange
 from nemesis.packages import Package, any_fault, leader_fault
 from nemesis.schedule import Heal, Inject, Schedule, Step
 
@@ -30,6 +32,8 @@ ROLLING_S = (8.0, 12.0)
 """How long a rolling restart goes on: some of the replicas, or all of them, get their turn."""
 REPLACED_S = (8.0, 12.0)
 """How long replacing a voter may take: it is removed, stopped, wiped, started, catches up, and is added."""
+SQUEEZED_S = (6.0, 10.0)
+"""How long memory is limited: finding the least that a kernel lets a node have takes some of it."""
 HEALTHY_S = (2.0, 4.0)
 SECOND_FAULT_SHARE = 0.2
 SECOND_BESIDE_CHANGE_SHARE = 0.7
@@ -37,7 +41,8 @@ SECOND_BESIDE_CHANGE_SHARE = 0.7
 CHANGE_SHARE = 0.4
 """How often a change of voters is drawn for certain, where there are any; else by chance, as all others."""
 CERTAIN_CHANGE_ID = 1
-"""The fault that is a voter replaced, where voters are changed: a run without that shows little."""
+"""The fault that is a voter replaced, where voters are changed: a run without that shows little. So with moves."""
+CERTAIN_MOVE = Reassign(course=Course.MOVE, partitions=2, leader_goes=True)
 
 
 def random_schedule(*, seed: int, packages: Sequence[Package], time_limit_s: float) -> Schedule:
@@ -86,6 +91,7 @@ def _random_steps(random: Random, packages: Sequence[Package], time_limit_s: flo
     lasts_s = _between(random, LEADERLESS_S)
     last_start_s = time_limit_s - FAULT_S[0]
     while at_s <= last_start_s or fault_id == 0:
+        was_first = fault_id == 0
         end_s = min(at_s + lasts_s, time_limit_s)
         yield from _fault_steps(random, fault_id, fault, at_s, end_s)
         if random.random() < _second_share(fault_id, fault, packages):
@@ -97,12 +103,16 @@ def _random_steps(random: Random, packages: Sequence[Package], time_limit_s: flo
         fault = any_fault(random, _drawn(random, packages))
         if fault_id == CERTAIN_CHANGE_ID and Package.MEMBERSHIP in packages:
             fault = ChangeVoters(change=VoterChange.REPLACE, target=random.choice((Role.LEADER, Role.FOLLOWER)))
+        elif was_first and Package.REASSIGN in packages:
+            fault = CERTAIN_MOVE
         lasts_s = _between(random, _lasting(fault))
 
 
 def _drawn(random: Random, packages: Sequence[Package]) -> Package:
     if Package.MEMBERSHIP in packages and random.random() < CHANGE_SHARE:
         return Package.MEMBERSHIP
+    if Package.REASSIGN in packages and random.random() < CHANGE_SHARE:
+        return Package.REASSIGN
     return random.choice(packages)
 
 
@@ -110,11 +120,17 @@ def _second_share(fault_id: int, fault: Fault, packages: Sequence[Package]) -> f
     """How probable another fault is that strikes into this one."""
     if Package.MEMBERSHIP in packages and fault_id <= CERTAIN_CHANGE_ID:
         return 0.0
-    return SECOND_BESIDE_CHANGE_SHARE if isinstance(fault, ChangeVoters) else SECOND_FAULT_SHARE
+    if isinstance(fault, ChangeVoters) or Package.REASSIGN in packages:
+        return SECOND_BESIDE_CHANGE_SHARE
+    return SECOND_FAULT_SHARE
 
 
 def _beside(fault: Fault, packages: Sequence[Package]) -> Sequence[Package]:
-    """What may strike into this fault: of changes of voters there is one at a time."""
+    """What may strike into this fault: of changes of voters there is one at a time; moves begin while others last."""
+    if Package.REASSIGN in packages and not isinstance(fault, Reassign | ChangeVoters):
+        return (Package.REASSIGN,)
+    if isinstance(fault, Reassign):
+        return [package for package in packages if package is not Package.REASSIGN] or packages
     others = [package for package in packages if package is not Package.MEMBERSHIP]
     return others if isinstance(fault, ChangeVoters) and others else packages
 
@@ -122,6 +138,8 @@ def _beside(fault: Fault, packages: Sequence[Package]) -> Sequence[Package]:
 def _lasting(fault: Fault) -> tuple[float, float]:
     if isinstance(fault, ChangeVoters):
         return REPLACED_S if fault.change is VoterChange.REPLACE else FAULT_S
+    if isinstance(fault, LimitMemory):
+        return SQUEEZED_S
     return ROLLING_S if isinstance(fault, RollingRestart) else FAULT_S
 
 

@@ -29,6 +29,7 @@ from nemesis.faults.targets import Role
 from nemesis.faults.values import (
     Burst,
     ChangeVoters,
+    Course,
     CutClients,
     DamageDisk,
     DiskPart,
@@ -39,9 +40,11 @@ from nemesis.faults.values import (
     Kill,
     KillAt,
     KillStarting,
+    LimitMemory,
     Partition,
     Pause,
     PowerLoss,
+    Reassign,
     RollingRestart,
     SlowDisk,
     StopClock,
@@ -57,6 +60,7 @@ class Package(StrEnum):
     PAUSE = "pause"
     ROLLING_RESTART = "rolling-restart"
     MEMBERSHIP = "membership"
+    REASSIGN = "reassign"
     DELAY = "delay"
     LOSS = "loss"
     BANDWIDTH = "bandwidth"
@@ -72,6 +76,7 @@ class Package(StrEnum):
     WALL_CLOCK_JUMP = "wall-clock-jump"
     CLOCK_STROBE = "clock-strobe"
     BURST = "burst"
+    MEMORY_LIMIT = "memory-limit"
     POWER_LOSS = "power-loss"
     FILL_DISK = "fill-disk"
     SLOW_DISK = "slow-disk"
@@ -101,14 +106,14 @@ def leader_fault(random: Random, package: Package) -> Fault:
             return Pause(target=Role.LEADER)
         case Package.ROLLING_RESTART:
             return RollingRestart()
-        case Package.MEMBERSHIP:
-            return ChangeVoters(change=VoterChange.REMOVE, target=Role.LEADER)
+        case Package.MEMBERSHIP | Package.REASSIGN:
+            return leader_change(package)
         case Package.KILL_STARTING:
             return KillStarting(target=Role.LEADER, after_ms=random.choice(_STARTING_MS))
         case Package.KILL_AT:
             return KillAt(target=Role.LEADER, point=CrashPoint.AFTER_FLUSH)
-        case Package.BURST:
-            return Burst(factor=5)
+        case Package.BURST | Package.MEMORY_LIMIT:
+            return leader_strain(package)
         case (
             Package.CLOCK_JUMP
             | Package.CLOCK_STOP
@@ -140,16 +145,16 @@ def any_fault(random: Random, package: Package) -> Fault:
             return Pause(target=random.choice(_ANYONE))
         case Package.ROLLING_RESTART:
             return RollingRestart()
-        case Package.MEMBERSHIP:
-            return _any_change(random)
+        case Package.MEMBERSHIP | Package.REASSIGN:
+            return any_change(random, package)
         case Package.KILL_STARTING:
             after_ms, times = random.choice(_STARTING_MS), random.choice((1, 2))
             return KillStarting(target=random.choice((*_ANYONE, Role.ALL)), after_ms=after_ms, times=times)
         case Package.KILL_AT:
             nth = random.choice((1, 2, 5, 20))
             return KillAt(target=random.choice((*_ANYONE, Role.ALL)), point=random.choice(tuple(CrashPoint)), nth=nth)
-        case Package.BURST:
-            return Burst(factor=random.choice((2, 5, 10)))
+        case Package.BURST | Package.MEMORY_LIMIT:
+            return any_strain(random, package)
         case (
             Package.CLOCK_JUMP
             | Package.CLOCK_STOP
@@ -164,13 +169,6 @@ def any_fault(random: Random, package: Package) -> Fault:
             return any_impairment(random, package)
 
 
-def _any_change(random: Random) -> Fault:
-    change = random.choice(tuple(VoterChange))
-    is_transfer = change is VoterChange.TRANSFER
-    target = Role.FOLLOWER if is_transfer else random.choice((Role.LEADER, Role.FOLLOWER, Role.CONTROLLER))
-    return ChangeVoters(change=change, target=target)
-
-
 def _any_partition(random: Random) -> Fault:
     about_one = (Shape.ISOLATE, Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF, Shape.BRIDGE)
     shape = random.choice((None, *DRAWN_SHAPES))
@@ -181,6 +179,56 @@ def _any_partition(random: Random) -> Fault:
     is_one_way = shape in (Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF, Shape.MAJORITIES_RING)
     mode = LinkMode.BLACKHOLE if is_one_way else random.choice((LinkMode.BLACKHOLE, LinkMode.RESET))
     return Partition(shape=shape, target=target, mode=mode)
+
+
+# --- who has the logs, and who votes ----------------------------------------------------------------------------------
+
+LEADER_GOES = 0.5
+"""How often a partition moves away from its leader for certain."""
+_Changing = Literal[Package.MEMBERSHIP, Package.REASSIGN]
+
+
+def leader_change(package: _Changing) -> Fault:
+    """A leader that votes no more, or one whose partition moves away from it."""
+    if package is Package.REASSIGN:
+        return Reassign(course=Course.MOVE, leader_goes=True)
+    return ChangeVoters(change=VoterChange.REMOVE, target=Role.LEADER)
+
+
+def any_change(random: Random, package: _Changing) -> Fault:
+    """Any fault of the package. Moves leave as many replicas as there were, as a rule."""
+    if package is Package.REASSIGN:
+        return Reassign(
+            course=random.choice((Course.MOVE, *Course)),
+            partitions=random.choice((1, 1, 2, 4)),
+            more=random.choice((0, 0, 0, 1, -1)),
+            leader_goes=random.random() < LEADER_GOES,
+        )
+    change = random.choice(tuple(VoterChange))
+    is_transfer = change is VoterChange.TRANSFER
+    target = Role.FOLLOWER if is_transfer else random.choice((Role.LEADER, Role.FOLLOWER, Role.CONTROLLER))
+    return ChangeVoters(change=change, target=target)
+
+
+# --- more than there is room for --------------------------------------------------------------------------------------
+
+_Straining = Literal[Package.BURST, Package.MEMORY_LIMIT]
+_TIGHT_PERCENTS = (50, 80, 95, 105)
+"""Of the memory in use."""
+
+
+def leader_strain(package: _Straining) -> Fault:
+    """A leader without memory may be killed; more load takes nobody away."""
+    if package is Package.MEMORY_LIMIT:
+        return LimitMemory(target=Role.LEADER, percent=_TIGHT_PERCENTS[0])
+    return Burst(factor=5)
+
+
+def any_strain(random: Random, package: _Straining) -> Fault:
+    """Any fault of the package."""
+    if package is Package.MEMORY_LIMIT:
+        return LimitMemory(target=random.choice(_ANYONE), percent=random.choice(_TIGHT_PERCENTS))
+    return Burst(factor=random.choice((2, 5, 10)))
 
 
 # --- clocks -----------------------------------------------------------------------------------------------------------

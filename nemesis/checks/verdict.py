@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nemesis.checks.schemas import AnomalyName, Severity
-from nemesis.history.events import OFFLINE, UNCLEAN_ELECTION, VOTERS_CHANGED
+from nemesis.history.events import MOVED, OFFLINE, UNCLEAN_ELECTION, VOTERS_CHANGED
 
 CAUSES_MAX = 3
 """So many causes are named in the sentence about a kind of anomaly."""
@@ -37,6 +37,7 @@ COUNTED_EVENTS: Mapping[str, str] = MappingProxyType(
         "isr_expands": "isr-expanded",
         "snapshots_installed": "snapshot-installed",
         "membership_changes": VOTERS_CHANGED,
+        "partitions_moved": MOVED,
     }
 )
 """Those of the counts that are numbers of replica events, each with its event."""
@@ -63,7 +64,7 @@ class RunCounts:
     ``epochs`` counts those of each final log, ``topic_partitions`` the logs. ``epoch_max`` is -1 when no epoch is
     known. ``offline_partitions`` counts how often a partition lost its leader and nobody might lead.
     ``membership_changes`` counts the records by which a leader made others vote in a log of a state machine, also those
-    that were taken back.
+    that were taken back. ``partitions_moved`` counts the moves of partitions that were seen to come to their target.
     """
 
     events: int = 0
@@ -97,6 +98,7 @@ class RunCounts:
     isr_expands: int = 0
     snapshots_installed: int = 0
     membership_changes: int = 0
+    partitions_moved: int = 0
     unclean_elections: int = 0
     offline_partitions: int = 0
     epochs: int = 0

@@ -21,7 +21,7 @@ from nemesis.cluster.host import SERVICE_PORT
 from nemesis.cluster.netns_links import KernelLinks
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CONTROL
-from nemesis.faults.values import Fault
+from nemesis.faults.values import Fault, LimitMemory
 from nemesis.reaper import LABEL, Reaper
 
 IMAGE = "highwater-replica"
@@ -74,7 +74,9 @@ class ContainersHost:
         return "python"
 
     def unsupported(self, fault: Fault) -> str | None:
-        """What processes and links can suffer here."""
+        """What processes and links can suffer here; and memory, if the engine can limit it."""
+        if isinstance(fault, LimitMemory):
+            return self._engine.why_no_memory_limits()
         return why_not_done(fault)
 
     async def open(self) -> None:
@@ -130,12 +132,15 @@ class ContainersHost:
     ) -> None:
         """Start the node's process in a container of its own. Raises NodeFailedError."""
         assert not self.is_running(node), f"node {node} runs"
-        process = self._processes[node] = self._new_process(node, command, log_file, environment or {})
+        if node in self._processes:
+            await self._processes[node].remove()
+        process = self._new_process(node, command, log_file, environment or {}, fate=())
+        self._processes[node] = process
         await process.wait_started()
 
     async def run_once(self, node: int, command: Sequence[str], log_file: Path, *, at_most_s: float) -> int:
         """Run a command in a container to its end; its exit code. Raises TimeoutError."""
-        process = self._new_process(node, command, log_file, {})
+        process = self._new_process(node, command, log_file, {}, fate=("--rm",))
         try:
             return await process.wait_gone(at_most_s)
         except TimeoutError:
@@ -145,9 +150,12 @@ class ContainersHost:
             process.leave()
 
     def _new_process(
-        self, node: int, command: Sequence[str], log_file: Path, environment: Mapping[str, str]
+        self, node: int, command: Sequence[str], log_file: Path, environment: Mapping[str, str], fate: tuple[str, ...]
     ) -> ContainerProcess:
-        """A container in the node's network. It runs as who runs the harness, so that its files are the harness's."""
+        """A container in the node's network. It runs as who runs the harness, so that its files are the harness's.
+
+        With ``--rm`` for its fate it is forgotten with its end; else the engine can still say how it ended.
+        """
         self._started += 1
         program, *arguments = command
         added = [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
@@ -158,7 +166,8 @@ class ContainersHost:
         # Nobody asks for the engine's own check of a node's health, which would take its time.
         what = ("--no-healthcheck", "--entrypoint", program, self._image, *arguments)
         name = f"highwater-{self._run}-node-{node}-{self._started}"
-        return ContainerProcess(self._engine, name, (*label, *where, *limits, *who, *added, *what), log_file)
+        words = (*fate, *label, *where, *limits, *who, *added, *what)
+        return ContainerProcess(self._engine, name, words, log_file)
 
     async def stop(self, node: int, grace_s: float) -> bool:
         """SIGTERM, and SIGKILL if it is still there after that; whether it was there."""
@@ -194,3 +203,20 @@ class ContainersHost:
     def died(self, node: int) -> bool:
         """Whether the node's last process ended by itself."""
         return node in self._processes and self._processes[node].died
+
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    async def memory_used(self, node: int) -> int | None:
+        """What the engine says, without files that the kernel merely remembers. Raises NodeFailedError."""
+        return await self._processes[node].memory_used() if self.is_running(node) else None
+
+    async def limit_memory(self, node: int, limit_bytes: int | None) -> bool:
+        """Change the container's limit, and with it that of memory and swap together. Raises NodeFailedError."""
+        if not self.is_running(node):
+            return False
+        limit = self._memory if limit_bytes is None else str(limit_bytes)
+        return await self._processes[node].limit_memory(limit, is_usual=limit_bytes is None)
+
+    async def killed_by_limit(self, node: int) -> bool:
+        """Whether the engine says so of the last container, and its limit had been changed."""
+        return node in self._processes and await self._processes[node].is_killed_by_limit()

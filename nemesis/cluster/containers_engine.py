@@ -48,6 +48,14 @@ class Engine:
             return False
         return True
 
+    def why_no_memory_limits(self) -> str | None:
+        """Why it cannot limit the memory of containers; absent if it can."""
+        try:
+            can = self.call("info", "--format", "{{.MemoryLimit}}")
+        except EngineError as error:
+            return str(error)
+        return None if can == "true" else "this machine cannot limit memory: its kernel has no memory controller"
+
 
 def find_engine() -> Engine:
     """The engine to use. Raises UnsupportedError, with what each of them said, if none answers."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,10 +19,14 @@ from nemesis.cluster.system import NodeFailedError
 
 GONE_S_MAX = 20.0
 STARTED_S_MAX = 30.0
+KILLED = 128 + signal.SIGKILL
+TOLD_S_MAX = 2.0
+"""How long after a container's end the engine may take to know that it was the kernel's want of memory."""
 REFUSED = range(125, 128)
 """The exit codes by which the client says that there never was a process."""
 _POLL_S = 0.02
 _AGAIN_S = 0.5
+_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 
 
 class ContainerProcess:
@@ -31,7 +36,8 @@ class ContainerProcess:
         self._engine = engine
         self._name = name
         self._output = output
-        self._client = NodeProcess((engine.program, "run", "--rm", "--name", name, *words), output)
+        self._client = NodeProcess((engine.program, "run", "--name", name, *words), output)
+        self._has_changed_limit = False
         self._told_to_end = False
         self.is_paused = False
 
@@ -89,6 +95,55 @@ class ContainerProcess:
         self._told_to_end |= self.exit_code is None
         await self._end("stop", "--time", str(math.ceil(grace_s)))
 
+    async def remove(self) -> None:
+        """Let the engine forget it, which has ended. What is left over is taken away at the end of the run."""
+        with suppress(EngineError):
+            await asyncio.to_thread(self._engine.call, "rm", "--volumes", self._name)
+
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    async def memory_used(self) -> int | None:
+        """The bytes that it uses, by the engine's word; absent if it has just ended. Raises NodeFailedError."""
+        words = ("stats", "--no-stream", "--format", "{{.MemUsage}}", self._name)
+        try:
+            said = await asyncio.to_thread(self._engine.call, *words)
+        except EngineError:
+            if await asyncio.to_thread(self._is_there):
+                raise
+            return None
+        return bytes_of(said.partition("/")[0].strip()) or None
+
+    async def limit_memory(self, limit: str, *, is_usual: bool) -> bool:
+        """Change its limit; whether it was there. Raises NodeFailedError if the engine refuses."""
+        before, self._has_changed_limit = self._has_changed_limit, True
+        try:
+            was_there = await asyncio.to_thread(self._done, "update", "--memory", limit, "--memory-swap", limit)
+        except EngineError:
+            self._has_changed_limit = before
+            raise
+        if not was_there:
+            self._has_changed_limit = before
+        elif is_usual:
+            self._has_changed_limit = False
+        return was_there
+
+    async def is_killed_by_limit(self) -> bool:
+        """Whether the kernel has killed it because of a limit that it was not started with."""
+        if not self.died or self.exit_code != KILLED or not self._has_changed_limit:
+            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TOLD_S_MAX):
+                while not await asyncio.to_thread(self._is_out_of_memory):
+                    await asyncio.sleep(_POLL_S)
+                return True
+        return False
+
+    def _is_out_of_memory(self) -> bool:
+        try:
+            return self._engine.call("inspect", "--format", "{{.State.OOMKilled}}", self._name) == "true"
+        except EngineError:
+            return False
+
     def leave(self) -> None:
         """Follow it no more, without an event loop: the last resort. Whoever calls this sees to the container."""
         self._client.kill_now()
@@ -119,3 +174,12 @@ class ContainerProcess:
             return self._engine.call("inspect", "--format", "{{.State.Running}}", self._name) == "true"
         except EngineError:
             return False
+
+
+def bytes_of(said: str) -> int:
+    """``33.75MiB`` in bytes. Raises NodeFailedError for what is no size."""
+    for unit, size in _UNITS.items():
+        if said.endswith(unit):
+            with suppress(ValueError):
+                return int(float(said.removesuffix(unit)) * size)
+    raise NodeFailedError(f"the engine says that {said!r} of memory is used")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from nemesis.cluster.system import SystemLinks
 from nemesis.faults.values import Fault
@@ -101,3 +101,20 @@ class Host(Protocol):
 
     def died(self, node: int) -> bool:
         """Whether the node's last process ended by itself: nobody had told it to."""
+
+
+@runtime_checkable
+class LimitsMemory(Protocol):
+    """What a host has beside the rest whose nodes have a limit of memory each, which can be changed while they run."""
+
+    async def memory_used(self, node: int) -> int | None:
+        """How many bytes the node's process cannot do without, as far as anybody knows; absent if it does not run.
+
+        Raises NodeFailedError.
+        """
+
+    async def limit_memory(self, node: int, limit_bytes: int | None) -> bool:
+        """Let the node's process use so much, or as much as usual; whether it ran. NodeFailedError: refused."""
+
+    async def killed_by_limit(self, node: int) -> bool:
+        """Whether the node's last process was killed because of a limit that was set while it ran."""

@@ -15,7 +15,7 @@ from nemesis.cluster.link_proxy import LOOPBACK
 from nemesis.cluster.links import Links
 from nemesis.cluster.process_nodes import ProcessNodes
 from nemesis.cluster.system import UnsupportedError
-from nemesis.faults.values import Fault, SimulatedFault
+from nemesis.faults.values import Fault, LimitMemory, SimulatedFault
 
 
 class LocalHost(ProcessNodes):
@@ -32,7 +32,7 @@ class LocalHost(ProcessNodes):
 
     def unsupported(self, fault: Fault) -> str | None:
         """Processes, their files and clocks, and the links between them can be broken, but not clogged."""
-        return simulator_only(fault)
+        return not_to_processes(fault)
 
     async def open(self) -> None:
         """Take one port for each link."""
@@ -76,6 +76,13 @@ class LocalHost(ProcessNodes):
 def simulator_only(fault: Fault) -> str | None:
     """Why no process can be struck by such a fault; absent if one can."""
     return "it can be done in the simulator only" if isinstance(fault, SimulatedFault) else None
+
+
+def not_to_processes(fault: Fault) -> str | None:
+    """Why no process of this machine can be struck by such a fault; absent if one can."""
+    if isinstance(fault, LimitMemory):
+        return "only containers have a limit of memory of their own: use --cluster containers"
+    return simulator_only(fault)
 
 
 def _check_port(port: int) -> None:

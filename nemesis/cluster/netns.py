@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nemesis.cluster.host import SERVICE_PORT
-from nemesis.cluster.local import simulator_only
+from nemesis.cluster.local import not_to_processes
 from nemesis.cluster.netns_enter import is_inside, new_namespace
 from nemesis.cluster.netns_links import WHY_PROXIES_ONLY, KernelLinks, needs_of
 from nemesis.cluster.netns_probe import probed
@@ -51,7 +51,7 @@ class NetnsHost(ProcessNodes):
     def unsupported(self, fault: Fault) -> str | None:
         """Processes, their files and clocks can be broken; what can be done to links, the kernel says."""
         if not isinstance(fault, NetworkFault):
-            return simulator_only(fault)
+            return not_to_processes(fault)
         needed = needs_of(fault)
         return WHY_PROXIES_ONLY if needed is None else probed()[needed]
 

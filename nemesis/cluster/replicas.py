@@ -19,6 +19,8 @@ from nemesis.cluster.groups import group_states
 from nemesis.cluster.host import Host
 from nemesis.cluster.key_value_client import KeyValueStore, open_store
 from nemesis.cluster.log_lines import log_lines, read_reports
+from nemesis.cluster.memory import KILLED_BY_MEMORY, ReplicaMemory
+from nemesis.cluster.moves import ReplicaMoves
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, ReplicaState, Report, SystemLinks
 from nemesis.cluster.topic_client import TopicClient
@@ -27,7 +29,7 @@ from nemesis.disks.place import DATA_NAME, LOG_NAME, place_in
 from nemesis.faults.crash_points import ORDER_NAME, Order, give_order, reached, take_back
 from nemesis.faults.dials import DIALS_NAME, Dials, set_dials
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.values import ChangeVoters, ClockFault, DiskFault, Fault, KillAt
+from nemesis.faults.values import ChangeVoters, ClockFault, DiskFault, Fault, KillAt, Reassign
 from nemesis.history import METADATA_LOG
 from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
@@ -55,6 +57,7 @@ class ReplicaCluster:
         self._deaths: list[Report] = []
         self._wiping = {node: asyncio.Lock() for node in self._nodes}
         self._disks = ReplicaDisks(host, host.kill, self._wiping)
+        self._memory = ReplicaMemory(host)
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -89,6 +92,21 @@ class ReplicaCluster:
         )
 
     @property
+    def moves(self) -> ReplicaMoves:
+        """Who has the partitions of the topics."""
+        return ReplicaMoves(
+            cluster_id=CLUSTER_ID,
+            dial=self._host.addresses(CONTROL),
+            logs=self._options.topics.names,
+            replication_factor=self._options.topics.replication_factor,
+        )
+
+    @property
+    def memory(self) -> ReplicaMemory:
+        """How much of it the replicas may use."""
+        return self._memory
+
+    @property
     def disks(self) -> ReplicaDisks:
         """The replicas' disks."""
         return self._disks
@@ -97,6 +115,10 @@ class ReplicaCluster:
         """Why this cluster cannot do such a fault; absent if it can."""
         if isinstance(fault, ChangeVoters) and not self._options.dynamic_voters:
             return "the voters of this cluster are voters for ever"
+        if isinstance(fault, Reassign) and not self._options.topics.names:
+            return "there are no topics here whose partitions could be moved"
+        if isinstance(fault, Reassign) and len(self._nodes) == 1:
+            return "there is one node only: its partitions cannot be anywhere else"
         if isinstance(fault, KillAt) and not self._options.can_stand_still:
             return "the replicas of this cluster cannot be told to stand still"
         if isinstance(fault, ClockFault) and not self._options.clocks_in_hand:
@@ -134,7 +156,7 @@ class ReplicaCluster:
             pass
         if self.is_running(node):
             return
-        self._note_death(node)
+        await self._note_death(node)
         log_file = self._log_file(node)
         seen = log_file.stat().st_size if log_file.exists() else 0
         await self._host.run(node, self._start_command(node), log_file)
@@ -148,7 +170,7 @@ class ReplicaCluster:
 
     async def stop(self, node: int) -> bool:
         """Ask a replica to stop; kill it when it does not. It is reached to its end: others take over what it leads."""
-        self._note_death(node)
+        await self._note_death(node)
         return await self._host.stop(node, STOPPED_S_MAX)
 
     async def kill(self, node: int) -> bool:
@@ -200,11 +222,12 @@ class ReplicaCluster:
         """Put the settings where the replica looks."""
         set_dials(self._host.folder(node) / DIALS_NAME, dials)
 
-    def _note_death(self, node: int) -> None:
+    async def _note_death(self, node: int) -> None:
         """Remember that a replica's process was found ended and nobody here had done it."""
         if self._host.died(node):
+            event = KILLED_BY_MEMORY if await self._memory.killed(node) else "died"
             detail = f"exit code {self._host.exit_code(node)}"
-            self._deaths.append(Report(node=node, wall_ns=time.time_ns(), event="died", detail=detail))
+            self._deaths.append(Report(node=node, wall_ns=time.time_ns(), event=event, detail=detail))
 
     def _log_file(self, node: int) -> Path:
         return self._host.folder(node) / LOG_NAME

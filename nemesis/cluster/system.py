@@ -200,6 +200,70 @@ class SystemVoters(Protocol):
         """Let a voter lead."""
 
 
+class SystemMoves(Protocol):
+    """Who has the partitions of a system's topics, changed through links that no fault touches.
+
+    Each change is tried for some seconds, and then raises NotDoneError or UnknownOutcomeError.
+    """
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """The partitions that can be moved."""
+
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas each of them has when nothing is moved."""
+
+    async def begin(self, log: str, replicas: Sequence[int]) -> None:
+        """Begin to move a partition there, preferred leader first; another target takes the place of the last one."""
+
+    async def cancel(self, log: str) -> None:
+        """Cancel the move that is under way."""
+
+    async def elect_preferred(self, log: str) -> None:
+        """Let the preferred replica lead."""
+
+    async def under_way(self) -> frozenset[str] | None:
+        """The partitions that are moving, by the word of the controller; absent if it does not answer at once."""
+
+
+@runtime_checkable
+class HasMoves(Protocol):
+    """What a system has beside the rest whose partitions can be moved."""
+
+    @property
+    def moves(self) -> SystemMoves:
+        """Who has its partitions."""
+
+
+class SystemMemory(Protocol):
+    """How much memory the nodes of a system may use."""
+
+    async def squeeze(self, node: int, key: int, percent: int) -> int | None:
+        """Let a node use so much of what it uses now, or the least that can be had, until it is released of this key.
+
+        The bytes that it may use now; absent if it does not run. Raises NodeFailedError.
+        """
+
+    async def press(self, node: int, key: int) -> int | None:
+        """Go on towards what was asked for by this key; the bytes if it may use less now than before."""
+
+    async def release(self, node: int, key: int) -> None:
+        """Take back what was done by this key. Raises NodeFailedError."""
+
+    async def killed(self, node: int) -> bool:
+        """Whether a node's last process has ended because it wanted more memory than it might use."""
+
+
+@runtime_checkable
+class HasMemory(Protocol):
+    """What a system has beside the rest whose nodes' memory can be limited."""
+
+    @property
+    def memory(self) -> SystemMemory:
+        """How much of it its nodes may use."""
+
+
 @runtime_checkable
 class StandsStill(Protocol):
     """What a system can do beside the rest whose nodes stand still at named points of their work when told to."""

@@ -25,7 +25,9 @@ from nemesis.faults.values import (
     Fault,
     KillAt,
     KillStarting,
+    LimitMemory,
     Partition,
+    Reassign,
     fault_to_json,
 )
 from nemesis.workload.pace import Load
@@ -65,6 +67,8 @@ class OpenFault(Generic[FaultT]):
         if isinstance(self.fault, NetworkFault):
             detail |= {"links": sorted(self.aim.links)}
         if isinstance(self.fault, NetworkFault | KillStarting | KillAt | ClockFault | DiskFault | Burst):
+            detail |= {"fault": fault_to_json(self.fault)}
+        if isinstance(self.fault, Reassign | LimitMemory):
             detail |= {"fault": fault_to_json(self.fault)}
         return detail
 

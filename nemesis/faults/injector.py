@@ -20,6 +20,8 @@ from nemesis.faults.damage import DamagedDisks
 from nemesis.faults.disks import Disks
 from nemesis.faults.family import Aim, Family, OpenFault, Stage
 from nemesis.faults.impairments import Impairments
+from nemesis.faults.memory import MemoryLimits
+from nemesis.faults.moves import Moves
 from nemesis.faults.names import healer_of, name_of
 from nemesis.faults.partitions import Partitions
 from nemesis.faults.processes import Processes, start_all
@@ -37,6 +39,7 @@ from nemesis.workload.recorder import Recorder
 FAMILIES: tuple[type[Family[Any]], ...] = (
     *(Partitions, Impairments, Processes, KillsAtPoints),
     *(Disks, DamagedDisks, Timekeeping, Bursts, Rolling, Voters),
+    *(Moves, MemoryLimits),
 )
 """What is done by whom; at the end of a run they finish in this order."""
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from nemesis.faults.clocks import HEALER as CLOCK_HEALER
 from nemesis.faults.network import HEALER, NetworkFault
-from nemesis.faults.values import ChangeVoters, Clog, Fault, KillAt, Partition
+from nemesis.faults.values import ChangeVoters, Clog, Fault, KillAt, Partition, Reassign
 
 
 def name_of(fault: Fault) -> str:
     """The name of doing it, in the history; its first word says the kind."""
     if isinstance(fault, ChangeVoters):
         return f"{fault.kind}-{fault.change}"
+    if isinstance(fault, Reassign):
+        return f"{fault.kind}-{fault.course}"
     if isinstance(fault, KillAt):
         return f"{fault.kind}-{fault.point}"
     if isinstance(fault, NetworkFault):

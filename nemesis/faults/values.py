@@ -149,6 +149,55 @@ class ChangeVoters:
     target: Target
 
 
+class Course(StrEnum):
+    """What becomes of a move of partitions, when it is begun."""
+
+    MOVE = "move"
+    """It is left to itself."""
+    REDIRECT = "redirect"
+    """It is given another target, soon after."""
+    CANCEL = "cancel"
+    """It is cancelled, soon after."""
+    REORDER = "reorder"
+    """Nobody comes or goes: another of the replicas is the preferred leader, and is to lead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassign:
+    """So many ``partitions`` move to other replicas (KIP-455), ``more`` of them than their topic was created with.
+
+    Which, and to whom, the dice of the step say; whoever leads is to go with ``leader_goes``, where there are others
+    enough. Healed when each partition has as many replicas as before: what is under way is cancelled, or let come to
+    its end. Needs topics, and more than one node.
+    """
+
+    kind: ClassVar[str] = "reassign"
+    healer: ClassVar[str] = "restore-replicas"
+    course: Course
+    partitions: int = 1
+    more: int = 0
+    leader_goes: bool = False
+
+    def __post_init__(self) -> None:
+        check_at_least(1, partitions=self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitMemory:
+    """``target`` may use no more memory than ``percent`` of what it uses now, or as much as the kernel can take away.
+
+    Healed by the limit that it had; whom the kernel killed meanwhile is started. Needs nodes with a limit of their own.
+    """
+
+    kind: ClassVar[str] = "memory-limit"
+    healer: ClassVar[str] = "free-memory"
+    target: Target
+    percent: int
+
+    def __post_init__(self) -> None:
+        check_at_least(1, percent=self.percent)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLoss:
     """The machine goes dark: what was written and not flushed is lost, all of it or any part."""
@@ -287,7 +336,7 @@ DiskFault = PowerLoss | FillDisk | SlowDisk | FailDisk | DamageDisk
 """What can be done to disks of replicas that were started on files of ours."""
 LiveFault = (
     Partition | CutLink | CutClients | ProcessFault | ChangeVoters | NetworkFault | ClockFault | DiskFault | Burst
-)
+) | (Reassign | LimitMemory)
 """What can be done to processes."""
 
 SimulatedFault = Clog | DelayMetadata
@@ -298,7 +347,7 @@ Fault = LiveFault | SimulatedFault
 _FAULTS: dict[str, type[Fault]] = {
     fault.kind: fault
     for fault in (
-        *(KillStarting, KillAt),
+        *(KillStarting, KillAt, Reassign, LimitMemory),
         *(Partition, CutLink, CutClients, Kill, Pause, Stop, RollingRestart, ChangeVoters),
         *(Delay, Loss, Bandwidth, Reset, SlowClose, ReplyLost, Duplicate),
         *(JumpClock, StopClock, DriftClock, JumpWallClock, StrobeWallClock, Burst),
@@ -323,6 +372,7 @@ _ENUMS: dict[str, Callable[[Any], Any]] = {
     "shape": Shape,
     "mode": LinkMode,
     "change": VoterChange,
+    "course": Course,
     "between": Between,
     "point": CrashPoint,
     "call": _call,

@@ -167,4 +167,7 @@ LAST_KNOWN_LEADER_ELECTED = "last-known-leader-elected"
 VOTERS_CHANGED, VOTERS_LEARNED = "voters-changed", "voters-learned"
 """Others vote in a quorum log: by a record that its leader has just appended, or as another replica learns it."""
 
+MOVED = "moved"
+"""A partition was seen to have come to where it was moved."""
+
 RunEvent = HistoryEvent | ReplicaLogBatch | ReplicaEvent

@@ -51,7 +51,9 @@ LEGEND = (
     LegendEntry(swatch=Swatch.CROSSED, colour=FAULT_COLOURS[FaultKind.PARTITION], words="partitioned"),
     LegendEntry(swatch=Swatch.HATCHED, colour=FAULT_COLOURS[FaultKind.NETWORK], words="network impaired"),
     LegendEntry(
-        swatch=Swatch.BAR, colour=FAULT_COLOURS[FaultKind.MEMBERSHIP], words="removed from the voters, or made leader"
+        swatch=Swatch.BAR,
+        colour=FAULT_COLOURS[FaultKind.MEMBERSHIP],
+        words="voters or replicas changed",
     ),
     LegendEntry(swatch=Swatch.HATCHED, colour=FAULT_COLOURS[FaultKind.CLOCK], words="clock set wrong"),
     LegendEntry(swatch=Swatch.CROSSED, colour=FAULT_COLOURS[FaultKind.LOAD], words="burst of load"),

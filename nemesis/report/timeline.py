@@ -37,12 +37,12 @@ BEGINS: Mapping[str, FaultKind] = {
     "pause": FaultKind.PAUSE,
     "partition": FaultKind.PARTITION,
     "network": FaultKind.NETWORK,
-    "membership": FaultKind.MEMBERSHIP,
+    **dict.fromkeys(("membership", "reassign"), FaultKind.MEMBERSHIP),
     "clock": FaultKind.CLOCK,
     "wall": FaultKind.CLOCK,
     "burst": FaultKind.LOAD,
     "power": FaultKind.KILL,
-    **dict.fromkeys(("fill", "slow", "fail", "damage"), FaultKind.OTHER),
+    **dict.fromkeys(("fill", "slow", "fail", "damage", "memory"), FaultKind.OTHER),
 }
 ENDS: Mapping[str, FaultKind] = {
     "restart": FaultKind.KILL,
@@ -63,7 +63,7 @@ MARKED: Mapping[str, MarkKind] = {
 }
 """The events that are drawn as marks."""
 ROLE_PREFIX = "became-"
-LIFE_EVENTS = frozenset({"started", "stopped", "halted", "halted-by-disk"})
+LIFE_EVENTS = frozenset({"started", "stopped", "halted", "halted-by-disk", "killed-by-memory"})
 TARGET_KEYS = ("replica_id", "replica_ids", "replicas", "targets", "target", "nodes", "node")
 """Where the detail of a nemesis operation names the replicas it acted on."""
 

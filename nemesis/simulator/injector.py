@@ -35,9 +35,11 @@ from nemesis.faults.values import (
     Kill,
     KillAt,
     KillStarting,
+    LimitMemory,
     Partition,
     Pause,
     PowerLoss,
+    Reassign,
     RollingRestart,
     SlowDisk,
     Stop,
@@ -127,7 +129,7 @@ class SimulatedInjector:
                 about = self._resolve(target, dice)
                 links = frozenset(link for node in about for link in ((CLIENTS, node), (node, CLIENTS)))
                 return OpenFault(fault=fault, nodes=about, links=links)
-            case Burst():
+            case Burst() | Reassign():
                 return OpenFault(fault=fault, nodes=(), links=frozenset())
             case DamageDisk(part=part) if part is not DiskPart.LOG:
                 raise InvalidTargetError(f"only logs are damaged here, while they are in use; not a {part}")
@@ -186,9 +188,9 @@ class SimulatedInjector:
                 node.disk.damage(how, node.recovery_points, dice)
             case Partition() | CutLink() | CutClients() | Clog() | DelayMetadata():
                 raise AssertionError(f"{fault.kind} strikes messages")
-            case RollingRestart() | KillStarting() | KillAt():
-                raise AssertionError(f"{fault.kind} waits for processes; here it is a stop for each")
-            case ChangeVoters():
+            case RollingRestart() | KillStarting() | KillAt() | LimitMemory():
+                raise AssertionError(f"{fault.kind} is of processes; here it is a stop for each")
+            case ChangeVoters() | Reassign():
                 raise AssertionError(f"{fault.kind} is asked of replicas; here administrators ask")
             case DriftClock() | JumpWallClock() | StrobeWallClock() | Burst():
                 raise AssertionError(f"{fault.kind} is of the climate here: clocks and clients have habits")

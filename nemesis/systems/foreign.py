@@ -33,7 +33,7 @@ from nemesis.cluster.system import (
 from nemesis.faults.clocks import WallClockFault
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.values import ChangeVoters, DiskFault, Fault, KillAt, TimerFault
+from nemesis.faults.values import ChangeVoters, DiskFault, Fault, KillAt, LimitMemory, Reassign, TimerFault
 from nemesis.systems.catalogue import Needs
 
 STOPPED_S_MAX = 5.0
@@ -158,6 +158,10 @@ class ForeignSystem(ABC):
         """What the host cannot do, changes of voters, and what takes a hand in the nodes' own work."""
         if isinstance(fault, ChangeVoters):
             return "the voters of another system cannot be changed"
+        if isinstance(fault, Reassign):
+            return "who has the logs of another system cannot be changed"
+        if isinstance(fault, LimitMemory):
+            return "what another system does without memory is not known"
         if isinstance(fault, KillAt):
             return "another system does not stand still at points of its work"
         if isinstance(fault, WallClockFault):

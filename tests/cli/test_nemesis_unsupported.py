@@ -46,3 +46,19 @@ def test_a_suite_is_refused_as_a_whole(schedule: Path, tmp_path: Path) -> None:
 
     assert done.returncode == Exit.UNSUPPORTED, done.stderr
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--nemesis", "memory-limit"), "memory-limit: only containers have a limit of memory of their own"),
+        (("--nemesis", "reassign", "--workload", "register"), "reassign: there are no topics here"),
+    ],
+)
+def test_what_nothing_could_be_done_to_is_not_passed_over(words: tuple[str, ...], why: str, tmp_path: Path) -> None:
+    """A fault that would have nothing to strike is refused with its reason, and no run is green for want of it."""
+    done = nemesis("run", *words, "--seed", "1", "--store", str(tmp_path / "store"))
+
+    assert done.returncode == Exit.UNSUPPORTED, done.stderr
+    assert why in done.stderr
+    assert not (tmp_path / "store").exists()

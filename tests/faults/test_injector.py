@@ -22,6 +22,7 @@ from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
 from nemesis.faults.values import (
     Burst,
+    Course,
     CutClients,
     CutLink,
     DamageDisk,
@@ -33,10 +34,12 @@ from nemesis.faults.values import (
     Kill,
     KillAt,
     KillStarting,
+    LimitMemory,
     LiveFault,
     Partition,
     Pause,
     PowerLoss,
+    Reassign,
     RollingRestart,
     SlowDisk,
     Stop,
@@ -77,6 +80,8 @@ FAULTS: tuple[Fault, ...] = (
     SlowDisk(target=Role.LEADER, factor=5),
     FailDisk(target=Role.LEADER, call="fsync"),
     DamageDisk(target=Role.LEADER, how="flip"),
+    LimitMemory(target=Role.LEADER, percent=50),
+    *(Reassign(course=course) for course in Course),
 )
 
 

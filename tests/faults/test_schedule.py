@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nemesis.drawing import (
+    CERTAIN_MOVE,
     FAULT_S,
     FIRST_FAULT_S,
     LEADERLESS_S,
@@ -31,12 +32,15 @@ from nemesis.faults.values import (
     Burst,
     ChangeVoters,
     ClockFault,
+    Course,
     CutClients,
     DiskFault,
+    LimitMemory,
     Partition,
     Pause,
     PowerLoss,
     ProcessFault,
+    Reassign,
     RollingRestart,
     VoterChange,
     fault_from_json,
@@ -119,7 +123,11 @@ def test_the_leader_is_taken_away_first(seed: int, packages: list[Package], time
     if isinstance(first.action.fault, Burst):
         return  # It is about nobody.
     fault = first.action.fault
-    assert isinstance(fault, Partition | ProcessFault | ChangeVoters | NetworkFault | ClockFault | DiskFault)
+    if isinstance(fault, Reassign):
+        assert fault.leader_goes
+        return
+    of_one = Partition | ProcessFault | ChangeVoters | NetworkFault | ClockFault | DiskFault | LimitMemory
+    assert isinstance(fault, of_one)
     assert fault.target == (Role.ALL if isinstance(fault, RollingRestart | PowerLoss) else Role.LEADER)
 
 
@@ -250,6 +258,9 @@ CHANGING = (Package.PARTITION, Package.KILL, Package.PAUSE, Package.MEMBERSHIP)
         ({"kind": "fail-disk", "target": "all", "call": "open"}, "'open' is no call of a disk that can fail"),
         ({"kind": "slow-disk", "target": "all", "factor": 0}, "factor is 0: give 1 or more"),
         ({"kind": "burst", "factor": 0}, "factor is 0: give 1 or more"),
+        ({"kind": "reassign", "course": "move", "partitions": 0}, "partitions is 0: give 1 or more"),
+        ({"kind": "reassign", "course": "away"}, "'away' is not a valid Course"),
+        ({"kind": "memory-limit", "target": "all", "percent": 0}, "percent is 0: give 1 or more"),
         ({"kind": "clock-jump", "target": "all", "by_ms": -5}, "by_ms is -5: give 1 or more"),
         ({"kind": "clock-drift", "target": "all", "percent": -1}, "percent is -1: give 0 or more"),
         ({"kind": "clock-strobe", "target": "all", "by_ms": 5, "period_ms": 0}, "period_ms is 0: give 1 or more"),
@@ -300,3 +311,39 @@ def test_all_changes_of_voters_are_drawn() -> None:
 def test_voters_are_not_changed_without_being_asked_for() -> None:
     """What is usually drawn from leaves the voters alone: few clusters can change them."""
     assert not any(random_schedule(seed=seed, packages=USUAL, time_limit_s=60).changes_voters for seed in range(50))
+
+
+MOVING = (Package.PARTITION, Package.KILL, Package.REASSIGN)
+
+
+def test_every_run_with_moves_moves_partitions_under_faults() -> None:
+    """The second of those that come one after the other moves some; others strike into moves, and moves into others."""
+    struck = moved_into = 0
+    for seed in range(100):
+        schedule = random_schedule(seed=seed, packages=MOVING, time_limit_s=30)
+        begins = {step.action.fault_id: step for step in schedule.steps if isinstance(step.action, Inject)}
+        ends = {step.action.fault_id: step.at_s for step in schedule.steps if isinstance(step.action, Heal)}
+        faults = {fault_id: step.action.fault for fault_id, step in begins.items() if isinstance(step.action, Inject)}
+        after_first = min(step.at_s for step in begins.values() if step.at_s > ends[0])
+        (second,) = (faults[fault_id] for fault_id, step in begins.items() if step.at_s == after_first)
+        assert second == CERTAIN_MOVE, seed
+        during = [(a, b) for a in faults for b in faults if begins[a].at_s < begins[b].at_s < ends[a]]
+        struck += sum(isinstance(faults[a], Reassign) and not isinstance(faults[b], Reassign) for a, b in during)
+        moved_into += sum(isinstance(faults[b], Reassign) for _, b in during)
+    assert struck > 50
+    assert moved_into > 50
+
+
+def test_all_moves_are_drawn() -> None:
+    """Over some seeds there is each course, with more and fewer replicas, of one partition and of several."""
+    faults = [
+        fault
+        for seed in range(100)
+        for fault in random_schedule(seed=seed, packages=MOVING, time_limit_s=60).faults
+        if isinstance(fault, Reassign)
+    ]
+
+    assert {fault.course for fault in faults} == set(Course)
+    assert {fault.more for fault in faults} == {-1, 0, 1}
+    assert {fault.partitions for fault in faults} == {1, 2, 4}
+    assert {fault.leader_goes for fault in faults} == {True, False}

@@ -114,7 +114,7 @@ def test_reigns_may_overlap(busy_run: Callable[[], RunFolder]) -> None:
     assert [mark.offset for mark in timeline.marks if mark.kind is MarkKind.TRUNCATION] == [412]
 
 
-@pytest.mark.parametrize("end", ["halted", "halted-by-disk"])
+@pytest.mark.parametrize("end", ["halted", "halted-by-disk", "killed-by-memory"])
 def test_a_reign_ends_with_a_halt(run_folder: RunFolder, end: str) -> None:
     """Whatever the reason of it: who has halted leads no more, and is not shown to until it starts again."""
     run_folder.replica_event(1, 1, "became-leader", epoch=1)

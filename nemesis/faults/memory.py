@@ -1,0 +1,110 @@
+"""Faults of memory: a node may use no more than part of what it uses, so that the kernel reclaims it or kills the node.
+
+Owns whom it hits, that more and more is taken until it is as little as was asked for, and that a node that the kernel
+has killed is started again. How much was left to each is recorded as
+an operation of its own, ``squeeze``: a kernel may refuse to take what it cannot have back. How that is done is the
+system's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
+
+from nemesis.cluster.system import HasMemory, NodeFailedError, SystemMemory
+from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.processes import start_all
+from nemesis.faults.targets import InvalidTargetError
+from nemesis.faults.values import LimitMemory
+from nemesis.history import EventType
+
+SQUEEZE = "squeeze"
+"""The name of the operation, in the history."""
+PRESS_S = 0.2
+
+
+class MemoryLimits(Family[LimitMemory]):
+    """Limits the memory of nodes."""
+
+    faults = (LimitMemory,)
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._recorder = stage.recorder
+        self._pressing: dict[int, tuple[asyncio.Event, asyncio.Task[None]]] = {}
+        self._left: dict[int, dict[int, int]] = {}
+        """By fault and node: what may be used."""
+
+    async def aim(self, fault: LimitMemory, random: Random) -> Aim:
+        """Decide whom it hits."""
+        if not isinstance(self._system, HasMemory):
+            raise InvalidTargetError("the memory of this system's nodes cannot be limited")
+        return Aim(nodes=await self._casting.resolve(fault.target, random))
+
+    async def strike(self, opened: OpenFault[LimitMemory]) -> tuple[int, ...]:
+        """Squeeze those who run, all at once, and go on with it until the healing."""
+        self._left[opened.fault_id] = {}
+        squeezed = await asyncio.gather(*(self._squeeze(node, opened) for node in opened.nodes))
+        hit = tuple(node for node, is_hit in zip(opened.nodes, squeezed, strict=True) if is_hit)
+        enough = asyncio.Event()
+        self._pressing[opened.fault_id] = enough, asyncio.create_task(self._press(opened.fault_id, hit, enough))
+        return hit
+
+    async def heal(self, opened: OpenFault[LimitMemory]) -> Healed:
+        """Give back the limit that they had, and start whom the kernel killed for want of memory."""
+        await self._end_pressing(opened.fault_id)
+        errors = await asyncio.gather(*(self._release(node, opened.fault_id) for node in opened.nodes))
+        killed = [node for node in opened.nodes if await self._memory.killed(node)]
+        errors.append(await start_all(self._system, killed))
+        said = "; ".join(error for error in errors if error is not None)
+        return Healed(error=said or None, detail={"killed": killed, "limit_bytes": self._left.pop(opened.fault_id)})
+
+    async def abandon(self) -> None:
+        """Take no more from anybody."""
+        for fault_id in tuple(self._pressing):
+            await self._end_pressing(fault_id)
+
+    @property
+    def _memory(self) -> SystemMemory:
+        assert isinstance(self._system, HasMemory), "the fault was aimed"
+        return self._system.memory
+
+    async def _press(self, fault_id: int, nodes: Sequence[int], enough: asyncio.Event) -> None:
+        while not enough.is_set():
+            for node in nodes:
+                limit_bytes = await self._memory.press(node, fault_id)
+                if limit_bytes is not None:
+                    self._left[fault_id][node] = limit_bytes
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PRESS_S):
+                    await enough.wait()
+
+    async def _end_pressing(self, fault_id: int) -> None:
+        """Wait until it has ended by itself: a call that is under way would come after what follows."""
+        enough, task = self._pressing.pop(fault_id)
+        enough.set()
+        await task
+
+    async def _squeeze(self, node: int, opened: OpenFault[LimitMemory]) -> bool:
+        detail = {"replicas": [node], "percent": opened.fault.percent}
+        self._recorder.nemesis(EventType.INVOKE, SQUEEZE, detail)
+        try:
+            limit_bytes = await self._memory.squeeze(node, opened.fault_id, opened.fault.percent)
+        except NodeFailedError as error:
+            self._recorder.nemesis(EventType.FAIL, SQUEEZE, detail, error=str(error))
+            return False
+        if limit_bytes is None:
+            self._recorder.nemesis(EventType.FAIL, SQUEEZE, detail, error="it does not run")
+            return False
+        self._left[opened.fault_id][node] = limit_bytes
+        self._recorder.nemesis(EventType.INFO, SQUEEZE, {**detail, "limit_bytes": limit_bytes})
+        return True
+
+    async def _release(self, node: int, key: int) -> str | None:
+        try:
+            await self._memory.release(node, key)
+        except NodeFailedError as error:
+            return str(error)
+        return None

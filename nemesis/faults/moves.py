@@ -1,0 +1,287 @@
+"""Partitions that move to other replicas while they are used (KIP-455), and back to as many as they had.
+
+Owns the task of each fault, the choice of partitions and targets by the dice of its step, and what follows: another
+target, a cancellation, an election. A move and its healing take their time while other faults strike: nobody waits for
+them but the end of the run. Each step is recorded as an operation of its own with what became of it: *done* (a move is
+begun then), *refused* (definitely not done), *unknown*, or *not-tried*. That a partition has come to its target is an
+operation as well, ``arrive``: it was seen.
+
+Source: KIP-455; Kafka's ``kafka-reassign-partitions.sh``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Mapping, Sequence
+from random import Random
+from typing import Any, assert_never
+
+from nemesis.cluster.system import (
+    ClusterState,
+    HasMoves,
+    NotDoneError,
+    PartitionState,
+    SystemMoves,
+    UnknownOutcomeError,
+)
+from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.targets import InvalidTargetError
+from nemesis.faults.values import Course, Reassign
+from nemesis.faults.voters import ChangeOutcome
+from nemesis.history import MOVED, EventType
+
+MOVE, CANCEL, ELECT, ARRIVE = "move-replicas", "cancel-move", "elect-preferred", "arrive"
+"""The names of the operations, in the history."""
+ALL_PLACED = "all-placed"
+"""What the harness brings about at the end: nothing moves, and each partition has as many replicas as it should."""
+ALL_PLACED_S_MAX = 40.0
+KNOWN_S_MAX = 2.0
+"""How long a move waits until somebody says who has a partition, and at the end of a fault who has it now."""
+SOON_S = (0.0, 0.3)
+"""After how long a move that is given another target, or cancelled, is so: it may be over by then."""
+LET_COME = 0.5
+"""How often a move that is still under way when the fault is healed is left to come to its end, and not cancelled."""
+_LOOK_S = 0.2
+
+
+class Moves(Family[Reassign]):
+    """Moves partitions; each fault in a task of its own."""
+
+    faults = (Reassign,)
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._recorder = stage.recorder
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._healings: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+        self._has_moved = False
+        self._bound: dict[str, tuple[int, ...]] = {}
+        """Where partitions are on their way to, or may be, by the last move that was not refused."""
+
+    @property
+    def _moves(self) -> SystemMoves:
+        assert isinstance(self._system, HasMoves), "the fault was aimed"
+        return self._system.moves
+
+    async def aim(self, fault: Reassign, random: Random) -> Aim:
+        """Choose the partitions; it is about those who have them now, or about everybody if nobody says who has."""
+        if not isinstance(self._system, HasMoves) or not self._system.moves.logs:
+            raise InvalidTargetError("this system has no topics whose partitions could be moved")
+        if len(self._system.nodes) == 1:
+            raise InvalidTargetError("there is one node only: its partitions cannot be anywhere else")
+        state = await self._system.cluster_state()
+        known = [_of(state, log) for log in self._chosen(fault, random)]
+        have = {node for partition in known if partition is not None for node in partition.replicas}
+        return Aim(nodes=tuple(sorted(have)) or self._system.nodes)
+
+    async def strike(self, opened: OpenFault[Reassign]) -> tuple[int, ...]:
+        """Begin."""
+        healing = self._healings[opened.fault_id] = asyncio.get_running_loop().create_future()
+        self._has_moved = True
+        self._tasks[opened.fault_id] = asyncio.create_task(self._go(opened, healing))
+        return opened.nodes
+
+    async def heal(self, opened: OpenFault[Reassign]) -> Healed:
+        """Begin to cancel or move back; the end is recorded when that was tried."""
+        self._healings.pop(opened.fault_id).set_result(opened.detail)
+        return Healed(is_over=False)
+
+    async def finish(self) -> None:
+        """Wait until nothing moves, and see that each partition has as many replicas as it should."""
+        if self._has_moved:
+            await self.place_all(ALL_PLACED_S_MAX)
+
+    async def abandon(self) -> None:
+        """Do nothing more, wherever the partitions are."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    # --- one fault ----------------------------------------------------------------------------------------------------
+
+    def _chosen(self, fault: Reassign, random: Random) -> Sequence[str]:
+        """The partitions: what the dice of the step say first."""
+        return random.sample(self._moves.logs, min(fault.partitions, len(self._moves.logs)))
+
+    async def _go(self, opened: OpenFault[Reassign], healing: asyncio.Future[Mapping[str, Any]]) -> None:
+        random = Random(opened.draw)
+        logs = self._chosen(opened.fault, random)
+        dice = [Random(random.getrandbits(64)) for _ in logs]
+        await asyncio.gather(*(self._move(opened.fault, log, one) for log, one in zip(logs, dice, strict=True)))
+        while not healing.done():
+            await self._look()
+            await asyncio.wait({healing}, timeout=_LOOK_S)
+        await asyncio.gather(*(self._restore(log, one) for log, one in zip(logs, dice, strict=True)))
+        self._recorder.nemesis(EventType.INFO, opened.fault.healer, await healing)
+
+    async def _move(self, fault: Reassign, log: str, random: Random) -> None:
+        """Begin to move one partition, and do what is to follow."""
+        was = await self._wait_known(log)
+        target = None if was is None else self._target(fault, was, random)
+        if was is None or target is None:
+            why = "nobody says who has it" if was is None else "there is no other order of one replica"
+            self._not_tried(MOVE, log, why)
+            return
+        outcome = await self._begin(log, target)
+        match fault.course:
+            case Course.MOVE:
+                pass
+            case Course.REDIRECT:
+                await asyncio.sleep(random.uniform(*SOON_S))
+                other = drawn_target(random, self._system.nodes, target, size=len(target))
+                assert other is not None, f"{target} had no other order, and was one"
+                await self._begin(log, other)
+            case Course.CANCEL:
+                await asyncio.sleep(random.uniform(*SOON_S))
+                await self._cancel(log)
+            case Course.REORDER:
+                if outcome is ChangeOutcome.DONE:
+                    await self._attempt(ELECT, log, self._moves.elect_preferred(log))
+            case _:
+                assert_never(fault.course)
+
+    def _target(self, fault: Reassign, was: PartitionState, random: Random) -> tuple[int, ...] | None:
+        usual = self._moves.replication_factor
+        if fault.course is Course.REORDER:
+            have = was.replicas[:usual]
+            return drawn_target(random, have, have, size=len(have))
+        leader = was.leader if fault.leader_goes else None
+        size = min(max(1, usual + fault.more), len(self._system.nodes))
+        return drawn_target(random, self._system.nodes, was.replicas, size=size, goes=leader)
+
+    async def _restore(self, log: str, random: Random) -> None:
+        """Cancel the move, or let it come; move the partition back to as many replicas as it should have."""
+        under_way = await self._look()
+        if under_way is not None and log in under_way and random.random() >= LET_COME:
+            await self._cancel(log)
+        elif under_way is not None and log not in under_way:
+            await self._resize(log, await self._wait_known(log), random)
+
+    async def _resize(self, log: str, was: PartitionState | None, random: Random) -> None:
+        """Move a partition that has too many replicas or too few, and does not move."""
+        if was is None or self._has_usual(was):
+            return
+        others = [node for node in self._system.nodes if node not in was.replicas]
+        target = (*was.replicas, *random.sample(others, len(others)))[: self._moves.replication_factor]
+        await self._begin(log, target)
+
+    # --- at the end ---------------------------------------------------------------------------------------------------
+
+    async def place_all(self, at_most_s: float) -> None:
+        """Wait until nothing moves and every partition has its replicas, which takes a move for some of them."""
+        loop, random = asyncio.get_running_loop(), Random(ALL_PLACED)
+        end_s = loop.time() + at_most_s
+        _, late = await asyncio.wait(self._tasks.values(), timeout=at_most_s) if self._tasks else ((), set())
+        for task in self._tasks.values():
+            if task in late:
+                task.cancel()
+            else:
+                task.result()
+        self._tasks.clear()
+        self._recorder.harness(EventType.INVOKE, ALL_PLACED, {})
+        while (missing := await self._why_not_placed(random)) is not None and loop.time() < end_s:
+            await asyncio.sleep(_LOOK_S)
+        state = await self._system.cluster_state()
+        told = {log: list(placed.replicas) for log in self._moves.logs if (placed := _of(state, log)) is not None}
+        kind = EventType.INFO if missing is None else EventType.FAIL
+        self._recorder.harness(kind, ALL_PLACED, {"replicas_of": told}, error=missing)
+
+    async def _why_not_placed(self, random: Random) -> str | None:
+        """What is not as it should be; begins to put it right if it does not move."""
+        under_way, state = await self._look(), await self._system.cluster_state()
+        if under_way is None:
+            return "nobody says which partitions move"
+        if under_way:
+            return f"{', '.join(sorted(under_way))}: still moving"
+        placed = {log: _of(state, log) for log in self._moves.logs}
+        unlike = [log for log, is_at in placed.items() if is_at is None or not self._has_usual(is_at)]
+        for log in unlike:
+            await self._resize(log, placed[log], random)
+        return f"{', '.join(unlike)}: too many replicas or too few, as far as anybody says" if unlike else None
+
+    def _has_usual(self, partition: PartitionState) -> bool:
+        return len(partition.replicas) == self._moves.replication_factor
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    async def _look(self) -> frozenset[str] | None:
+        """What moves, by the word of the controller; what has come to its target is recorded."""
+        under_way = await self._moves.under_way()
+        if under_way is not None and self._bound.keys() - under_way:
+            state = await self._system.cluster_state()
+            for log, target in tuple(self._bound.items()):
+                is_at = _of(state, log)
+                if log not in under_way and is_at is not None and is_at.replicas == target:
+                    self._arrived(log, target)
+        return under_way
+
+    def _arrived(self, log: str, target: tuple[int, ...]) -> None:
+        del self._bound[log]
+        detail = {"replicas": list(target), "log": log}
+        self._recorder.nemesis(EventType.INVOKE, ARRIVE, detail)
+        self._recorder.nemesis(EventType.INFO, ARRIVE, detail)
+        self._recorder.replica(target[0], MOVED, topic_partition=log, detail=json.dumps(detail))
+
+    async def _wait_known(self, log: str) -> PartitionState | None:
+        state = await self._casting.wait_state(lambda state: _of(state, log) is not None, KNOWN_S_MAX)
+        return _of(state, log)
+
+    # --- recording ----------------------------------------------------------------------------------------------------
+
+    async def _cancel(self, log: str) -> None:
+        if await self._attempt(CANCEL, log, self._moves.cancel(log)) is ChangeOutcome.DONE:
+            self._bound.pop(log, None)
+
+    async def _begin(self, log: str, target: tuple[int, ...]) -> ChangeOutcome:
+        if log in self._bound:
+            await self._look()
+        before = self._bound.get(log)
+        self._bound[log] = target
+        outcome = await self._attempt(MOVE, log, self._moves.begin(log, target), target)
+        if outcome is ChangeOutcome.REFUSED and self._bound.get(log) == target:
+            self._bound.pop(log)
+            self._bound |= {} if before is None else {log: before}
+        return outcome
+
+    async def _attempt(self, f: str, log: str, call: Awaitable[None], target: Sequence[int] = ()) -> ChangeOutcome:
+        """Make one change, and record what became of it."""
+        detail = {"log": log} | ({"replicas": list(target)} if target else {})
+        self._recorder.nemesis(EventType.INVOKE, f, detail)
+        error: str | None = None
+        try:
+            await call
+            outcome = ChangeOutcome.DONE
+        except NotDoneError as refused:
+            outcome, error = ChangeOutcome.REFUSED, str(refused)
+        except UnknownOutcomeError as unknown:
+            outcome, error = ChangeOutcome.UNKNOWN, str(unknown)
+        kind = EventType.FAIL if outcome is ChangeOutcome.REFUSED else EventType.INFO
+        self._recorder.nemesis(kind, f, {**detail, "outcome": outcome}, error=error)
+        return outcome
+
+    def _not_tried(self, f: str, log: str, reason: str) -> None:
+        self._recorder.nemesis(EventType.INVOKE, f, {"log": log})
+        told = {"log": log, "outcome": ChangeOutcome.NOT_TRIED}
+        self._recorder.nemesis(EventType.FAIL, f, told, error=reason)
+
+
+def drawn_target(
+    random: Random, nodes: Sequence[int], was: Sequence[int], *, size: int, goes: int | None = None
+) -> tuple[int, ...] | None:
+    """So many of ``nodes`` in any order, other than ``was``; None if there is nothing else.
+
+    Without the one that ``goes``, or with it at the end where there are too few others.
+    """
+    others = [node for node in nodes if node != goes]
+    target = (*random.sample(others, min(size, len(others))), *(node for node in nodes if node == goes))[:size]
+    if target != tuple(was):
+        return target
+    if size > 1:
+        return *target[1:], target[0]
+    elsewhere = [node for node in nodes if node not in was]
+    return (random.choice(elsewhere),) if elsewhere else None
+
+
+def _of(state: ClusterState | None, log: str) -> PartitionState | None:
+    return None if state is None else state.partitions.get(log)
