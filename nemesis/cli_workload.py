@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 WORKLOADS = ("append", "register", "set", "counter", "bank", "lock")
 ON_LOGS = "append"
 KEYS_DEFAULT = 10
-SMALL_SNAPSHOT_RECORD_BYTES = 16_384
-"""Where voters are changed: so small that whoever comes back with an empty disk has to load a snapshot."""
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
@@ -114,7 +112,7 @@ def cluster_for(
     workload: Workload, cluster: ReplicaOptions, given: Mapping[str, Any], *, changes_voters: bool
 ) -> ReplicaOptions:
     """The cluster as the workload and the faults need it. Raises click.UsageError for what does not go together."""
-    from nemesis.cluster.key_value_client import Reads, StoreOptions
+    from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES, Reads, StoreOptions
 
     if not workload.is_on_objects:
         if changes_voters:

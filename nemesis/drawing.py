@@ -18,7 +18,16 @@ from itertools import cycle
 from random import Random
 
 from nemesis.faults.targets import Role
-from nemesis.faults.values import ChangeVoters, Course, Fault, LimitMemory, Reassign, RollingRestart, VoterChange
+from nemesis.faults.values import (
+    ChangeVoters,
+    Course,
+    Fault,
+    LimitMemory,
+    PowerLoss,
+    Reassign,
+    RollingRestart,
+    VoterChange,
+)
 from nemesis.packages import Package, any_fault, leader_fault
 from nemesis.schedule import Heal, Inject, Schedule, Step
 
@@ -35,6 +44,8 @@ REPLACED_S = (8.0, 12.0)
 SQUEEZED_S = (6.0, 10.0)
 """How long memory is limited: finding the least that a kernel lets a node have takes some of it."""
 HEALTHY_S = (2.0, 4.0)
+RECOVERY_S = (5.0, 7.0)
+"""How long it is healthy after the power was lost: until all have started and are in sync there is nothing to lose."""
 SECOND_FAULT_SHARE = 0.2
 SECOND_BESIDE_CHANGE_SHARE = 0.7
 """How often something strikes while voters are changed."""
@@ -99,7 +110,7 @@ def _random_steps(random: Random, packages: Sequence[Package], time_limit_s: flo
             second = any_fault(random, random.choice(_beside(fault, packages)))
             yield from _fault_steps(random, fault_id, second, _rounded(at_s + (end_s - at_s) / 2), end_s)
         fault_id += 1
-        at_s = _rounded(end_s + _between(random, HEALTHY_S))
+        at_s = _rounded(end_s + _between(random, RECOVERY_S if isinstance(fault, PowerLoss) else HEALTHY_S))
         fault = any_fault(random, _drawn(random, packages))
         if fault_id == CERTAIN_CHANGE_ID and Package.MEMBERSHIP in packages:
             fault = ChangeVoters(change=VoterChange.REPLACE, target=random.choice((Role.LEADER, Role.FOLLOWER)))

@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, assert_never
 
+from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
@@ -51,6 +52,8 @@ DISAGREED_S_MAX = 5.0
 SHARD_S = 2.0
 """How often the history is written out: no more than this is lost when the harness is killed."""
 VERSIONED = ("highwater", "grpcio", "protobuf", "pyarrow", "numpy", "pyspark")
+SMALL_SEGMENT_BYTES = 32_768
+"""Where disks are broken: so small that new files are begun, and their names can be lost, while others write."""
 SERVER_IN_HAND = ("-m", "nemesis.variants.server")
 """How Python starts a replica that the harness has its hands on."""
 REPOSITORY = Path(__file__).parent.parent
@@ -360,8 +363,10 @@ def with_clocks_in_hand(cluster: ReplicaOptions) -> ReplicaOptions:
 
 
 def that_can_break_disks(cluster: ReplicaOptions) -> ReplicaOptions:
-    """The same cluster, of replicas whose disks can lose power, refuse and tarry."""
-    return replace(cluster, server=_server_in_hand(cluster), can_break_disks=True)
+    """The same cluster, of replicas whose disks can lose power, refuse and tarry; their files are many and small."""
+    store = cluster.store and replace(cluster.store, snapshot_record_bytes=SMALL_SNAPSHOT_RECORD_BYTES)
+    small = replace(cluster, store=store, log_segment_bytes=SMALL_SEGMENT_BYTES)
+    return replace(small, server=_server_in_hand(cluster), can_break_disks=True)
 
 
 def in_hand(cluster: ReplicaOptions, packages: Sequence[Package], schedule: Schedule | None = None) -> ReplicaOptions:

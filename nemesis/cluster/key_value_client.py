@@ -41,6 +41,10 @@ class Reads(StrEnum):
     """Whatever the replica has that is asked. That is not linearizable, and a judge must find it."""
 
 
+SMALL_SNAPSHOT_RECORD_BYTES = 16_384
+"""Where disks are wiped or broken: so small that there are snapshots to be loaded, and to be lost."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
     """How the workloads' clients use the store; ``store_timeout_ms`` bounds one operation with all its attempts.

@@ -80,7 +80,7 @@ class ReplicaOptions:
     all nodes as initial voters, so that voters can be removed and added. With ``can_stand_still`` replicas can be told
     to stand still at points of their work, with ``clocks_in_hand`` their clocks can be set, and with
     ``can_break_disks`` their disks can lose power, refuse and tarry; ``server`` must know these options. The options of
-    ``replica start`` are appended to it. ``log_flush`` is its option of that name.
+    ``replica start`` are appended to it. ``log_flush`` and ``log_segment_bytes`` are its options of these names.
     """
 
     nodes: int = 3
@@ -93,6 +93,7 @@ class ReplicaOptions:
     clocks_in_hand: bool = False
     can_break_disks: bool = False
     log_flush: str = FSYNC
+    log_segment_bytes: int | None = None
     server: tuple[str, ...] = ("-m", "replica.cli", "start")
 
     @property
@@ -106,9 +107,10 @@ class ReplicaOptions:
         return (*self.topics.names, *self.group_logs)
 
     @property
-    def flush_arguments(self) -> Sequence[str]:
-        """The option of ``replica start`` that says when logs are flushed, where it is not the usual."""
-        return () if self.log_flush == FSYNC else ("--log-flush", self.log_flush)
+    def log_arguments(self) -> Sequence[str]:
+        """The options of ``replica start`` that say how logs are kept, where that is not the usual."""
+        flush = () if self.log_flush == FSYNC else ("--log-flush", self.log_flush)
+        return flush if self.log_segment_bytes is None else (*flush, "--log-segment-bytes", str(self.log_segment_bytes))
 
     @property
     def group_arguments(self) -> Sequence[str]:

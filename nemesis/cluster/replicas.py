@@ -253,7 +253,7 @@ class ReplicaCluster:
         dial = _table("--dial", self._host.addresses(node))
         listen = ("--listen", self._host.listen_address(node))
         where = ("--data-dir", str(self._host.inside(node) / DATA_NAME), *listen, "--replica-id", str(node))
-        how = (*self._options.group_arguments, *self._options.flush_arguments, *self._options.timing.arguments)
+        how = (*self._options.group_arguments, *self._options.log_arguments, *self._options.timing.arguments)
         if self._options.can_stand_still:
             how = ("--stand-still", str(self._host.inside(node) / ORDER_NAME), *how)
         if self._options.clocks_in_hand:

@@ -6,8 +6,8 @@ way, and where a replica can be killed) -> ``clocks`` and ``dials`` (what can be
 -> ``values`` (faults as data, each with the word that heals it) -> ``names`` (what the history calls them) ->
 ``casting`` (asks a system whom a target means) -> ``family`` (what each family of faults can do) -> ``partitions``,
 ``impairments``, ``processes``, ``disks``, ``damage``, ``timekeeping``, ``bursts``, ``memory``, ``standing``,
-``rolling``, ``voters`` and ``moves`` (the families; the last four go on by themselves) -> ``injector`` (gives each fault
-to its family, and records what was really done).
+``rolling``, ``voters`` and ``moves`` (the families; the last four go on by themselves) -> ``injector`` (gives each
+fault to its family, and records what was really done).
 """
 
 from __future__ import annotations

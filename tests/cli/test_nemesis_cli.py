@@ -19,8 +19,7 @@ from nemesis.cli import main
 from nemesis.cli_exit import Exit, UnsupportedError, exit_code_of
 from nemesis.cli_run import plan, run
 from nemesis.cli_soak import command_of
-from nemesis.cli_workload import SMALL_SNAPSHOT_RECORD_BYTES
-from nemesis.cluster.key_value_client import Reads, StoreOptions
+from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES, Reads, StoreOptions
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.drawing import random_schedule
 from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
@@ -256,7 +255,7 @@ def test_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         for variant in DIRECTED_VARIANTS.values()
         for word in (*variant.overrides, variant.schedule.name, *variant.convicted_of)
     )
-    assert "nothing would show: Recovery" in said
+    assert "nothing would show: Above the recovery point" in said
 
 
 def test_a_variant_without_a_schedule_is_refused() -> None:

@@ -12,7 +12,7 @@ from nemesis.cli_run import plan, run
 from nemesis.cli_soak import command_of, soak
 from nemesis.drawing import flip_flop_schedule, random_schedule
 from nemesis.packages import OF_DISKS, USUAL, Package
-from nemesis.runner import SERVER_IN_HAND
+from nemesis.runner import SERVER_IN_HAND, SMALL_SEGMENT_BYTES
 
 
 def asked(*words: str) -> dict[str, Any]:
@@ -100,6 +100,7 @@ def test_faults_of_disks_bring_disks_that_can_be_broken(tmp_path: Path, package:
     assert both.cluster.can_stand_still
     assert both.cluster.server[-1] == "ack-before-replication"
     assert not usual.cluster.can_break_disks
+    assert (options.cluster.log_segment_bytes, usual.cluster.log_segment_bytes) == (SMALL_SEGMENT_BYTES, None)
 
 
 def test_when_logs_are_flushed_can_be_said() -> None:
@@ -107,8 +108,8 @@ def test_when_logs_are_flushed_can_be_said() -> None:
     _, options = plan(asked("--log-flush", "os"))
     _, usual = plan(asked())
 
-    assert options.cluster.flush_arguments == ("--log-flush", "os")
-    assert usual.cluster.flush_arguments == ()
+    assert options.cluster.log_arguments == ("--log-flush", "os")
+    assert usual.cluster.log_arguments == ()
 
 
 def test_when_another_system_flushes_cannot_be_said() -> None:

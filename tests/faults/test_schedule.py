@@ -19,6 +19,7 @@ from nemesis.drawing import (
     FAULT_S,
     FIRST_FAULT_S,
     LEADERLESS_S,
+    RECOVERY_S,
     REPLACED_S,
     ROLLING_S,
     TIME_LIMIT_S_MIN,
@@ -137,6 +138,21 @@ def test_packages_choose_the_faults(seed: int) -> None:
     schedule = random_schedule(seed=seed, packages=[Package.PAUSE], time_limit_s=60)
 
     assert {type(step.action.fault) for step in schedule.steps if isinstance(step.action, Inject)} == {Pause}
+
+
+@given(seed=seeds)
+def test_after_a_power_loss_there_is_time_to_recover(seed: int) -> None:
+    """Where nobody is back in sync, another loss has nothing to take."""
+    steps = random_schedule(seed=seed, packages=[Package.POWER_LOSS], time_limit_s=60).steps
+    dark: set[int] = set()
+    healed_s = 0.0
+    for step in steps:
+        if isinstance(step.action, Heal):
+            dark.remove(step.action.fault_id)
+            healed_s = step.at_s
+        elif isinstance(step.action, Inject):
+            assert dark or step.at_s == FIRST_FAULT_S or step.at_s >= healed_s + RECOVERY_S[0]
+            dark.add(step.action.fault_id)
 
 
 FIRST_PACKAGES = (Package.PARTITION, Package.KILL, Package.PAUSE, Package.ROLLING_RESTART, Package.MEMBERSHIP)
