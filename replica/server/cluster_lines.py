@@ -45,7 +45,7 @@ class ClusterLines:
         if image.brokers is not before.brokers:
             self._on_brokers(before.brokers, image.brokers)
         if self._was_active and image.topics is not before.topics:
-            self._elections.on_topics(before.topics, image.topics)
+            self._elections.on_topics(before, image)
         self._on_partitions()
 
     def _on_brokers(

@@ -9,13 +9,13 @@ Source: Kafka ``PartitionChangeBuilder`` (its log line of an unclean election); 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 
 from structlog.typing import FilteringBoundLogger
 
-from replica.core.metadata.image import TopicImage
+from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
-from replica.ids import TopicPartition
+from replica.ids import ReplicaId, TopicPartition
 
 
 class ElectionLines:
@@ -24,33 +24,55 @@ class ElectionLines:
     def __init__(self, *, logger: FilteringBoundLogger) -> None:
         self._logger = logger
 
-    def on_topics(self, before: Mapping[str, TopicImage], now: Mapping[str, TopicImage]) -> None:
+    def on_topics(self, before: MetadataImage, now: MetadataImage) -> None:
         """Write what has changed; of partitions that are new there is nothing to tell."""
-        for name, topic in now.items():
-            was = before.get(name)
+        returned = _returned(before, now)
+        for name, topic in now.topics.items():
+            was = before.topics.get(name)
             if was is None or was is topic or was.topic_id != topic.topic_id:
                 continue
             for number, registration in topic.partitions.items():
                 seen = was.partitions.get(number)
                 if seen is not None and seen.leader_epoch != registration.leader_epoch:
-                    self._on_leadership(TopicPartition(name, number), seen, registration)
+                    self._on_leadership(TopicPartition(name, number), seen, registration, returned)
 
-    def _on_leadership(self, name: TopicPartition, before: PartitionRegistration, now: PartitionRegistration) -> None:
+    def _on_leadership(
+        self,
+        name: TopicPartition,
+        before: PartitionRegistration,
+        now: PartitionRegistration,
+        returned: Collection[ReplicaId],
+    ) -> None:
         what = {"log": str(name), "epoch": now.leader_epoch, "partition_epoch": now.partition_epoch}
         if now.leader_id is None:
             if before.leader_id is not None:
                 self._logger.warning("partition_offline", **what, replicas=list(now.replicas), **_claims(now))
             return
         if _is_unclean(before, now):
-            event = "last_known_leader_elected" if _led_last(before, now) else "unclean_election"
+            event = "last_known_leader_elected" if _led_last(before, now, returned) else "unclean_election"
             self._logger.warning(event, **what, leader_id=now.leader_id, **_claims(before))
 
 
-def _led_last(before: PartitionRegistration, now: PartitionRegistration) -> bool:
-    """Tell whether nobody is known to have more than this leader; while another is eligible, somebody is."""
+def _returned(before: MetadataImage, now: MetadataImage) -> Collection[ReplicaId]:
+    """The brokers that have come back since: those that had stopped uncleanly are not eligible any more.
+
+    One that had stopped cleanly is, and is elected without a loss when it returns.
+    """
+    return {
+        broker_id
+        for broker_id, broker in now.brokers.items()
+        if broker_id in before.brokers and before.brokers[broker_id].broker_epoch != broker.broker_epoch
+    }
+
+
+def _led_last(before: PartitionRegistration, now: PartitionRegistration, returned: Collection[ReplicaId]) -> bool:
+    """Tell whether nobody is known to have more than this leader; while another is eligible, somebody is.
+
+    Several changes may have been read at once.
+    """
     if before.leader_id == now.leader_id:
-        return True  # Several changes were read at once: it was leaderless in between.
-    return now.leader_id == before.last_known_leader and not before.isr and not before.elr
+        return True  # It was leaderless in between.
+    return now.leader_id == before.last_known_leader and {*before.isr, *before.elr} <= set(returned)
 
 
 def _is_unclean(before: PartitionRegistration, now: PartitionRegistration) -> bool:

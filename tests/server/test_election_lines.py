@@ -9,9 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from replica.core.events import Started, Ticked
-from replica.core.metadata.image import MetadataImage, TopicImage
+from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
-from replica.ids import Epoch, PartitionEpoch, ReplicaId, TopicId
+from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, TopicId
 from tests.server.observer_fakes import ONE, TWO, FakeReplica, observer_of_replica
 
 LINES = ("partition_offline", "unclean_election", "last_known_leader_elected")
@@ -68,6 +68,31 @@ def test_each_change_of_leadership_that_may_cost_records_is_a_line(
 ) -> None:
     """A leader that was not eligible, the last known one where nobody is, and nobody at all; not what costs nothing."""
     assert [line["event"] for line in lines_of(image_of(before), image_of(now))] == expected
+
+
+def broker(epoch: BrokerEpoch) -> BrokerRegistration:
+    """Replica 2 as it has registered."""
+    return BrokerRegistration(
+        broker_id=TWO,
+        broker_epoch=epoch,
+        incarnation_id=f"at {epoch}",
+        address="127.0.0.1:1",
+        rack=None,
+        fenced=False,
+        in_controlled_shutdown=False,
+    )
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(8, "unclean_election"), (9, "last_known_leader_elected")])
+def test_who_comes_back_uncleanly_is_not_eligible_any_more(epoch: int, expected: str) -> None:
+    """All may be read at once: the last member of the ELR comes back without what it had, and another leads for it."""
+    before = image_of(replace(WAITING, elr=(TWO,)))
+    now = image_of(replace(BACK, leader_recovery_state=RECOVERING))
+    images = (
+        replace(before, brokers={TWO: broker(BrokerEpoch(8))}),
+        replace(now, brokers={TWO: broker(BrokerEpoch(epoch))}),
+    )
+    assert [line["event"] for line in lines_of(*images)] == [expected]
 
 
 def test_an_unclean_election_names_who_had_everything() -> None:
