@@ -90,6 +90,13 @@ BUILT_ON_QUORUM_LOGS: tuple[Variant, ...] = (
         rules=votes.VoteNotPersisted,
     ),
     Variant(
+        id="P16",
+        name="lazy-epoch-checkpoint",
+        origin="classic; a comment in Kafka's LeaderEpochFileCache",
+        breaks=Invariant.LOG_MATCHING,
+        rules=durability.LazyEpochCheckpoint,
+    ),
+    Variant(
         id="P8",
         name="fetch-before-fsync",
         origin="classic; KIP-595",

@@ -8,7 +8,7 @@ Owns nothing else. They do harm only where a crash takes what was not flushed. S
 from __future__ import annotations
 
 from replica.core.rules import Rules
-from replica.ids import Offset
+from replica.ids import Epoch, Offset
 
 
 class FetchBeforeFsync(Rules):
@@ -25,3 +25,11 @@ class RestartedLeaderLeadsOn(Rules):
     def leads_on_after_restart(self) -> bool:
         """The recorded leader leads at once, without a new epoch."""
         return True
+
+
+class LazyEpochCheckpoint(Rules):
+    """A replica that does not store where an epoch begins before it appends the epoch's first batch."""
+
+    def new_epoch_is_stored(self, *, epoch: Epoch) -> bool:
+        """Some truncation or snapshot will store it, or a later recovery find it in the batches."""
+        return False

@@ -20,15 +20,4 @@ EQUIVALENT: tuple[Equivalent, ...] = (
             "for itself then."
         ),
     ),
-    Equivalent(
-        id="P16",
-        name="lazy-epoch-checkpoint",
-        origin="classic; a comment in Kafka's LeaderEpochFileCache",
-        breaks=Invariant.LOG_MATCHING,
-        summary="The epoch cache is not stored when an epoch begins.",
-        reason=(
-            "Above the recovery point recovery rebuilds the epochs from the batches, whatever was stored. Below it, a "
-            "log of epochs that were not stored is taken for damaged and refused: no log comes to differ by it."
-        ),
-    ),
 )

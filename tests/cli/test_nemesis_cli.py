@@ -255,7 +255,7 @@ def test_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         for variant in DIRECTED_VARIANTS.values()
         for word in (*variant.overrides, variant.schedule.name, *variant.convicted_of)
     )
-    assert "nothing would show: Above the recovery point" in said
+    assert "nothing would show: Each time" in said
 
 
 def test_a_variant_without_a_schedule_is_refused() -> None:

@@ -21,7 +21,7 @@ from replica.core.rules.quorum import QuorumRules
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset
 from tests.core.group.convictions import OF_LOGS, a_fetch_that_was_sent_before_the_question_does_not_confirm_it
-from tests.core.harness import Bench, batches_of, stored
+from tests.core.harness import Bench, batches_of, epochs_of, stored
 from tests.core.membership_mutations import MEMBERSHIP_CONVICTED
 from tests.core.scenarios import (
     answer_fetch,
@@ -165,6 +165,11 @@ def a_vote_survives_a_restart(rules: Rules) -> None:
     assert not voted(bench, vote(6, candidate=2)).vote_granted
 
 
+def a_new_epoch_is_stored_with_its_first_batch(rules: Rules) -> None:
+    bench = leader_bench(rules=rules)
+    assert bench.disk.epochs == epochs_of(bench.disk.batches)
+
+
 def a_follower_flushes_before_it_fetches_on(rules: Rules) -> None:
     bench = follower_bench(rules=rules, log=[(1, 2)])
     answer_fetch(bench, records(batches_of((5, 1), start=2), leader_id=1, epoch=5))
@@ -248,6 +253,7 @@ BUILT_CONVICTED: Mapping[str, Scenario] = {
     "fence-own-epoch": a_fetch_of_the_leaders_epoch_is_taken,
     "vote-not-persisted": a_vote_survives_a_restart,
     "fetch-before-fsync": a_follower_flushes_before_it_fetches_on,
+    "lazy-epoch-checkpoint": a_new_epoch_is_stored_with_its_first_batch,
     "restarted-leader-leads-on": a_restarted_leader_resigns,
     "truncate-below-high-watermark": nothing_committed_is_cut,
     "acknowledge-after-leadership": a_write_that_waits_is_unknown_when_the_leadership_ends,

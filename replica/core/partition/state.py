@@ -166,7 +166,7 @@ class PartitionState:
 
     def append(self, *batches: RecordBatch) -> None:
         """Append stamped batches, their epochs stored first; flush them unless the system is trusted to."""
-        if self.log.append(batches):
+        if self.log.append(batches) and self.rules.new_epoch_is_stored(epoch=batches[-1].leader_epoch):
             self.store_epochs()
         if self.is_leader or self.rules.producer_states_follow_log():
             for batch in batches:

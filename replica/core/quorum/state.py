@@ -264,7 +264,7 @@ class QuorumLogState:
 
     def append(self, *batches: RecordBatch) -> None:
         """Append stamped batches to the log, its epochs and voters stored first, and have them flushed."""
-        if self.log.append(batches):
+        if self.log.append(batches) and self.rules.new_epoch_is_stored(epoch=batches[-1].leader_epoch):
             self.emit(StoreEpochs(topic_partition=self.topic_partition, entries=self.log.epochs.entries))
         named = voters_in(batches)
         if named:

@@ -28,6 +28,11 @@ class LogRules:
         assert epoch >= 0, epoch
         return True
 
+    def new_epoch_is_stored(self, *, epoch: Epoch) -> bool:
+        """Decide whether the epochs are stored, durably, before the first batch of a new one: recovery goes by them."""
+        assert epoch >= 0, epoch
+        return True
+
     def epoch_error(self, *, current_leader_epoch: Epoch | None, own_epoch: Epoch) -> ErrorCode | None:
         """Refuse a request from an older or a newer epoch than the replica's own; one that names none is taken.
 
