@@ -19,6 +19,7 @@ from nemesis.cluster.containers_network import ContainerNetwork
 from nemesis.cluster.containers_process import ContainerProcess
 from nemesis.cluster.host import SERVICE_PORT
 from nemesis.cluster.netns_links import KernelLinks
+from nemesis.cluster.processes_by_node import ProcessesByNode
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CONTROL
 from nemesis.faults.values import Fault, LimitMemory
@@ -33,13 +34,14 @@ MEMORY = "1g"
 _PROTECTED = ("--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 
 
-class ContainersHost:
+class ContainersHost(ProcessesByNode[ContainerProcess]):
     """A ``Host`` for nodes 1 to ``count``, with their folders below ``folder``.
 
     Raises UnsupportedError where no engine answers, or it does not have the image.
     """
 
     def __init__(self, folder: Path, count: int, *, memory: str = MEMORY) -> None:
+        super().__init__()
         self._engine: Engine = find_engine()
         self._image = os.environ.get(IMAGE_VARIABLE, IMAGE)
         if not self._engine.has_image(self._image):
@@ -50,7 +52,6 @@ class ContainersHost:
         self._run = secrets.token_hex(4)
         self._network = ContainerNetwork(self._engine, self._run, self._nodes, self._image)
         self._reaper: Reaper | None = None
-        self._processes: dict[int, ContainerProcess] = {}
         self._started = 0
 
     @property
@@ -168,41 +169,6 @@ class ContainersHost:
         name = f"highwater-{self._run}-node-{node}-{self._started}"
         words = (*fate, *label, *where, *limits, *who, *added, *what)
         return ContainerProcess(self._engine, name, words, log_file)
-
-    async def stop(self, node: int, grace_s: float) -> bool:
-        """SIGTERM, and SIGKILL if it is still there after that; whether it was there."""
-        was_there = self.is_running(node)
-        if node in self._processes:
-            await self._processes[node].stop(grace_s)
-        return was_there
-
-    async def kill(self, node: int) -> bool:
-        """SIGKILL, paused or not; whether it was there."""
-        return self.is_running(node) and await self._processes[node].kill()
-
-    def pause(self, node: int) -> bool:
-        """Freeze all of the container; whether it ran."""
-        return node in self._processes and self._processes[node].pause()
-
-    def resume(self, node: int) -> bool:
-        """Let it go on; whether it was paused."""
-        return node in self._processes and self._processes[node].resume()
-
-    def is_running(self, node: int) -> bool:
-        """Whether the process is there, paused or not."""
-        return node in self._processes and self._processes[node].exit_code is None
-
-    def is_paused(self, node: int) -> bool:
-        """Whether the process is there and paused."""
-        return self.is_running(node) and self._processes[node].is_paused
-
-    def exit_code(self, node: int) -> int | None:
-        """How the node's last process ended; by a signal, 128 and its number."""
-        return self._processes[node].exit_code if node in self._processes else None
-
-    def died(self, node: int) -> bool:
-        """Whether the node's last process ended by itself."""
-        return node in self._processes and self._processes[node].died
 
     # --- memory -------------------------------------------------------------------------------------------------------
 

@@ -12,17 +12,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nemesis.cluster.processes import NodeProcess
+from nemesis.cluster.processes_by_node import ProcessesByNode
 
 _POLL_S = 0.02
 
 
-class ProcessNodes:
+class ProcessNodes(ProcessesByNode[NodeProcess]):
     """The part of a ``Host`` that is about processes, for nodes 1 to ``count``."""
 
     def __init__(self, folder: Path, count: int) -> None:
+        super().__init__()
         self._folder = folder
         self._nodes = tuple(range(1, count + 1))
-        self._processes: dict[int, NodeProcess] = {}
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -80,41 +81,6 @@ class ProcessNodes:
     ) -> NodeProcess:
         before, files = self.prefix(node)
         return NodeProcess((*before, *command), log_file, environment=environment, files=files)
-
-    async def stop(self, node: int, grace_s: float) -> bool:
-        """SIGTERM, and SIGKILL if it is still there after that; whether it was there."""
-        was_there = self.is_running(node)
-        if node in self._processes:
-            await self._processes[node].stop(grace_s)
-        return was_there
-
-    async def kill(self, node: int) -> bool:
-        """SIGKILL, paused or not; whether it was there."""
-        return self.is_running(node) and await self._processes[node].kill()
-
-    def pause(self, node: int) -> bool:
-        """SIGSTOP; whether it ran."""
-        return node in self._processes and self._processes[node].pause()
-
-    def resume(self, node: int) -> bool:
-        """SIGCONT; whether it was paused."""
-        return node in self._processes and self._processes[node].resume()
-
-    def is_running(self, node: int) -> bool:
-        """Whether the process is there."""
-        return node in self._processes and self._processes[node].exit_code is None
-
-    def is_paused(self, node: int) -> bool:
-        """Whether the process is there and paused."""
-        return self.is_running(node) and self._processes[node].is_paused
-
-    def exit_code(self, node: int) -> int | None:
-        """How the node's last process ended."""
-        return self._processes[node].exit_code if node in self._processes else None
-
-    def died(self, node: int) -> bool:
-        """Whether the node's last process ended by itself."""
-        return node in self._processes and self._processes[node].died
 
     def kill_all_now(self) -> None:
         """SIGKILL every process, without waiting for anything: the last resort."""
