@@ -83,7 +83,7 @@ def workload_asked(given: Mapping[str, Any]) -> Workload:
         raise click.UsageError("--strict-acks means something to appends only, and to such as are acknowledged")
     if given["system"] != HIGHWATER and given.get("variant") is not None:
         raise click.UsageError("--variant is a wrong protocol of our own replicas: it says nothing of another system")
-    if given["system"] != HIGHWATER and given["log_flush"] != "fsync":
+    if given["system"] != HIGHWATER and given.get("log_flush") not in (None, "fsync"):
         raise click.UsageError("--log-flush is an option of our own replicas: another system flushes as it pleases")
     _check_used_so(given["system"], workload, given["reads"])
     return workload
