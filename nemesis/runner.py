@@ -29,7 +29,7 @@ from nemesis.faults.injector import Injector, is_set_within
 from nemesis.history import FINAL_READ, POLL, READ, EventType, HistoryWriter
 from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.history.workloads import TEST_NAME, Workload
-from nemesis.packages import CLOCKS, OF_DISKS, Package
+from nemesis.packages import CLOCKS, OF_DISKS, Package, leader_fault
 from nemesis.schedule import Schedule
 from nemesis.systems.catalogue import HIGHWATER, new_system, shows_logs
 from nemesis.systems.foreign import ForeignSystem
@@ -70,7 +70,7 @@ class RunOptions:
     """
 
     seed: int
-    nemesis: tuple[str, ...] = ()
+    nemesis: tuple[Package, ...] = ()
     variant: str | None = None
     workload: Workload = Workload.APPEND
     strict_acks: bool = False
@@ -172,20 +172,22 @@ def _commit() -> str | None:
 def check_supported(options: RunOptions, schedule: Schedule) -> None:
     """Look whether such a cluster can be had here, and can do all that the schedule asks for.
 
-    Nothing is made or started. Raises UnsupportedError, which says what cannot be done and why.
+    And all that was to be drawn from: which of it a seed draws must not decide whether a run is refused. Nothing is
+    made or started. Raises UnsupportedError, which says what cannot be done and why.
     """
-    _check_supported(_new_cluster(Path(), options), options.kind, schedule)
+    _check_supported(_new_cluster(Path(), options), options, schedule)
 
 
 def _new_cluster(folder: Path, options: RunOptions) -> ReplicaCluster | ForeignSystem:
     return new_system(options.system, options.kind, folder, options.cluster)
 
 
-def _check_supported(system: System, kind: ClusterKind, schedule: Schedule) -> None:
-    reasons = {fault.kind: system.unsupported(fault) for fault in schedule.faults}
+def _check_supported(system: System, options: RunOptions, schedule: Schedule) -> None:
+    asked = (*schedule.faults, *(leader_fault(Random(0), package) for package in options.nemesis))
+    reasons = {fault.kind: system.unsupported(fault) for fault in asked}
     said = [f"{name}: {why}" for name, why in reasons.items() if why is not None]
     if said:
-        raise UnsupportedError(f"a cluster of the kind {kind} cannot do what is asked for: {'; '.join(said)}")
+        raise UnsupportedError(f"a cluster of the kind {options.kind} cannot do what is asked for: {'; '.join(said)}")
 
 
 async def record_run(
@@ -202,7 +204,7 @@ async def record_run(
     faults are undone, processes ended, and what was recorded is kept, without the mark of a complete history.
     """
     cluster = _new_cluster(folder, options)
-    _check_supported(cluster, options.kind, schedule)
+    _check_supported(cluster, options, schedule)
     with HistoryWriter(folder) as writer:
         clock = Clock()
         reports = ReportWriter(writer, clock)

@@ -386,7 +386,7 @@ def test_a_drawn_seed_is_kept(tmp_path: Path) -> None:
 
 def test_the_documents_of_a_run(tmp_path: Path) -> None:
     """test.json says what ran, with what, and by which command."""
-    write_documents(tmp_path, RunOptions(seed=9, nemesis=("kill",)), DIRECTED["demo"], ["nemesis", "demo"], NOW)
+    write_documents(tmp_path, RunOptions(seed=9, nemesis=(Package.KILL,)), DIRECTED["demo"], ["nemesis", "demo"], NOW)
 
     document = json.loads((tmp_path / "test.json").read_text())
 

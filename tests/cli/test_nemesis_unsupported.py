@@ -52,6 +52,8 @@ def test_a_suite_is_refused_as_a_whole(schedule: Path, tmp_path: Path) -> None:
     ("words", "why"),
     [
         (("--nemesis", "memory-limit"), "memory-limit: only containers have a limit of memory of their own"),
+        # Of this seed's faults none limits memory.
+        (("--nemesis", "kill,memory-limit", "--time-limit", "8"), "memory-limit: only containers have a limit"),
         (("--nemesis", "reassign", "--workload", "register"), "reassign: there are no topics here"),
     ],
 )
