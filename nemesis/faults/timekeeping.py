@@ -68,11 +68,10 @@ class Timekeeping(Family[ClockFault]):
     async def heal(self, opened: OpenFault[ClockFault]) -> Healed:
         """Set them as if this fault had not been; what a timers' clock has gained or lost stays."""
         strobe = self._strobes.pop(opened.fault_id, None)
-        if strobe is not None:
-            await _end(strobe)
+        error = None if strobe is None else await _end(strobe)
         self._wishes.pop(opened.fault_id, None)
         self._turn(opened.nodes)
-        return Healed()
+        return Healed(error=None if error is None else f"the clocks strobed no longer: {error}")
 
     async def abandon(self) -> None:
         """Let nothing strobe any more."""
@@ -104,6 +103,8 @@ class Timekeeping(Family[ClockFault]):
         return Dials(percent=percent, leaps_ms=self._leaps_ms[node], wall_ms=wall_ms)
 
 
-async def _end(task: asyncio.Task[None]) -> None:
+async def _end(task: asyncio.Task[None]) -> BaseException | None:
+    """End it; the error by which it had ended before, if it had."""
     task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    [ended] = await asyncio.gather(task, return_exceptions=True)
+    return None if isinstance(ended, asyncio.CancelledError) else ended

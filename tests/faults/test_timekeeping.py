@@ -97,6 +97,25 @@ async def test_a_wall_clock_strobes_until_it_is_healed(tmp_path: Path) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}, "nothing goes on"
 
 
+async def test_a_strobe_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clocks that could not be set any more are said to have stopped strobing, with the reason."""
+    stage = Stage(tmp_path)
+    is_refused = asyncio.Event()
+
+    def refuse(node: int, dials: Dials) -> None:
+        if not is_refused.is_set():
+            is_refused.set()
+            raise OSError("the dials cannot be written")
+
+    monkeypatch.setattr(stage.system, "set_clocks", refuse)
+    await stage.do(Inject(fault_id=0, fault=StrobeWallClock(target=Role.LEADER, by_ms=60, period_ms=1)))
+    async with asyncio.timeout(PATIENCE_S):
+        await is_refused.wait()
+    await stage.do(Heal(fault_id=0))
+
+    assert stage.recording.rows()[-1]["error"] == "the clocks strobed no longer: the dials cannot be written"
+
+
 async def test_a_strobe_ends_with_the_run(tmp_path: Path) -> None:
     """What is abandoned sets no clock any more."""
     stage = Stage(tmp_path)
