@@ -88,6 +88,11 @@ class ForeignSystem(ABC):
     """What it is used for, and what must be installed."""
     why_not_faked: ClassVar[str | None] = "nobody has said that libfaketime reaches the programs of this system"
     """Why wall clocks cannot be faked; None for programs that ask the C library for the time."""
+    epochs_name_leaders: ClassVar[bool] = False
+    """Whether an epoch that is told with a leader is certainly that leader's: then two leaders in one are a violation.
+
+    Else an epoch counts once, for whoever was seen first in it: a new leader may be told with its predecessor's epoch.
+    """
     started_s_max = 20.0
     opened_s_max = 30.0
 
@@ -304,8 +309,13 @@ class ForeignSystem(ABC):
         for name, partition in () if state is None else state.partitions.items():
             if partition.leader is not None:
                 led = Led(topic_partition=name, node=partition.leader, epoch=partition.leader_epoch)
-                self._led.setdefault(led, _led_report(led))
+                if self.epochs_name_leaders or not self._is_led(name, partition.leader_epoch):
+                    self._led.setdefault(led, _led_report(led))
         return state
+
+    def _is_led(self, topic_partition: str, epoch: int) -> bool:
+        """Whether somebody was seen to lead in that epoch."""
+        return any((seen.topic_partition, seen.epoch) == (topic_partition, epoch) for seen in self._led)
 
     async def replica_states(self) -> tuple[ReplicaState, ...]:
         """Nothing of the nodes' logs; but whoever asks for it again and again sees to it that leaders are reported."""

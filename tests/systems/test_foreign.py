@@ -124,6 +124,19 @@ async def test_a_killed_node_did_not_die(puppet: Puppet) -> None:
     assert [report for report in puppet.reports() if report.event == "died"] == []
 
 
+@pytest.mark.parametrize(("is_certain", "told"), [(False, [(1, 2), (3, 4)]), (True, [(1, 2), (3, 2), (3, 4)])])
+async def test_a_leader_told_with_its_predecessors_epoch_convicts_nobody(
+    puppet: Puppet, monkeypatch: pytest.MonkeyPatch, is_certain: bool, told: list[tuple[int, int]]
+) -> None:
+    """etcd's members tell the term of the last entry that they have applied, and may be led in a newer one."""
+    monkeypatch.setattr(Puppet, "epochs_name_leaders", is_certain)
+    for leader in ((1, 2), (3, 2), (3, 4)):
+        puppet.leader = leader
+        await puppet.replica_states()
+
+    assert sorted((report.node, report.epoch) for report in puppet.reports()) == told
+
+
 async def test_each_leader_is_reported_once(puppet: Puppet) -> None:
     """Whoever asks for the state sees to it that each new leader and epoch is told, and nobody who leads nothing."""
     for leader in ((1, 1), (1, 1), (None, 2), (2, 2), (1, 3), (2, 2)):

@@ -43,6 +43,7 @@ class KafkaCluster(ForeignSystem):
 
     needs = SYSTEMS[KAFKA].needs
     why_not_faked = "libfaketime has not been tried with Java"
+    epochs_name_leaders = True
     started_s_max = 60.0
     opened_s_max = 60.0
 
