@@ -25,6 +25,7 @@ from nemesis.simulator.disk import SECTOR_BYTES, spoiled
 from replica.ids import Offset, TopicPartition
 from replica.records import batch_size_at
 from replica.storage.checkpoints import OffsetCheckpoint
+from replica.storage.clean_shutdown import FILE_NAME as CLEAN_FILE
 from replica.storage.directory import LOG_START_FILE, RECOVERY_POINT_FILE, REPLICATION_OFFSET_FILE
 from replica.storage.files import OS_FILES
 from replica.storage.meta_properties import FILE_NAME as IDENTITY_FILE
@@ -127,6 +128,9 @@ def _small_files(data: Path) -> Iterator[Region]:
 
 
 def _promised_batches(data: Path) -> Iterator[Region]:
+    """None where the last stop was a clean one: then only the end of each log is read, and damage is met later."""
+    if (data / CLEAN_FILE).exists():
+        return
     recovery_points = OffsetCheckpoint.load(OS_FILES, data / RECOVERY_POINT_FILE)
     log_starts = OffsetCheckpoint.load(OS_FILES, data / LOG_START_FILE)
     for log in sorted(recovery_points.topic_partitions()):

@@ -18,6 +18,8 @@ from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.storage import LogConfig, LogTable, StorageError, format_directory, open_directory
 from replica.storage.checkpoints import write_lines
+from replica.storage.clean_shutdown import FILE_NAME as CLEAN_FILE
+from replica.storage.clean_shutdown import write_clean_shutdown
 from replica.storage.directory import RECOVERY_POINT_FILE
 from replica.storage.files import OS_FILES
 from tests.storage.disks import append
@@ -115,6 +117,17 @@ def test_where_nothing_is_promised_a_small_file_loses_its_end(place: DiskPlace) 
     assert bare.damage.how == CUT
     with pytest.raises(StorageError):
         opened(place)
+
+
+def test_after_a_clean_stop_a_small_file_loses_its_end(place: DiskPlace) -> None:
+    """A replica killed before it has begun to read: its logs are believed, and of them only the end is read."""
+    opened(place).close_clean()
+    for draw in range(25):
+        spoilt = spoil(place, DiskPart.LOG, "flip", Random(draw))
+        with pytest.raises(StorageError):
+            opened(place)
+        assert restore(place, spoilt) is None
+        write_clean_shutdown(OS_FILES, place.data / CLEAN_FILE, None)
 
 
 def test_what_has_changed_since_is_not_restored(place: DiskPlace) -> None:
