@@ -95,6 +95,10 @@ class ReplicaMemory:
         if self._limits[node].pop(key, None) is not None:
             await self._limiting().limit_memory(node, min(self._limits[node].values(), default=None))
 
+    def forget(self, node: int) -> None:
+        """The replica starts again, and has the usual limit: nothing that its last process was given is in force."""
+        self._limits[node].clear()
+
     async def killed(self, node: int) -> bool:
         """Whether the last process was killed because of a limit that it was given here."""
         host = self._host

@@ -157,6 +157,7 @@ class ReplicaCluster:
         if self.is_running(node):
             return
         await self._note_death(node)
+        self._memory.forget(node)
         log_file = self._log_file(node)
         seen = log_file.stat().st_size if log_file.exists() else 0
         await self._host.run(node, self._start_command(node), log_file)

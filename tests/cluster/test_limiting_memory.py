@@ -192,6 +192,28 @@ async def test_a_death_is_told_by_its_cause(fake: Fake, tmp_path: Path, said: st
         assert [(report.node, report.event) for report in cluster.reports()] == [(1, event)]
 
 
+async def test_who_starts_again_has_the_usual_limit(fake: Fake, tmp_path: Path) -> None:
+    """Whoever started it: what goes on for its last process is not done to the next one."""
+    fake.set("floor", str(40 * MIB))
+    async with running(tmp_path) as (host, _):
+        cluster = ReplicaCluster(host, REPLICAS)
+        assert await cluster.memory.squeeze(1, 7, 50) == 40 * MIB
+        fake.set("floor", "0")
+        fake.set("exit", str(ENDED))
+        await until(lambda: not host.is_running(1))
+        with pytest.raises(NodeFailedError, match=f"ended with {ENDED}"):
+            await cluster.start(1)
+        (fake.folder / "exit").unlink()
+        await host.run(1, ("python",), tmp_path / "log")
+
+        before = fake.updates
+        assert await cluster.memory.press(1, 7) is None
+        assert await cluster.memory.squeeze(1, 8, 80) == 32 * MIB
+        await cluster.memory.release(1, 7)
+        assert fake.updates == [*before, str(32 * MIB)]
+        fake.set("exit", "0")
+
+
 async def test_whom_we_have_killed_was_not_killed_by_a_limit(fake: Fake, tmp_path: Path) -> None:
     """A kill that another fault does is not told as the memory's."""
     async with running(tmp_path) as (host, memory):
