@@ -96,8 +96,20 @@ class ReplicaDisks:
     async def repair(self, node: int) -> str | None:
         """Put the sound file back; why not, if that cannot be."""
         async with self._locks[node]:
+            spoilt = self._spoilt.get(node)
+            if spoilt is None:
+                return "the disk was replaced meanwhile"
+            self.replaced(node)
+            return await asyncio.to_thread(restore, self._place(node), spoilt)
+
+    def is_damaged(self, node: int) -> bool:
+        """Whether there is damage that was neither repaired nor thrown away with its disk."""
+        return node in self._spoilt
+
+    def replaced(self, node: int) -> None:
+        """Another disk, or the sound file, comes in the place of what was damaged, if anything was."""
+        if self._spoilt.pop(node, None) is not None:
             self._rotten[node][-1] = replace(self._rotten[node][-1], until_ns=time.time_ns())
-            return await asyncio.to_thread(restore, self._place(node), self._spoilt.pop(node))
 
     def last_words(self, node: int) -> str | None:
         """The reason in the last line by which the replica has said that it ends, since its disk was damaged."""

@@ -56,6 +56,7 @@ class ReplicaCluster:
         self._control: Control | None = None
         self._deaths: list[Report] = []
         self._wiping = {node: asyncio.Lock() for node in self._nodes}
+        self._starting = {node: asyncio.Lock() for node in self._nodes}
         self._disks = ReplicaDisks(host, host.kill, self._wiping)
         self._memory = ReplicaMemory(host)
 
@@ -151,7 +152,14 @@ class ReplicaCluster:
     # --- processes ----------------------------------------------------------------------------------------------------
 
     async def start(self, node: int) -> None:
-        """Start a replica and wait until it serves; nothing if it runs. Raises NodeFailedError."""
+        """Start a replica and wait until it serves; nothing if it runs. Raises NodeFailedError.
+
+        Who comes while another is at it waits for what comes of that: a process that is there need not serve.
+        """
+        async with self._starting[node]:
+            await self._start(node)
+
+    async def _start(self, node: int) -> None:
         async with self._wiping[node]:
             pass
         if self.is_running(node):
@@ -196,6 +204,7 @@ class ReplicaCluster:
                 raise NodeFailedError(f"replica {node} runs: its disk cannot be wiped")
             disk = place_in(self._host.folder(node))
             disk.account.unlink(missing_ok=True)
+            self._disks.replaced(node)
             await asyncio.to_thread(shutil.rmtree, disk.data)
             await self._format(node, "--no-initial-voters")
 

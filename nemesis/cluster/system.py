@@ -314,6 +314,9 @@ class SystemDisks(Protocol):
         run. ``draw`` seeds what becomes of which file. A start meanwhile waits.
         """
 
+    def is_damaged(self, node: int) -> bool:
+        """Whether the disk is damaged and not repaired yet; one that has taken its place is not."""
+
     async def repair(self, node: int) -> str | None:
         """Put back what was damaged on the disk of a node that does not run; why not, if that cannot be."""
 

@@ -8,7 +8,7 @@ acknowledged. One that comes back in spite of its damage is left as it is: the r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 from typing import Any
@@ -66,10 +66,12 @@ class DamagedDisks(Family[DamageDisk]):
         if fault.part is DiskPart.STATE and fault.how != CUT:
             raise InvalidTargetError(f"the small files have no checksum: nobody can notice more than a {CUT}")
         nodes = await self._casting.resolve(fault.target, random)
-        damaged = {node for struck in self._struck.values() for node in struck} | set(nodes)
-        most = (len(self._system.nodes) - 1) // 2
-        if len(damaged) > most:
-            raise InvalidTargetError(f"{len(damaged)} damaged disks at a time are more than {most}, which may be lost")
+        damaged = {node for struck in self._struck.values() for node in struck}
+        if again := sorted(damaged & set(nodes)):
+            raise InvalidTargetError(f"the disks of {again} are damaged already, and have one sound copy each")
+        number, most = len(damaged) + len(nodes), (len(self._system.nodes) - 1) // 2
+        if number > most:
+            raise InvalidTargetError(f"{number} damaged disks at a time are more than {most}, which may be lost")
         return Aim(nodes=nodes)
 
     async def strike(self, opened: OpenFault[DamageDisk]) -> tuple[int, ...]:
@@ -81,8 +83,7 @@ class DamagedDisks(Family[DamageDisk]):
                 await start_all(self._system, [node])
                 struck[node] = Struck(damage=damage, outcome=self._outcome(node), said=self._said(node))
                 if struck[node].outcome is DamageOutcome.UNNOTICED:
-                    self._recorder.harness(EventType.INVOKE, NOTICE, {"replicas": [node]})
-                    self._recorder.harness(EventType.FAIL, NOTICE, _told(node, struck[node]), error="it serves")
+                    self._tell_unnoticed(node, struck[node])
         return tuple(struck)
 
     def done(self, opened: OpenFault[DamageDisk]) -> Mapping[str, Any]:
@@ -94,7 +95,12 @@ class DamagedDisks(Family[DamageDisk]):
         errors, restored = [], []
         for node, struck in self._struck.pop(opened.fault_id).items():
             if self._system.is_running(node):
+                # Another fault may just be starting it: it serves after that, or has ended.
+                await start_all(self._system, [node])
+            if self._system.is_running(node) and self._disks.is_damaged(node):
                 errors.append(f"replica {node} runs on a damaged {struck.damage.file}")
+                if struck.outcome is not DamageOutcome.UNNOTICED:
+                    self._tell_unnoticed(node, replace(struck, outcome=DamageOutcome.UNNOTICED))
                 continue
             why_not = await self._disks.repair(node)
             if why_not is None:
@@ -103,6 +109,10 @@ class DamagedDisks(Family[DamageDisk]):
                 errors.append(f"replica {node}: {why_not}")
         error = await start_all(self._system, opened.nodes)
         return Healed(error="; ".join(filter(None, (*errors, error))) or None, detail={"restored": restored})
+
+    def _tell_unnoticed(self, node: int, struck: Struck) -> None:
+        self._recorder.harness(EventType.INVOKE, NOTICE, {"replicas": [node]})
+        self._recorder.harness(EventType.FAIL, NOTICE, _told(node, struck), error="it serves")
 
     def _outcome(self, node: int) -> DamageOutcome:
         if self._system.is_running(node):

@@ -148,5 +148,11 @@ async def test_a_halt_for_damage_is_excused_until_the_repair(tmp_path: Path) -> 
     assert rig.judged(named, DIED) == ["halted-by-disk", "died-by-disk"]
     assert rig.judged(named, node=OTHER) == rig.judged(halted(UNNAMED)) == ["halted"]
     assert await rig.disks.lose_power(BROKEN, 1) == PowerLost(ran=False, lost=False)
+    assert rig.disks.is_damaged(BROKEN)
     assert await rig.disks.repair(BROKEN) is None
+    assert not rig.disks.is_damaged(BROKEN)
+    assert rig.judged(named) == ["halted"]
+    assert await rig.disks.damage(BROKEN, DiskPart.LOG, "flip", 1) is not None
+    rig.disks.replaced(BROKEN)
+    assert await rig.disks.repair(BROKEN) == "the disk was replaced meanwhile"
     assert rig.judged(named) == ["halted"]

@@ -557,6 +557,57 @@ async def test_damage_that_goes_unnoticed_is_told_and_left(tmp_path: Path) -> No
     ]
 
 
+async def test_a_disk_is_not_damaged_twice(tmp_path: Path) -> None:
+    """There is one sound copy: the second damage would be put back in its place, and nothing be left for the other."""
+    stage = Stage(tmp_path)
+    stage.system.disks.goes_unnoticed = True
+    await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip"), draw=1))
+    assert stage.system.running == {1, 2, 3}
+    await stage.do(Inject(fault_id=1, fault=DamageDisk(target=Role.LEADER, how="flip"), draw=2))
+    assert stage.system.disks.damaged == {1: (DiskPart.LOG, "flip", 1)}
+    await stage.do(Heal(fault_id=0))
+    await stage.do(Heal(fault_id=1))
+
+
+async def test_whom_another_fault_is_just_starting_is_repaired_after_that(tmp_path: Path) -> None:
+    """Its process is there for a moment, and refuses as before: it does not serve on what is damaged."""
+    stage = Stage(tmp_path)
+    await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
+    stage.system.running.add(1)
+    await stage.do(Heal(fault_id=0))
+
+    assert (stage.system.running, stage.system.disks.damaged) == ({1, 2, 3}, {})
+    assert stage.recording.harness_rows() == []
+
+
+async def test_who_runs_on_a_disk_that_was_replaced_is_not_told(tmp_path: Path) -> None:
+    """The damage went with the disk: there is nothing to notice, and nothing to put back."""
+    stage = Stage(tmp_path)
+    await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
+    stage.system.refuses_start.clear()
+    stage.system.disks.damaged.clear()
+    stage.system.disks.why_not_repaired = "the disk was replaced meanwhile"
+    stage.system.running.add(1)
+    await stage.do(Heal(fault_id=0))
+
+    assert stage.recording.harness_rows() == []
+    assert ("end-damage", "fail") in [(f, kind) for f, kind, _ in stage.told()]
+
+
+async def test_who_serves_on_damage_only_later_is_told_as_well(tmp_path: Path) -> None:
+    """It refused at first; another fault has started it since, and it runs."""
+    stage = Stage(tmp_path)
+    await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
+    stage.system.refuses_start.clear()
+    stage.system.running.add(1)
+    await stage.do(Heal(fault_id=0))
+
+    assert [(f, kind) for f, kind, _ in stage.recording.harness_rows()] == [
+        ("notice-damage", "invoke"),
+        ("notice-damage", "fail"),
+    ]
+
+
 @pytest.mark.parametrize(
     "fault",
     [

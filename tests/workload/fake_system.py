@@ -114,8 +114,11 @@ class FakeDisks:
             self.ended.add(node)
         return Damage(file="topic1-0/0.log", how=how, position=7, changed_bytes=1, size_bytes=99, was=0, now=1)
 
+    def is_damaged(self, node: int) -> bool:
+        return node in self.damaged
+
     async def repair(self, node: int) -> str | None:
-        self.damaged.pop(node)
+        self.damaged.pop(node, None)
         self._system.refuses_start.discard(node)
         self.ended.discard(node)
         return self.why_not_repaired
@@ -171,6 +174,7 @@ class FakeSystem:
     async def start(self, node: int) -> None:
         self.calls.append(("start", node))
         if node in self.refuses_start:
+            self.running.discard(node)
             raise NodeFailedError(f"replica {node} ended with 1")
         self.running.add(node)
 

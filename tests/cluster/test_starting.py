@@ -1,0 +1,51 @@
+"""Faults that meet in one replica: two that start it at once, and a new disk in the place of a damaged one."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from nemesis.cluster.kinds import ClusterKind, new_host
+from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
+from nemesis.cluster.replicas import ReplicaCluster
+from nemesis.cluster.system import NodeFailedError
+from nemesis.disks.damage import CUT
+from nemesis.disks.place import place_in
+from nemesis.faults.values import DiskPart
+from replica.ids import ReplicaId
+from replica.storage import format_directory
+
+REFUSED = 3
+TOPICS = TopicOptions(replication_factor=1, min_insync_replicas=1)
+
+
+async def test_who_starts_a_replica_that_another_is_starting_hears_what_comes_of_it(tmp_path: Path) -> None:
+    """A process that is there need not serve: this one ends before it does, and both are told so."""
+    options = ReplicaOptions(nodes=1, topics=TOPICS, server=("-c", f"raise SystemExit({REFUSED})"))
+    host = new_host(ClusterKind.LOCAL, tmp_path, 1)
+    await host.open()
+    try:
+        cluster = ReplicaCluster(host, options)
+        heard = await asyncio.gather(cluster.start(1), cluster.start(1), return_exceptions=True)
+    finally:
+        await host.close()
+
+    assert [type(error) for error in heard] == [NodeFailedError, NodeFailedError]
+    assert all(f"ended with {REFUSED}" in str(error) for error in heard)
+
+
+async def test_damage_goes_with_the_disk_that_is_replaced(tmp_path: Path) -> None:
+    """A wiped disk is sound: nobody waits for its repair."""
+    host = new_host(ClusterKind.LOCAL, tmp_path, 1)
+    await host.open()
+    try:
+        cluster = ReplicaCluster(host, ReplicaOptions(nodes=1, topics=TOPICS))
+        data = place_in(host.folder(1)).data
+        format_directory(data, cluster_id="nemesis", replica_id=ReplicaId(1), directory_id="directory")
+        await host.run(1, (host.python, "-c", "import time; time.sleep(600)"), host.folder(1) / "log")
+        assert await cluster.disks.damage(1, DiskPart.STATE, CUT, 1) is not None
+        assert cluster.disks.is_damaged(1)
+        await cluster.wipe(1)
+        assert not cluster.disks.is_damaged(1)
+    finally:
+        await host.close()
