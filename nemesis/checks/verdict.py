@@ -54,10 +54,11 @@ class RunCounts:
     ``events`` counts the lines of the history, ``index_end`` is the last index plus one: they differ when lines are
     missing. ``orphans`` are completions without an invocation. ``append_weak`` are those of ``append_ok`` that asked
     for less than all replicas, so that nothing was promised of them; ``acked_checked`` are the others that stand at a
-    known offset. ``harness_failures`` are what the harness itself could not bring about: that the replicas agree, or
-    that a log is dumped. ``final_reads`` counts the logs of which a final read was begun, ``final_reads_whole`` those
-    of which one saw the end. ``operations_ok``, ``operations_fail`` and ``operations_info`` count the operations on
-    ``objects``; those that are ok are among ``acked_checked``.
+    known offset. ``harness_failures`` are what the harness itself could not bring about: that the replicas agree, that
+    all vote, that partitions have their replicas, that a log is dumped, that damage is noticed. ``final_reads`` counts
+    the logs of which a final read was begun, ``final_reads_whole`` those of which one saw the end. ``operations_ok``,
+    ``operations_fail`` and ``operations_info`` count the operations on ``objects``; those that are ok are among
+    ``acked_checked``.
 
     Elections, epochs and the rest are of the logs that clients write to, but for ``controller_elections``: those are of
     the metadata log. ``leader_elections`` counts each epoch of each log once, ``logs_led`` the logs that had any;
@@ -199,8 +200,8 @@ def _gaps(counts: RunCounts, complete: bool, shows_logs: bool) -> Iterator[str]:
     elif counts.logs_dumped_completely < counts.logs_dumped:
         yield f"{counts.logs_dumped_completely} of {counts.logs_dumped} replicas' logs were read to their end"
     if counts.harness_failures:
-        what = "the replicas did not agree in time, a log could not be read, or damage was not noticed"
-        yield f"{counts.harness_failures} times {what}"
+        what = "the replicas did not agree in time, voters or partitions were not back where they should be"
+        yield f"{counts.harness_failures} times {what}, a log could not be read, or damage was not noticed"
     if counts.final_reads_whole < counts.final_reads:
         yield f"a final read saw the end of {counts.final_reads_whole} of {counts.final_reads} logs"
     if not counts.append_ok + counts.operations_ok:

@@ -132,7 +132,8 @@ def test_a_run_whose_end_was_not_seen_is_unknown(tmp_path: Path) -> None:
     assert {run.verdict for run in judged.values()} == {Verdict.UNKNOWN}
     assert {name: run.reasons for name, run in judged.items()} == {
         "disagreed": (
-            "2 times the replicas did not agree in time, a log could not be read, or damage was not noticed",
+            "2 times the replicas did not agree in time, voters or partitions were not back where they should be, "
+            "a log could not be read, or damage was not noticed",
         ),
         "partial": ("2 of 3 replicas' logs were read to their end",),
         "limited": ("a final read saw the end of 0 of 1 logs",),
