@@ -70,7 +70,7 @@ class ReplicaMoves:
 
     @asynccontextmanager
     async def _changing(self) -> AsyncIterator[Admin]:
-        """A client for one change. Whatever does not say that it is not made may be."""
+        """A client for one change. An administrator's error says whether it may be made; no other lets it begin."""
         try:
             async with Admin(self._dial.values(), self._config(CHANGE_MS_MAX, REQUEST_MS_MAX)) as admin:
                 yield admin

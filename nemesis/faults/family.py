@@ -7,6 +7,7 @@ lists them.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -98,7 +99,7 @@ class Stage:
     load: Load
 
 
-class Family(Generic[FaultT]):
+class Family(ABC, Generic[FaultT]):
     """Faults of one family, done to one system. The base has no fault, and nothing that goes on by itself."""
 
     faults: ClassVar[tuple[type[Fault], ...]] = ()
@@ -108,22 +109,22 @@ class Family(Generic[FaultT]):
         self._system = stage.system
         self._casting = stage.casting
 
+    @abstractmethod
     async def aim(self, fault: FaultT, random: Random) -> Aim:
         """Decide whom the fault is about. Raises InvalidTargetError where that is nobody, or it cannot be done."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def strike(self, opened: OpenFault[FaultT]) -> tuple[int, ...]:
         """Do it, all nodes at once; returns the nodes that it hit."""
-        raise NotImplementedError
 
     def done(self, opened: OpenFault[FaultT]) -> Mapping[str, Any]:
         """What was really done by a strike, where the fault does not say it all."""
         del opened
         return {}
 
+    @abstractmethod
     async def heal(self, opened: OpenFault[FaultT]) -> Healed:
         """Undo it, for those whom it hit."""
-        raise NotImplementedError
 
     async def finish(self) -> None:
         """At the end, when every fault is healed and every node runs: bring to an end what still goes on."""

@@ -20,15 +20,13 @@ from typing import Any, assert_never
 from nemesis.cluster.system import (
     ClusterState,
     HasMoves,
-    NotDoneError,
     PartitionState,
     SystemMoves,
-    UnknownOutcomeError,
 )
+from nemesis.faults.attempts import ChangeOutcome, attempt
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
 from nemesis.faults.targets import InvalidTargetError
 from nemesis.faults.values import Course, Reassign
-from nemesis.faults.voters import ChangeOutcome
 from nemesis.history import MOVED, EventType
 
 MOVE, CANCEL, ELECT, ARRIVE = "move-replicas", "cancel-move", "elect-preferred", "arrive"
@@ -246,19 +244,7 @@ class Moves(Family[Reassign]):
 
     async def _attempt(self, f: str, log: str, call: Awaitable[None], target: Sequence[int] = ()) -> ChangeOutcome:
         """Make one change, and record what became of it."""
-        detail = {"log": log} | ({"replicas": list(target)} if target else {})
-        self._recorder.nemesis(EventType.INVOKE, f, detail)
-        error: str | None = None
-        try:
-            await call
-            outcome = ChangeOutcome.DONE
-        except NotDoneError as refused:
-            outcome, error = ChangeOutcome.REFUSED, str(refused)
-        except UnknownOutcomeError as unknown:
-            outcome, error = ChangeOutcome.UNKNOWN, str(unknown)
-        kind = EventType.FAIL if outcome is ChangeOutcome.REFUSED else EventType.INFO
-        self._recorder.nemesis(kind, f, {**detail, "outcome": outcome}, error=error)
-        return outcome
+        return await attempt(self._recorder, f, {"log": log} | ({"replicas": list(target)} if target else {}), call)
 
     def _not_tried(self, f: str, log: str, reason: str) -> None:
         self._recorder.nemesis(EventType.INVOKE, f, {"log": log})

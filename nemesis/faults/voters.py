@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from enum import StrEnum
 from random import Random
 from typing import Any, assert_never
 
-from nemesis.cluster.system import NodeFailedError, NotDoneError, System, UnknownOutcomeError
+from nemesis.cluster.system import NodeFailedError, System
+from nemesis.faults.attempts import ChangeOutcome, attempt
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
 from nemesis.faults.targets import InvalidTargetError
 from nemesis.faults.values import ChangeVoters, VoterChange
@@ -31,15 +31,6 @@ ALL_VOTE_S_MAX = 40.0
 _LOOK_S = 0.1
 _PAUSE_S = 0.5
 _STEPS = {VoterChange.REMOVE: REMOVE, VoterChange.REPLACE: REPLACE_DISK, VoterChange.TRANSFER: TRANSFER}
-
-
-class ChangeOutcome(StrEnum):
-    """What became of one step."""
-
-    DONE = "done"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
-    NOT_TRIED = "not-tried"
 
 
 class VoterChanges:
@@ -220,19 +211,7 @@ class VoterChanges:
 
     async def _attempt(self, f: str, log: str, node: int, call: Callable[[str, int], Awaitable[None]]) -> ChangeOutcome:
         """Make one change, and record what became of it."""
-        detail = {"replicas": [node], "log": log}
-        self._recorder.nemesis(EventType.INVOKE, f, detail)
-        error: str | None = None
-        try:
-            await call(log, node)
-            outcome = ChangeOutcome.DONE
-        except NotDoneError as refused:
-            outcome, error = ChangeOutcome.REFUSED, str(refused)
-        except UnknownOutcomeError as unknown:
-            outcome, error = ChangeOutcome.UNKNOWN, str(unknown)
-        kind = EventType.FAIL if outcome is ChangeOutcome.REFUSED else EventType.INFO
-        self._recorder.nemesis(kind, f, {**detail, "outcome": outcome}, error=error)
-        return outcome
+        return await attempt(self._recorder, f, {"replicas": [node], "log": log}, call(log, node))
 
     def _not_tried(self, f: str, node: int, reason: str, **where: str) -> None:
         detail = {"replicas": [node], **where}

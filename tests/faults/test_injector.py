@@ -8,13 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-import pytest
-
 from nemesis.cluster.system import NodeFailedError
-from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
 from nemesis.faults.crash_points import CrashPoint, Order
-from nemesis.faults.injector import FAMILIES, Injector
+from nemesis.faults.injector import FAMILIES
 from nemesis.faults.links import CLIENTS, LinkMode
 from nemesis.faults.names import healer_of, name_of
 from nemesis.faults.network import Bandwidth, Between, Delay, Duplicate, Loss, ReplyLost, Reset, SlowClose
@@ -26,7 +23,6 @@ from nemesis.faults.values import (
     CutClients,
     CutLink,
     DamageDisk,
-    DiskPart,
     FailDisk,
     Fault,
     FillDisk,
@@ -47,9 +43,9 @@ from nemesis.faults.values import (
     fault_to_json,
 )
 from nemesis.report.timeline import BEGINS, ENDS, kind_of
-from nemesis.schedule import Action, AwaitLeader, Heal, Inject, Name, Schedule, Step
+from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
+from tests.faults.stage import Stage
 from tests.workload.fake_system import FakeSystem
-from tests.workload.recording import Recording
 
 ISOLATED = frozenset({(1, 2), (2, 1), (1, 3), (3, 1)})
 FAULTS: tuple[Fault, ...] = (
@@ -83,27 +79,6 @@ FAULTS: tuple[Fault, ...] = (
     LimitMemory(target=Role.LEADER, percent=50),
     *(Reassign(course=course) for course in Course),
 )
-
-
-class Stage:
-    """A fake system with an injector, and what is recorded."""
-
-    def __init__(self, folder: Path, system: FakeSystem | None = None) -> None:
-        self.system = system or FakeSystem()
-        self.recording = Recording(folder)
-        self.injector = Injector(self.system, self.recording.recorder)
-
-    async def do(self, *actions: Action) -> None:
-        """Do these actions at once."""
-        steps = tuple(Step(at_s=0, action=action) for action in actions)
-        schedule = Schedule(name="test", time_limit_s=1, steps=steps)
-        await self.injector.run(schedule, begin_s=asyncio.get_running_loop().time())
-
-    def told(self) -> list[tuple[str, str, list[int]]]:
-        """What is recorded: (f, type, replicas)."""
-        return [
-            (f, kind, json.loads(detail or "{}").get("replicas")) for f, kind, detail in self.recording.nemesis_rows()
-        ]
 
 
 async def test_a_partition_cuts_and_heals_its_links(tmp_path: Path) -> None:
@@ -455,184 +430,3 @@ async def test_a_schedule_that_is_stopped_does_no_further_step(tmp_path: Path) -
         await running
     assert [f for f, kind, _ in stage.told() if kind == "info"] == ["kill"]
     assert len(stage.injector.open_faults) == 1
-
-
-async def test_a_power_loss_hits_those_who_run(tmp_path: Path) -> None:
-    """Each of them loses what was not flushed, by the dice of the step, and is started by the healing.
-
-    Who is down loses as much and stays down, and the healing says whose disks have lost anything.
-    """
-    stage = Stage(tmp_path)
-    stage.system.running.discard(2)
-
-    await stage.do(Inject(fault_id=0, fault=PowerLoss(target=Role.ALL), draw=7))
-    assert stage.system.running == set()
-    await stage.do(Heal(fault_id=0))
-
-    assert stage.system.disks.lost == [(1, 7), (2, 7), (3, 7)]
-    assert stage.system.running == {1, 3}
-    assert stage.told() == [
-        ("power-loss", "invoke", [1, 2, 3]),
-        ("power-loss", "info", [1, 3]),
-        ("start", "invoke", [1, 3]),
-        ("start", "info", [1, 3]),
-    ]
-    *_, (_, _, healed) = stage.recording.nemesis_rows()
-    assert json.loads(healed or "{}")["lost"] == [2, 3]
-
-
-async def test_where_nobody_runs_no_power_is_lost(tmp_path: Path) -> None:
-    """What the history calls not done was not done to the disks either."""
-    stage = Stage(tmp_path)
-    stage.system.running.clear()
-
-    await stage.do(Inject(fault_id=0, fault=PowerLoss(target=Role.ALL), draw=7))
-
-    assert stage.system.disks.lost == []
-    assert stage.told() == [("power-loss", "invoke", [1, 2, 3]), ("power-loss", "fail", [1, 2, 3])]
-
-
-@pytest.mark.parametrize(
-    ("fault", "hindrance", "healer"),
-    [
-        (FillDisk(target=Role.MAJORITY), Hindrance(is_full=True), "free-disk"),
-        (SlowDisk(target=Role.MAJORITY, factor=30), Hindrance(slow_factor=30), "speed-up-disk"),
-        (FailDisk(target=Role.MAJORITY, call="pread"), Hindrance(failing=("pread",)), "repair-disk"),
-    ],
-)
-async def test_a_hindered_disk_is_healed_and_whom_it_ended_is_started(
-    tmp_path: Path, fault: Fault, hindrance: Hindrance, healer: str
-) -> None:
-    """The nemesis ends nobody; whom the disk has ended runs again afterwards, and who was killed does not."""
-    stage = Stage(tmp_path)
-
-    await stage.do(Inject(fault_id=4, fault=fault))
-    first, second = (node for node, _ in stage.system.disks.hindered)
-    assert set(stage.system.disks.hindered.values()) == {hindrance}
-    assert stage.system.running == {1, 2, 3}
-    stage.system.running -= {first, second}
-    stage.system.disks.ended = {first}
-    await stage.do(Heal(fault_id=4))
-
-    assert stage.system.disks.hindered == {}
-    assert first in stage.system.running
-    assert second not in stage.system.running
-    assert stage.told()[-1][:2] == (healer, "info")
-
-
-async def test_damage_keeps_a_replica_out_until_it_is_repaired(tmp_path: Path) -> None:
-    """It is killed, damaged by the dice of the step, and started; the history says what it made of that."""
-    stage = Stage(tmp_path)
-
-    await stage.do(Inject(fault_id=3, fault=DamageDisk(target=Role.LEADER, how="cut", part=DiskPart.STATE), draw=7))
-    assert stage.system.disks.damaged == {1: (DiskPart.STATE, "cut", 7)}
-    assert stage.system.running == {2, 3}
-    await stage.do(Heal(fault_id=3))
-
-    assert stage.system.running == {1, 2, 3}
-    assert stage.system.disks.damaged == {}
-    rows = stage.recording.nemesis_rows()
-    told = {f: json.loads(detail or "{}") for f, kind, detail in rows if kind == "info"}
-    (done,) = told["damage-disk"]["done"]
-    assert (done["replica"], done["outcome"], done["said"]) == (1, "refused", "it is damaged")
-    assert (done["file"], done["how"], done["position"]) == ("topic1-0/0.log", "cut", 7)
-    assert told["end-damage"]["restored"] == [{"replica": 1, "file": "topic1-0/0.log"}]
-
-
-async def test_damage_that_goes_unnoticed_is_told_and_left(tmp_path: Path) -> None:
-    """A replica that serves on a damaged disk goes on with it: nothing is put back behind its back."""
-    stage = Stage(tmp_path)
-    stage.system.disks.goes_unnoticed = True
-
-    await stage.do(Inject(fault_id=3, fault=DamageDisk(target=Role.LEADER, how="flip")))
-    await stage.do(Heal(fault_id=3))
-
-    assert stage.system.running == {1, 2, 3}
-    assert list(stage.system.disks.damaged) == [1]
-    ((healed, kind, _),) = [row for row in stage.told() if row[0] == "end-damage" and row[1] != "invoke"]
-    assert (healed, kind) == ("end-damage", "fail")
-    assert [(f, kind) for f, kind, _ in stage.recording.harness_rows()] == [
-        ("notice-damage", "invoke"),
-        ("notice-damage", "fail"),
-    ]
-
-
-async def test_a_disk_is_not_damaged_twice(tmp_path: Path) -> None:
-    """There is one sound copy: the second damage would be put back in its place, and nothing be left for the other."""
-    stage = Stage(tmp_path)
-    stage.system.disks.goes_unnoticed = True
-    await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip"), draw=1))
-    assert stage.system.running == {1, 2, 3}
-    await stage.do(Inject(fault_id=1, fault=DamageDisk(target=Role.LEADER, how="flip"), draw=2))
-    assert stage.system.disks.damaged == {1: (DiskPart.LOG, "flip", 1)}
-    await stage.do(Heal(fault_id=0))
-    await stage.do(Heal(fault_id=1))
-
-
-async def test_whom_another_fault_is_just_starting_is_repaired_after_that(tmp_path: Path) -> None:
-    """Its process is there for a moment, and refuses as before: it does not serve on what is damaged."""
-    stage = Stage(tmp_path)
-    await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
-    stage.system.running.add(1)
-    await stage.do(Heal(fault_id=0))
-
-    assert (stage.system.running, stage.system.disks.damaged) == ({1, 2, 3}, {})
-    assert stage.recording.harness_rows() == []
-
-
-async def test_who_runs_on_a_disk_that_was_replaced_is_not_told(tmp_path: Path) -> None:
-    """The damage went with the disk: there is nothing to notice, and nothing to put back."""
-    stage = Stage(tmp_path)
-    await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
-    stage.system.refuses_start.clear()
-    stage.system.disks.damaged.clear()
-    stage.system.disks.why_not_repaired = "the disk was replaced meanwhile"
-    stage.system.running.add(1)
-    await stage.do(Heal(fault_id=0))
-
-    assert stage.recording.harness_rows() == []
-    assert ("end-damage", "fail") in [(f, kind) for f, kind, _ in stage.told()]
-
-
-async def test_who_serves_on_damage_only_later_is_told_as_well(tmp_path: Path) -> None:
-    """It refused at first; another fault has started it since, and it runs."""
-    stage = Stage(tmp_path)
-    await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
-    stage.system.refuses_start.clear()
-    stage.system.running.add(1)
-    await stage.do(Heal(fault_id=0))
-
-    assert [(f, kind) for f, kind, _ in stage.recording.harness_rows()] == [
-        ("notice-damage", "invoke"),
-        ("notice-damage", "fail"),
-    ]
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        DamageDisk(target=Role.MAJORITY, how="flip"),
-        DamageDisk(target=Role.ONE, how="flip", part=DiskPart.STATE),
-        DamageDisk(target=Role.ONE, how="melt"),
-    ],
-)
-async def test_damage_that_nobody_could_survive_or_notice_is_not_done(tmp_path: Path, fault: DamageDisk) -> None:
-    """More disks than a minority, a digit of a file without a checksum, and what is no damage, are refused."""
-    stage = Stage(tmp_path)
-
-    await stage.do(Inject(fault_id=0, fault=fault))
-
-    assert stage.system.running == {1, 2, 3}
-    assert [(f, kind) for f, kind, _ in stage.told()] == [("damage-disk", "invoke"), ("damage-disk", "fail")]
-
-
-async def test_of_three_disks_one_is_damaged_at_a_time(tmp_path: Path) -> None:
-    """A second one is damaged when the first is repaired."""
-    stage = Stage(tmp_path)
-
-    await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
-    await stage.do(Inject(fault_id=1, fault=DamageDisk(target=Role.LEADER, how="flip")))
-    assert list(stage.system.disks.damaged) == [1]
-    await stage.do(Heal(fault_id=0))
-    await stage.do(Inject(fault_id=2, fault=DamageDisk(target=Role.FOLLOWER, how="flip")))
-    assert len(stage.system.disks.damaged) == 1
