@@ -5,3 +5,11 @@ receives it and hands it to ``core``, which decides everything and touches nothi
 the answer takes the same way back. ``ids`` and ``errors`` are the words that all of them share; ``v1`` is generated
 from ``proto/``; ``cli`` and its siblings are the ``replica`` command.
 """
+
+from __future__ import annotations
+
+import os
+
+# Spark is started by a fork whose child runs gRPC's fork handlers, if there are any: they start threads there, which
+# the closing of file descriptors before the exec makes abort. Nobody here goes on with gRPC in a forked process.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
