@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import OS, ReplicaOptions, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import LogClient, NotDoneError, UnknownOutcomeError
+from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.disks.files import FLUSH_S_MIN
-from nemesis.faults.injector import Injector
 from nemesis.faults.targets import Role
 from nemesis.faults.values import DamageDisk, DiskFault, DiskPart, FailDisk, FillDisk, PowerLoss, SlowDisk
 from nemesis.runner import that_can_break_disks
-from nemesis.schedule import Action, Heal, Inject, Schedule, Step
-from tests.workload.recording import Recording
+from nemesis.schedule import Heal, Inject
+from tests.cluster.stage import NAME, Stage, running
 
 pytestmark = pytest.mark.cluster
 
-PATIENCE_S = 90.0
-NAME = "topic1-0"
 OPTIONS = that_can_break_disks(ReplicaOptions(topics=TopicOptions(partitions=1)))
 AFTERWARDS = 1_000_000
 """A value that is appended when the power is back."""
@@ -37,66 +32,31 @@ LOSES_ALL_DRAW = 44
 """By this the first power loss leaves no replica anything that it had not flushed, as it happens."""
 
 
-class Rig:
-    """A cluster with a topic, a client, and an injector."""
+class DiskStage(Stage):
+    """A stage whose replicas run on disks that can be broken."""
 
-    def __init__(self, folder: Path, options: ReplicaOptions) -> None:
-        self.cluster = ReplicaCluster(LocalHost(folder, options.nodes), options)
-        self.recording = Recording(folder)
-        self.injector = Injector(self.cluster, self.recording.recorder)
+    def __init__(self, folder: Path, options: ReplicaOptions = OPTIONS) -> None:
+        super().__init__(folder, options)
 
-    async def do(self, action: Action) -> None:
-        """Do a step of a schedule at once."""
-        schedule = Schedule(name="test", time_limit_s=1, steps=(Step(at_s=0, action=action),))
-        await self.injector.run(schedule, begin_s=asyncio.get_running_loop().time())
-
-    async def append(self, client: LogClient, value: int) -> None:
-        """Append until it is acknowledged."""
-        while True:
-            try:
-                await client.append(NAME, value)
-                return
-            except (NotDoneError, UnknownOutcomeError):
-                await asyncio.sleep(0.05)
-
-    async def append_on(self, client: LogClient, acknowledged: set[int]) -> None:
+    async def append_on(self, acknowledged: set[int]) -> None:
         """Append one value after the other, and note which are acknowledged, until cancelled."""
         for value in count():
-            await self.append(client, value)
+            await self.append(value)
             acknowledged.add(value)
 
-    async def values(self, client: LogClient, until: Callable[[set[int]], bool]) -> set[int]:
+    async def values(self, until: Callable[[set[int]], bool]) -> set[int]:
         """What the log holds, as soon as it is as it should be."""
         while True:
-            try:
-                found = {value for _, value in (await client.poll(NAME, 0)).records}
+            with suppress(NotDoneError, UnknownOutcomeError):
+                found = {value for _, value in (await self.client.poll(NAME, 0)).records}
                 if until(found):
                     return found
-            except (NotDoneError, UnknownOutcomeError):
-                pass
             await asyncio.sleep(0.05)
 
-    def told(self, f: str) -> dict[str, Any]:
-        """The detail of what was done under that name."""
-        details = [json.loads(detail or "{}") for name, kind, detail in self.recording.nemesis_rows() if kind == "info"]
-        names = [name for name, kind, _ in self.recording.nemesis_rows() if kind == "info"]
-        return dict(details[names.index(f)])
-
-
-@asynccontextmanager
-async def opened(folder: Path, options: ReplicaOptions = OPTIONS) -> AsyncIterator[tuple[Rig, LogClient]]:
-    """A cluster that serves, within the time."""
-    rig = Rig(folder, options)
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            await rig.cluster.open()
-            await rig.cluster.create_logs()
-            client = rig.cluster.client()
-            yield rig, client
-            await client.close()
-    finally:
-        await rig.injector.abandon()
-        await rig.cluster.close()
+    async def isr(self) -> tuple[int, ...]:
+        """Who is in sync, by the word of whoever knows most."""
+        state = await self.cluster.cluster_state()
+        return () if state is None else state.partitions[NAME].isr
 
 
 @pytest.mark.parametrize("log_flush", ["fsync", OS])
@@ -106,43 +66,43 @@ async def test_what_was_acknowledged_survives_a_power_loss_if_it_was_flushed(tmp
     What came before that may have been flushed: a replica does so every few seconds, whoever asks for it.
     """
     acknowledged: set[int] = set()
-    async with opened(tmp_path, replace(OPTIONS, log_flush=log_flush)) as (rig, client):
-        other = rig.cluster.client()
-        writing = asyncio.create_task(rig.append_on(other, acknowledged))
+    async with running(DiskStage(tmp_path, replace(OPTIONS, log_flush=log_flush))) as stage:
+        writing = asyncio.create_task(stage.append_on(acknowledged))
         while len(acknowledged) < 20:
             await asyncio.sleep(0.01)
-        await rig.do(Inject(fault_id=0, fault=PowerLoss(target=Role.ALL), draw=LOSES_ALL_DRAW))
+        await stage.do(Inject(fault_id=0, fault=PowerLoss(target=Role.ALL), draw=LOSES_ALL_DRAW))
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
-        assert not any(rig.cluster.is_running(node) for node in rig.cluster.nodes)
-        await rig.do(Heal(fault_id=0))
-        await rig.append(client, AFTERWARDS)
-        found = await rig.values(client, lambda found: AFTERWARDS in found)
-        await other.close()
+        assert not any(stage.cluster.is_running(node) for node in stage.cluster.nodes)
+        await stage.do(Heal(fault_id=0))
+        await stage.append(AFTERWARDS)
+        found = await stage.values(lambda found: AFTERWARDS in found)
 
     assert (acknowledged <= found) == (log_flush == "fsync")
-    assert rig.told("power-loss")["replicas"] == [1, 2, 3]
-    assert rig.told("start")["lost"] or log_flush == "fsync"
-    assert not any(report.event in ("halted", "died") for report in rig.cluster.reports())
+    assert stage.told("power-loss")["replicas"] == [1, 2, 3]
+    assert stage.told("start")["lost"] or log_flush == "fsync"
+    assert not any(report.event in ("halted", "died") for report in stage.cluster.reports())
 
 
 @pytest.mark.parametrize("fault", [FailDisk(target=Role.LEADER, call="fsync"), FillDisk(target=Role.LEADER)])
 async def test_a_replica_whose_disk_refuses_ends_and_comes_back(tmp_path: Path, fault: DiskFault) -> None:
     """It ends by itself, which is not held against it; others go on, and it is started when its disk is well again."""
-    async with opened(tmp_path) as (rig, client):
-        await rig.append(client, 1)
-        await rig.do(Inject(fault_id=0, fault=fault))
-        (broken,) = (node for node in rig.cluster.nodes if (tmp_path / "nodes" / str(node) / "disk-hindrance").exists())
-        writing = asyncio.create_task(rig.append(client, 2))
-        while rig.cluster.is_running(broken):
+    async with running(DiskStage(tmp_path)) as stage:
+        await stage.append(1)
+        await stage.do(Inject(fault_id=0, fault=fault))
+        (broken,) = (
+            node for node in stage.cluster.nodes if (tmp_path / "nodes" / str(node) / "disk-hindrance").exists()
+        )
+        writing = asyncio.create_task(stage.append(2))
+        while stage.cluster.is_running(broken):
             await asyncio.sleep(0.05)
         await writing
-        await rig.do(Heal(fault_id=0))
-        assert rig.cluster.is_running(broken)
-        await rig.values(client, lambda found: {1, 2} <= found)
+        await stage.do(Heal(fault_id=0))
+        assert stage.cluster.is_running(broken)
+        await stage.values(lambda found: {1, 2} <= found)
 
-    assert rig.told(fault.healer)["ended"] == [broken]
-    told = {report.event for report in rig.cluster.reports() if report.node == broken}
+    assert stage.told(fault.healer)["ended"] == [broken]
+    told = {report.event for report in stage.cluster.reports() if report.node == broken}
     assert told & {"halted-by-disk", "died-by-disk"}
     assert not told & {"halted", "died"}
 
@@ -153,17 +113,17 @@ async def test_slow_disks_make_appends_slow(tmp_path: Path) -> None:
     The factor is small, since a flush that a busy machine takes long for must not outlast the replicas' patience.
     """
     fault = SlowDisk(target=Role.ALL, factor=21)
-    async with opened(tmp_path) as (rig, client):
-        await rig.append(client, 1)
-        await rig.do(Inject(fault_id=0, fault=fault))
+    async with running(DiskStage(tmp_path)) as stage:
+        await stage.append(1)
+        await stage.do(Inject(fault_id=0, fault=fault))
         began_s = time.monotonic()
-        await rig.append(client, 2)
+        await stage.append(2)
         took_s = time.monotonic() - began_s
-        await rig.do(Heal(fault_id=0))
-        await rig.append(client, 3)
+        await stage.do(Heal(fault_id=0))
+        await stage.append(3)
 
     assert took_s >= 20 * FLUSH_S_MIN
-    assert rig.told("speed-up-disk")["ended"] == []
+    assert stage.told("speed-up-disk")["ended"] == []
 
 
 @pytest.mark.parametrize(
@@ -178,38 +138,32 @@ async def test_a_replica_whose_disk_is_damaged_stays_out_until_it_is_repaired(
     tmp_path: Path, fault: DamageDisk, file: str
 ) -> None:
     """It says why and changes nothing; the others go on, and with its file put back it is in sync again."""
-    async with opened(tmp_path) as (rig, client):
-        await rig.append(client, 1)
-        for node in rig.cluster.nodes:  # What a restart has found is promised.
-            await rig.cluster.stop(node)
-            await rig.cluster.start(node)
-        await rig.do(Inject(fault_id=0, fault=fault, draw=5))
-        (done,) = rig.told("damage-disk")["done"]
+    async with running(DiskStage(tmp_path)) as stage:
+        await stage.append(1)
+        for node in stage.cluster.nodes:  # What a restart has found is promised.
+            await stage.cluster.stop(node)
+            await stage.cluster.start(node)
+        await stage.do(Inject(fault_id=0, fault=fault, draw=5))
+        (done,) = stage.told("damage-disk")["done"]
         node = done["replica"]
         damaged = tmp_path / "nodes" / str(node) / "data" / done["file"]
         content = damaged.read_bytes()
-        assert not rig.cluster.is_running(node)
-        await rig.append(client, 2)
+        assert not stage.cluster.is_running(node)
+        await stage.append(2)
         assert damaged.read_bytes() == content
-        await rig.do(Heal(fault_id=0))
+        await stage.do(Heal(fault_id=0))
         assert damaged.read_bytes() != content
-        while node not in (await isr_of(rig)):
+        while node not in await stage.isr():
             await asyncio.sleep(0.05)
-        assert await rig.values(client, lambda found: 2 in found) == {1, 2}
+        assert await stage.values(lambda found: 2 in found) == {1, 2}
 
     assert done["outcome"] == "refused"
     assert done["file"].endswith(file)
     assert (done["how"], done["file"] in done["said"]) == (fault.how, True)
-    assert rig.told("end-damage")["restored"] == [{"replica": node, "file": done["file"]}]
-    told = {report.event for report in rig.cluster.reports() if report.node == node}
+    assert stage.told("end-damage")["restored"] == [{"replica": node, "file": done["file"]}]
+    told = {report.event for report in stage.cluster.reports() if report.node == node}
     assert "halted-by-disk" in told
     assert not told & {"halted", "died"}
-
-
-async def isr_of(rig: Rig) -> tuple[int, ...]:
-    """Who is in sync, by the word of whoever knows most."""
-    state = await rig.cluster.cluster_state()
-    return () if state is None else state.partitions[NAME].isr
 
 
 def test_replicas_on_files_of_their_own_cannot_be_struck(tmp_path: Path) -> None:

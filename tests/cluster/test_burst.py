@@ -15,7 +15,7 @@ from tests.systems.running import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
-RATE, FACTOR = 10, 20
+RATE, FACTOR = 5, 20
 """So that even a fifth of what is asked for in the burst cannot be mistaken for the usual rate."""
 WANTED = (APPEND, POLL, "burst", "ease")
 BURST = Schedule(

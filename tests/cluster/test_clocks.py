@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,36 +14,27 @@ from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
-from nemesis.faults.injector import Injector
 from nemesis.faults.targets import Role
 from nemesis.faults.values import ClockFault, Fault, JumpClock, StopClock
 from nemesis.history import METADATA_LOG
 from nemesis.runner import with_clocks_in_hand
-from nemesis.schedule import Action, Heal, Inject, Schedule, Step
-from tests.workload.recording import Recording
+from nemesis.schedule import Heal, Inject
+from tests.cluster.stage import NAME, Stage, running
 
 pytestmark = pytest.mark.cluster
 
-PATIENCE_S = 90.0
 ELECTION_S = 5.0
-NAME = "topic1-0"
 PLAIN = ReplicaOptions(topics=TopicOptions(partitions=1))
 OPTIONS = with_clocks_in_hand(PLAIN)
 MINUTE_MS, MONTH_MS = 60_000, 31 * 24 * 3_600_000
 RETENTION = ("--log-retention-check-interval-ms", "100", "--log-segment-bytes", "1024")
 
 
-class Stage:
-    """A cluster that runs, and a nemesis for it."""
+class ClockStage(Stage):
+    """A stage whose replicas have clocks that can be set."""
 
-    def __init__(self, cluster: ReplicaCluster, folder: Path) -> None:
-        self.cluster = cluster
-        self.injector = Injector(cluster, Recording(folder).recorder)
-
-    async def do(self, *actions: Action) -> None:
-        """Do these actions at once."""
-        schedule = Schedule(name="test", time_limit_s=1, steps=tuple(Step(at_s=0, action=action) for action in actions))
-        await self.injector.run(schedule, begin_s=asyncio.get_running_loop().time())
+    def __init__(self, folder: Path, *server: str) -> None:
+        super().__init__(folder, replace(OPTIONS, server=(*OPTIONS.server, *server)))
 
     async def led_in(self) -> int:
         """The newest epoch in which somebody who answers leads the metadata log; -1 if nobody does."""
@@ -101,23 +92,9 @@ class Stage:
         return [dump.log_start_offset for dump in dumps if dump.topic_partition == NAME]
 
 
-@asynccontextmanager
-async def running(folder: Path, options: ReplicaOptions) -> AsyncIterator[Stage]:
-    """A cluster of these options with its topics, closed in the end."""
-    stage = Stage(ReplicaCluster(LocalHost(folder, options.nodes), options), folder)
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            await stage.cluster.open()
-            await stage.cluster.create_logs()
-            yield stage
-    finally:
-        await stage.injector.abandon()
-        await stage.cluster.close()
-
-
 async def test_timers_run_out_too_early_or_not_at_all(tmp_path: Path) -> None:
     """A leap makes replicas elect anew with nothing broken; while clocks stand still nobody succeeds a dead leader."""
-    async with running(tmp_path, OPTIONS) as stage:
+    async with running(ClockStage(tmp_path)) as stage:
         await stage.elect_anew(Inject(fault_id=0, fault=JumpClock(target=Role.ALL, by_ms=MINUTE_MS)))
         await stage.do(Heal(fault_id=0))
 
@@ -137,16 +114,14 @@ async def test_timers_run_out_too_early_or_not_at_all(tmp_path: Path) -> None:
 
 async def test_records_are_as_old_as_the_wall_clock_says(tmp_path: Path) -> None:
     """When it is a month ahead retention deletes what was written just now, and when it is true again nothing more."""
-    options = replace(OPTIONS, server=(*OPTIONS.server, *RETENTION))
-    async with running(tmp_path, options) as stage:
-        client = stage.cluster.client()
+    async with running(ClockStage(tmp_path, *RETENTION)) as stage:
         values = iter(range(1, 1_000_000))
 
         async def write(so_long: Callable[[int, float], bool]) -> int:
             """Append while that holds of the last offset and the time; returns the last offset."""
             begin_s, offset = asyncio.get_running_loop().time(), 0
             while so_long(offset, asyncio.get_running_loop().time() - begin_s):
-                offset = (await client.append(NAME, next(values))).offset or 0
+                offset = await stage.append(next(values))
             return offset
 
         end = await write(lambda offset, _: offset < 50)
@@ -159,7 +134,6 @@ async def test_records_are_as_old_as_the_wall_clock_says(tmp_path: Path) -> None
         # Some checks of retention come by while segments enough are filled for it.
         begin = await write(lambda offset, _: offset <= end) + 1
         await write(lambda offset, elapsed_s: elapsed_s < 1.5 or offset < begin + 100)
-        await client.close()
         assert all(start <= begin for start in await stage.log_starts())
 
 

@@ -1,0 +1,79 @@
+"""The stage on which faults are tried on real replicas: what befalls them is seen from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nemesis.cluster.local import LocalHost
+from nemesis.cluster.replica_options import ReplicaOptions
+from nemesis.cluster.replicas import ReplicaCluster
+from nemesis.cluster.system import LogClient, NotDoneError, UnknownOutcomeError
+from nemesis.faults.injector import Injector
+from nemesis.schedule import Action, Schedule, Step
+from tests.workload.recording import Recording
+
+PATIENCE_S = 90.0
+"""How long one test of a running cluster may take."""
+NAME = "topic1-0"
+"""The log of a cluster with one topic of one partition."""
+
+
+class Stage:
+    """A cluster, an injector whose steps are recorded, and a client."""
+
+    client: LogClient
+    """There is one while the cluster runs."""
+
+    def __init__(self, folder: Path, options: ReplicaOptions) -> None:
+        self.host = LocalHost(folder, options.nodes)
+        self.cluster = ReplicaCluster(self.host, options)
+        self.recording = Recording(folder / "recorded")
+        self.injector = Injector(self.cluster, self.recording.recorder)
+
+    async def do(self, *actions: Action) -> None:
+        """Do these steps of a schedule at once."""
+        schedule = Schedule(name="test", time_limit_s=1, steps=tuple(Step(at_s=0, action=action) for action in actions))
+        await self.injector.run(schedule, begin_s=asyncio.get_running_loop().time())
+
+    async def append(self, value: int) -> int:
+        """Append to ``NAME`` until it is acknowledged; returns the offset of that attempt."""
+        while True:
+            try:
+                offset = (await self.client.append(NAME, value)).offset
+            except (NotDoneError, UnknownOutcomeError):
+                await asyncio.sleep(0.05)
+            else:
+                assert offset is not None
+                return offset
+
+    def details(self) -> list[tuple[str, dict[str, Any]]]:
+        """The name and the detail of each operation of the nemesis that has ended."""
+        rows = self.recording.nemesis_rows()
+        return [(f, json.loads(detail or "{}")) for f, kind, detail in rows if kind != "invoke"]
+
+    def told(self, f: str) -> dict[str, Any]:
+        """The detail of the first of that name. Raises StopIteration where there is none."""
+        return next(detail for name, detail in self.details() if name == f)
+
+
+StageT = TypeVar("StageT", bound=Stage)
+
+
+@asynccontextmanager
+async def running(stage: StageT) -> AsyncIterator[StageT]:
+    """Its cluster runs with its topics, for so long as it may at most; closed in the end."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await stage.cluster.open()
+            await stage.cluster.create_logs()
+            stage.client = stage.cluster.client()
+            yield stage
+            await stage.client.close()
+    finally:
+        await stage.injector.abandon()
+        await stage.cluster.close()
