@@ -224,14 +224,18 @@ class LogInvariants:
         self.voters.begin_after(replica_id, end_offset)
 
     def _begin_where_it_does(self, replica_id: ReplicaId, start: Offset) -> None:
-        """Let the chain begin where the log on the disk does, which a process that ended has perhaps just changed."""
+        """Let the chain begin where the log on the disk does, which a process that ended has perhaps just changed.
+
+        Either it let go of what is committed below, or it put a snapshot in the place of a log that had gone astray,
+        perhaps with a batch that ended there too: then nothing of that log is left.
+        """
         chain = self.chains[replica_id]
         if start < chain.start:
             _convict("log-start-fell", f"the log of replica {replica_id} begins at {start}, and began at {chain.start}")
-        if start > chain.start and chain.link_at(start) is not None:
-            self._raise_start(replica_id, start)
-        elif start > chain.start:
-            self._begin_after(replica_id, start)
+        if start > chain.start:
+            link = chain.link_at(start)
+            begins_anew = link is None or link != self.committed.link_at(start)
+            (self._begin_after if begins_anew else self._raise_start)(replica_id, start)
 
     def _keep_committed(self, replica_id: ReplicaId, end_offset: Offset) -> None:
         """Nobody drops what itself called committed."""

@@ -183,6 +183,16 @@ class LogState:
             log_end_offset=self.log_end_offset,
         )
 
+    def end_offset_of_held(self, epoch: Epoch | None) -> EpochEndOffset | None:
+        """Tell where an epoch ends in this log; absent where it cannot know.
+
+        The epochs begin with the log, so that the first one's beginning says nothing of the end of those before it.
+        """
+        entries = self.epochs.entries
+        if epoch is not None and entries and epoch < entries[0].epoch and self.log_start_offset > 0:
+            return None
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
     def diverging_epoch(self, fetch_offset: Offset, last_fetched_epoch: Epoch) -> EpochEndOffset | None:
         """Tell where a reader that holds ``fetch_offset`` records, the last of ``last_fetched_epoch``, left this log.
 

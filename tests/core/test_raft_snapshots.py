@@ -11,7 +11,7 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import QuorumConfig
 from replica.errors import ErrorCode
-from replica.ids import EpochEndOffset, EpochEntry, Offset, TopicPartition
+from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, TopicPartition
 from replica.machines import Snapshot
 from tests.core.harness import LOG, Bench, snapshot_of, stored
 from tests.core.scenarios import (
@@ -231,6 +231,20 @@ def test_a_fetch_that_is_sent_to_a_snapshot_acknowledges_nothing() -> None:
     assert bench.log.high_watermark is None
     commit(bench, 1)
     assert bench.high_watermark == 30
+
+
+def test_where_an_epoch_ends_that_a_snapshot_has_swallowed_nobody_knows() -> None:
+    """A log that begins inside an epoch does not know where the one before ended: whoever is of that is not cut there.
+
+    Record 10 is of epoch 3, and so was record 9, which is in the snapshot. Told that epoch 2 ends at 10, a follower
+    with [8, 12) of epoch 2 in one batch could not cut its log there. It fetches, and is sent to the snapshot.
+    """
+    bench = leader_bench(log=[(3, 5), (4, 14)], start=10, snapshots=[(10, 3)])
+    asked = m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(2))
+    answer = bench.answer(asked)
+    assert isinstance(answer, m.OffsetForLeaderEpochResponse)
+    assert (answer.error, answer.answer) == (ErrorCode.NONE, None)
+    assert fetched(bench, fetch(12, 2, 6)).snapshot_id == snapshot_id(10, 3)
 
 
 @pytest.mark.parametrize("offset", [0, 9])

@@ -225,11 +225,12 @@ def _maybe_follow_high_watermark(q: QuorumLogState, answer: FetchedPartition) ->
 
 
 def _on_epoch_end(q: QuorumLogState, response: OffsetForLeaderEpochResponse, now_ms: int) -> None:
-    """The second way to reconcile: asked before the first fetch. Without an answer nothing is cut."""
+    """The second way to reconcile: asked before the first fetch. Without an answer nothing is cut before a fetch."""
+    assert isinstance(q.role, Follower), q.role
     if response.answer is None:
-        _back_off(q, now_ms)
-        return
-    _reconcile(q, response.answer, now_ms)
+        q.role = replace(q.role, reconciled=True)
+    else:
+        _reconcile(q, response.answer, now_ms)
 
 
 def _reconcile(q: QuorumLogState, leader_end: EpochEndOffset, now_ms: int) -> None:

@@ -30,9 +30,14 @@ from replica.voters import Voter
 
 
 def on_offset_for_leader_epoch(q: QuorumLogState, call_id: CallId, request: OffsetForLeaderEpochRequest) -> None:
-    """Tell where an epoch ends in the leader's log; absent, without an error, where that is undefined."""
+    """Tell where an epoch ends in the leader's log; absent, without an error, where that is undefined.
+
+    So it is of one that is older than all that is left. 1. Epoch 5 begins at offset 40. 2. The leader deletes what its
+    snapshot contains, and its log and its epochs begin at 41. 3. A follower holds [40, 42) of epoch 4: told that this
+    ends at 41, it would cut a batch in two. Whoever fetches with such an epoch is sent to a snapshot instead.
+    """
     error = leader_request_error(q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
-    answer = None if error else q.log.epochs.end_offset_for(request.leader_epoch, q.log.log_end_offset)
+    answer = None if error else q.log.end_offset_of_held(request.leader_epoch)
     q.reply(
         call_id,
         OffsetForLeaderEpochResponse(error=error or ErrorCode.NONE, answer=answer, current_leader=q.current_leader),
