@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 QUICK = ("--time-limit", "10", "--rate", "100", "--seed", "1")
 ALONE = ("--cluster", "netns", "--schedule", "isolated-leader", "--rate", "100", "--seed", "1")
 """A leader goes on alone for some seconds, and clients still reach it."""
+CROWD = ("--concurrency", "60", "--rate", "200")
+"""So many that some always ask the one that is alone: a client goes elsewhere once that one has left it waiting."""
 ALONE_AND_DEAD = Schedule(
     name="alone-and-dead",
     time_limit_s=20.0,
@@ -54,7 +56,7 @@ def test_etcd_is_linearizable_while_its_leader_is_alone(tmp_path: Path) -> None:
 @needs_netns()
 def test_stale_reads_of_etcd_are_found(tmp_path: Path) -> None:
     """Reads that a member answers from what it has are not linearizable, and the same schedule shows that."""
-    done = run(tmp_path / "store", "--system", "etcd", "--workload", "register", "--reads", "stale", *ALONE)
+    done = run(tmp_path / "store", "--system", "etcd", "--workload", "register", "--reads", "stale", *ALONE, *CROWD)
 
     assert done.returncode == Exit.INVALID, done.stdout + done.stderr
     assert "nonlinearizable" in done.stdout
