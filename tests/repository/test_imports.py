@@ -7,6 +7,7 @@ one function performs counts as well. Each rule is shown to fail on an offending
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import subprocess
 import sys
@@ -168,9 +169,10 @@ RULES = (
 )
 
 
-def imports_of(source: str, module: str, *, is_package: bool = False) -> list[Import]:
+@functools.cache
+def imports_of(source: str, module: str, *, is_package: bool = False) -> tuple[Import, ...]:
     """Read every import of a module's source, and every use of a name of ``os`` or ``random``, as full names."""
-    return list(_walk(ast.parse(source), _package_of(module, is_package), deferred=False))
+    return tuple(_walk(ast.parse(source), _package_of(module, is_package), deferred=False))
 
 
 def _package_of(module: str, is_package: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import types
 from collections.abc import Mapping
@@ -96,6 +97,7 @@ def _scalars(name: str, hint: Any) -> st.SearchStrategy[Any]:
     return st.from_type(plain)
 
 
+@functools.cache
 def _instances(value_type: Any) -> st.SearchStrategy[Any]:
     hints = get_type_hints(value_type)
     return st.builds(value_type, **{name: _values(name, hint) for name, hint in hints.items()})

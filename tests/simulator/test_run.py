@@ -69,7 +69,8 @@ def test_damage_never_hits_a_majority() -> None:
 def test_what_is_rare_happens() -> None:
     """In a few dozen seeds every rare event happens somewhere, so that a sweep means something."""
     seen: Counter[str] = Counter()
-    for seed in range(1, 200):
+    # The first three show them all. Where worlds are drawn otherwise, others do.
+    for seed in (124, 9, 149, *range(1, 200)):
         seen.update(simulate(SimOptions(seed=seed)).outcome.rare.keys())
         if set(Rare) <= set(seen):
             return
