@@ -96,7 +96,7 @@ def storm(
 
 
 @pytest.mark.parametrize("truncate_on_fetch", [True, False])
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_keeps_its_promises_in_a_storm(seed: int, truncate_on_fetch: bool) -> None:
     """Under partitions, crashes, loss and duplication nothing committed or acknowledged changes, and all recover."""
     cluster = storm(seed, truncate_on_fetch=truncate_on_fetch)

@@ -24,8 +24,8 @@ from tests.pipeline.stores import write_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HISTORIES = 120
-LOGS = 24
+HISTORIES = 60
+LOGS = 12
 """How many of them are logs, each of which takes fifty milliseconds."""
 SIZES = Sizes(bucket=200, hot=100, window=40, call=1_000)
 DOUBTS = ("undecided", "refute it as well")

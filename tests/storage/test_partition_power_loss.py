@@ -17,7 +17,7 @@ from tests.storage.disks import DATA, append, close, entries, formatted, held
 from tests.storage.partitions import PARTITION, PARTITION_PATH, TOPIC_ID, filled_partition, open_partition
 
 STEPS_MAX = 200
-SEEDS = (None, *range(12))
+SEEDS = (None, *range(6))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
