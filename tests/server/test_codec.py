@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import itertools
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -97,10 +97,13 @@ def _scalars(name: str, hint: Any) -> st.SearchStrategy[Any]:
     return st.from_type(plain)
 
 
-@functools.cache
-def _instances(value_type: Any) -> st.SearchStrategy[Any]:
+def _built(value_type: Any) -> st.SearchStrategy[Any]:
     hints = get_type_hints(value_type)
     return st.builds(value_type, **{name: _values(name, hint) for name, hint in hints.items()})
+
+
+_instances: Callable[[Any], st.SearchStrategy[Any]] = functools.cache(_built)
+"""Derived once for each type."""
 
 
 def _message_types(suffix: str) -> set[Any]:
