@@ -67,7 +67,7 @@ def test_damage_never_hits_a_majority() -> None:
 
 @pytest.mark.timeout(300)
 def test_what_is_rare_happens() -> None:
-    """In a few dozen seeds every rare event happens somewhere, so that a sweep means something."""
+    """Every rare event happens in one of two hundred seeds, so that a sweep means something."""
     seen: Counter[str] = Counter()
     # The first three show them all. Where worlds are drawn otherwise, others do.
     for seed in (124, 9, 149, *range(1, 200)):

@@ -66,8 +66,8 @@ def test_a_lease_for_every_question_is_convicted_of_clocks_that_stand_still_and_
     assert len(steps) < len(options.schedule.steps)
     running = replace(options, schedule=replace(options.schedule, steps=tuple(steps)))
 
-    assert simulate(options).outcome.verdict is Verdict.INVALID
-    assert simulate(running).outcome.verdict is Verdict.VALID
+    assert outcome_of(options).verdict is Verdict.INVALID
+    assert outcome_of(running).verdict is Verdict.VALID
 
 
 def test_every_wrong_protocol_of_state_machines_has_a_seed() -> None:
