@@ -26,7 +26,7 @@ help:
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
 	@echo "make bench  measure the simulator, clusters, judging, topics as tables and groups, and write store/bench*.json"
 	@echo "make proto  generate replica/v1 from proto/"
-	@echo "make clean  remove everything that make has made; recorded runs in store/ stay"
+	@echo "make clean  remove everything that make has made but images; recorded runs in store/ stay"
 
 demo: java $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis demo
@@ -93,7 +93,8 @@ proto: $(INSTALLED)
 
 clean:
 	rm -rf $(VENV) replica/v1 build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db
-	find replica nemesis tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -f nemesis/linearizability/native/*.so
+	find replica nemesis tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(GENERATED): $(INSTALLED) hatch_build.py $(wildcard proto/replica/v1/*.proto)
 	$(BIN)/python hatch_build.py

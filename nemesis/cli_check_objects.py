@@ -58,25 +58,31 @@ def check_objects(
 
 
 def check_runs(folders: Sequence[Path], *, engine: str, master: str, junit: Path | None = None) -> int:
-    """Judge stored runs in one job, write the results of each, print a line for each; returns the worst exit code."""
+    """Judge stored runs in one job, write the results of each, print a line for each; returns the worst exit code.
+
+    A run that is given twice, say by the link to a store's latest, is judged once, by the name that was given first.
+    """
     from nemesis.ci.telling import tell_ci_of_runs
     from nemesis.history import HistoryError
     from nemesis.pipeline import judge_runs, write_results
 
     click.echo(f"judging with {engine}", err=True)
+    named: dict[Path, Path] = {}
+    for folder in folders:
+        named.setdefault(folder.resolve(), folder)
     try:
-        judgements = judge_runs([folder.resolve() for folder in folders], engine=engine, master=master)
+        judgements = judge_runs(tuple(named), engine=engine, master=master)
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
     found = {judgement.verdict.value for judgement in judgements}
-    for folder, judgement in zip(folders, judgements, strict=True):
+    for folder, judgement in zip(named.values(), judgements, strict=True):
         write_results(judgement, folder)
         reasons = f": {'; '.join(judgement.reasons)}" if judgement.reasons else ""
         click.echo(f"{folder}: {judgement.verdict.value}{reasons}")
     verdict = next((worse for worse in ("invalid", "unknown") if worse in found), "valid")
     click.echo(f"verdict: {verdict}")
     with junit_written():
-        tell_ci_of_runs(folders, junit=junit)
+        tell_ci_of_runs(tuple(named.values()), junit=junit)
     return VERDICT_EXITS[verdict]
 
 

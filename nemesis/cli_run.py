@@ -104,7 +104,7 @@ def run(
 @engine_option
 @master_option
 def demo(seed: int, store: Path, engine: str | None, master: str) -> int:
-    """Isolate a leader, kill the next, pause the one after that, and show that nothing acknowledged is lost."""
+    """Isolate a leader, kill the next, pause a controller, restart all, and show that nothing acknowledged is lost."""
     from nemesis.runner import RunOptions
 
     return record_and_judge(RunOptions(seed=seed), DEMO, store=store, engine=choose_engine(engine), master=master)

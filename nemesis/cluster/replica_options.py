@@ -1,6 +1,6 @@
 """What a cluster of our replicas is made of: its size, its topics, its patience, and how its clients write.
 
-Owns the values and what must hold between them. Timing is a tenth of a cluster's in production: a run of a minute must
+Owns the values and what must hold between them. Replicas are less patient than in production: a run of a minute must
 see sessions end, leaders change and replicas fall out of sync and come back.
 """
 

@@ -1,8 +1,8 @@
 """Start Spark, quietly and with the right Python, and stop it again.
 
 Owns every setting, and what is said of a master that cannot be had. Workers run this interpreter and get the sources
-of this distribution shipped, so that nothing need be installed on them but Python, numpy and pyarrow, and crc32c where
-they simulate. A local master binds to the loopback address only.
+of this distribution shipped, so that nothing need be installed on them but Python, numpy and pyarrow, crc32c and
+sortedcontainers where they simulate. A local master binds to the loopback address only.
 """
 
 from __future__ import annotations

@@ -71,6 +71,16 @@ def test_each_of_several_runs_has_a_case(tmp_path: Path) -> None:
     assert cases_in(tmp_path / "junit.xml") == {str(good): "passed", str(bad): "failure"}
 
 
+def test_a_run_that_is_given_twice_has_one_case(tmp_path: Path) -> None:
+    """All of a store's folders are its runs, and the link to the latest of them."""
+    good, bad = stored_run(tmp_path / "good", read=[7]), stored_run(tmp_path / "bad", read=[])
+    latest = tmp_path / "latest"
+    latest.symlink_to(good.name)
+
+    assert code_of("check", bad, good, latest, *LOCAL, "--junit", tmp_path / "junit.xml") == Exit.INVALID
+    assert cases_in(tmp_path / "junit.xml") == {str(good): "passed", str(bad): "failure"}
+
+
 def test_a_history_has_a_case(tmp_path: Path) -> None:
     """One file, judged by a model: its name, and the keys that are wrong."""
     sample = next(sample for sample in ALL_SAMPLES if sample.verdict == "invalid" and not sample.failed_cas_is_read)
