@@ -79,7 +79,7 @@ class ReplicaObserver:
             for topic_partition, partition in self._view.partitions.items():
                 self._on_leadership(topic_partition, partition, partition.leader_epoch)
         self._cluster.on_step()
-        self._snapshots.on_step(event, effects)
+        self._snapshots.on_step(event, effects, self._view.logs)
         self._voters.on_step(self._view.logs)
         if isinstance(event, ResponseReceived):
             self._on_answer(event.replica_id)

@@ -58,6 +58,10 @@ class LogView(Protocol):
         """Its snapshots on stable storage, oldest first."""
 
     @property
+    def snapshots_rejected(self) -> int:
+        """How many snapshots in a row have come from the leader that cannot be loaded."""
+
+    @property
     def voters(self) -> VoterSet:
         """Those in force here, committed or not."""
 

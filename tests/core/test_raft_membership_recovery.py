@@ -294,6 +294,17 @@ def test_static_voters_meet_a_record_that_names_some() -> None:
     assert "static" in bench.halted
 
 
+def test_static_voters_meet_a_snapshot_that_names_some() -> None:
+    """It is sound, so that to fetch it again would be of no use."""
+    bench = follower_bench()
+    data = header(FOUR) + b"state"
+    answer_fetch(bench, sent_to(20, 5))
+    answer_piece(bench, piece(20, 5, 0, 0, data=data, size_bytes=len(data)))
+    assert bench.halted is not None
+    assert "static" in bench.halted
+    assert bench.disk.snapshots == {}
+
+
 def test_initial_voters_have_disks() -> None:
     """A configuration whose initial voters have none, or nobody to ask, is refused."""
 

@@ -45,6 +45,7 @@ class FakeView:
     leader_id: ReplicaId | None = TWO
     high_watermark: Offset | None = None
     snapshots: tuple[StoredSnapshot, ...] = ()
+    snapshots_rejected: int = 0
     voter_history: VoterHistory = field(default_factory=lambda: VoterHistory(base=VoterSet.of_ids([ONE, TWO])))
     log: FakeEnd = field(default_factory=FakeEnd)
 

@@ -16,6 +16,7 @@ from replica.ids import Epoch, Offset, SnapshotId
 from replica.server.snapshot_lines import SnapshotLines
 from tests.server.driver_fakes import LOG, wait_until
 from tests.server.driver_rig import ASK, Rig, batch, flush, running
+from tests.server.observer_fakes import FakeView
 
 TAKEN = SnapshotId(Offset(5), Epoch(2))
 LOADED = SnapshotId(Offset(40), Epoch(3))
@@ -155,11 +156,21 @@ def test_a_line_for_each_snapshot(installed: bool) -> None:
     """One line when a snapshot is durable, one when the leader's takes the log's place; none when one is begun."""
     lines = SnapshotLines(logger=structlog.get_logger())
     with capture_logs() as captured:
-        lines.on_step(Ticked(), (STORE,))
+        lines.on_step(Ticked(), (STORE,), {})
         assert captured == []
-        lines.on_step(Ticked() if installed else STORED, (INSTALL,) if installed else ())
+        lines.on_step(Ticked() if installed else STORED, (INSTALL,) if installed else (), {})
     name, (end_offset, epoch, size) = (
         ("snapshot_installed", (40, 3, 11)) if installed else ("snapshot_stored", (5, 2, 5))
     )
     expected = {"log": "log-0", "end_offset": end_offset, "epoch": epoch, "size_bytes": size, "log_level": "info"}
     assert captured == [{"event": name, **expected}]
+
+
+def test_a_warning_for_each_snapshot_that_is_rejected() -> None:
+    """Whoever cannot load what its leader has says so each time, and nothing when it follows anew."""
+    lines = SnapshotLines(logger=structlog.get_logger())
+    with capture_logs() as captured:
+        for rejected in (0, 1, 1, 2, 0, 1):
+            lines.on_step(Ticked(), (), {LOG: FakeView(snapshots_rejected=rejected)})
+    assert [line.pop("times") for line in captured] == [1, 2, 1]
+    assert captured == 3 * [{"event": "snapshot_rejected", "log": "log-0", "leader_id": 2, "log_level": "warning"}]

@@ -14,6 +14,7 @@ from dataclasses import replace
 from replica.core.effects import InstallSnapshot, StoreEpochs
 from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from replica.core.quorum.roles import CatchingUp, Follower
+from replica.core.quorum.snapshot_header import has_header
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import leave_resigned_leader, observe_answer
 from replica.core.recovered import StoredSnapshot
@@ -96,6 +97,9 @@ def _take_piece(
     position = catching_up.position + len(response.data)
     if position == response.size_bytes:
         received = Snapshot(id=catching_up.snapshot_id, data=b"".join(pieces))
+        if q.config.has_static_voters and has_header(received.data):
+            q.halt_for_static_voters()
+            return
         q.role = replace(role, catching_up=None, received=received)
         _check_voters(q, received, now_ms)
     else:

@@ -190,7 +190,7 @@ def _on_records(q: QuorumLogState, answer: FetchedPartition, now_ms: int) -> Non
         _back_off(q, now_ms)
         return
     if names_voters and q.config.has_static_voters:
-        q.halt(f"the voters of {q.topic_partition} can change, and this data directory was formatted for static ones")
+        q.halt_for_static_voters()
         return
     if batches:
         q.append(*batches)

@@ -132,6 +132,11 @@ class QuorumLog(QuorumLogState):
         return self.storing is not None
 
     @property
+    def snapshots_rejected(self) -> int:
+        """How many snapshots in a row this follower was given by its leader that cannot be loaded."""
+        return self.role.rejected if isinstance(self.role, Follower) else 0
+
+    @property
     def snapshots_wait_until_ms(self) -> int | None:
         """Until when, exclusive, a leader is to have none stored, as others need what that takes away; or absent."""
         return snapshots_wait_until_ms(self)

@@ -59,6 +59,15 @@ def split_snapshot(data: bytes) -> tuple[VoterHistory, bytes]:
     return _decode_body(body), data[body_end:]
 
 
+def has_header(data: bytes) -> bool:
+    """Whether this begins with voters, all of them sound."""
+    try:
+        split_snapshot(data)
+    except CorruptSnapshotError:
+        return False
+    return True
+
+
 def _decode_body(body: bytes) -> VoterHistory:
     offset = int.from_bytes(body[:_OFFSET_BYTES], signed=True)
     try:

@@ -182,6 +182,12 @@ class QuorumLogState:
         """Take the voters off what is stored of a snapshot. Raises CorruptSnapshotError."""
         return (self.voter_history, data) if self.config.has_static_voters else split_snapshot(data)
 
+    def halt_for_static_voters(self) -> None:
+        """Stop rather than go by voters that are no longer those: the log names others, and this disk cannot."""
+        self.halt(
+            f"the voters of {self.topic_partition} can change, and this data directory was formatted for static ones"
+        )
+
     # --- who and where ----------------------------------------------------------------------------------------------
 
     @property
