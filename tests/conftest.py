@@ -15,8 +15,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-scenarios", action="store_true", help="write scenario files anew instead of comparing")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all Spark tests on one xdist worker, for their one session, and those with processes on one a file."""
+    """Keep all Spark tests on one xdist worker, for their one session, and those with processes on one a file.
+
+    This must come before xdist's own hook, which looks for groups.
+    """
     for item in items:
         if item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.xdist_group("spark"))

@@ -15,7 +15,7 @@ from replica.cli import main
 from replica.ids import ReplicaId
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import pytest
 from replica.client import Admin, ClientError, ViewConfig
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 ADDRESS = "127.0.0.1:9092"
 """What the page says; replaced by where the test's brokers are."""

@@ -16,7 +16,7 @@ from replica.client.groups.streams import GroupConnections
 from replica.machines.key_value import KeyValue
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 TASKS, PER_TASK = 10, 60
 VIEW = ViewConfig(api_timeout_ms=int(PATIENCE_SECONDS * 1000))

@@ -30,7 +30,7 @@ from replica.server.transport import GrpcTransport
 from tests.server.local_cluster import LocalCluster, free_addresses, run_replica
 from tests.server.topics import Topics, eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 ONE = ReplicaId(1)
 LOG = TopicPartition("t", 0)

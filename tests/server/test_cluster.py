@@ -14,7 +14,7 @@ from replica.ids import Offset
 from tests.server.local_cluster import LocalCluster
 from tests.server.topics import Topics, all_in_sync
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster
 from tests.server.test_group_snapshots import OPTIONS, Counting, events_of, files_of
 from tests.server.topics import eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 WRONG = ("--group", "kv=lock")
 

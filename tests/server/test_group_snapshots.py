@@ -15,7 +15,7 @@ from replica.server.transport import GrpcTransport, TransportError
 from tests.server.local_cluster import LocalCluster
 from tests.server.topics import eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 KV = TopicPartition("kv", 0)
 OPTIONS = (

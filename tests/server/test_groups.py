@@ -118,7 +118,6 @@ def refused(cluster: LocalCluster, *options: object) -> str:
 
 
 @pytest.mark.cluster
-@pytest.mark.xdist_group("cluster")
 def test_a_group_without_a_machine_is_refused_before_anything_is_made(lone: LocalCluster) -> None:
     """A machine that is not installed costs nothing: the next start finds no log that it would not know."""
     assert refused(lone, "--group", "kv=teapot").startswith(
@@ -140,7 +139,6 @@ async def written(address: str) -> ApplyResponse:
 
 
 @pytest.mark.cluster
-@pytest.mark.xdist_group("cluster")
 async def test_a_hosted_group_serves_and_must_be_named_again(lone: LocalCluster) -> None:
     """It applies what a stream brings, also after a restart; without the option its log is nobody's, and is refused."""
     totals = []
@@ -154,7 +152,6 @@ async def test_a_hosted_group_serves_and_must_be_named_again(lone: LocalCluster)
 
 
 @pytest.mark.cluster
-@pytest.mark.xdist_group("cluster")
 async def test_a_group_and_a_topic_cannot_share_a_name(lone: LocalCluster) -> None:
     """A group cannot be named as a topic of which the disk holds a partition, whatever its number."""
     lone.start()

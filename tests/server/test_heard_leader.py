@@ -14,7 +14,7 @@ from tests.server.local_cluster import LocalCluster
 from tests.server.test_membership import GROUP, VIEW, described, format_one, voters_of
 from tests.server.topics import eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 JOINING = ReplicaId(4)
 LOGS = (None, "kv")

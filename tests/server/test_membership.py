@@ -24,7 +24,7 @@ from replica.voters import ReplicaKey, Voter, VoterSet
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, run_replica
 from tests.server.topics import eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 ONE, TWO, THREE = ReplicaId(1), ReplicaId(2), ReplicaId(3)
 KV = TopicPartition("kv", 0)

@@ -16,7 +16,7 @@ from replica.ids import ReplicaId
 from tests.server.local_cluster import LocalCluster, run_replica
 from tests.server.topics import Topics, eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 OPTIONS = (
     *("--metadata-log-max-record-bytes-between-snapshots", "2000"),

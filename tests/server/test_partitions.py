@@ -14,7 +14,7 @@ from replica.ids import ReplicaId
 from tests.server.local_cluster import LocalCluster
 from tests.server.topics import Topics, all_in_sync
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 ONE, TWO = ReplicaId(1), ReplicaId(2)
 KAFKAS_SESSION_TIMEOUT_S = 9.0

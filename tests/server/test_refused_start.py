@@ -14,7 +14,7 @@ from replica.ids import ReplicaId, TopicPartition
 from tests.server.local_cluster import LocalCluster, run_replica
 from tests.server.topics import Topics
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 ONE = ReplicaId(1)
 LOG = TopicPartition("t", 0)

@@ -16,7 +16,7 @@ from replica.ids import ReplicaId
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command
 from tests.server.topics import Topics
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.cluster
 
 ONE = ReplicaId(1)
 
