@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -15,6 +18,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-scenarios", action="store_true", help="write scenario files anew instead of comparing")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where only tests with processes are asked for, leave the files alone that have none, which are most of them."""
+    if config.getoption("markexpr") != "cluster" or not collection_path.match("test_*.py"):
+        return None
+    return None if _names_cluster(collection_path) else True
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep all Spark tests on one xdist worker, for their one session, and those with processes on one a file.
@@ -26,3 +36,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif item.get_closest_marker("cluster") is not None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
+        if item.get_closest_marker("cluster") is not None and not _names_cluster(item.path):
+            raise pytest.UsageError(f"{item.path} has tests with processes: write mark.cluster into it")
+
+
+@cache
+def _names_cluster(path: Path) -> bool:
+    return "mark.cluster" in path.read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from replica.core.rules import Rules
 from replica.ids import Offset, ReplicaId
 from tests.core.simulated import CONFIG, Climate, PromiseBrokenError, SimulatedCluster
 
-SEEDS = range(8)
+SEEDS = range(4)
 ONE_BATCH_BYTES = 100
 HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.002, flush_ms=(1, 40))
 

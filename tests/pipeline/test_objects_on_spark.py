@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
+SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For JVMs of one small job each, up to four at a time: to optimise their code is most of what they would do."""
 
 
 @pytest.mark.spark
@@ -79,7 +81,7 @@ def _rows_on(master: str, store: Path, **environment: str) -> object:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(store), master],
         cwd=ROOT,
-        env=os.environ | environment,
+        env=os.environ | SHORT_LIVED | environment,
         capture_output=True,
         text=True,
         check=False,
@@ -95,7 +97,9 @@ def _started(command: list[str], folder: Path, ready: str, **environment: str) -
     It is ended at the end, with all that it has started: some of Spark's scripts wait for a JVM of theirs.
     """
     log = folder / f"{len(list(folder.glob('*.log')))}.log"
-    settings = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"} | environment
+    settings = (
+        os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"} | SHORT_LIVED | environment
+    )
     with (
         log.open("w") as out,
         subprocess.Popen(command, stdout=out, stderr=out, env=settings, cwd=folder, start_new_session=True) as process,
