@@ -94,8 +94,7 @@ def document(convictions: Sequence[Conviction], *, seeds_max: int, time_limit_s:
 
 PAGE = """# Wrong protocols, and how soon the simulator convicts them
 
-Written by `make variants`; change nothing here by hand. Where a row has fewer convictions than the others, that variant
-was tried again by itself, by `nemesis convict` with as many `--trials`.
+Written by `nemesis convict`, which `make variants` runs for all of them; change nothing here by hand.
 
 A harness that never convicts anybody proves nothing. So each known way of getting replication wrong is kept as a
 variant of the right protocol, wrong in one decision, or in a few where one alone is made good by the others: M from

