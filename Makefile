@@ -74,10 +74,10 @@ bench: $(INSTALLED) $(GENERATED)
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)
 
 # Tests that start replica processes come last: beside tests that keep every core busy they would measure who gets the
-# processor. They wait more than they work, so that two of them run side by side.
+# processor. They wait more than they work, so that four of them run side by side.
 test: java $(INSTALLED) $(GENERATED)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster" $(PYTEST_ARGS) $(NONE_IS_FINE)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m cluster $(PYTEST_ARGS) $(NONE_IS_FINE)
+	$(BIN)/python -m pytest -n 4 --dist loadgroup -m cluster $(PYTEST_ARGS) $(NONE_IS_FINE)
 
 lint: $(INSTALLED) $(GENERATED)
 	$(BIN)/ruff check .
@@ -101,7 +101,7 @@ $(GENERATED): $(INSTALLED) hatch_build.py $(wildcard proto/replica/v1/*.proto)
 
 $(INSTALLED): pyproject.toml hatch_build.py $(wildcard nemesis/linearizability/native/*.[ch]) | python
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,spark,report]'
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile --editable '.[dev,spark,report]'
 	touch $@
 
 python:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("default", deadline=None, derandomize=True, database=None, max_examples=100)
+settings.register_profile("default", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, database=None, max_examples=2_000, print_blob=True)
 settings.load_profile("default")
+
+# Spark has small jobs here, which end before its Java machine has earned back what it spends on optimising them.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +43,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
         if item.get_closest_marker("cluster") is not None and not _names_cluster(item.path):
             raise pytest.UsageError(f"{item.path} has tests with processes: write mark.cluster into it")
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: let the garbage collector not walk through it again and again."""
+    gc.freeze()
 
 
 @cache

@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from replica.core.recovered import PRODUCER_IDS_MAX
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.voters import VoterSet, is_directory_id
+
+PRODUCER_IDS_MAX = 100_000
+"""How many producers a log remembers by default; beyond it the one that has been idle longest is forgotten."""
 
 
 class InvalidConfigError(ValueError):

@@ -11,9 +11,6 @@ from replica.voters import VoterEntry
 PRODUCER_BATCHES_KEPT = 5
 """How many of a producer's newest batches are remembered: as many as it may have in flight (Kafka)."""
 
-PRODUCER_IDS_MAX = 100_000
-"""How many producers a log remembers by default; beyond it the one that has been idle longest is forgotten."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerBatch:

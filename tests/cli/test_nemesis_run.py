@@ -122,7 +122,7 @@ def test_a_run_stops_at_its_first_anomaly(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_nothing_running(number: signal.Signals, tmp_path: Path) -> None:
     """Exit code 130, no process left, and a history that can be judged: unknown, for it has no end."""
-    process = start(tmp_path, "--time-limit", "60")
+    process = start(tmp_path, "--time-limit", "60", "--rate", "50")
     run = tmp_path / "append" / "latest"
     wait_acknowledged(run)
     process.send_signal(number)
@@ -140,7 +140,7 @@ def test_an_interrupted_run_leaves_nothing_running(number: signal.Signals, tmp_p
 
 def test_a_killed_harness_takes_its_replicas_along(tmp_path: Path) -> None:
     """SIGKILL of the harness leaves no replica behind, and what was recorded can be judged."""
-    process = start(tmp_path, "--time-limit", "60")
+    process = start(tmp_path, "--time-limit", "60", "--rate", "50")
     run = tmp_path / "append" / "latest"
     wait_acknowledged(run)
     process.kill()

@@ -129,7 +129,11 @@ async def main() -> None:
     stage, is_interrupted = Stage(Path(sys.argv[1])), False
     try:
         answer: Any = await stage.open()
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        # Of itself the loop is not woken by a signal that comes just before it begins to wait. It also undoes what a
+        # shell does to those that it starts in the background: they ignore this signal, and so do their children.
+        loop.add_signal_handler(signal.SIGINT, task.cancel)
         while True:
             sys.stdout.write(json.dumps(answer) + "\n")
             sys.stdout.flush()
@@ -148,7 +152,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    # Who runs the tests in the background may ignore this signal, and whoever ignores it lets its children ignore it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     enter()
     asyncio.run(main())

@@ -81,17 +81,17 @@ def test_storms_load_snapshots() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "first_seed"),
     [
-        BeginAfterTheSnapshot,
-        ClaimNothingAfterASnapshot,
-        CompareNoEpochsAtTheLogStart,
-        ForgetThatSnapshotsAreCommitted,
-        ServeBelowTheLogStart,
+        (BeginAfterTheSnapshot, 1),
+        (ClaimNothingAfterASnapshot, 3),
+        (CompareNoEpochsAtTheLogStart, 2),
+        (ForgetThatSnapshotsAreCommitted, 1),
+        (ServeBelowTheLogStart, 4),
     ],
 )
-def test_a_storm_convicts_wrong_rules_of_snapshots(wrong: type[Rules]) -> None:
-    """Each of these wrong decisions breaks a promise, or an invariant, within a few storms."""
+def test_a_storm_convicts_wrong_rules_of_snapshots(wrong: type[Rules], first_seed: int) -> None:
+    """Each of these wrong decisions breaks a promise, or an invariant, within a few storms; one that tells is first."""
 
     def is_convicted(seed: int) -> bool:
         try:
@@ -100,4 +100,4 @@ def test_a_storm_convicts_wrong_rules_of_snapshots(wrong: type[Rules]) -> None:
             return True
         return False
 
-    assert any(is_convicted(seed) for seed in range(12))
+    assert any(is_convicted(seed) for seed in (first_seed, *range(12)))
