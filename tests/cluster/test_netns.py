@@ -144,6 +144,11 @@ def test_cuts_overlap(stage: Stage) -> None:
     assert stage.map() == EVERYBODY
 
 
+def quickest_s(stage: Stage, source: int, destination: int) -> float:
+    """The best of three: a link that is slow is so always, and a machine that has much to do only now and then."""
+    return min(float(stage.transfer_s(source=source, destination=destination, size=100_000)) for _ in range(3))
+
+
 @pytest.mark.parametrize(
     ("fault", "trial"),
     [
@@ -160,9 +165,9 @@ def test_an_impaired_link_is_slow(stage: Stage, fault: Fault, trial: str) -> Non
     stage.impair(key="a", links=[(1, 2)], fault=fault_to_json(fault))
 
     slow_s = stage.transfer_s(source=1, destination=2, size=100_000)
-    other_s = stage.transfer_s(source=1, destination=3, size=100_000)
+    other_s = quickest_s(stage, 1, 3)
     stage.heal(key="a")
-    healed_s = stage.transfer_s(source=1, destination=2, size=100_000)
+    healed_s = quickest_s(stage, 1, 2)
 
     assert slow_s > 0.2, usual_s
     assert max(other_s, healed_s) < 0.2, usual_s
@@ -187,9 +192,10 @@ def test_packets_are_lost_by_chance(stage: Stage) -> None:
         pytest.skip(why_not)
     stage.impair(key="a", links=[(1, 2)], fault=fault_to_json(Loss(percent=30, target=Role.ALL)))
 
-    # Four packets or more, each lost in three cases of ten: that all of twenty exchanges go well is a case of 10^-12.
+    # Four packets or more, each lost in three cases of ten: fewer than one exchange of four goes well, so that all of
+    # twenty do is a case of 10^-12, and fifteen of them one of 10^-5. A busy machine may be late now and then.
     assert any(stage.transfer_s(source=1, destination=2, size=1) > 0.15 for _ in range(20))
-    assert all(stage.transfer_s(source=1, destination=3, size=1) < 0.15 for _ in range(3))
+    assert sum(stage.transfer_s(source=1, destination=3, size=1) < 0.15 for _ in range(20)) >= 15
     stage.heal(key="a")
     assert stage.map() == EVERYBODY
 
