@@ -99,6 +99,7 @@ clean:
 $(GENERATED): $(INSTALLED) hatch_build.py $(wildcard proto/replica/v1/*.proto)
 	$(BIN)/python hatch_build.py
 
+# Python compiles what it imports, which is a part of what pip would compile.
 $(INSTALLED): pyproject.toml hatch_build.py $(wildcard nemesis/linearizability/native/*.[ch]) | python
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile --editable '.[dev,spark,report]'
