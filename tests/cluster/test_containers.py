@@ -235,8 +235,12 @@ def test_packets_are_lost(stage: Stage, link: tuple[int, int]) -> None:
         pytest.skip(why_not)
     stage.host.links.impair("a", frozenset({link}), Loss(percent=99, target=Role.ALL), 1)
 
+    # One in some hundred of those who dial is lucky and hears an answer, hardly ever twice.
     over_it = {link, link[::-1]} & set(EVERYBODY)
-    assert stage.map() == EVERYBODY | dict.fromkeys(over_it, "silent")
+    first, second = stage.map(), stage.map()
+    for pair in EVERYBODY:
+        heard = {first[pair], second[pair]}
+        assert ("silent" in heard) if pair in over_it else (heard == {"answered"}), pair
     stage.heal("a")
 
 
