@@ -235,7 +235,7 @@ def test_packets_are_lost(stage: Stage, link: tuple[int, int]) -> None:
         pytest.skip(why_not)
     stage.host.links.impair("a", frozenset({link}), Loss(percent=99, target=Role.ALL), 1)
 
-    # One in some hundred of those who dial is lucky and hears an answer, hardly ever twice.
+    # One or two of a thousand who dial over it are lucky and hear an answer, hardly ever twice in a row.
     over_it = {link, link[::-1]} & set(EVERYBODY)
     first, second = stage.map(), stage.map()
     for pair in EVERYBODY:
