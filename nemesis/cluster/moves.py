@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from nemesis.cluster.operator_views import changing, looking
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.cluster.topic_client import named
 from replica.client.admin import Admin
-from replica.client.cluster_view import ViewConfig
 from replica.client.failures import AdminError, ClientError
 from replica.ids import ReplicaId
 
-CHANGE_MS_MAX = 5000
-"""How long a change is tried."""
 REQUEST_MS_MAX = 1500
-LOOK_MS_MAX = 800
-RETRY_MS, RETRY_MS_MAX = 50, 200
+"""How long one attempt at a change takes."""
 
 
 class ReplicaMoves:
@@ -29,8 +26,9 @@ class ReplicaMoves:
     def __init__(
         self, *, cluster_id: str, dial: Mapping[int, str], logs: tuple[str, ...], replication_factor: int
     ) -> None:
-        self._cluster_id = cluster_id
         self._dial = {ReplicaId(node): address for node, address in dial.items()}
+        self._to_look = looking(cluster_id, self._dial)
+        self._to_change = changing(cluster_id, self._dial, request_ms=REQUEST_MS_MAX)
         self._logs = logs
         self._replication_factor = replication_factor
 
@@ -62,7 +60,7 @@ class ReplicaMoves:
     async def under_way(self) -> frozenset[str] | None:
         """What the controller lists."""
         try:
-            async with Admin(self._dial.values(), self._config(LOOK_MS_MAX, LOOK_MS_MAX)) as admin:
+            async with Admin(self._dial.values(), self._to_look) as admin:
                 listed = await admin.list_partition_reassignments()
         except ClientError:
             return None
@@ -72,20 +70,9 @@ class ReplicaMoves:
     async def _changing(self) -> AsyncIterator[Admin]:
         """A client for one change. An administrator's error says whether it may be made; no other lets it begin."""
         try:
-            async with Admin(self._dial.values(), self._config(CHANGE_MS_MAX, REQUEST_MS_MAX)) as admin:
+            async with Admin(self._dial.values(), self._to_change) as admin:
                 yield admin
         except AdminError as error:
             raise (UnknownOutcomeError if error.may_be_done else NotDoneError)(str(error)) from error
         except ClientError as error:
             raise NotDoneError(str(error)) from error
-
-    def _config(self, api_ms: int, request_ms: int) -> ViewConfig:
-        return ViewConfig(
-            cluster_id=self._cluster_id,
-            dial=self._dial,
-            request_timeout_ms=request_ms,
-            api_timeout_ms=api_ms,
-            metadata_timeout_ms=LOOK_MS_MAX // 2,
-            retry_backoff_ms=RETRY_MS,
-            retry_backoff_max_ms=RETRY_MS_MAX,
-        )

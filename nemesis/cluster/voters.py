@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 
 from nemesis.cluster.control import Control
+from nemesis.cluster.operator_views import changing, looking
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.history import METADATA_LOG
-from replica.client.cluster_view import ViewConfig
 from replica.client.failures import ClientError, NotWrittenError
 from replica.client.groups.failures import TransferFailedError, VotersNotChangedError
 from replica.client.groups.quorum import describe_quorum, transfer_leadership
@@ -20,11 +20,8 @@ from replica.client.groups.voters import add_voter, remove_voter
 from replica.ids import ReplicaId
 from replica.voters import ReplicaKey
 
-CHANGE_MS_MAX = 5000
-"""How long a change is tried."""
 REQUEST_MS_MAX = 2500
-LOOK_MS_MAX = 800
-RETRY_MS, RETRY_MS_MAX = 50, 200
+"""How long one attempt at a change takes."""
 
 
 class QuorumVoters:
@@ -40,9 +37,10 @@ class QuorumVoters:
         advertised: Mapping[int, str],
     ) -> None:
         self._control = control
-        self._cluster_id = cluster_id
         self._logs = logs
         self._dial = {ReplicaId(node): address for node, address in dial.items()}
+        self._to_look = looking(cluster_id, self._dial)
+        self._to_change = changing(cluster_id, self._dial, request_ms=REQUEST_MS_MAX)
         self._advertised = advertised
 
     @property
@@ -53,9 +51,7 @@ class QuorumVoters:
     async def of(self, log: str) -> tuple[int, ...] | None:
         """Those in force at the leader, committed or not, but for those that have another disk now."""
         try:
-            described = await describe_quorum(
-                self._dial.values(), _group_of(log), view_config=self._config(LOOK_MS_MAX, LOOK_MS_MAX)
-            )
+            described = await describe_quorum(self._dial.values(), _group_of(log), view_config=self._to_look)
         except ClientError:
             return None
         voters = {voter.replica_id: voter.directory_id for voter in described.current_voters}
@@ -74,30 +70,19 @@ class QuorumVoters:
             ReplicaId(node),
             address=self._advertised[node],
             directory_id=directory_id,
-            view_config=self._config(CHANGE_MS_MAX, REQUEST_MS_MAX),
+            view_config=self._to_change,
         )
         await outcome_of(call)
 
     async def remove(self, log: str, node: int) -> None:
         """Remove a node on whatever disk."""
         key = ReplicaKey(ReplicaId(node), None)
-        config = self._config(CHANGE_MS_MAX, REQUEST_MS_MAX)
-        await outcome_of(remove_voter(self._dial.values(), _group_of(log), key, view_config=config))
+        await outcome_of(remove_voter(self._dial.values(), _group_of(log), key, view_config=self._to_change))
 
     async def transfer(self, log: str, node: int) -> None:
         """Let a voter lead once it has everything, and see that it does."""
-        config = self._config(CHANGE_MS_MAX, REQUEST_MS_MAX)
-        await outcome_of(transfer_leadership(self._dial.values(), _group_of(log), ReplicaId(node), view_config=config))
-
-    def _config(self, api_ms: int, request_ms: int) -> ViewConfig:
-        return ViewConfig(
-            cluster_id=self._cluster_id,
-            dial=self._dial,
-            request_timeout_ms=request_ms,
-            api_timeout_ms=api_ms,
-            metadata_timeout_ms=LOOK_MS_MAX // 2,
-            retry_backoff_ms=RETRY_MS,
-            retry_backoff_max_ms=RETRY_MS_MAX,
+        await outcome_of(
+            transfer_leadership(self._dial.values(), _group_of(log), ReplicaId(node), view_config=self._to_change)
         )
 
 

@@ -7,8 +7,9 @@ lists them.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar, Generic, TypeVar
@@ -131,3 +132,19 @@ class Family(ABC, Generic[FaultT]):
 
     async def abandon(self) -> None:
         """Do nothing more of what goes on by itself: the run is over."""
+
+
+async def end_all(tasks: MutableMapping[int, asyncio.Task[None]], at_most_s: float) -> None:
+    """Wait until the tasks of all faults have ended, and forget them; raises what one of them raised.
+
+    Who is late is cancelled, and has tidied up after itself on return.
+    """
+    if not tasks:
+        return
+    done, late = await asyncio.wait(tasks.values(), timeout=at_most_s)
+    for task in done:
+        task.result()
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
+    tasks.clear()

@@ -24,7 +24,7 @@ from nemesis.cluster.system import (
     SystemMoves,
 )
 from nemesis.faults.attempts import ChangeOutcome, attempt
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
 from nemesis.faults.targets import InvalidTargetError
 from nemesis.faults.values import Course, Reassign
 from nemesis.history import MOVED, EventType
@@ -170,13 +170,7 @@ class Moves(Family[Reassign]):
         """Wait until nothing moves and every partition has its replicas, which takes a move for some of them."""
         loop, random = asyncio.get_running_loop(), Random(ALL_PLACED)
         end_s = loop.time() + at_most_s
-        _, late = await asyncio.wait(self._tasks.values(), timeout=at_most_s) if self._tasks else ((), set())
-        for task in self._tasks.values():
-            if task in late:
-                task.cancel()
-            else:
-                task.result()
-        self._tasks.clear()
+        await end_all(self._tasks, at_most_s)
         self._recorder.harness(EventType.INVOKE, ALL_PLACED, {})
         while (missing := await self._why_not_placed(random)) is not None and loop.time() < end_s:
             await asyncio.sleep(_LOOK_S)

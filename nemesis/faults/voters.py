@@ -15,7 +15,7 @@ from typing import Any, assert_never
 
 from nemesis.cluster.system import NodeFailedError, System
 from nemesis.faults.attempts import ChangeOutcome, attempt
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
 from nemesis.faults.targets import InvalidTargetError
 from nemesis.faults.values import ChangeVoters, VoterChange
 from nemesis.history import EventType
@@ -58,14 +58,7 @@ class VoterChanges:
     async def finish(self, at_most_s: float = ALL_VOTE_S_MAX) -> None:
         """Wait until all changes are over, and add whoever does not vote, whoever has removed it."""
         end_s = asyncio.get_running_loop().time() + at_most_s
-        if self._tasks:
-            done, late = await asyncio.wait(self._tasks.values(), timeout=at_most_s)
-            for task in done:
-                task.result()
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-            self._tasks.clear()
+        await end_all(self._tasks, at_most_s)
         if self._system.voters.logs:
             await self._add_all(end_s)
 

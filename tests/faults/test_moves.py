@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -248,6 +249,27 @@ async def test_what_is_not_in_its_place_is_what_the_harness_could_not_do(tmp_pat
 
     assert stage.recording.harness_rows()[-1][:2] == (ALL_PLACED, "fail")
     assert {"stuck": "still moving", "too few": ONE, "silent": "nobody says"}[what] in stage.errors()
+
+
+async def test_a_change_that_is_never_answered_is_over_when_the_harness_goes_on(tmp_path: Path) -> None:
+    """Whoever waits for it has given up, and has tidied up after itself, before anything else is done."""
+    over = asyncio.Event()
+
+    class Unanswered(FakeMoves):
+        async def begin(self, log: str, replicas: Sequence[int]) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0.01)
+                over.set()
+
+    stage = Stage(tmp_path, Unanswered((ONE,)))
+    family = next(one for one in stage.injector._families if isinstance(one, Moves))
+    await stage.do(inject(), Heal(fault_id=0))
+    await family.place_all(at_most_s=0.0)
+
+    assert over.is_set()
+    assert stage.recording.harness_rows()[-1][:2] == (ALL_PLACED, "info")
 
 
 async def test_where_nothing_can_move_that_is_told(tmp_path: Path) -> None:
