@@ -181,17 +181,31 @@ async def test_slots_that_nobody_took_are_given_up() -> None:
     assert turns <= (BEHIND_S_MAX + 0.2) * rate
 
 
+async def test_a_burst_reaches_those_who_wait_already() -> None:
+    """A line of processes whose turns were minutes away has them at once when the load is raised."""
+    stop, load = asyncio.Event(), Load()
+    pace = Pace(0.01, load=load)
+    assert await pace.wait_turn(stop)
+    line = asyncio.gather(*(pace.wait_turn(stop) for _ in range(10)))
+    await asyncio.sleep(0)
+
+    load.raise_by(1, 1_000_000)
+
+    async with asyncio.timeout(PATIENCE_S):
+        assert all(await line)
+
+
 async def test_a_stop_wakes_whoever_waits() -> None:
-    """Waiting for a slot ends at once when the workload ends."""
+    """Waiting for a slot ends at once when the workload ends, for all who stand in line."""
     stop, pace = asyncio.Event(), Pace(0.001)
     assert await pace.wait_turn(stop)
-    waiting = asyncio.create_task(pace.wait_turn(stop))
+    waiting = asyncio.gather(*(pace.wait_turn(stop) for _ in range(10)))
     await asyncio.sleep(0)
 
     stop.set()
 
     async with asyncio.timeout(PATIENCE_S):
-        assert not await waiting
+        assert not any(await waiting)
 
 
 def test_a_rate_of_nothing_is_refused() -> None:
