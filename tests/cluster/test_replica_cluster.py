@@ -160,11 +160,15 @@ async def test_less_than_all_can_be_asked_for(acks: str, tmp_path: Path) -> None
 
 
 async def test_clients_can_be_cut_off_alone(tmp_path: Path) -> None:
-    """A leader that no client reaches goes on leading, and clients succeed again when the link heals.
+    """A leader that no client reaches leads for longer than its session, and clients succeed when the link heals.
 
-    Its session is long, since one that a busy machine keeps from its heartbeats would be replaced as well.
+    Its session is not as short as others' here: a busy machine may keep it from its heartbeats for a while as well.
     """
-    patient = replace(FAST, timing=replace(FAST.timing, broker_session_timeout_ms=20_000))
+    patient = replace(
+        FAST,
+        timing=replace(FAST.timing, broker_session_timeout_ms=4000),
+        client=ClientOptions(client_timeout_ms=30_000),
+    )
     async with running(tmp_path, patient) as cluster:
         await cluster.create_logs()
         leader = await wait_leader(cluster)
@@ -172,7 +176,7 @@ async def test_clients_can_be_cut_off_alone(tmp_path: Path) -> None:
         await client.append(NAME, 1)
         cluster.links.cut("a", frozenset({(CLIENTS, leader)}), LinkMode.RESET)
         cut_off = asyncio.create_task(client.append(NAME, 2))
-        await asyncio.wait([cut_off], timeout=0.5)
+        await asyncio.wait([cut_off], timeout=6.0)
         assert not cut_off.done()
         assert await wait_leader(cluster) == leader
 
