@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 GENERATED := replica/v1/__init__.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint images sim soak soak-membership soak-power-loss soak-sim soak-sim-clusters soak-sim-groups variants bench proto clean python java
+.PHONY: help demo test lint images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
@@ -20,9 +20,11 @@ help:
 	@echo "make soak   run seeds 1 to 20 of 60 s each over 3 topics, and write store/soak.json (half an hour)"
 	@echo "make soak-membership  the same of registers while voters come and go, with store/soak-membership.json"
 	@echo "make soak-power-loss  all lose their power at once, in 20 seeds with flushes and 20 without (half an hour)"
+	@echo "make soak-replaced-disks  all are killed and one disk is replaced, 20 times each case, with store/soak-replaced-disks.json (half an hour)"
 	@echo "make soak-sim  simulate 10,000 seeds, and write store/sim.json (half an hour on two cores)"
 	@echo "make soak-sim-clusters  the same of whole clusters, with store/sim-clusters.json (an hour on two cores)"
 	@echo "make soak-sim-groups  the same of state machines, with store/sim-groups.json (an hour and a half on two cores)"
+	@echo "make soak-judges  4,000 histories of each model and form, judged in every way, with store/judges.json (half an hour)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
 	@echo "make bench  measure the simulator, clusters, judging, topics as tables and groups, and write store/bench*.json"
 	@echo "make proto  generate replica/v1 from proto/"
@@ -46,6 +48,9 @@ soak-power-loss: java $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis soak $(POWER_LOSSES) --output store/soak-power-loss.json
 	$(BIN)/nemesis soak $(POWER_LOSSES) --log-flush os --output store/soak-power-loss-unflushed.json; test $$? -eq 1
 
+soak-replaced-disks: $(INSTALLED) $(GENERATED)
+	$(BIN)/python -m tests.cluster.soak_replaced_disks --times 20 --output store/soak-replaced-disks.json
+
 sim: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis sim --seeds 500
 
@@ -58,8 +63,11 @@ soak-sim-clusters: $(INSTALLED) $(GENERATED)
 soak-sim-groups: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis sim --world group --seeds 10000 --output store/sim-groups.json
 
+soak-judges: $(INSTALLED) $(GENERATED)
+	$(BIN)/python -m tests.judges.soak --histories 4000 --output store/judges.json
+
 variants: $(INSTALLED) $(GENERATED)
-	$(BIN)/nemesis convict --output store/variants.json --table docs/variants.md
+	$(BIN)/nemesis convict --trials 3 --output store/variants.json --table docs/variants.md
 
 bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python benchmarks/simulator.py --output store/bench.json

@@ -103,7 +103,9 @@ def measure(form: Form, plan: Plan, folder: Path, judges: Judges | None = None) 
 
 def _consequences(planted: Planted) -> Iterator[tuple[str, str, str]]:
     for key in planted.keys:
-        yield from ((str(key), name, severity) for name in planted.implies for severity in ("violation", "allowed"))
+        yield from (
+            (str(key), name, severity) for name in planted.implies for severity in ("violation", "unknown", "allowed")
+        )
 
 
 def told_of(form: Form, target: Path) -> Told:

@@ -216,13 +216,12 @@ def _key_line(judgement: KeyJudgement) -> str:
 
 
 def _tell_summary(history: ReadHistory, model: Model, judgements: Sequence[KeyJudgement]) -> None:
-    processes = len({event.process for event in history.events})
     others = f", {_counted(history.skipped, 'event')} of others" if history.skipped else ""
     click.echo(f"history: {history.path.name} ({history.format}), {_counted(len(history.events), 'event')}{others}")
-    operations = len([event for event in history.events if event.type.value == "invoke"])
+    processes = _counted(history.events.processes, "process")
     if history.has_keys_from_values:
         click.echo("values were taken for [key value] pairs; --key-pairs no denies it")
-    click.echo(f"judged as {model.name}: {_counted(operations, 'operation')} of {_counted(processes, 'process')}")
+    click.echo(f"judged as {model.name}: {_counted(history.events.invocations, 'operation')} of {processes}")
     counts = Counter(judgement.verdict.value for judgement in judgements)
     click.echo(f"keys: {counts['valid']} valid, {counts['invalid']} invalid, {counts['unknown']} unknown")
 

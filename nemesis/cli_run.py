@@ -118,8 +118,13 @@ def plan(given: dict[str, Any]) -> tuple[Schedule, RunOptions]:
     workload = workload_asked(given)
     schedule, packages = _plan_schedule(given, seed)
     given = given | _shaped_for(schedule, given)
-    changes_voters = schedule.changes_voters or Package.MEMBERSHIP in packages
-    cluster = cluster_for(workload, replica_options(given), given, changes_voters=changes_voters)
+    cluster = cluster_for(
+        workload,
+        replica_options(given),
+        given,
+        changes_voters=schedule.changes_voters or Package.MEMBERSHIP in packages,
+        replaces_disks=schedule.replaces_disks or Package.REPLACE_DISK in packages,
+    )
     if given["variant"] is not None:
         cluster = replace(cluster, server=variant_server(given["variant"]))
     cluster = in_hand(cluster, packages, schedule)

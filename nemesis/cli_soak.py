@@ -175,7 +175,13 @@ def _options(given: Mapping[str, Any]) -> RunOptions:
     from nemesis.runner import RunOptions, in_hand
 
     workload, packages = workload_asked(given), _packages(given)
-    cluster = cluster_for(workload, replica_options(given), given, changes_voters=Package.MEMBERSHIP in packages)
+    cluster = cluster_for(
+        workload,
+        replica_options(given),
+        given,
+        changes_voters=Package.MEMBERSHIP in packages,
+        replaces_disks=Package.REPLACE_DISK in packages,
+    )
     return RunOptions(
         seed=0,
         nemesis=packages,

@@ -109,7 +109,7 @@ def _check_used_so(system: str, workload: str, reads: str | None) -> None:
 
 
 def cluster_for(
-    workload: Workload, cluster: ReplicaOptions, given: Mapping[str, Any], *, changes_voters: bool
+    workload: Workload, cluster: ReplicaOptions, given: Mapping[str, Any], *, changes_voters: bool, replaces_disks: bool
 ) -> ReplicaOptions:
     """The cluster as the workload and the faults need it. Raises click.UsageError for what does not go together."""
     from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES, Reads, StoreOptions
@@ -120,7 +120,12 @@ def cluster_for(
                 f"membership means nothing to the workload {workload}: who has the partitions is not voted on, and a "
                 f"disk that is wiped takes their records with it; give --workload {' or '.join(WORKLOADS[1:])}"
             )
-        return cluster
+        return replace(cluster, dynamic_voters=replaces_disks)
+    if replaces_disks:
+        raise click.UsageError(
+            f"replace-disk is about the records of topics, and the workload {workload} has none: membership replaces "
+            "the disks of those who vote on objects"
+        )
     store = StoreOptions(reads=Reads(given["reads"] or Reads.LINEARIZABLE))
     if changes_voters:
         store = replace(store, snapshot_record_bytes=SMALL_SNAPSHOT_RECORD_BYTES)

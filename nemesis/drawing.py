@@ -25,6 +25,7 @@ from nemesis.faults.values import (
     LimitMemory,
     PowerLoss,
     Reassign,
+    ReplaceDisk,
     RollingRestart,
     VoterChange,
 )
@@ -40,12 +41,12 @@ FAULT_S = (1.0, 4.5)
 ROLLING_S = (8.0, 12.0)
 """How long a rolling restart goes on: some of the replicas, or all of them, get their turn."""
 REPLACED_S = (8.0, 12.0)
-"""How long replacing a voter may take: it is removed, stopped, wiped, started, catches up, and is added."""
+"""How long replacing a disk may take: a voter is removed, stopped, wiped, started, catches up, and is added."""
 SQUEEZED_S = (6.0, 10.0)
 """How long memory is limited: finding the least that a kernel lets a node have takes some of it."""
 HEALTHY_S = (2.0, 4.0)
 RECOVERY_S = (5.0, 7.0)
-"""How long it is healthy after the power was lost: until all have started and are in sync there is nothing to lose."""
+"""How long it is healthy after power or a disk was lost: until all are back in sync there is nothing to lose."""
 SECOND_FAULT_SHARE = 0.2
 SECOND_BESIDE_CHANGE_SHARE = 0.7
 """How often something strikes while voters are changed."""
@@ -110,7 +111,8 @@ def _random_steps(random: Random, packages: Sequence[Package], time_limit_s: flo
             second = any_fault(random, random.choice(_beside(fault, packages)))
             yield from _fault_steps(random, fault_id, second, _rounded(at_s + (end_s - at_s) / 2), end_s)
         fault_id += 1
-        at_s = _rounded(end_s + _between(random, RECOVERY_S if isinstance(fault, PowerLoss) else HEALTHY_S))
+        recovery_s = RECOVERY_S if isinstance(fault, PowerLoss | ReplaceDisk) else HEALTHY_S
+        at_s = _rounded(end_s + _between(random, recovery_s))
         fault = any_fault(random, _drawn(random, packages))
         if fault_id == CERTAIN_CHANGE_ID and Package.MEMBERSHIP in packages:
             fault = ChangeVoters(change=VoterChange.REPLACE, target=random.choice((Role.LEADER, Role.FOLLOWER)))
@@ -137,11 +139,13 @@ def _second_share(fault_id: int, fault: Fault, packages: Sequence[Package]) -> f
 
 
 def _beside(fault: Fault, packages: Sequence[Package]) -> Sequence[Package]:
-    """What may strike into this fault: of changes of voters there is one at a time; moves begin while others last."""
+    """What may strike into this fault: voters change, and disks are replaced, one at a time; moves begin meanwhile."""
     if Package.REASSIGN in packages and not isinstance(fault, Reassign | ChangeVoters):
         return (Package.REASSIGN,)
     if isinstance(fault, Reassign):
         return [package for package in packages if package is not Package.REASSIGN] or packages
+    if isinstance(fault, ReplaceDisk):
+        return [package for package in packages if package is not Package.REPLACE_DISK] or packages
     others = [package for package in packages if package is not Package.MEMBERSHIP]
     return others if isinstance(fault, ChangeVoters) and others else packages
 
@@ -149,6 +153,8 @@ def _beside(fault: Fault, packages: Sequence[Package]) -> Sequence[Package]:
 def _lasting(fault: Fault) -> tuple[float, float]:
     if isinstance(fault, ChangeVoters):
         return REPLACED_S if fault.change is VoterChange.REPLACE else FAULT_S
+    if isinstance(fault, ReplaceDisk):
+        return REPLACED_S
     if isinstance(fault, LimitMemory):
         return SQUEEZED_S
     return ROLLING_S if isinstance(fault, RollingRestart) else FAULT_S

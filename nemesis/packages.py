@@ -45,6 +45,7 @@ from nemesis.faults.values import (
     Pause,
     PowerLoss,
     Reassign,
+    ReplaceDisk,
     RollingRestart,
     SlowDisk,
     StopClock,
@@ -82,6 +83,7 @@ class Package(StrEnum):
     SLOW_DISK = "slow-disk"
     FAIL_DISK = "fail-disk"
     DAMAGE_DISK = "damage-disk"
+    REPLACE_DISK = "replace-disk"
 
 
 USUAL = (Package.PARTITION, Package.KILL, Package.PAUSE, Package.ROLLING_RESTART)
@@ -106,6 +108,8 @@ def leader_fault(random: Random, package: Package) -> Fault:
             return Pause(target=Role.LEADER)
         case Package.ROLLING_RESTART:
             return RollingRestart()
+        case Package.REPLACE_DISK:
+            return ReplaceDisk(target=Role.LEADER, outage=True)
         case Package.MEMBERSHIP | Package.REASSIGN:
             return leader_change(package)
         case Package.KILL_STARTING:
@@ -145,6 +149,8 @@ def any_fault(random: Random, package: Package) -> Fault:
             return Pause(target=random.choice(_ANYONE))
         case Package.ROLLING_RESTART:
             return RollingRestart()
+        case Package.REPLACE_DISK:
+            return ReplaceDisk(target=random.choice(_ANY_ONE), outage=random.choice((True, False)))
         case Package.MEMBERSHIP | Package.REASSIGN:
             return any_change(random, package)
         case Package.KILL_STARTING:

@@ -20,13 +20,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, assert_never
 
+from nemesis.cluster.deaths import DIED
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import System, UnsupportedError
 from nemesis.faults.injector import Injector, is_set_within
-from nemesis.history import FINAL_READ, POLL, READ, EventType, HistoryWriter
+from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, POLL, READ, EventType, HistoryWriter
 from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.history.workloads import TEST_NAME, Workload
 from nemesis.packages import CLOCKS, OF_DISKS, Package, leader_fault
@@ -45,8 +46,8 @@ WEAK_ACKS = {"1": 1, "0": 0}
 """What stands in the history of appends that ask for less than all replicas."""
 READS = frozenset({POLL, FINAL_READ, READ})
 """The operations that change nothing."""
-ENDED_BY_ITSELF = ("halted", "died")
-"""What a replica reports that ends otherwise than it was told to."""
+ENDED_OTHERWISE = ("halted", DIED, KILLED_FROM_OUTSIDE)
+"""What a replica reports, or is told of it, that ends otherwise than it was told to."""
 DISAGREED_S_MAX = 5.0
 """How long the final read of each log may take where the replicas did not agree: it may never end."""
 SHARD_S = 2.0
@@ -219,7 +220,7 @@ async def record_run(
             reports.write_new(cluster.reports())
             cluster.links.heal_all()
             await cluster.close()
-            reports.write_new([report for report in cluster.reports() if report.event in ENDED_BY_ITSELF])
+            reports.write_new([report for report in cluster.reports() if report.event in ENDED_OTHERWISE])
 
 
 class OpenRun:

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from nemesis.faults.targets import Target
-from nemesis.faults.values import ChangeVoters, ClockFault, DiskFault, Fault, KillAt, fault_from_json, fault_to_json
+from nemesis.faults.values import (
+    ChangeVoters,
+    ClockFault,
+    DiskFault,
+    Fault,
+    KillAt,
+    ReplaceDisk,
+    fault_from_json,
+    fault_to_json,
+)
 
 STEPS_MAX = 100_000
 
@@ -88,6 +97,11 @@ class Schedule:
     def changes_voters(self) -> bool:
         """Whether it needs a cluster whose voters can be changed."""
         return any(isinstance(fault, ChangeVoters) for fault in self.faults)
+
+    @property
+    def replaces_disks(self) -> bool:
+        """Whether it needs brokers whose disks can be replaced, with the votes that are on them."""
+        return any(isinstance(fault, ReplaceDisk) for fault in self.faults)
 
     @property
     def stands_still(self) -> bool:

@@ -1,7 +1,8 @@
 """``replica produce``, ``consume`` and ``offsets``: records from lines of text, records as lines of text.
 
 Owns what a line means and the exit codes of a write: 1 where something certainly was not written, 3 where nobody can
-say. The words of shared options and errors are ``cli_client``'s.
+say; and of a reading: 1 where not every partition could be read. The words of shared options and errors are
+``cli_client``'s.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 EXIT_NOT_WRITTEN = 1
 EXIT_OUTCOME_UNKNOWN = 3
+EXIT_NOT_READ = 1
 CONSUME_API_TIMEOUT_MS = 10_000
+CONSUME_CHECK_MIN_MS = 1000
 POLL_MS = 60_000
 
 
@@ -159,10 +162,13 @@ async def _tell(number: int, future: Future[RecordMetadata], *, quiet: bool) -> 
 )
 @click.option("--rack", help="Read from an in-sync follower in this rack, where the leader is in another.")
 def consume(topic: str, bootstrap: tuple[str, ...], start: str, timeout_ms: int | None, **options: Any) -> None:
-    """Print the committed records of TOPIC as they come, one line each."""
+    """Print the committed records of TOPIC as they come, one line each.
+
+    Exits with 1 if nothing came from a partition because it has no leader that answers.
+    """
     begin = _start_of(start)
 
-    async def action() -> None:
+    async def action() -> int:
         from replica.client.consumer import Consumer
         from replica.client.consumer_config import ConsumerConfig
         from replica.client.reading import OffsetReset
@@ -170,9 +176,9 @@ def consume(topic: str, bootstrap: tuple[str, ...], start: str, timeout_ms: int 
         config = ConsumerConfig(auto_offset_reset=OffsetReset.NONE, client_rack=options["rack"])
         async with Consumer(bootstrap, config, view_config=view_config(CONSUME_API_TIMEOUT_MS)) as consumer:
             await _assign(consumer, topic, options["partitions"], begin)
-            await _print_polled(consumer, timeout_ms, options["max_messages"], options["output"])
+            return await _print_polled(consumer, timeout_ms, options["max_messages"], options["output"])
 
-    run(action)
+    sys.exit(run(action))
 
 
 Start = str | int | datetime
@@ -225,15 +231,29 @@ async def _seek_to_time(consumer: Consumer, names: list[TopicPartition], time: d
             consumer.seek(name, first.offset)
 
 
-async def _print_polled(consumer: Consumer, timeout_ms: int | None, max_messages: int | None, output: str) -> None:
+async def _print_polled(consumer: Consumer, timeout_ms: int | None, max_messages: int | None, output: str) -> int:
+    """Print what comes until that is enough, or nothing has come for so long. Returns the exit code."""
     left = max_messages
     while left is None or left > 0:
         records = await consumer.poll(timeout_ms or POLL_MS)
         if not records and timeout_ms is not None:
-            return
+            return await _tell_unreadable(consumer, timeout_ms)
         for record in records if left is None else records[:left]:
             click.echo(_line_of(record, output))
         left = None if left is None else left - len(records)
+    return 0
+
+
+async def _tell_unreadable(consumer: Consumer, timeout_ms: int) -> int:
+    """Say from which partitions nothing came because nobody answers for them. Returns the exit code."""
+    import asyncio
+
+    patience_ms = min(max(timeout_ms, CONSUME_CHECK_MIN_MS), CONSUME_API_TIMEOUT_MS)
+    rows = await asyncio.gather(*(_offsets_of(consumer, name, patience_ms) for name in sorted(consumer.assignment)))
+    errors = [row["error"] for row in rows if row["error"] is not None]
+    for error in errors:
+        click.echo(f"Error: not everything was read: {error}", err=True)
+    return EXIT_NOT_READ if errors else 0
 
 
 def _line_of(record: ConsumerRecord, output: str) -> str | bytes:

@@ -43,8 +43,8 @@ _PARTS: Mapping[_Part, str] = MappingProxyType(
 
 _HELP: Mapping[str, str] = MappingProxyType(
     {
-        "log_flush": "fsync: flush before acknowledging. os: let the system flush when it pleases; a power loss of "
-        "several brokers at once can then lose acknowledged records.",
+        "log_flush": "fsync: flush before acknowledging acks=all. os: let the system flush when it pleases; a power "
+        "loss of several brokers at once can then lose acknowledged records.",
         "replica_lag_time_max_ms": "A follower that has not caught up for so long leaves the ISR.",
         "broker_session_timeout_ms": "A broker that is silent for so long is fenced.",
         "min_insync_replicas": "How many replicas must be in sync for acks=all, where a topic does not say.",
@@ -121,6 +121,8 @@ def server_options_from(values: dict[str, Any]) -> ServerOptions:
             stream_calls_max=values["stream_calls_max"],
             handover_wait_ms=values["handover_wait_ms"],
             stop_grace_ms=values["stop_grace_ms"],
+            log_flush_offset_checkpoint_interval_ms=values["log_flush_offset_checkpoint_interval_ms"],
+            log_flush_start_offset_checkpoint_interval_ms=values["log_flush_start_offset_checkpoint_interval_ms"],
             file_delete_delay_ms=values["file_delete_delay_ms"],
             log_segment_bytes=values["log_segment_bytes"],
         )
@@ -199,6 +201,8 @@ def _server_params() -> list[click.Parameter]:
         _number("stream-calls-max", 10_000, "Read no more from a stream while so many of its calls are inside."),
         _number("handover-wait-ms", 5000, "How long a replica that stops waits for others to lead what it leads."),
         _number("stop-grace-ms", 500, "How long calls may end when stopping."),
+        _number("log-flush-offset-checkpoint-interval-ms", 5000, "How often it is noted how far logs are flushed."),
+        _number("log-flush-start-offset-checkpoint-interval-ms", 60_000, "How often it is noted where logs begin."),
         _number("file-delete-delay-ms", 60_000, "How long deleted files take space, for readers in flight."),
         _number("log-segment-bytes", 1 << 30, "How long a file of a log gets; only whole files are ever deleted."),
     ]

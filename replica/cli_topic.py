@@ -18,6 +18,7 @@ from replica.cli_client import (
     with_admin,
 )
 from replica.cli_topic_reassign import reassign, reassignments, replica_ids
+from replica.cli_topic_waiting import ReplicaEnds, replica_ends, waiting_lines
 from replica.ids import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -90,15 +91,26 @@ def topic_list(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None
 @output_option
 @timeout_option
 def topic_describe(name: str, bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
-    """Show the settings of the topic NAME, and of each partition its leader and replicas."""
-    image = with_admin(bootstrap, timeout_ms, lambda admin: admin.describe_topic(name))
+    """Show the settings of the topic NAME, and of each partition its leader and replicas.
+
+    Of a partition that waits for an operator to choose who leads: what each of its replicas has.
+    """
+
+    async def describe(admin: Admin) -> tuple[TopicImage, ReplicaEnds]:
+        image = await admin.describe_topic(name)
+        return image, await replica_ends(admin, image, timeout_ms)
+
+    image, ends = with_admin(bootstrap, timeout_ms, describe)
     partitions = _partition_rows(image)
     if output == "json":
-        show([{**_topic_row(image), "partitions": partitions}], output)
+        rows = [{**row, "waits_for_operator": ends.get(row["partition"])} for row in partitions]
+        show([{**_topic_row(image), "partitions": rows}], output)
         return
     configs = ", ".join(f"{setting}={value}" for setting, value in sorted(image.configs.items()))
     click.echo(f"{name}: id {image.topic_id}, {len(partitions)} partitions, {configs or 'default settings'}\n")
     show(partitions, output)
+    for number in ends:
+        click.echo("\n" + "\n".join(waiting_lines(name, number, image.partitions[number], ends)))
 
 
 @topic.command("alter")
@@ -144,8 +156,7 @@ def topic_delete_records(
 ) -> None:
     """Delete the oldest records of a partition of the topic NAME.
 
-    The leader answers when it has done so, and the other replicas follow. If the leader is lost at once, the next one
-    may still show the records: then delete them again.
+    The leader answers when all replicas have done so whose brokers are not fenced.
     """
 
     async def delete(admin: Admin) -> int:
@@ -154,8 +165,8 @@ def topic_delete_records(
         topic_partition = TopicPartition(name, number)
         return (await admin.delete_records({topic_partition: before_offset}))[topic_partition]
 
-    log_start_offset = with_admin(bootstrap, timeout_ms, delete)
-    click.echo(f"{name}-{number} begins at offset {log_start_offset}")
+    low_watermark = with_admin(bootstrap, timeout_ms, delete)
+    click.echo(f"{name}-{number} begins at offset {low_watermark}")
 
 
 @click.group()
@@ -173,17 +184,24 @@ def partition() -> None:
     type=click.Choice(["preferred", "unclean"]),
     default="preferred",
     show_default=True,
-    help="preferred: the first of its replicas. unclean: any that is alive where no other can; records may be lost.",
+    help="preferred: the first of its replicas. unclean: one that is alive where no other can; records may be lost.",
 )
+@click.option("--leader", type=click.IntRange(min=0), help="Who is to lead; unclean needs it.")
 @timeout_option
-def elect_leader(topic_name: str, number: int, bootstrap: tuple[str, ...], election_type: str, timeout_ms: int) -> None:
+def elect_leader(
+    topic_name: str, number: int, bootstrap: tuple[str, ...], election_type: str, leader: int | None, timeout_ms: int
+) -> None:
     """Let another replica lead a partition."""
 
     async def elect(admin: Admin) -> None:
         from replica.core.messages import ElectionType
-        from replica.ids import TopicPartition
+        from replica.ids import ReplicaId, TopicPartition
 
-        await admin.elect_leader(TopicPartition(topic_name, number), ElectionType(election_type))
+        await admin.elect_leader(
+            TopicPartition(topic_name, number),
+            ElectionType(election_type),
+            leader_id=None if leader is None else ReplicaId(leader),
+        )
 
     with_admin(bootstrap, timeout_ms, elect)
     click.echo(f"{topic_name}-{number} has a new leader")
@@ -253,6 +271,7 @@ def _broker_rows(described: DescribeClusterResponse) -> list[dict[str, Any]]:
             "rack": broker.rack,
             "state": _state(fenced=broker.fenced, leaving=broker.in_controlled_shutdown),
             "broker_epoch": broker.broker_epoch,
+            "directory_id": broker.directory_id,
             "leads": sum(registration.leader_id == broker.broker_id for registration in registrations),
             "replicas": sum(broker.broker_id in registration.replicas for registration in registrations),
         }

@@ -6,10 +6,10 @@ one file for each idea: ``placement`` (one value for each offset), ``provenance`
 ``losses`` (everything acknowledged is kept), ``sessions`` (a consumer goes forward), ``sends`` (a producer's values
 stand in order), ``transactions`` (which ones happened, and what they may not see), ``real_time`` (later stands
 later), ``sequences`` (a producer's batches stand once and in order), ``replica_logs`` (replicas agree),
-``high_watermarks`` (committed stays committed), ``in_sync`` (who is called in sync has it all) ->
-``unclean_elections`` (why, or where, where that is known) -> ``anomalies`` (rows) -> ``judge`` (all checks over all
-topic-partitions of a call; of transactions also ``cycles``, which crosses them: by ``precedence``, what stands before
-what, and ``components``, where such a graph has circles) -> ``verdict``.
+``high_watermarks`` (committed stays committed), ``in_sync`` (who is called in sync has it all), ``evidence`` (all of
+it is there to be looked at) -> ``unclean_elections`` (why, or where, where that is known) -> ``anomalies`` (rows) ->
+``judge`` (all checks over all topic-partitions of a call; of transactions also ``cycles``, which crosses them: by
+``precedence``, what stands before what, and ``components``, where such a graph has circles) -> ``verdict``.
 
 Every check is a pure function of numpy arrays, so that Spark and a single process call the same ones. Nothing here
 imports the system that is judged: a checker that shares code with it inherits its faults.

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from nemesis.checks.anomalies import Anomaly
 from nemesis.checks.losses import acknowledged
-from nemesis.checks.partition import Partition
+from nemesis.checks.partition import Operations, Partition
+from nemesis.checks.replica_events import IsrClaim
 from nemesis.checks.schemas import AnomalyName, Severity
 
 
@@ -21,7 +22,7 @@ def check_incomplete_isr(partition: Partition) -> Iterator[Anomaly]:
     claim = partition.events.isr_claim
     if claim is None:
         return
-    committed = known_committed_end(partition)
+    committed = known_committed_end(partition.operations, claim)
     for log in partition.logs:
         if log.replica_id in claim.isr and log.complete and log.end_offset < committed:
             yield Anomaly(
@@ -35,11 +36,9 @@ def check_incomplete_isr(partition: Partition) -> Iterator[Anomaly]:
             )
 
 
-def known_committed_end(partition: Partition) -> int:
+def known_committed_end(operations: Operations, claim: IsrClaim) -> int:
     """How far the log was certainly committed when the ISR was looked at, exclusive: by its leader's own word then, by
     an acknowledgement, or by what a poll returned."""
-    operations, claim = partition.operations, partition.events.isr_claim
-    assert claim is not None, partition.topic_partition
     placed = operations.offset[acknowledged(operations)]
     ends = (placed.max(initial=-1) + 1, operations.record_offset.max(initial=-1) + 1, claim.committed_end_offset)
     return int(max(ends))

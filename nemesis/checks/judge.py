@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from nemesis.checks.anomalies import Anomaly, anomaly_row, anomaly_table, bounded
 from nemesis.checks.cycles import cycles
+from nemesis.checks.evidence import as_dumped, check_missing_evidence
 from nemesis.checks.high_watermarks import check_committed_truncated, check_high_watermark_regression
 from nemesis.checks.in_sync import check_incomplete_isr, check_isr_not_restored
 from nemesis.checks.losses import check_lost_write, check_unseen
@@ -63,6 +64,7 @@ from nemesis.checks.unclean_elections import Cuts
 Check = Callable[[Partition], Iterable[Anomaly]]
 
 CHECKS: Sequence[Check] = (
+    check_missing_evidence,
     check_malformed_operation,
     check_inconsistent_offsets,
     check_duplicate,
@@ -99,9 +101,11 @@ CHECKS: Sequence[Check] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
-    """What the columns do not say: which runs were cut off, and whether every offset of every log holds a value."""
+    """What the columns do not say: which runs do not tell all that happened to their logs, which must hold evidence of
+    all that they tell, and whether every offset of every log holds a value."""
 
     incomplete_runs: frozenset[str] = frozenset()
+    evident_runs: frozenset[str] = frozenset()
     gapless: bool = False
 
 
@@ -195,13 +199,15 @@ def partition_of(key: tuple[str, str], tables: Sequence[pa.Table | None], option
     operations, logs, events = (
         schema.empty_table() if table is None else table for table, schema in zip(tables, schemas, strict=True)
     )
+    own, told = operations_of(operations), replica_events_of(events)
     return Partition(
         run_id=key[0],
         topic_partition=key[1],
-        operations=operations_of(operations),
-        logs=replica_logs_of(logs),
-        events=replica_events_of(events),
+        operations=own,
+        logs=as_dumped(replica_logs_of(logs), own, told),
+        events=told,
         history_complete=key[0] not in options.incomplete_runs,
+        evidence_due=key[0] in options.evident_runs,
         gapless=options.gapless,
     )
 

@@ -176,15 +176,19 @@ def _value_at(log: ReplicaLog, offsets: Ints) -> Ints:
 
 
 def _missing_from_majority(partition: Partition) -> Iterator[Anomaly]:
-    """Rule 4; unknown where it takes logs with batches that could not be decoded to make the majority."""
+    """Rule 4; unknown where it takes logs with batches that could not be decoded to make the majority, and where an ISR
+    should have been told."""
     operations = partition.operations
     known = {log.replica_id for log in partition.logs} | set(ints(operations.table, "node").tolist()) - {NONE}
+    known |= partition.events.dumped.keys()
     rows = np.flatnonzero(acknowledged(operations) & (operations.offset != NONE))
     whole = [log for log in partition.logs if log.complete]
     lacking = {log.replica_id: _lacking(log, operations, rows) for log in whole}
     nobody = np.zeros(len(rows), np.int64)
     certainly = sum((lacking[log.replica_id] for log in whole if not log.undecoded), nobody)
-    convicted = 2 * certainly > len(known)
+    # Where it may be that only nobody tells of the ISR, a majority proves nothing.
+    is_isr_known = partition.history_complete and not partition.evidence_due
+    convicted = (2 * certainly > len(known)) & is_isr_known
     for i in np.flatnonzero(2 * sum(lacking.values(), nobody) > len(known)):
         replicas = tuple(replica_id for replica_id, absent in lacking.items() if absent[i])
         what = f"{len(replicas)} of {len(known)} replicas, a majority, do not hold it anywhere in their logs"

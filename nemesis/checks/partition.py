@@ -101,9 +101,9 @@ class ReplicaLog:
     The producer's three are ``NONE`` where no idempotent producer wrote the batch.
 
     ``end_offset`` (exclusive) is how far its batches follow one another; ``complete`` that this is the whole log, where
-    ``told_complete`` only says that its dump claims so. ``high_watermark`` is 0 where the replica knew none: it vouches
-    for nothing then. ``value_offset`` and ``value`` are the decoded records; offsets in ``undecoded`` (half-open
-    ranges) hold records that are not control records and could not be decoded.
+    ``told_complete`` only says that its dump claims so. ``high_watermark`` is ``NONE`` where nobody knows it: the log
+    vouches for nothing then. ``value_offset`` and ``value`` are the decoded records; offsets in ``undecoded``
+    (half-open ranges) hold records that are not control records and could not be decoded.
     """
 
     replica_id: int
@@ -126,15 +126,16 @@ class ReplicaLog:
     @property
     def committed_end_offset(self) -> int:
         """What this replica holds and vouches for, exclusive."""
-        return min(self.high_watermark, self.end_offset)
+        return min(max(self.high_watermark, 0), self.end_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
     """All that is known of one topic-partition of one run.
 
-    ``history_complete`` is false when operations after the last one known may have happened. ``gapless`` says that
-    every offset of this log holds a value.
+    ``history_complete`` is false when operations after the last one known may have happened. ``evidence_due`` says that
+    its run was recorded to its end, so that all that this tells must be there. ``gapless`` says that every offset of
+    this log holds a value.
     """
 
     run_id: str
@@ -143,6 +144,7 @@ class Partition:
     logs: tuple[ReplicaLog, ...]
     events: ReplicaEvents
     history_complete: bool
+    evidence_due: bool
     gapless: bool
 
 
@@ -236,7 +238,7 @@ def _replica_log(replica_id: int, rows: pa.Table) -> ReplicaLog:
         replica_id=replica_id,
         complete=told_complete and end_offset == int(ints(rows, "log_end_offset").max()),
         told_complete=told_complete,
-        high_watermark=max(int(ints(rows, "high_watermark").max()), 0),
+        high_watermark=int(ints(rows, "high_watermark").max()),
         log_start_offset=log_start_offset,
         end_offset=end_offset,
         base_offset=base,
@@ -264,11 +266,14 @@ def _contiguous_end(log_start_offset: int, base: Ints, last: Ints) -> int:
     """How far the batches follow one another from the start of the log, exclusive.
 
     The rows of a run that was killed may break off anywhere, and what is missing of them is not missing from the log.
+    Where two batches of one log overlap, the dump contradicts itself, and the log is known up to there.
     """
     if not len(base) or base[0] > log_start_offset:
         return log_start_offset
     breaks = np.flatnonzero(base[1:] != last[:-1] + 1)
-    return int(last[breaks[0] if len(breaks) else -1]) + 1
+    if not len(breaks):
+        return int(last[-1]) + 1
+    return int(min(last[breaks[0]] + 1, base[breaks[0] + 1]))
 
 
 def _batch_values(batches: pa.Table, base: Ints, last: Ints) -> tuple[Ints, Ints, tuple[tuple[int, int], ...]]:

@@ -27,6 +27,9 @@ def check_phantom_read(partition: Partition) -> Iterator[Anomaly]:
     if not partition.history_complete:
         # A replica's final log may hold what was written after the last shard that is known.
         phantom &= seen.row != NONE
+    if partition.evidence_due:
+        # Nor is a history whole that does not tell of the log.
+        phantom &= (seen.row != NONE) | np.isin(seen.replica_id, list(partition.events.dumped))
     for i in _first_by_value(seen, phantom):
         what = f"value {seen.value[i]} at offset {seen.offset[i]} was read, and nobody wrote it"
         yield _anomaly(partition, AnomalyName.PHANTOM_READ, seen, i, what, ())

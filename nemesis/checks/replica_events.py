@@ -1,7 +1,7 @@
 """What replicas reported, and were seen to say, of one topic-partition: rows as values, each in order of time.
 
-Owns the reading of the events' table. What only explains a verdict (who began to lead, and by which election) is passed
-over where it is not of its shape: it must not take the verdict away. A row's ``time_ns`` is when it happened; of what
+Owns the reading of the events' table. What is not of its shape is passed over: it must not take the verdict away. What
+is needed for one is missing then, and said to be. A row's ``time_ns`` is when it happened; of what
 the harness saw (high watermarks and ISRs), when it had the answer, so that what it tells was true before. Knows no
 rule.
 """
@@ -9,16 +9,18 @@ rule.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from nemesis.history.events import (
     BECAME_LEADER,
+    DUMPED,
     FINAL_ISR,
     HIGH_WATERMARK,
+    KILLED_FROM_OUTSIDE,
     LAST_KNOWN_LEADER_ELECTED,
     UNCLEAN_ELECTION,
 )
@@ -89,16 +91,18 @@ class ReplicaEvents:
     """All of it.
 
     ``leaders`` has (epoch, replica id) of each became-leader, each once, ascending; ``stops`` (replica id, event,
-    detail) of each time that a replica ended by itself. ``isr_claim`` is absent for a log without an ISR.
-    ``leader_starts`` and ``unclean_elections`` ascend by epoch; a leader that did not say where its log ended has none,
-    and an election that two controllers have told of is there once.
+    detail, time) of each time that a replica ended and nobody of the run had ended it. ``isr_claim`` is absent for a
+    log without an ISR. ``dumped`` has the number of batches of each replica's log that was dumped, by its id, as the
+    history counts them. ``leader_starts`` and ``unclean_elections`` ascend by epoch; a leader that did not say where
+    its log ended has none, and an election that two controllers have told of is there once.
     """
 
     leaders: tuple[tuple[int, int], ...] = ()
-    stops: tuple[tuple[int, str, str], ...] = ()
+    stops: tuple[tuple[int, str, str, int], ...] = ()
     high_watermarks: tuple[HighWatermark, ...] = ()
     truncations: tuple[Truncation, ...] = ()
     isr_claim: IsrClaim | None = None
+    dumped: Mapping[int, int] = field(default_factory=dict)
     leader_starts: tuple[LeaderStart, ...] = ()
     unclean_elections: tuple[UncleanElection, ...] = ()
 
@@ -107,11 +111,13 @@ def replica_events_of(events: pa.Table) -> ReplicaEvents:
     """The events of one topic-partition. ``events`` is ``RUN_EVENT_SCHEMA``, in any order."""
     rows = sorted(events.to_pylist(), key=lambda row: (row["time_ns"], row["replica_id"], row["event"]))
     told = {(row["epoch"], row["replica_id"]) for row in rows if row["event"] == BECAME_LEADER}
-    claims = [_isr_claim(row) for row in rows if row["event"] == FINAL_ISR]
+    claims = [claim for row in rows if row["event"] == FINAL_ISR and (claim := _isr_claim(row)) is not None]
     return ReplicaEvents(
         leaders=tuple(sorted(pair for pair in told if pair[0] is not None)),
         stops=tuple(
-            (row["replica_id"], row["event"], row["detail"] or "") for row in rows if row["event"] in ("halted", "died")
+            (row["replica_id"], row["event"], row["detail"] or "", row["time_ns"])
+            for row in rows
+            if row["event"] in ("halted", "died", KILLED_FROM_OUTSIDE)
         ),
         high_watermarks=tuple(_high_watermarks(rows)),
         truncations=tuple(
@@ -120,6 +126,9 @@ def replica_events_of(events: pa.Table) -> ReplicaEvents:
             if row["event"] == "truncated" and row["offset"] is not None
         ),
         isr_claim=claims[-1] if claims else None,
+        dumped={
+            row["replica_id"]: row["offset"] for row in rows if row["event"] == DUMPED and row["offset"] is not None
+        },
         leader_starts=tuple(sorted(_leader_starts(rows), key=lambda start: (start.epoch, start.replica_id))),
         unclean_elections=tuple(sorted(_unclean_elections(rows), key=lambda election: election.epoch)),
     )
@@ -180,13 +189,16 @@ def replica_ids(told: object) -> tuple[int, ...] | None:
     return tuple(told)
 
 
-def _isr_claim(row: dict[str, Any]) -> IsrClaim:
-    told = json.loads(row["detail"])
+def _isr_claim(row: dict[str, Any]) -> IsrClaim | None:
+    told = _told(row)
+    isr, replicas, after_s = replica_ids(told.get("isr")), replica_ids(told.get("replicas")), told.get("after_s")
+    if isr is None or replicas is None or not isinstance(after_s, int | float):
+        return None
     return IsrClaim(
         leader_id=row["replica_id"],
-        isr=tuple(told["isr"]),
-        replicas=tuple(told["replicas"]),
+        isr=isr,
+        replicas=replicas,
         committed_end_offset=row["offset"] or 0,
-        restored=told["restored"],
-        after_s=told["after_s"],
+        restored=told.get("restored") is True and set(isr) == set(replicas),
+        after_s=after_s,
     )

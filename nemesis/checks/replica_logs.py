@@ -10,8 +10,9 @@ violation when
    pasts (the Log Matching property), whatever any replica knows of the high watermark.
 
 When ``x`` is only below the largest high watermark that any replica knows, the replicas had not yet converged when they
-were read, and whether they would have is unknown. Source: Raft (Ongaro and Ousterhout 2014) figure 3: Election Safety,
-Log Matching, State Machine Safety; Kafka's ``RaftEventSimulationTest``.
+were read, and whether they would have is unknown. So it is where one of the two was read without its high watermark.
+Source: Raft (Ongaro and Ousterhout 2014) figure 3: Election Safety, Log Matching, State Machine Safety; Kafka's
+``RaftEventSimulationTest``.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from typing import Any
 import numpy as np
 
 from nemesis.checks.anomalies import Anomaly
-from nemesis.checks.partition import Ints, Partition, ReplicaLog
+from nemesis.checks.partition import NONE, Ints, Partition, ReplicaLog
 from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.history.events import KILLED_FROM_OUTSIDE
+
+NS_PER_SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ def check_diverged_log(partition: Partition) -> Iterator[Anomaly]:
     for log in partition.logs:
         if log.told_complete and not log.complete:
             yield _broken_off(log)
-    high_watermark = max((log.high_watermark for log in partition.logs), default=0)
+    high_watermark = max((log.high_watermark for log in partition.logs), default=NONE)
     for first, second in combinations(partition.logs, 2):
         parting = _parting(first, second)
         if parting is None:
@@ -57,6 +61,8 @@ def check_diverged_log(partition: Partition) -> Iterator[Anomaly]:
         elif parting.offset < high_watermark:
             reason = f"another replica knows high watermark {high_watermark}: they had not converged"
             yield _diverged(first, second, parting, Severity.UNKNOWN, reason)
+        elif NONE in (first.high_watermark, second.high_watermark):
+            yield _diverged(first, second, parting, Severity.UNKNOWN, "nobody tells whether that is committed")
 
 
 def _broken_off(log: ReplicaLog) -> Anomaly:
@@ -161,9 +167,21 @@ def check_replica_stopped(partition: Partition) -> Iterator[Anomaly]:
     """Replicas that halted, or whose process ended, without the nemesis having done it; in order of time.
 
     A replica halts when it sees what cannot happen in a sound cluster, so a run with a halt in it is not a good one,
-    even if nothing was lost.
+    even if nothing was lost. A kill from outside says nothing of the replica: what it would have done is unknown.
     """
-    for replica_id, event, detail in partition.events.stops:
+    for replica_id, event, detail, time_ns in partition.events.stops:
+        if event == KILLED_FROM_OUTSIDE:
+            what = (
+                f"{detail} of replica {replica_id} at {time_ns / NS_PER_SECOND:.1f} s, which the harness did not send"
+            )
+            yield Anomaly(
+                name=AnomalyName.REPLICA_STOPPED,
+                severity=Severity.UNKNOWN,
+                detail=f"the run was disturbed by {what}: whoever sent it, the kernel for want of memory, or somebody",
+                replicas=(replica_id,),
+                evidence={"event": event, "detail": detail, "time_ns": time_ns, "cause": what},
+            )
+            continue
         yield Anomaly(
             name=AnomalyName.REPLICA_STOPPED,
             detail=f"replica {replica_id} {event} by itself" + (f": {detail}" if detail else ""),

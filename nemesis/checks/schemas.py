@@ -55,6 +55,7 @@ class AnomalyName(StrEnum):
     REPLICA_STOPPED = "replica-stopped"
     NONLINEARIZABLE = "nonlinearizable"
     WRONG_ORDER = "wrong-order"
+    MISSING_EVIDENCE = "missing-evidence"
     MALFORMED_OPERATION = "malformed-operation"
     CHECK_CRASHED = "check-crashed"
 
@@ -180,6 +181,7 @@ DEFINITIONS: Mapping[AnomalyName, str] = MappingProxyType(
         AnomalyName.REPLICA_STOPPED: "a replica stopped by itself, though no fault excuses that",
         AnomalyName.NONLINEARIZABLE: "no order in which an object's operations took effect explains its answers",
         AnomalyName.WRONG_ORDER: "the revisions that the servers told of an object do not explain its answers",
+        AnomalyName.MISSING_EVIDENCE: "what could have shown a violation is not there to be looked at",
         AnomalyName.MALFORMED_OPERATION: "an operation was recorded without what its kind must have",
         AnomalyName.CHECK_CRASHED: "a check raised, so that nothing is known of what it judges",
     }

@@ -20,6 +20,23 @@ from nemesis.history.events import MOVED, OFFLINE, UNCLEAN_ELECTION, VOTERS_CHAN
 
 CAUSES_MAX = 3
 """So many causes are named in the sentence about a kind of anomaly."""
+MISSING_MAX = 10
+"""So many pieces of evidence that are missing are named, each by a sentence of its own."""
+LOGS_MAX = 3
+"""So many topic-partitions are named of which the same is missing."""
+RESTS_ON_ALL = frozenset(
+    {
+        AnomalyName.PHANTOM_READ,
+        AnomalyName.NONMONOTONIC_POLL,
+        AnomalyName.POLL_SKIP,
+        AnomalyName.INT_NONMONOTONIC_SEND,
+        AnomalyName.HOLE,
+        AnomalyName.NONLINEARIZABLE,
+        AnomalyName.WRONG_ORDER,
+    }
+)
+"""What says that *nobody* did something, or what a process did *next*: a line that is missing could explain it; or that
+one operation did something twice: so does one that is there twice. All others convict by the lines that they name."""
 
 
 class Verdict(StrEnum):
@@ -51,26 +68,32 @@ COUNTED_EPOCHS: Mapping[str, str] = MappingProxyType(
 class RunCounts:
     """What a run did and what of it was looked at.
 
-    ``events`` counts the lines of the history, ``index_end`` is the last index plus one: they differ when lines are
-    missing. ``orphans`` are completions without an invocation. ``append_weak`` are those of ``append_ok`` that asked
-    for less than all replicas, so that nothing was promised of them; ``acked_checked`` are the others that stand at a
-    known offset. ``harness_failures`` are what the harness itself could not bring about: that the replicas agree, that
-    all vote, that partitions have their replicas, that a log is dumped, that damage is noticed. ``final_reads`` counts
-    the logs of which a final read was begun, ``final_reads_whole`` those of which one saw the end. ``operations_ok``,
-    ``operations_fail`` and ``operations_info`` count the operations on ``objects``; those that are ok are among
-    ``acked_checked``.
+    ``events`` counts the lines of the history, ``repeated`` those of them whose index is none or another one's,
+    ``index_end`` is the last index plus one: it is greater when lines are missing. ``orphans`` are completions without
+    an invocation that asked for the same. ``backwards`` are operations whose end has an earlier time than their begin.
+    ``append_weak`` are those of ``append_ok`` that asked for less than all replicas, so that nothing was promised of
+    them; ``acked_checked`` are the others that stand at a known offset. ``faults`` are those that were done,
+    ``faults_tried`` all. ``harness_failures`` are what the harness itself could not bring about: that the replicas
+    agree, that all vote, that partitions have their replicas, that a log is dumped, that damage is noticed.
+    ``final_reads`` counts the logs of which a final read was begun, ``final_reads_whole`` those of which one saw the
+    end. ``replicas_silent`` are those with a log of which no event is told. ``operations_ok``, ``operations_fail`` and
+    ``operations_info`` count the operations on ``objects``; those that are ok are among ``acked_checked``.
 
     Elections, epochs and the rest are of the logs that clients write to, but for ``controller_elections``: those are of
     the metadata log. ``leader_elections`` counts each epoch of each log once, ``logs_led`` the logs that had any;
-    ``epochs`` counts those of each final log, ``topic_partitions`` the logs. ``epoch_max`` is -1 when no epoch is
-    known. ``offline_partitions`` counts how often a partition lost its leader and nobody might lead.
-    ``membership_changes`` counts the records by which a leader made others vote in a log of a state machine, also those
-    that were taken back. ``partitions_moved`` counts the moves of partitions that were seen to come to their target.
+    ``leader_changes`` counts how often a log that was led was led in another epoch, since the first operation began;
+    ``changes_after_faults`` the same of all logs, since the first fault that was done began as well. ``epochs`` counts
+    those of each final log, ``topic_partitions`` the logs. ``epoch_max`` is -1 when no epoch is known.
+    ``offline_partitions`` counts how often a partition lost its leader and nobody might lead. ``membership_changes``
+    counts the records by which a leader made others vote in a log of a state machine, also those that were taken back.
+    ``partitions_moved`` counts the moves of partitions that were seen to come to their target.
     """
 
     events: int = 0
     index_end: int = 0
+    repeated: int = 0
     orphans: int = 0
+    backwards: int = 0
     append_ok: int = 0
     append_fail: int = 0
     append_info: int = 0
@@ -87,13 +110,17 @@ class RunCounts:
     final_reads: int = 0
     final_reads_whole: int = 0
     faults: int = 0
+    faults_tried: int = 0
     harness_failures: int = 0
     logs_dumped: int = 0
     logs_dumped_completely: int = 0
     batches_dumped: int = 0
+    replicas_silent: int = 0
     leader_elections: int = 0
     logs_led: int = 0
     controller_elections: int = 0
+    leader_changes: int = 0
+    changes_after_faults: int = 0
     truncations: int = 0
     isr_shrinks: int = 0
     isr_expands: int = 0
@@ -107,9 +134,9 @@ class RunCounts:
     epoch_max: int = -1
 
     @property
-    def leader_changes(self) -> int:
-        """How often a log was led by another, or by the same in another epoch, than before."""
-        return max(0, self.leader_elections - self.logs_led)
+    def lacks_lines(self) -> bool:
+        """Whether something may have happened between the lines of the history that it does not tell."""
+        return self.events - self.repeated != self.index_end or self.repeated > 0 or self.orphans > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,13 +163,42 @@ def decide(
     A violation convicts whatever else is unknown: nothing that is missing could make it good.
     """
     violations = _counted(anomalies, Severity.VIOLATION)
-    undecided = [*_gaps(counts, complete, shows_logs), *problems, *_counted(anomalies, Severity.UNKNOWN)]
+    missing = [row for row in anomalies if row["anomaly"] == AnomalyName.MISSING_EVIDENCE]
+    others = [row for row in anomalies if row["anomaly"] != AnomalyName.MISSING_EVIDENCE]
+    doubts = _counted(others, Severity.UNKNOWN)
+    undecided = [*_gaps(counts, complete, shows_logs), *problems, *_missing(missing), *doubts]
     warnings = (*_warnings(counts), *_counted(anomalies, Severity.ALLOWED))
     if violations:
         return Decision(verdict=Verdict.INVALID, reasons=(*violations, *undecided), warnings=warnings)
     if undecided:
         return Decision(verdict=Verdict.UNKNOWN, reasons=tuple(undecided), warnings=warnings)
     return Decision(verdict=Verdict.VALID, reasons=(_kept(counts),), warnings=warnings)
+
+
+def undecided_where_lines_lack(
+    anomalies: Sequence[Mapping[str, Any]], counts: RunCounts
+) -> tuple[Mapping[str, Any], ...]:
+    """The anomalies of a run; where lines of its history lack, what rests on all of them convicts nobody."""
+    if not counts.lacks_lines:
+        return tuple(anomalies)
+    return tuple(
+        {**row, "severity": Severity.UNKNOWN.value}
+        if row["anomaly"] in RESTS_ON_ALL and row["severity"] == Severity.VIOLATION
+        else row
+        for row in anomalies
+    )
+
+
+def _missing(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What of the evidence is missing, and of which logs; of that which has no sentence, the number."""
+    logs: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        logs[row["detail"]].append(row["topic_partition"])
+    for what, names in list(logs.items())[:MISSING_MAX]:
+        more = f" and {len(names) - LOGS_MAX} others" if len(names) > LOGS_MAX else ""
+        yield f"{', '.join(names[:LOGS_MAX])}{more}: {what}"
+    if len(logs) > MISSING_MAX:
+        yield f"{AnomalyName.MISSING_EVIDENCE}: {len(logs) - MISSING_MAX} more (undecided)"
 
 
 def _kept(counts: RunCounts) -> str:
@@ -165,7 +221,8 @@ def _counted(anomalies: Sequence[Mapping[str, Any]], severity: Severity) -> tupl
             evidence = json.loads(row["evidence"])
             found[row["anomaly"]] += evidence.get("more", 1)
             for reason, number in _reasons(evidence):
-                causes[row["anomaly"]][f"{reason} ({row['topic_partition']})"] += number
+                where = f" ({row['topic_partition']})" if row["topic_partition"] else ""
+                causes[row["anomaly"]][f"{reason}{where}"] += number
     suffix = {Severity.UNKNOWN: " (undecided)", Severity.ALLOWED: " (allowed)"}.get(severity, "")
     return tuple(f"{name}: {found[name]}{suffix}{_caused(causes[name])}" for name in AnomalyName if name in found)
 
@@ -189,10 +246,15 @@ def _caused(causes: Counter[str]) -> str:
 def _gaps(counts: RunCounts, complete: bool, shows_logs: bool) -> Iterator[str]:
     if not complete:
         yield "the history has no end: the run was cut off, and what it did after the last shard is not known"
-    if counts.events != counts.index_end:
-        yield f"the history has {counts.events} events but indexes up to {counts.index_end - 1}: lines are missing"
+    if counts.events - counts.repeated != counts.index_end:
+        there = counts.events - counts.repeated
+        yield f"the history has {there} events but indexes up to {counts.index_end - 1}: lines are missing"
+    if counts.repeated:
+        yield f"{counts.repeated} events have an index that is none or another one's: the history is damaged"
     if counts.orphans:
-        yield f"{counts.orphans} completions have no invocation: the history is damaged"
+        yield f"{counts.orphans} completions have no invocation that asked for the same: the history is damaged"
+    if counts.backwards:
+        yield f"{counts.backwards} operations ended before they began, by their times: the history is damaged"
     if not shows_logs and not counts.objects:
         yield "no replica's log is shown, and nothing else tells what was finally kept of what was appended"
     elif shows_logs and not counts.logs_dumped_completely:
@@ -204,21 +266,22 @@ def _gaps(counts: RunCounts, complete: bool, shows_logs: bool) -> Iterator[str]:
         yield f"{counts.harness_failures} times {what}, a log could not be read, or damage was not noticed"
     if counts.final_reads_whole < counts.final_reads:
         yield f"a final read saw the end of {counts.final_reads_whole} of {counts.final_reads} logs"
+    promised = counts.append_ok - counts.append_weak + counts.operations_ok
     if not counts.append_ok + counts.operations_ok:
         yield "nothing was acknowledged, so nothing was promised"
+    elif counts.acked_checked < promised:
+        yield f"{promised - counts.acked_checked} of {promised} acknowledgements do not tell an offset"
 
 
 def _warnings(counts: RunCounts) -> Iterator[str]:
     if counts.append_weak:
         yield f"{counts.append_weak} writes asked for less than all replicas: that they are kept was not promised"
-    if counts.faults and not faults_bit(counts):
-        yield "the faults did not bite: there was no change of leader during the run"
+    if counts.faults_tried and not counts.faults:
+        yield "no fault was done: all that were tried were refused, or came to nothing"
+    elif counts.faults and not faults_bit(counts):
+        yield "the faults did not bite: no leader was seen to change after the first of them was done"
 
 
 def faults_bit(counts: RunCounts) -> bool:
-    """Whether leadership changed while the run went on: of a log, by elections reported or epochs found, or of all."""
-    return (
-        counts.leader_elections > max(1, counts.logs_led)
-        or counts.epochs > max(1, counts.topic_partitions)
-        or counts.controller_elections > 1
-    )
+    """Whether a leader changed while clients asked, after a fault was done: of a log, or the controller."""
+    return counts.faults > 0 and counts.changes_after_faults > 0

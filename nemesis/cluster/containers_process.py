@@ -51,6 +51,11 @@ class ContainerProcess:
         """Whether it ended by itself."""
         return self.exit_code is not None and not self._told_to_end
 
+    @property
+    def killed_ns(self) -> int | None:
+        """When it, or whoever follows it, was found ended by a SIGKILL that nobody here has sent; absent if not."""
+        return self._client.gone_ns if self.died and self.exit_code in (KILLED, -signal.SIGKILL) else None
+
     async def wait_started(self) -> None:
         """Wait until the process runs, or has ended again. Raises NodeFailedError if there never was one."""
         with suppress(TimeoutError):

@@ -17,6 +17,7 @@ from nemesis.cluster.system import (
     DumpedBatch,
     NodeFailedError,
     PartitionState,
+    Registration,
     ReplicaState,
 )
 from nemesis.cluster.topic_client import decode_value, named
@@ -180,6 +181,10 @@ def _cluster_state(answer: DescribeClusterResponse) -> ClusterState:
             )
             for topic in answer.topics
             for number, partition in sorted(topic.partitions.items())
+        },
+        registrations={
+            broker.broker_id: Registration(number=broker.broker_epoch, disk=broker.directory_id)
+            for broker in answer.brokers
         },
     )
 

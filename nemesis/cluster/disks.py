@@ -47,7 +47,7 @@ class _Rot:
 
     def explains(self, halt: Report) -> bool:
         """Whether a replica has halted meanwhile, and said that it was for this."""
-        is_then = self.since_ns <= halt.wall_ns and (self.until_ns is None or halt.wall_ns <= self.until_ns)
+        is_then = self.since_ns <= halt.monotonic_ns and (self.until_ns is None or halt.monotonic_ns <= self.until_ns)
         return is_then and self.sign in (halt.detail or "")
 
 
@@ -90,7 +90,7 @@ class ReplicaDisks:
             place, dice = self._place(node), Random(f"{draw} {node}")
             self._lines_seen[node] = sum(1 for _ in log_lines(place.log))
             spoilt = self._spoilt[node] = await asyncio.to_thread(spoil, place, part, how, dice)
-            self._rotten[node].append(_Rot(since_ns=time.time_ns(), sign=_sign(spoilt.damage)))
+            self._rotten[node].append(_Rot(since_ns=time.monotonic_ns(), sign=_sign(spoilt.damage)))
         return spoilt.damage
 
     async def repair(self, node: int) -> str | None:
@@ -109,7 +109,7 @@ class ReplicaDisks:
     def replaced(self, node: int) -> None:
         """Another disk, or the sound file, comes in the place of what was damaged, if anything was."""
         if self._spoilt.pop(node, None) is not None:
-            self._rotten[node][-1] = replace(self._rotten[node][-1], until_ns=time.time_ns())
+            self._rotten[node][-1] = replace(self._rotten[node][-1], until_ns=time.monotonic_ns())
 
     def last_words(self, node: int) -> str | None:
         """The reason in the last line by which the replica has said that it ends, since its disk was damaged."""
@@ -155,13 +155,15 @@ class ReplicaDisks:
         if any(rot.explains(halt) for rot in self._rotten[halt.node]):
             return True
         spans = self._spans[halt.node]
-        was_hindered = any(begin <= halt.wall_ns and (end is None or halt.wall_ns <= end) for begin, end in spans)
+        was_hindered = any(
+            begin <= halt.monotonic_ns and (end is None or halt.monotonic_ns <= end) for begin, end in spans
+        )
         return was_hindered and any(error in (halt.detail or "") for error in REFUSALS)
 
     def _tell(self, node: int) -> None:
         hindrance = together(self._hindered[node].values())
         tell(self._place(node).hindrance, hindrance)
-        spans, now_ns = self._spans[node], time.time_ns()
+        spans, now_ns = self._spans[node], time.monotonic_ns()
         refuses = hindrance.is_full or bool(hindrance.failing)
         if refuses and (not spans or spans[-1][1] is not None):
             spans.append((now_ns, None))

@@ -102,6 +102,9 @@ class Host(Protocol):
     def died(self, node: int) -> bool:
         """Whether the node's last process ended by itself: nobody had told it to."""
 
+    def killed_ns(self, node: int) -> int | None:
+        """When the node's last process was found ended by a SIGKILL that nobody here has sent; absent if it was not."""
+
 
 @runtime_checkable
 class LimitsMemory(Protocol):

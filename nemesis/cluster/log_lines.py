@@ -10,12 +10,12 @@ interpreter's last words) is passed over. Reads files only.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nemesis.cluster.system import Report
+from nemesis.cluster.system import NodeFailedError, Report
 from nemesis.history import LAST_KNOWN_LEADER_ELECTED, OFFLINE, UNCLEAN_ELECTION, VOTERS_CHANGED, VOTERS_LEARNED
 
 LEADER = "leader"
@@ -78,17 +78,31 @@ def log_lines(path: Path, *, skip_bytes: int = 0) -> Iterator[dict[str, Any]]:
                 yield line
 
 
+def check_clock(node: int, line: Mapping[str, Any], *, since_ns: int, now_ns: int) -> None:
+    """A line that was written between these times must say so. Raises NodeFailedError for another clock than ours.
+
+    The monotonic clock is one for the processes of a machine, unless one of them is in a time namespace of its own; and
+    without it nobody could say whether a replica did something before or after what the harness saw of it.
+    """
+    monotonic_ns = line.get("monotonic_ns")
+    if not isinstance(monotonic_ns, int) or not since_ns <= monotonic_ns <= now_ns:
+        raise NodeFailedError(
+            f"replica {node} says that it started at {monotonic_ns} ns of the monotonic clock, and the harness saw that"
+            f" between {since_ns} and {now_ns}: they must be on one machine, and in one time namespace"
+        )
+
+
 def report_of(line: dict[str, Any], node: int) -> Report | None:
     """What a line reports; nothing for one that does not matter to a run."""
-    wall_ns, event = line.get("time_ns"), line.get("event")
-    if not isinstance(wall_ns, int) or not isinstance(event, str):
+    monotonic_ns, event = line.get("monotonic_ns"), line.get("event")
+    if not isinstance(monotonic_ns, int) or not isinstance(event, str):
         return None
     kind = _kind(event, line)
     if kind is None:
         return None
     return Report(
         node=node,
-        wall_ns=wall_ns,
+        monotonic_ns=monotonic_ns,
         event=kind.event,
         epoch=line.get("epoch") if kind.has_epoch else None,
         offset=None if kind.offset is None else line.get(kind.offset),

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -47,6 +48,7 @@ class NodeProcess:
             )
         self.is_paused = False
         self._told_to_end = False
+        self._gone_ns: int | None = None
 
     @property
     def pid(self) -> int:
@@ -56,12 +58,25 @@ class NodeProcess:
     @property
     def exit_code(self) -> int | None:
         """How it ended (negative: by that signal); absent while it is there."""
-        return self._process.poll()
+        exit_code = self._process.poll()
+        if exit_code is not None and self._gone_ns is None:
+            self._gone_ns = time.monotonic_ns()
+        return exit_code
+
+    @property
+    def gone_ns(self) -> int | None:
+        """When it was found to have ended; absent while it is there."""
+        return None if self.exit_code is None else self._gone_ns
 
     @property
     def died(self) -> bool:
         """Whether it ended by itself: nobody had told it to, or killed it, before."""
         return self.exit_code is not None and not self._told_to_end
+
+    @property
+    def killed_ns(self) -> int | None:
+        """When it was found ended by a SIGKILL that nobody here has sent; absent if it was not."""
+        return self._gone_ns if self.died and self.exit_code == -signal.SIGKILL else None
 
     def pause(self) -> bool:
         """SIGSTOP; whether it ran."""

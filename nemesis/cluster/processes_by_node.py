@@ -21,6 +21,10 @@ class Process(Protocol):
     def died(self) -> bool:
         """Whether it ended by itself."""
 
+    @property
+    def killed_ns(self) -> int | None:
+        """When it was found ended by a SIGKILL of somebody else."""
+
     def pause(self) -> bool:
         """Let it stand still; whether it ran."""
 
@@ -77,3 +81,7 @@ class ProcessesByNode(Generic[ProcessT]):
     def died(self, node: int) -> bool:
         """Whether the node's last process ended by itself."""
         return node in self._processes and self._processes[node].died
+
+    def killed_ns(self, node: int) -> int | None:
+        """When the node's last process was found ended by a SIGKILL of somebody else; absent if it was not."""
+        return self._processes[node].killed_ns if node in self._processes else None

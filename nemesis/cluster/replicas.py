@@ -12,16 +12,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from nemesis.cluster.control import Control
+from nemesis.cluster.deaths import death_of
 from nemesis.cluster.disks import ReplicaDisks
 from nemesis.cluster.groups import group_states
 from nemesis.cluster.host import Host
 from nemesis.cluster.key_value_client import KeyValueStore, open_store
-from nemesis.cluster.log_lines import log_lines, read_reports
+from nemesis.cluster.log_lines import check_clock, log_lines, read_reports
 from nemesis.cluster.memory import KILLED_BY_MEMORY, ReplicaMemory
 from nemesis.cluster.moves import ReplicaMoves
-from nemesis.cluster.replica_options import ReplicaOptions
+from nemesis.cluster.replica_options import OS, ReplicaOptions
 from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, ReplicaState, Report, SystemLinks
 from nemesis.cluster.topic_client import TopicClient
 from nemesis.cluster.voters import QuorumVoters
@@ -29,7 +31,7 @@ from nemesis.disks.place import DATA_NAME, LOG_NAME, place_in
 from nemesis.faults.crash_points import ORDER_NAME, Order, give_order, reached, take_back
 from nemesis.faults.dials import DIALS_NAME, Dials, set_dials
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.values import ChangeVoters, ClockFault, DiskFault, Fault, KillAt, Reassign
+from nemesis.faults.values import ChangeVoters, ClockFault, DiskFault, Fault, KillAt, Reassign, ReplaceDisk
 from nemesis.history import METADATA_LOG
 from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
@@ -114,8 +116,12 @@ class ReplicaCluster:
 
     def unsupported(self, fault: Fault) -> str | None:
         """Why this cluster cannot do such a fault; absent if it can."""
-        if isinstance(fault, ChangeVoters) and not self._options.dynamic_voters:
+        if isinstance(fault, ChangeVoters | ReplaceDisk) and not self._options.dynamic_voters:
             return "the voters of this cluster are voters for ever"
+        if isinstance(fault, ReplaceDisk) and self._options.topics.min_insync_replicas < 2:
+            return "what one replica alone has acknowledged is gone with its disk: give --min-insync-replicas 2"
+        if isinstance(fault, ReplaceDisk) and self._options.log_flush == OS:
+            return "whoever is killed before it has flushed is not known to hold everything: give --log-flush fsync"
         if isinstance(fault, Reassign) and not self._options.topics.names:
             return "there are no topics here whose partitions could be moved"
         if isinstance(fault, Reassign) and len(self._nodes) == 1:
@@ -168,10 +174,13 @@ class ReplicaCluster:
         self._memory.forget(node)
         log_file = self._log_file(node)
         seen = log_file.stat().st_size if log_file.exists() else 0
+        began_ns = time.monotonic_ns()
         await self._host.run(node, self._start_command(node), log_file)
         try:
             async with asyncio.timeout(STARTED_S_MAX):
-                self._host.listens(node, await self._wait_port(node, seen))
+                started = await self._wait_started(node, seen)
+                check_clock(node, started, since_ns=began_ns, now_ns=time.monotonic_ns())
+                self._host.listens(node, int(str(started["address"]).rpartition(":")[2]))
                 await self._wait_answer(node)
         except TimeoutError:
             await self._host.kill(node)
@@ -234,10 +243,10 @@ class ReplicaCluster:
 
     async def _note_death(self, node: int) -> None:
         """Remember that a replica's process was found ended and nobody here had done it."""
-        if self._host.died(node):
-            event = KILLED_BY_MEMORY if await self._memory.killed(node) else "died"
-            detail = f"exit code {self._host.exit_code(node)}"
-            self._deaths.append(Report(node=node, wall_ns=time.time_ns(), event=event, detail=detail))
+        death = death_of(self._host, node)
+        if death is not None:
+            by_memory = await self._memory.killed(node)
+            self._deaths.append(replace(death, event=KILLED_BY_MEMORY) if by_memory else death)
 
     def _log_file(self, node: int) -> Path:
         return self._host.folder(node) / LOG_NAME
@@ -272,12 +281,12 @@ class ReplicaCluster:
             how = ("--disk", str(self._host.inside(node)), *how)
         return (self._host.python, *self._options.server, *where, *voters, *dial, *how)
 
-    async def _wait_port(self, node: int, seen: int) -> int:
+    async def _wait_started(self, node: int, seen: int) -> dict[str, Any]:
         """Wait for the line by which a replica says where it listens; ``seen`` is the size of its log before."""
         while True:
             started = [line for line in self._lines_after(node, seen) if line.get("event") == "started"]
             if started:
-                return int(str(started[-1]["address"]).rpartition(":")[2])
+                return started[-1]
             self._check_alive(node)
             await asyncio.sleep(_POLL_S)
 
@@ -291,7 +300,7 @@ class ReplicaCluster:
         if exit_code is not None:
             raise NodeFailedError(f"replica {node} ended with {exit_code}: see {self._log_file(node)}")
 
-    def _lines_after(self, node: int, seen: int) -> Iterator[dict[str, object]]:
+    def _lines_after(self, node: int, seen: int) -> Iterator[dict[str, Any]]:
         return log_lines(self._log_file(node), skip_bytes=seen)
 
     # --- looking ------------------------------------------------------------------------------------------------------
@@ -396,7 +405,7 @@ class ReplicaCluster:
         judged = {None, METADATA_LOG, *self.topic_partitions}
         told = (report for node in self._nodes for report in read_reports(self._log_file(node), node))
         found = [*(report for report in told if report.topic_partition in judged), *self._deaths]
-        return tuple(self._disks.judged(sorted(found, key=lambda report: (report.wall_ns, report.node))))
+        return tuple(self._disks.judged(sorted(found, key=lambda report: (report.monotonic_ns, report.node))))
 
 
 def _table(option: str, addresses: Mapping[int, str]) -> list[str]:

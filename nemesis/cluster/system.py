@@ -7,7 +7,7 @@ is over. Imports neither our replicas nor our client, so that another system can
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from nemesis.cluster.store import StoreClient
@@ -89,12 +89,24 @@ class PartitionState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """How a node has made itself known: by a number, which rises with each of its processes, and with which disk."""
+
+    number: int
+    disk: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """The cluster as the node knows it that knows most: ``active`` nodes may be in sync and lead."""
+    """The cluster as the node knows it that knows most: ``active`` nodes may be in sync and lead.
+
+    ``registrations`` is empty where nodes do not make themselves known.
+    """
 
     controller: int | None
     active: frozenset[int]
     partitions: Mapping[str, PartitionState]
+    registrations: Mapping[int, Registration] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +142,10 @@ class Dump:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Something a node reported of itself; ``wall_ns`` is on the machine's clock, since 1970."""
+    """Something a node reported of itself; ``monotonic_ns`` is on the machine's clock that nobody sets."""
 
     node: int
-    wall_ns: int
+    monotonic_ns: int
     event: str
     epoch: int | None = None
     offset: int | None = None

@@ -30,6 +30,7 @@ from nemesis.faults.values import (
     LimitMemory,
     Partition,
     Reassign,
+    ReplaceDisk,
     fault_to_json,
 )
 from nemesis.workload.pace import Load
@@ -70,7 +71,7 @@ class OpenFault(Generic[FaultT]):
             detail |= {"links": sorted(self.aim.links)}
         if isinstance(self.fault, NetworkFault | KillStarting | KillAt | ClockFault | DiskFault | Burst):
             detail |= {"fault": fault_to_json(self.fault)}
-        if isinstance(self.fault, Reassign | LimitMemory):
+        if isinstance(self.fault, Reassign | LimitMemory | ReplaceDisk):
             detail |= {"fault": fault_to_json(self.fault)}
         return detail
 

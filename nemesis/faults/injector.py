@@ -25,6 +25,7 @@ from nemesis.faults.moves import Moves
 from nemesis.faults.names import healer_of, name_of
 from nemesis.faults.partitions import Partitions
 from nemesis.faults.processes import Processes, start_all
+from nemesis.faults.replaced_disks import ReplacedDisks
 from nemesis.faults.rolling import Rolling
 from nemesis.faults.standing import KillsAtPoints
 from nemesis.faults.targets import InvalidTargetError
@@ -38,7 +39,7 @@ from nemesis.workload.recorder import Recorder
 
 FAMILIES: tuple[type[Family[Any]], ...] = (
     *(Partitions, Impairments, Processes, KillsAtPoints),
-    *(Disks, DamagedDisks, Timekeeping, Bursts, Rolling, Voters),
+    *(Disks, DamagedDisks, ReplacedDisks, Timekeeping, Bursts, Rolling, Voters),
     *(Moves, MemoryLimits),
 )
 """What is done by whom; at the end of a run they finish in this order."""

@@ -29,7 +29,8 @@ from nemesis.faults.targets import InvalidTargetError
 from nemesis.faults.values import Course, Reassign
 from nemesis.history import MOVED, EventType
 
-MOVE, CANCEL, ELECT, ARRIVE = "move-replicas", "cancel-move", "elect-preferred", "arrive"
+MOVE, CANCEL, ELECT = Reassign.steps
+ARRIVE = "arrive"
 """The names of the operations, in the history."""
 ALL_PLACED = "all-placed"
 """What the harness brings about at the end: nothing moves, and each partition has as many replicas as it should."""

@@ -16,6 +16,7 @@ from nemesis.faults.values import RollingRestart
 from nemesis.history import EventType
 from nemesis.workload.recorder import Recorder
 
+(STOP,) = RollingRestart.steps
 BACK_S_MAX = 15.0
 """How long a node that was started may take until it may lead again, before it is the next one's turn."""
 _LOOK_S = 0.1
@@ -60,10 +61,10 @@ class RollingRestarts:
         detail = {"replicas": [node]}
         loop = asyncio.get_running_loop()
         begin_s = loop.time()
-        self._recorder.nemesis(EventType.INVOKE, "stop-rolling", detail)
+        self._recorder.nemesis(EventType.INVOKE, STOP, detail)
         await self._system.stop(node)
         stopped_s = loop.time()
-        self._recorder.nemesis(EventType.INFO, "stop-rolling", detail | {"after_s": round(stopped_s - begin_s, 3)})
+        self._recorder.nemesis(EventType.INFO, STOP, detail | {"after_s": round(stopped_s - begin_s, 3)})
         self._recorder.nemesis(EventType.INVOKE, "restart-rolling", detail)
         try:
             await self._system.start(node)

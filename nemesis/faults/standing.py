@@ -17,7 +17,7 @@ from nemesis.faults.targets import InvalidTargetError
 from nemesis.faults.values import KillAt
 from nemesis.history import EventType
 
-COME_TO_POINT = "come-to-point"
+(COME_TO_POINT,) = KillAt.steps
 """The name of the operation, in the history."""
 _LOOK_S = 0.02
 

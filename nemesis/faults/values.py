@@ -1,12 +1,13 @@
 """Faults as data: what is done, to whom, and the word for undoing it.
 
 Owns the closed set of faults and their form in JSON. How they are done is the injectors' business. Clogged links and
-metadata that comes late can be done by the simulator only.
+metadata that comes late can be done by the simulator only. A fault with ``steps`` is only begun when it strikes: those
+are the names of the operations by which it is done later, if it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -92,6 +93,7 @@ class KillAt:
 
     kind: ClassVar[str] = "kill-at"
     healer: ClassVar[str] = "start"
+    steps: ClassVar[tuple[str]] = ("come-to-point",)
     target: Target
     point: CrashPoint
     nth: int = 1
@@ -124,6 +126,7 @@ class RollingRestart:
 
     kind: ClassVar[str] = "rolling-restart"
     healer: ClassVar[str] = "end-rolling"
+    steps: ClassVar[tuple[str]] = ("stop-rolling",)
     target: Target = Role.ALL
 
 
@@ -145,8 +148,24 @@ class ChangeVoters:
 
     kind: ClassVar[str] = "membership"
     healer: ClassVar[str] = "restore-voters"
+    steps: ClassVar[tuple[str, str, str]] = ("remove-voter", "transfer-leadership", "empty-disk")
     change: VoterChange
     target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceDisk:
+    """SIGKILL of ``target``, one node, an empty disk in the place of its own, and a start. With ``outage`` all others
+    are killed with it, and started with it, before it or after it.
+
+    Healed when it is in sync again wherever it is a replica, and votes again. Needs a cluster whose voters can be
+    changed, and topics whose acknowledged records are on two disks at least.
+    """
+
+    kind: ClassVar[str] = "replace-disk"
+    healer: ClassVar[str] = "end-replacement"
+    target: Target
+    outage: bool = False
 
 
 class Course(StrEnum):
@@ -173,6 +192,7 @@ class Reassign:
 
     kind: ClassVar[str] = "reassign"
     healer: ClassVar[str] = "restore-replicas"
+    steps: ClassVar[tuple[str, str, str]] = ("move-replicas", "cancel-move", "elect-preferred")
     course: Course
     partitions: int = 1
     more: int = 0
@@ -336,7 +356,7 @@ DiskFault = PowerLoss | FillDisk | SlowDisk | FailDisk | DamageDisk
 """What can be done to disks of replicas that were started on files of ours."""
 LiveFault = (
     Partition | CutLink | CutClients | ProcessFault | ChangeVoters | NetworkFault | ClockFault | DiskFault | Burst
-) | (Reassign | LimitMemory)
+) | (Reassign | LimitMemory | ReplaceDisk)
 """What can be done to processes."""
 
 SimulatedFault = Clog | DelayMetadata
@@ -344,16 +364,17 @@ SimulatedFault = Clog | DelayMetadata
 
 Fault = LiveFault | SimulatedFault
 
-_FAULTS: dict[str, type[Fault]] = {
+FAULTS: Mapping[str, type[Fault]] = {
     fault.kind: fault
     for fault in (
-        *(KillStarting, KillAt, Reassign, LimitMemory),
+        *(KillStarting, KillAt, Reassign, LimitMemory, ReplaceDisk),
         *(Partition, CutLink, CutClients, Kill, Pause, Stop, RollingRestart, ChangeVoters),
         *(Delay, Loss, Bandwidth, Reset, SlowClose, ReplyLost, Duplicate),
         *(JumpClock, StopClock, DriftClock, JumpWallClock, StrobeWallClock, Burst),
         *(PowerLoss, Clog, FillDisk, SlowDisk, FailDisk, DamageDisk, DelayMetadata),
     )
 }
+"""Every fault by its kind."""
 
 
 def _call(name: str) -> str:
@@ -390,10 +411,10 @@ def fault_from_json(document: dict[str, Any]) -> Fault:
     """The reverse. Raises ``ValueError`` for a kind or a field that does not exist."""
     fields = dict(document)
     kind = fields.pop("kind", None)
-    if kind not in _FAULTS:
-        raise ValueError(f"{kind!r} is no fault: give one of {', '.join(_FAULTS)}")
+    if kind not in FAULTS:
+        raise ValueError(f"{kind!r} is no fault: give one of {', '.join(FAULTS)}")
     typed = {name: _ENUMS[name](value) if name in _ENUMS else value for name, value in fields.items()}
     try:
-        return _FAULTS[kind](**typed)
+        return FAULTS[kind](**typed)
     except TypeError as error:
         raise ValueError(f"{kind} cannot be made of {sorted(fields)}: {error}") from None

@@ -21,7 +21,8 @@ from nemesis.faults.values import ChangeVoters, VoterChange
 from nemesis.history import EventType
 from nemesis.workload.recorder import Recorder
 
-ADD, REMOVE, TRANSFER, REPLACE_DISK = "add-voter", "remove-voter", "transfer-leadership", "replace-disk"
+ADD = "add-voter"
+REMOVE, TRANSFER, EMPTY_DISK = ChangeVoters.steps
 """The names of the operations, in the history."""
 ALL_VOTE = "all-vote"
 """What the harness brings about at the end: every node is a voter again."""
@@ -30,7 +31,7 @@ LED_S_MAX = 2.0
 ALL_VOTE_S_MAX = 40.0
 _LOOK_S = 0.1
 _PAUSE_S = 0.5
-_STEPS = {VoterChange.REMOVE: REMOVE, VoterChange.REPLACE: REPLACE_DISK, VoterChange.TRANSFER: TRANSFER}
+_STEPS = {VoterChange.REMOVE: REMOVE, VoterChange.REPLACE: EMPTY_DISK, VoterChange.TRANSFER: TRANSFER}
 
 
 class VoterChanges:
@@ -45,6 +46,8 @@ class VoterChanges:
         self._is_under_way = False
         self._missing: dict[tuple[str, int], None] = {}
         """(log, node) of those that do not vote any more, or may not; in the order in which they were removed."""
+        self._stale: set[tuple[str, int]] = set()
+        """Those of them that are still voters on a disk that is gone, or may be."""
 
     def begin(self, fault_id: int, fault: ChangeVoters, nodes: Sequence[int]) -> None:
         """Begin the change, of one node after the other."""
@@ -54,6 +57,13 @@ class VoterChanges:
     def heal(self, fault_id: int, detail: Mapping[str, Any]) -> None:
         """Begin to add those who vote no more; that all vote is recorded with ``detail``, when they do."""
         self._healings.pop(fault_id).set_result(detail)
+
+    async def readmit(self, node: int) -> None:
+        """Let a node vote on the disk that it has now in the place of one that is gone, in every log."""
+        for log in self._system.voters.logs:
+            self._missing[log, node] = None
+            self._stale.add((log, node))
+        await self._add_until_none_is_missing()
 
     async def finish(self, at_most_s: float = ALL_VOTE_S_MAX) -> None:
         """Wait until all changes are over, and add whoever does not vote, whoever has removed it."""
@@ -137,22 +147,22 @@ class VoterChanges:
     async def _replace(self, node: int) -> None:
         for log in self._system.voters.logs:
             if not await self._remove(log, node):
-                self._not_tried(REPLACE_DISK, node, f"it may vote in {log}")
+                self._not_tried(EMPTY_DISK, node, f"it may vote in {log}")
                 return
         await self._replace_disk(node)
 
     async def _replace_disk(self, node: int) -> None:
         detail = {"replicas": [node]}
-        self._recorder.nemesis(EventType.INVOKE, REPLACE_DISK, detail)
+        self._recorder.nemesis(EventType.INVOKE, EMPTY_DISK, detail)
         await self._system.stop(node)
         try:
             await self._system.wipe(node)
             await self._system.start(node)
         except NodeFailedError as error:
             told = {**detail, "outcome": ChangeOutcome.REFUSED}
-            self._recorder.nemesis(EventType.FAIL, REPLACE_DISK, told, error=str(error))
+            self._recorder.nemesis(EventType.FAIL, EMPTY_DISK, told, error=str(error))
         else:
-            self._recorder.nemesis(EventType.INFO, REPLACE_DISK, {**detail, "outcome": ChangeOutcome.DONE})
+            self._recorder.nemesis(EventType.INFO, EMPTY_DISK, {**detail, "outcome": ChangeOutcome.DONE})
 
     # --- adding back --------------------------------------------------------------------------------------------------
 
@@ -195,10 +205,14 @@ class VoterChanges:
         for log, node in tuple(self._missing):
             if await self._system.voters.of(log) is None:
                 continue
+            if (log, node) in self._stale:
+                removed = await self._attempt(REMOVE, log, node, self._system.voters.remove)
+                self._stale -= {(log, node)} if removed is ChangeOutcome.DONE else set()
             outcome = await self._attempt(ADD, log, node, self._system.voters.add)
             votes = outcome is ChangeOutcome.REFUSED and node in (await self._system.voters.of(log) or ())
             if votes or outcome is ChangeOutcome.DONE:
                 self._missing.pop((log, node), None)
+                self._stale.discard((log, node))
 
     # --- recording ----------------------------------------------------------------------------------------------------
 

@@ -6,9 +6,8 @@ Source: ``jepsen.history``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from nemesis.formats.edn_text import edn_text
@@ -70,29 +69,27 @@ def event_of(fields: Mapping[str, Value], path: Path, line: int) -> Event | None
     )
 
 
-def checked(events: Iterable[Event | None], path: Path) -> tuple[tuple[Event, ...], int]:
-    """The events of clients, and how many others there were.
+def checked(events: Iterable[Event | None], path: Path) -> Iterator[Event | None]:
+    """The same events, one after the other.
 
-    Raises HistoryError where there are none or too many, and where their indexes say that the file is not in the order
-    in which things happened.
+    Raises HistoryError where there are too many, or none of a client, and where their indexes say that the file is not
+    in the order in which things happened.
     """
-    kept: list[Event] = []
-    skipped = 0
     last = -1
-    for event in islice(events, EVENTS_MAX + 1):
-        if event is None:
-            skipped += 1
-            continue
-        if event.index is not None and event.index <= last:
-            problem = f"index {event.index} follows index {last}"
-            refuse(path, event.line, problem, "sort the events by their index, and give each its own")
-        last = last if event.index is None else event.index
-        kept.append(event)
-    if len(kept) + skipped > EVENTS_MAX:
-        refuse(path, None, f"the file has more than EVENTS_MAX, {EVENTS_MAX} events", "cut the history into several")
-    if not kept:
+    has_clients = False
+    for place, event in enumerate(events):
+        if place >= EVENTS_MAX:
+            problem = f"the file has more than EVENTS_MAX, {EVENTS_MAX} events"
+            refuse(path, None, problem, "cut the history into several")
+        if event is not None:
+            has_clients = True
+            if event.index is not None and event.index <= last:
+                problem = f"index {event.index} follows index {last}"
+                refuse(path, event.line, problem, "sort the events by their index, and give each its own")
+            last = last if event.index is None else event.index
+        yield event
+    if not has_clients:
         refuse(path, None, "the file holds no operation of a client", "give a file with at least one invocation")
-    return tuple(kept), skipped
 
 
 def _process(value: Value, path: Path, line: int) -> Hashable:

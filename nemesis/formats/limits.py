@@ -7,9 +7,13 @@ of a million digits) or the stack (a hundred thousand brackets).
 from __future__ import annotations
 
 FILE_BYTES_MAX = 8 * 1024**3
-"""How many bytes are read of one file, after decompression."""
-DOCUMENT_BYTES_MAX = 1024**3
+"""How many bytes are read of one file, after decompression; of Parquet, as many as its end tells of."""
+DOCUMENT_BYTES_MAX = 256 * 1024**2
 """How many bytes one JSON array may take, which is held in memory as a whole; one object a line is not."""
+GROUP_BYTES_MAX = 2 * 1024**3
+"""How many bytes, decompressed, one row group of Parquet may have: its pages are held at a time, of any size."""
+HELD_BYTES_MAX = 2 * 1024**3
+"""How many bytes the values of one file may take in memory, but for plain numbers: those are bounded by EVENTS_MAX."""
 LINE_BYTES_MAX = 16 * 1024**2
 """How long a line may be where the format is one event a line."""
 STRING_CHARS_MAX = 1_000_000

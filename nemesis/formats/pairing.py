@@ -15,14 +15,15 @@ from nemesis.formats.events import Event
 from nemesis.formats.shapes import argument_of, is_cas_without_evidence, result_of
 from nemesis.history.events import EventType
 from nemesis.linearizability.operations import Operation, Outcome
+from nemesis.linearizability.packed import PackedOperations
 
 _OUTCOMES = {EventType.OK: Outcome.OK, EventType.FAIL: Outcome.FAIL, EventType.INFO: Outcome.INFO}
 
 
-def operations_of(events: Sequence[Event], path: Path) -> tuple[Operation, ...]:
+def operations_of(events: Sequence[Event], path: Path) -> PackedOperations:
     """The operations in the order of their invocations. Positions are places in ``events``. Raises HistoryError."""
+    operations = PackedOperations()
     pending: dict[Hashable, tuple[int, Event]] = {}
-    pairs: list[tuple[int, Event, int | None, Event | None]] = []
     for position, event in enumerate(events):
         begun = pending.pop(event.process, None)
         if event.type is EventType.INVOKE:
@@ -30,10 +31,12 @@ def operations_of(events: Sequence[Event], path: Path) -> tuple[Operation, ...]:
             pending[event.process] = (position, event)
         else:
             invoked_at, invocation = _check_is_begun(event, begun, path)
-            pairs.append((invoked_at, invocation, position, event))
-    pairs += [(position, event, None, None) for position, event in pending.values()]
-    pairs.sort(key=lambda pair: pair[0])
-    return tuple(_operation(*pair, path) for pair in pairs if not is_cas_without_evidence(pair[3]))
+            if not is_cas_without_evidence(event):
+                operations.append(_operation(invoked_at, invocation, position, event, path))
+    for position, event in pending.values():
+        operations.append(_operation(position, event, None, None, path))
+    operations.sort()
+    return operations
 
 
 def _check_is_free(event: Event, begun: tuple[int, Event] | None, path: Path) -> None:

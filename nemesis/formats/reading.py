@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nemesis.formats.errors import refuse
+from nemesis.formats.event_columns import EventColumns
 from nemesis.formats.events import Event, checked
 from nemesis.formats.jepsen_edn import read_jepsen_edn
 from nemesis.formats.jepsen_log import read_jepsen_log
@@ -19,7 +20,7 @@ from nemesis.formats.maelstrom import read_maelstrom
 from nemesis.formats.pairing import operations_of
 from nemesis.formats.porcupine_kv import read_porcupine_kv
 from nemesis.formats.recognise import Format, recognised
-from nemesis.linearizability.operations import Operation
+from nemesis.linearizability.packed import PackedOperations
 
 
 def _read_parquet(path: Path) -> Iterator[Event | None]:
@@ -47,11 +48,11 @@ class ReadHistory:
 
     path: Path
     format: Format
-    events: tuple[Event, ...]
+    events: EventColumns
     skipped: int
     has_keys_from_values: bool
 
-    def operations(self) -> tuple[Operation, ...]:
+    def operations(self) -> PackedOperations:
         """The events paired, in the order of their invocations. Raises HistoryError."""
         return operations_of(self.events, self.path)
 
@@ -64,7 +65,12 @@ def read_history_file(path: Path, *, format: Format | None = None, key_pairs: Ke
     if path.exists() and not path.is_file() and not path.is_dir():
         refuse(path, None, "this is no file with an end", "copy what comes from it into a file")
     known = recognised(path) if format is None else format
-    events, skipped = checked(READERS[known](path), path)
+    events, skipped = EventColumns(path), 0
+    for event in checked(READERS[known](path), path):
+        if event is None:
+            skipped += 1
+        else:
+            events.append(event)
     is_always_keyed = known is Format.MAELSTROM and key_pairs is KeyPairs.AUTO
     keyed, is_keyed = split_keys(events, path, KeyPairs.YES if is_always_keyed else key_pairs)
     is_guess = is_keyed and key_pairs is KeyPairs.AUTO and not is_always_keyed

@@ -33,6 +33,8 @@ OPEN, TRANSFER = "open", "transfer"
 """Of a bank: make its accounts, and move an amount from one to another, if both are as they were seen."""
 ACQUIRE, RELEASE = "acquire", "release"
 """Of a lock. Who holds it is called by a number of its own for each time."""
+DUMP = "dump"
+"""What the harness does in the end: it reads all logs of a node, and counts in ``detail`` what it has read."""
 ON_LOGS = frozenset({APPEND, POLL, FINAL_READ})
 """The operations on logs; all others are on objects."""
 
@@ -61,10 +63,11 @@ class HistoryEvent:
     ``index`` counts from 0 without gaps over the whole run and is the order in which things happened; ``time_ns`` is
     monotonic since the run began. ``value`` is what an append writes. ``acks``, in its invocation, is what the writer
     asked for where that is less than all: 1 or 0, and then an ok says only that the leader has it, or that it was sent.
-    ``offset`` is, in the ok of an append, where the value stands; in the invocation of a poll, the position it asks
-    from. ``records`` belong to the ok of a poll, with the ``high_watermark`` that came with them. ``leader_epoch`` is
-    that of the leader that answered. ``node`` is the replica that the client talked to. ``detail`` is JSON; for the
-    nemesis it says what was really done.
+    ``offset`` is, in the ok of an append, where the value stands; of a poll, the position it asks from. A completion
+    repeats what was asked (the value, the position), so that it is not taken for that of another operation where lines
+    are missing. ``records`` belong to the ok of a poll, with the ``high_watermark`` that came with them.
+    ``leader_epoch`` is that of the leader that answered. ``node`` is the replica that the client talked to. ``detail``
+    is JSON; for the nemesis it says what was really done.
 
     Of polls: ``limited`` (in the ok) says that the poll stopped at its own limit, so that it tells nothing of where the
     log ends. ``strict`` (in the invocation) says that the reader was promised everything acknowledged before it asked.
@@ -160,6 +163,9 @@ class ReplicaEvent:
 
 HIGH_WATERMARK = "high-watermark"
 FINAL_ISR = "final-isr"
+DUMPED = "dumped"
+"""A replica's log was read, and had ``offset`` batches: what the history says of a dump, as an event of the replica. It
+stands in no table; judges make it of the harness's ``dump``."""
 BECAME_LEADER = "became-leader"
 OFFLINE = "offline"
 UNCLEAN_ELECTION = "unclean-election"
@@ -167,6 +173,8 @@ LAST_KNOWN_LEADER_ELECTED = "last-known-leader-elected"
 VOTERS_CHANGED, VOTERS_LEARNED = "voters-changed", "voters-learned"
 """Others vote in a quorum log: by a record that its leader has just appended, or as another replica learns it."""
 
+KILLED_FROM_OUTSIDE = "killed-from-outside"
+"""A replica's process ended by a signal that neither it nor the harness has sent; the detail names it."""
 MOVED = "moved"
 """A partition was seen to have come to where it was moved."""
 

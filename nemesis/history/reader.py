@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from nemesis.history.schemas import COMPLETE_MARKER, SCHEMAS, Kind
 
+SHARD_BYTES_MAX = 1024**3
+"""How much a shard, which holds what a run did in a few seconds, may come to when it is read."""
 _SHARD_NAME = re.compile(r"part-(\d{5,})\.parquet")
 
 
@@ -46,12 +49,14 @@ def list_shards(folder: Path, kind: Kind) -> ShardListing:
         raise HistoryError(f"{folder} is not a run folder: it has no {Kind.HISTORY}/ with the recorded operations")
     numbered = sorted((int(match[1]), path) for path, match in _shard_matches(folder / kind))
     paths: list[Path] = []
+    rows = 0
     for number, path in numbered:
-        problem = _gap(kind, len(paths), path) if number != len(paths) else _damage(kind, path)
-        if problem is not None:
-            return ShardListing(kind=kind, paths=tuple(paths), problems=(problem,))
+        found = _gap(kind, len(paths), path) if number != len(paths) else _rows_in(kind, path)
+        if isinstance(found, str):
+            return ShardListing(kind=kind, paths=tuple(paths), problems=(found,))
         paths.append(path)
-    problem = _short(folder, kind, len(paths))
+        rows += found
+    problem = _miscounted(folder, kind, rows)
     return ShardListing(kind=kind, paths=tuple(paths), problems=() if problem is None else (problem,))
 
 
@@ -62,32 +67,34 @@ def _shard_matches(folder: Path) -> list[tuple[Path, re.Match[str]]]:
     return [(path, match) for path, match in matches if match is not None]
 
 
-def _short(folder: Path, kind: Kind, found: int) -> str | None:
-    """What is wrong with a table of a complete history that has not all the shards that its marker tells."""
+def _miscounted(folder: Path, kind: Kind, found: int) -> str | None:
+    """What is wrong with a table of a complete history that has not the rows that its marker tells."""
     if not is_complete(folder):
         return None
     try:
         told = int(json.loads((folder / Kind.HISTORY / COMPLETE_MARKER).read_text(encoding="utf-8"))[kind])
     except (ValueError, TypeError, KeyError):
-        return f"{Kind.HISTORY}/{COMPLETE_MARKER} does not say how many shards {kind}/ has, so some may be missing"
+        return f"{Kind.HISTORY}/{COMPLETE_MARKER} does not say how many rows {kind}/ has, so some may be missing"
     if found == told:
         return None
-    return f"{kind}/ has {found} shards, and {Kind.HISTORY}/{COMPLETE_MARKER} says that it had {told}"
+    return f"{kind}/ has {found} rows, and {Kind.HISTORY}/{COMPLETE_MARKER} says that it had {told}"
 
 
 def _gap(kind: Kind, expected: int, found: Path) -> str:
     return f"{kind}/part-{expected:05d}.parquet is missing: {found.name} and what follows it is not judged"
 
 
-def _damage(kind: Kind, path: Path) -> str | None:
+def _rows_in(kind: Kind, path: Path) -> int | str:
+    """How many rows a shard has, or why it cannot be read."""
     try:
-        found = pq.read_schema(path)
+        told = pq.read_metadata(path)
+        found = told.schema.to_arrow_schema()
     except (OSError, pa.ArrowException) as error:
         return f"{kind}/{path.name} cannot be read ({error}): it and what follows it is not judged"
     declared = SCHEMAS[kind]
     if found.names != declared.names or found.types != declared.types:
         raise HistoryError(f"{path} has columns {found.names}, declared are {declared.names} with their types")
-    return None
+    return int(told.num_rows)
 
 
 def read_table(listing: ShardListing) -> pa.Table:
@@ -101,11 +108,28 @@ def read_table(listing: ShardListing) -> pa.Table:
 
 def _rows_of(path: Path, schema: pa.Schema) -> pa.Table:
     try:
-        table = pq.read_table(path, schema=schema, page_checksum_verification=True)
+        texts = [field.name for field in schema if pa.types.is_string(field.type)]
+        with pq.ParquetFile(path, read_dictionary=texts, page_checksum_verification=True) as file:
+            _check_size(path, sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)))
+            table = file.read()
+        _check_size(path, sum(_text_bytes(table.column(name)) for name in texts))
+        table = table.cast(schema)
         table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{path} is damaged, so the run cannot be judged: {error}") from error
     return table
+
+
+def _text_bytes(column: pa.ChunkedArray) -> int:
+    """How many bytes the texts of all rows come to, of which each is there once."""
+    lengths = (pc.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks)
+    return sum(pc.sum(own).as_py() or 0 for own in lengths)
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > SHARD_BYTES_MAX:
+        problem = f"comes to {size} bytes in memory, more than SHARD_BYTES_MAX, {SHARD_BYTES_MAX}"
+        raise HistoryError(f"{path} {problem}: no run writes such a shard; look at where it comes from")
 
 
 def read_history(folder: Path) -> pa.Table:

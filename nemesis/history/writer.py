@@ -42,22 +42,24 @@ class _Shards:
         self._folder = folder / kind
         self._schema = SCHEMAS[kind]
         self._rows: list[dict[str, Any]] = []
-        self.written = 0
+        self._written = 0
+        self.total = 0
 
     def add(self, row: dict[str, Any]) -> int:
         self._rows.append(row)
+        self.total += 1
         return len(self._rows)
 
     def flush(self) -> None:
         """Write the waiting rows as one shard; nothing when none wait."""
         if not self._rows:
             return
-        path = self._folder / shard_name(self.written)
+        path = self._folder / shard_name(self._written)
         unfinished = self._folder / f".{path.name}.unfinished"
         table = pa.Table.from_pylist(self._rows, schema=self._schema)
         pq.write_table(table, unfinished, write_page_checksum=True)
         unfinished.rename(path)
-        self.written += 1
+        self._written += 1
         self._rows = []
 
 
@@ -120,14 +122,14 @@ class HistoryWriter:
     def close(self) -> None:
         """Write what waits and mark the history as complete. Closing again does nothing.
 
-        The mark says how many shards each table has: a table that has lost its last ones looks whole otherwise.
+        The mark says how many rows each table has: one that has lost some looks whole otherwise.
         """
         if self._closed:
             return
         self.flush()
         unfinished = self._marker.with_name(f".{COMPLETE_MARKER}.unfinished")
-        written = {kind.value: shards.written for kind, shards in self._shards.items()}
-        unfinished.write_text(json.dumps(written) + "\n", encoding="utf-8")
+        rows = {kind.value: shards.total for kind, shards in self._shards.items()}
+        unfinished.write_text(json.dumps(rows) + "\n", encoding="utf-8")
         unfinished.rename(self._marker)
         self._closed = True
 

@@ -8,13 +8,14 @@ frozen sets. Source: the models of Knossos and Porcupine, and Herlihy and Wing o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import ClassVar
 
 from nemesis.linearizability.forms import Form
 from nemesis.linearizability.operations import Operation, Outcome, Value
+from nemesis.linearizability.packed import PackedOperations
 
 
 class Refusal(Enum):
@@ -74,8 +75,10 @@ class Model(ABC):
         """The value that a register begins with, where operations have the forms of a register."""
         return self.initial()
 
-    def partition(self, operations: Iterable[Operation]) -> dict[Hashable, list[Operation]]:
+    def partition(self, operations: Iterable[Operation]) -> Mapping[Hashable, Sequence[Operation]]:
         """The operations of each object, in their order: objects that share no operation are judged one by one."""
+        if isinstance(operations, PackedOperations):
+            return operations.by_key()
         parts: dict[Hashable, list[Operation]] = {}
         for operation in operations:
             parts.setdefault(operation.key, []).append(operation)

@@ -8,9 +8,9 @@ judged as if nobody had looked: so verdicts and evidence are those of ``kernel``
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from ctypes import CDLL
-from itertools import accumulate, chain, compress
+from itertools import compress, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -139,7 +139,7 @@ def proofs(
         return {}
     meanings = _Meanings(model)
     keys: list[Hashable] = []
-    kept: list[tuple[Sequence[Operation], list[int]]] = []
+    rows = _Rows()
     for key, part in parts.items():
         operations = sorted(part, key=attrgetter("invoked"))
         numbers = list(map(meanings.__getitem__, map(_WHAT, operations)))
@@ -149,28 +149,44 @@ def proofs(
             operations = list(compress(operations, numbers))
             numbers = list(filter(None, numbers))
         keys.append(key)
-        kept.append((operations, numbers))
+        rows.add(operations, numbers)
     if not keys:
         return {}
-    answers = accelerator.first_answers(_columns(kept, meanings), budget, native)
+    answers = accelerator.first_answers(rows.columns(meanings), budget, native)
     return {
         key: Proof(len(numbers), found.visited, meanings.are_unique(numbers))
-        for key, (_, numbers), found in zip(keys, kept, answers, strict=True)
+        for key, numbers, found in zip(keys, rows.parts(), answers, strict=True)
         if found.answer is Answer.YES
     }
 
 
-def _columns(kept: Sequence[tuple[Sequence[Operation], list[int]]], meanings: _Meanings) -> RegisterColumns:
-    """The columns of objects, of which each has its operations and the numbers of what they mean."""
-    operations = list(chain.from_iterable(operations for operations, _ in kept))
-    numbers = list(chain.from_iterable(numbers for _, numbers in kept))
-    kinds, values, news = meanings.kinds, meanings.operands, meanings.news
-    return RegisterColumns(
-        starts=array("q", accumulate((len(numbers) for _, numbers in kept), initial=0)),
-        initial=array("q", bytes(8 * len(kept))),
-        kinds=array("q", [kinds[number] for number in numbers]),
-        values=array("q", [values[number] for number in numbers]),
-        news=array("q", [news[number] for number in numbers]),
-        invoked=array("q", [operation.invoked for operation in operations]),
-        returned=array("q", [EVER if operation.returned is None else operation.returned for operation in operations]),
-    )
+class _Rows:
+    """What is kept of the operations of objects: the numbers of what they mean, and when they were."""
+
+    def __init__(self) -> None:
+        self._starts = array("q", [0])
+        self._numbers, self._invoked, self._returned = (array("q") for _ in range(3))
+
+    def add(self, operations: Sequence[Operation], numbers: Sequence[int]) -> None:
+        """Those of the next object."""
+        self._numbers.extend(numbers)
+        self._invoked.extend(operation.invoked for operation in operations)
+        self._returned.extend(EVER if one.returned is None else one.returned for one in operations)
+        self._starts.append(len(self._numbers))
+
+    def parts(self) -> Iterator[Sequence[int]]:
+        """The numbers of each object."""
+        return (self._numbers[begin:end] for begin, end in pairwise(self._starts))
+
+    def columns(self, meanings: _Meanings) -> RegisterColumns:
+        """The columns of all objects."""
+        kinds, values, news = meanings.kinds, meanings.operands, meanings.news
+        return RegisterColumns(
+            starts=self._starts,
+            initial=array("q", bytes(8 * (len(self._starts) - 1))),
+            kinds=array("q", (kinds[number] for number in self._numbers)),
+            values=array("q", (values[number] for number in self._numbers)),
+            news=array("q", (news[number] for number in self._numbers)),
+            invoked=self._invoked,
+            returned=self._returned,
+        )

@@ -15,8 +15,12 @@ import pyarrow as pa
 from nemesis.checks.judge import CheckOptions, judge_partitions
 from nemesis.checks.schemas import ANOMALY_SCHEMA, LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS
+from nemesis.faults.names import DEEDS, FAULT_NAMES
 from nemesis.history.events import (
     APPEND,
+    BECAME_LEADER,
+    DUMP,
+    DUMPED,
     FINAL_READ,
     HARNESS_PROCESS,
     METADATA_LOG,
@@ -39,6 +43,8 @@ FACT_SCHEMAS = {
 }
 """The three tables that are judged together: each is one struct column of a fact, named as its kind."""
 KEY = ("run_id", "topic_partition")
+STRETCH = 64
+"""So many indexes are told apart by the bits of one number."""
 ENDS = (EventType.OK.value, EventType.FAIL.value, EventType.INFO.value)
 """How an operation can end."""
 
@@ -61,8 +67,40 @@ def paired_operations(history: DataFrame) -> DataFrame:
     invoked = EventType.INVOKE.value
     following = F.lead(F.struct("*")).over(_by_process())
     rows = history.where(F.col("process") >= 0).withColumn("next", following).where(F.col("type") == invoked)
-    end = F.when(F.col("next.type") != invoked, F.col("next"))
+    end = F.when((F.col("next.type") != invoked) & _asks_the_same(), F.col("next"))
     return rows.withColumn("end", end).select(*_operation_columns())
+
+
+def _asks_the_same() -> Column:
+    """Whether the next event can be the completion of this one, as ``local`` has it."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def same(column: str) -> Column:
+        return F.coalesce(F.col(column) == F.col(f"next.{column}"), F.lit(True))
+
+    log, next_log = (F.coalesce(name, F.lit("")) for name in ("topic_partition", "next.topic_partition"))
+    repeated = F.when(F.col("f") == APPEND, same("value")).when(F.col("f").isin(POLL, FINAL_READ), same("offset"))
+    return (F.col("f") == F.col("next.f")) & (log == next_log) & F.coalesce(repeated, F.lit(True))
+
+
+def dumped_logs(history: DataFrame) -> DataFrame:
+    """What the history says of each log that was dumped, as events (``RUN_EVENT_SCHEMA``)."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    is_dump = (F.col("process") == HARNESS_PROCESS) & (F.col("f") == DUMP) & (F.col("type") == EventType.INFO.value)
+    told = F.from_json("detail", "replicas ARRAY<BIGINT>, logs MAP<STRING, STRUCT<batches: BIGINT>>")
+    dumps = history.where(is_dump).withColumn("told", told).where(F.size("told.replicas") == 1)
+    each = dumps.select("run_id", "time_ns", "told.replicas", F.explode("told.logs").alias("name", "log"))
+    return each.where(F.col("log.batches").isNotNull() & F.col("replicas")[0].isNotNull()).select(
+        "run_id",
+        "time_ns",
+        F.col("replicas")[0].alias("replica_id"),
+        F.lit(DUMPED).alias("event"),
+        F.lit(None).cast("bigint").alias("epoch"),
+        F.col("log.batches").alias("offset"),
+        F.col("name").alias("topic_partition"),
+        F.lit(None).cast("string").alias("detail"),
+    )
 
 
 def _by_process() -> WindowSpec:
@@ -165,18 +203,23 @@ def object_judge(workloads: Mapping[str, Workload]) -> Callable[[Iterator[pa.Rec
 def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, events: DataFrame) -> DataFrame:
     """One row a run with the columns of ``RunCounts``; no row for a run that left nothing.
 
-    One aggregate over the union of the four, so that what is counted is shuffled once.
+    One aggregate over the union of all, so that what is counted is shuffled once.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    parts = (_history_marks(history), _operation_marks(operations), _log_marks(logs), _event_marks(events))
+    parts = [_index_marks(history), _history_marks(history), _fault_marks(history)]
+    parts += [_operation_marks(operations), _log_marks(logs), _event_marks(events)]
     marks = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
     logs_dumped = F.size(F.collect_set("log"))
-    return marks.groupBy("run_id").agg(
-        F.count("index").alias("events"),
-        (F.max("index") + 1).alias("index_end"),
+    silent = F.array_except(F.collect_set("dumped_replica"), F.collect_set("heard_replica"))
+    counted = marks.groupBy("run_id").agg(
+        F.sum("lines").alias("events"),
+        (F.max("index_end")).alias("index_end"),
+        (F.sum("lines") - F.sum("indexes")).alias("repeated"),
+        F.count_if("backwards").alias("backwards"),
         (F.count_if("completion") - F.count("return_index")).alias("orphans"),
-        F.count_if("fault").alias("faults"),
+        F.count("deed_ns").alias("faults"),
+        F.count_if("fault").alias("faults_tried"),
         F.count_if("harness_failure").alias("harness_failures"),
         *_outcome_counts(),
         F.count_if("weak").alias("append_weak"),
@@ -191,6 +234,7 @@ def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, event
         logs_dumped.alias("logs_dumped"),
         (logs_dumped - F.size(F.collect_set("partial_log"))).alias("logs_dumped_completely"),
         F.count("base_offset").alias("batches_dumped"),
+        F.size(silent).alias("replicas_silent"),
         F.size(F.collect_set("election")).alias("leader_elections"),
         F.size(F.collect_set("led_log")).alias("logs_led"),
         F.size(F.collect_set("controller_election")).alias("controller_elections"),
@@ -199,7 +243,28 @@ def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, event
         F.size(F.collect_set("log_epoch")).alias("epochs"),
         F.size(F.collect_set("written_log")).alias("topic_partitions"),
         F.greatest(F.max("log_epoch.leader_epoch"), F.max("told_epoch")).alias("epoch_max"),
+        *(F.min("asked_ns").alias("asked_ns"), F.min("deed_ns").alias("deed_ns")),
+        F.collect_set("led").alias("led"),
     )
+    of_clients = F.filter("led", lambda one: one.topic_partition != METADATA_LOG)
+    # Alone, the greatest of the two would be there where one is.
+    since_ns = F.when(F.col("asked_ns").isNotNull() & F.col("deed_ns").isNotNull(), F.greatest("asked_ns", "deed_ns"))
+    changes = (_changes(of_clients, F.col("asked_ns")), _changes(F.col("led"), since_ns))
+    return counted.select(
+        *(name for name in counted.columns if name not in ("asked_ns", "deed_ns", "led")),
+        *(number.alias(name) for number, name in zip(changes, ("leader_changes", "changes_after_faults"), strict=True)),
+    )
+
+
+def _changes(led: Column, since_ns: Column) -> Column:
+    """How often, since then, a log that was led was led in another epoch; never, if that time never came."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    later = F.filter(led, lambda one: one.time_ns > since_ns)
+    before = F.filter(led, lambda one: one.time_ns <= since_ns)
+    epochs = [F.transform(some, lambda one: F.struct(one.topic_partition, one.epoch)) for some in (later, before)]
+    logs = [F.transform(some, lambda one: one.topic_partition) for some in (later, before)]
+    return F.size(F.array_except(*epochs)) - F.size(F.array_except(*logs))
 
 
 def _outcome_counts() -> list[Column]:
@@ -212,18 +277,49 @@ def _outcome_counts() -> list[Column]:
     ]
 
 
+def _index_marks(history: DataFrame) -> DataFrame:
+    """Each stretch of ``STRETCH`` indexes: how many lines have one of them, and how many of them there are."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    index = F.col("index")
+    bit = F.expr(f"shiftleft(CAST(1 AS BIGINT), CAST(pmod(index, {STRETCH}) AS INT))")
+    return (
+        history.groupBy("run_id", F.floor(index / STRETCH).alias("stretch"))
+        .agg(
+            F.count("index").alias("lines"),
+            F.coalesce(F.bit_count(F.bit_or(F.when(index >= 0, bit))), F.lit(0)).alias("indexes"),
+            (F.max("index") + 1).alias("index_end"),
+        )
+        .drop("stretch")
+    )
+
+
 def _history_marks(history: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     completion = (F.col("process") >= 0) & (F.col("type") != EventType.INVOKE.value)
-    fault = F.col("process") == NEMESIS_PROCESS
     harness_failure = (F.col("process") == HARNESS_PROCESS) & (F.col("type") == EventType.FAIL.value)
     return history.select(
-        *("run_id", "index"),
+        "run_id",
         completion.alias("completion"),
-        fault.alias("fault"),
+        F.when(F.col("process") >= 0, F.col("time_ns")).alias("asked_ns"),
         harness_failure.alias("harness_failure"),
     )
+
+
+def _fault_marks(history: DataFrame) -> DataFrame:
+    """One row for each end of an injection: what was done bears the time at which that was begun."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    f, kind = F.col("f"), F.col("type")
+    rows = history.where((F.col("process") == NEMESIS_PROCESS) & f.isin(*sorted(FAULT_NAMES | DEEDS)))
+    last = F.lag(F.struct("type", "time_ns")).over(Window.partitionBy("run_id", "f").orderBy("index"))
+    began_ns = F.when(last.type == EventType.INVOKE.value, last.time_ns).otherwise(F.col("time_ns"))
+    is_done = f.isin(*sorted(DEEDS)) & (kind != EventType.FAIL.value)
+    # The window sees the invocations, which are no ends.
+    ends = rows.select("run_id", kind.alias("end"), F.when(is_done, began_ns).alias("deed_ns"))
+    return ends.where(F.col("end") != EventType.INVOKE.value).select("run_id", "deed_ns", F.lit(True).alias("fault"))
 
 
 def _operation_marks(operations: DataFrame) -> DataFrame:
@@ -234,6 +330,7 @@ def _operation_marks(operations: DataFrame) -> DataFrame:
     final_read, on_object = F.col("f") == FINAL_READ, ~F.col("f").isin(*sorted(ON_LOGS))
     return operations.select(
         *("run_id", "type", "return_index"),
+        (F.col("return_ns") < F.col("invoke_ns")).alias("backwards"),
         append.alias("append"),
         poll.alias("poll"),
         (append & ok & ~all_acks).alias("weak"),
@@ -254,6 +351,7 @@ def _log_marks(logs: DataFrame) -> DataFrame:
     is_written = (F.col("topic_partition") != METADATA_LOG) & F.col("leader_epoch").isNotNull()
     return logs.select(
         *("run_id", "base_offset"),
+        F.col("replica_id").alias("dumped_replica"),
         log.alias("log"),
         partial.alias("partial_log"),
         F.when(is_written, F.struct("topic_partition", "leader_epoch")).alias("log_epoch"),
@@ -266,11 +364,15 @@ def _event_marks(events: DataFrame) -> DataFrame:
 
     # A topic-partition or an epoch may be absent: as a member of a struct it still counts.
     of_clients = F.coalesce(F.col("topic_partition"), F.lit("")) != METADATA_LOG
-    elected = F.col("event") == "became-leader"
+    elected = F.col("event") == BECAME_LEADER
     return events.select(
         "run_id",
+        F.col("replica_id").alias("heard_replica"),
         F.when(of_clients, F.col("event")).alias("event"),
         F.when(elected & of_clients, F.struct("topic_partition", "epoch")).alias("election"),
+        F.when(
+            elected, F.struct(F.coalesce("topic_partition", F.lit("")).alias("topic_partition"), "epoch", "time_ns")
+        ).alias("led"),
         F.when(elected & of_clients, F.struct("topic_partition")).alias("led_log"),
         F.when(elected & ~of_clients, F.struct("epoch")).alias("controller_election"),
         F.when(of_clients, F.col("epoch")).alias("told_epoch"),

@@ -71,6 +71,7 @@ IMPLIED: Mapping[AnomalyName, frozenset[AnomalyName]] = MappingProxyType(
         AnomalyName.ISR_NOT_RESTORED: NOTHING,
         # No violations: allowed, or undecided.
         AnomalyName.INT_SEND_SKIP: NOTHING,
+        AnomalyName.MISSING_EVIDENCE: NOTHING,
         AnomalyName.MALFORMED_OPERATION: NOTHING,
         AnomalyName.CHECK_CRASHED: NOTHING,
         # What is pending in a prefix has an unknown outcome there, so that the whole leaves no more orders than it has.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nemesis.checks.anomalies import row_order
-from nemesis.checks.verdict import RunCounts, Verdict, decide, faults_bit
+from nemesis.checks.verdict import RunCounts, Verdict, decide, faults_bit, undecided_where_lines_lack
 from nemesis.history.workloads import TEST_NAME
 from nemesis.pipeline.implied import is_shown
 from nemesis.pipeline.runs import RunFolder
@@ -44,7 +44,6 @@ class Judgement:
             "verdict": self.verdict.value,
             "anomalies": [dict(row) | {"evidence": json.loads(row["evidence"])} for row in self.anomalies],
             "engine": dict(self.engine),
-            "stats": {**asdict(self.stats), "leader_changes": self.stats.leader_changes},
         }
         return json.dumps(document, indent=2, sort_keys=True) + "\n"
 
@@ -53,8 +52,8 @@ def judgement_of(
     run: RunFolder, counts: RunCounts, anomalies: Iterable[Mapping[str, Any]], engine: Mapping[str, str]
 ) -> Judgement:
     """The judgement of one run from its own anomaly rows and counts."""
-    rows = tuple(sorted(anomalies, key=row_order))
-    problems = (*run.problems, *_unjudged(run, counts), *_contradicted(run, rows))
+    rows = undecided_where_lines_lack(sorted(anomalies, key=row_order), counts)
+    problems = (*run.problems, *_silent(run, counts), *_unjudged(run, counts), *_contradicted(run, rows))
     decision = decide(
         counts=counts, anomalies=rows, complete=run.complete, problems=problems, shows_logs=run.shows_logs
     )
@@ -68,6 +67,13 @@ def judgement_of(
         faults_bit=faults_bit(counts),
         engine=engine,
     )
+
+
+def _silent(run: RunFolder, counts: RunCounts) -> tuple[str, ...]:
+    """Every replica tells at least that it was started."""
+    if not (run.is_evident and counts.replicas_silent):
+        return ()
+    return (f"{counts.replicas_silent} replicas have logs, and nothing that they reported is there",)
 
 
 def _unjudged(run: RunFolder, counts: RunCounts) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ rows as ``frames``, step by step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -18,8 +19,12 @@ from nemesis.checks.judge import CheckOptions, judge_partitions
 from nemesis.checks.partition import NONE, Bools, ints
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS, RunCounts
+from nemesis.faults.names import DEEDS, FAULT_NAMES
 from nemesis.history.events import (
     APPEND,
+    BECAME_LEADER,
+    DUMP,
+    DUMPED,
     FINAL_READ,
     HARNESS_PROCESS,
     METADATA_LOG,
@@ -44,8 +49,8 @@ def judge_locally(runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
 
 def _judge(run: RunFolder, engine: dict[str, str]) -> Judgement:
     history, logs, events = (read_table(run.shards[kind]) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
-    whole, workload = run.history_whole, run.workload
-    counts, anomalies = judge_tables(run.run_id, history, logs, events, whole=whole, workload=workload)
+    whole, evident, workload = run.history_whole, run.is_evident, run.workload
+    counts, anomalies = judge_tables(run.run_id, history, logs, events, whole=whole, evident=evident, workload=workload)
     return judgement_of(run, counts, anomalies, engine)
 
 
@@ -56,17 +61,22 @@ def judge_tables(
     events: pa.Table,
     *,
     whole: bool,
+    evident: bool = False,
     workload: Workload = Workload.APPEND,
 ) -> tuple[RunCounts, list[dict[str, Any]]]:
     """What one run did, and its anomalies (rows of ``ANOMALY_SCHEMA``), from the three tables of ``nemesis.history``.
 
-    ``whole`` says that nothing can have happened that the history does not tell.
+    ``whole`` says that nothing can have happened that the history does not tell, ``evident`` that the run must hold
+    evidence of all that it tells.
     """
     operations = pair_operations(history, run_id)
     logs, events = of_run(logs, run_id, LOG_BATCH_SCHEMA), of_run(events, run_id, RUN_EVENT_SCHEMA)
-    options = CheckOptions(incomplete_runs=frozenset() if whole else frozenset({run_id}))
+    this, none = frozenset({run_id}), frozenset[str]()
+    tells_all = whole and not workload.is_on_objects
+    options = CheckOptions(incomplete_runs=none if tells_all else this, evident_runs=this if evident else none)
     on_logs = operations.slice(0, 0) if workload.is_on_objects else operations
-    anomalies = judge_partitions(on_logs, logs, events, options).to_pylist()
+    told = pa.concat_tables([events, dumped_logs(history, run_id)])
+    anomalies = judge_partitions(on_logs, logs, told, options).to_pylist()
     if workload.is_on_objects:
         clients = history.filter(pc.greater_equal(history.column("process"), 0))
         anomalies += judge_objects(with_run_id(clients, run_id), {run_id: workload}).to_pylist()
@@ -83,10 +93,41 @@ def with_run_id(table: pa.Table, run_id: str) -> pa.Table:
     return table.add_column(0, "run_id", pa.array([run_id] * table.num_rows, pa.string()))
 
 
+def dumped_logs(history: pa.Table, run_id: str) -> pa.Table:
+    """What the history says of each log that was dumped, as events (``RUN_EVENT_SCHEMA``)."""
+    is_dump = pc.and_(pc.equal(history.column("process"), HARNESS_PROCESS), pc.equal(history.column("f"), DUMP))
+    ended = pc.equal(history.column("type"), EventType.INFO.value)
+    rows = history.filter(pc.and_(is_dump, ended)).select(["time_ns", "detail"]).to_pylist()
+    return pa.Table.from_pylist(
+        [
+            {"run_id": run_id, "time_ns": row["time_ns"], "replica_id": replica_id, "event": DUMPED}
+            | {"offset": batches, "topic_partition": topic_partition}
+            for row in rows
+            for replica_id, topic_partition, batches in _dumps(row["detail"])
+        ],
+        schema=RUN_EVENT_SCHEMA,
+    )
+
+
+def _dumps(detail: str | None) -> Iterator[tuple[int, str, int]]:
+    """Replica, topic-partition and number of batches of each dump; what is not of this shape is passed over."""
+    try:
+        told = json.loads(detail or "{}")
+    except ValueError:
+        return
+    match told:
+        case {"replicas": [int(replica_id)], "logs": dict(logs)}:
+            for name, log in logs.items():
+                match log:
+                    case {"batches": int(batches)}:
+                        yield replica_id, name, batches
+
+
 def pair_operations(history: pa.Table, run_id: str) -> pa.Table:
     """History to operations (``OPERATION_SCHEMA``): the completion of an operation is its process's next event.
 
-    An invocation that is not followed by a completion is of unknown outcome: its process was killed or replaced.
+    It must ask for the same, as far as it repeats that; else it completes something that is missing. An invocation that
+    is not followed by its completion is of unknown outcome: its process was killed or replaced.
     """
     clients, invoked, completed = _pairing(history)
     begin = clients.take(pa.array(np.flatnonzero(invoked)))
@@ -128,8 +169,23 @@ def _pairing(history: pa.Table) -> tuple[pa.Table, Bools, Bools]:
     invoked = pc.equal(clients.column("type"), EventType.INVOKE.value).to_numpy()
     process = ints(clients, "process")
     completed = np.zeros(len(invoked), np.bool_)
-    completed[:-1] = invoked[:-1] & ~invoked[1:] & (process[:-1] == process[1:])
+    completed[:-1] = invoked[:-1] & ~invoked[1:] & (process[:-1] == process[1:]) & _asks_the_same(clients)
     return clients, invoked, completed
+
+
+def _asks_the_same(clients: pa.Table) -> Bools:
+    """Of each event but the last, whether the next one can be its completion: it is of the same kind of operation on
+    the same log or object, and repeats the value of an append and the position of a poll, if it does, as they were."""
+    this, following = clients.slice(0, max(clients.num_rows - 1, 0)), clients.slice(1)
+    echo = {APPEND: "value", POLL: "offset", FINAL_READ: "offset"}
+    same = pc.and_(
+        pc.equal(this.column("f"), following.column("f")),
+        pc.equal(this.column("topic_partition").fill_null(""), following.column("topic_partition").fill_null("")),
+    )
+    for f, column in echo.items():
+        differs = pc.not_equal(this.column(column), following.column(column)).fill_null(False)
+        same = pc.and_(same, pc.invert(pc.and_(pc.equal(this.column("f"), f), differs)))
+    return np.asarray(same.to_numpy(), np.bool_)
 
 
 def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Table) -> RunCounts:
@@ -144,14 +200,17 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
     saw_the_end = pc.and_not(_rows(final_reads, FINAL_READ, EventType.OK), final_reads.column("limited"))
     harness = pc.equal(history.column("process"), HARNESS_PROCESS)
     dumped = logs.group_by(["topic_partition", "replica_id"]).aggregate([("complete", "all")])
-    elected = events.filter(pc.equal(events.column("event"), "became-leader"))
+    elected = events.filter(pc.equal(events.column("event"), BECAME_LEADER))
     of_clients = _of_clients(elected)
     written = _of_clients(logs.filter(logs.column("leader_epoch").is_valid()))
     on_objects = operations.filter(pc.invert(pc.is_in(operations.column("f"), pa.array(sorted(ON_LOGS)))))
     ended = {kind: _true(pc.equal(on_objects.column("type"), kind)) for kind in ("ok", "fail", "info")}
+    indexes = ints(history, "index")
     return RunCounts(
-        events=history.num_rows,
-        index_end=int(ints(history, "index").max(initial=-1)) + 1,
+        events=len(indexes),
+        index_end=int(indexes.max(initial=-1)) + 1,
+        repeated=len(indexes) - len(np.unique(indexes[indexes >= 0])),
+        backwards=_true(pc.less(operations.column("return_ns"), operations.column("invoke_ns"))),
         orphans=int((~invoked).sum() - completed.sum()),
         **outcomes,
         append_weak=_true(weak),
@@ -161,11 +220,12 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
         values_read=int(pc.sum(pc.list_value_length(read)).as_py() or 0),
         final_reads=_distinct(final_reads, "topic_partition"),
         final_reads_whole=_distinct(final_reads.filter(saw_the_end), "topic_partition"),
-        faults=_true(pc.equal(history.column("process"), NEMESIS_PROCESS)),
+        **_bite(history, elected),
         harness_failures=_true(pc.and_(harness, pc.equal(history.column("type"), EventType.FAIL.value))),
         logs_dumped=dumped.num_rows,
         logs_dumped_completely=_true(dumped.column("complete_all")),
         batches_dumped=_true(logs.column("base_offset").is_valid()),
+        replicas_silent=len(set(ints(logs, "replica_id").tolist()) - set(ints(events, "replica_id").tolist())),
         leader_elections=_distinct(of_clients, "topic_partition", "epoch"),
         logs_led=_distinct(of_clients, "topic_partition"),
         controller_elections=_distinct(
@@ -177,6 +237,43 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
         topic_partitions=_distinct(written, "topic_partition"),
         epoch_max=max(_largest(written, "leader_epoch"), _largest(_of_clients(events), "epoch")),
     )
+
+
+def _bite(history: pa.Table, elected: pa.Table) -> dict[str, int]:
+    """What was done to the system, and how often leaders changed since then."""
+    is_fault = pc.is_in(history.column("f"), pa.array(sorted(FAULT_NAMES | DEEDS)))
+    rows = history.filter(pc.and_(pc.equal(history.column("process"), NEMESIS_PROCESS), is_fault))
+    invoked_ns: dict[str, int] = {}
+    deeds_ns: list[int] = []
+    tried = 0
+    for row in rows.select(["index", "f", "type", "time_ns"]).sort_by("index").to_pylist():
+        if row["type"] == EventType.INVOKE:
+            invoked_ns[row["f"]] = row["time_ns"]
+            continue
+        began_ns = invoked_ns.pop(row["f"], row["time_ns"])
+        tried += 1
+        if row["f"] in DEEDS and row["type"] != EventType.FAIL:
+            deeds_ns.append(began_ns)
+    asked = history.filter(pc.greater_equal(history.column("process"), 0))
+    asked_ns = pc.min(asked.column("time_ns")).as_py()
+    since_ns = None if asked_ns is None or not deeds_ns else max(asked_ns, min(deeds_ns))
+    return {
+        "faults": len(deeds_ns),
+        "faults_tried": tried,
+        "leader_changes": _changes(_of_clients(elected), asked_ns),
+        "changes_after_faults": _changes(elected, since_ns),
+    }
+
+
+def _changes(elected: pa.Table, since_ns: int | None) -> int:
+    """How often, since then, a log that was led was led in another epoch; never, if that time never came."""
+    if since_ns is None:
+        return 0
+    epochs = elected.group_by(["topic_partition", "epoch"]).aggregate([("time_ns", "min")])
+    later = pc.greater(epochs.column("time_ns_min"), since_ns)
+    led = pc.unique(epochs.filter(pc.invert(later)).column("topic_partition"))
+    changed = epochs.filter(later).column("topic_partition")
+    return len(changed) - len(set(pc.unique(changed).to_pylist()) - set(led.to_pylist()))
 
 
 def _of_clients(rows: pa.Table) -> pa.Table:

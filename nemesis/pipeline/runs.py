@@ -42,6 +42,11 @@ class RunFolder:
         return self.complete and not self.shards[Kind.HISTORY].problems
 
     @property
+    def is_evident(self) -> bool:
+        """Whether all that it tells of logs must be there, in whatever state its files are."""
+        return self.complete and self.shows_logs
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """One sentence for each thing that is wrong with the files of the run."""
         of_shards = tuple(problem for kind in Kind for problem in self.shards[kind].problems)

@@ -30,9 +30,13 @@ def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judg
     folders = folders_of(spark, runs)
     history, logs, events = (read_shards(spark, runs, folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
     operations = history.transform(frames.paired_operations)
-    options = CheckOptions(incomplete_runs=frozenset(run.run_id for run in runs if not run.history_whole))
+    options = CheckOptions(
+        incomplete_runs=frozenset(run.run_id for run in runs if not run.history_whole or run.workload.is_on_objects),
+        evident_runs=frozenset(run.run_id for run in runs if run.is_evident),
+    )
     workloads = {run.run_id: run.workload for run in runs if run.workload.is_on_objects}
-    facts = frames.facts(_without(operations, workloads), logs, events)
+    told = events.unionByName(history.transform(frames.dumped_logs))
+    facts = frames.facts(_without(operations, workloads), logs, told)
     judged = facts.transform(frames.anomalies, options, buckets(spark))
     if workloads:
         judged = judged.unionByName(history.transform(frames.object_anomalies, workloads, buckets(spark)))

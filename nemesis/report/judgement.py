@@ -62,10 +62,11 @@ PROMISES: Mapping[AnomalyName, str] = {
     AnomalyName.REPLICA_STOPPED: "A replica ends only when it is told or killed.",
     AnomalyName.NONLINEARIZABLE: "Every operation on an object takes effect at one moment between call and answer.",
     AnomalyName.WRONG_ORDER: "Operations on an object take effect in the order of their revisions.",
+    AnomalyName.MISSING_EVIDENCE: "Everything that could show a violation was recorded and is there.",
     AnomalyName.MALFORMED_OPERATION: "Every operation was recorded with all that its kind needs.",
     AnomalyName.CHECK_CRASHED: "Every check ran to its end.",
 }
-"""What holds as long as the anomaly does not occur; the last two are promises of the harness, not of the log."""
+"""What holds as long as the anomaly does not occur; the last three are promises of the harness, not of the log."""
 
 OF_OBJECTS = frozenset({AnomalyName.NONLINEARIZABLE.value, AnomalyName.WRONG_ORDER.value})
 OF_REPLICAS = frozenset(
@@ -78,6 +79,7 @@ OF_REPLICAS = frozenset(
         AnomalyName.EPOCH_REGRESSION,
         AnomalyName.TWO_LEADERS,
         AnomalyName.REPLICA_STOPPED,
+        AnomalyName.MISSING_EVIDENCE,
         AnomalyName.MALFORMED_OPERATION,
         AnomalyName.CHECK_CRASHED,
     }

@@ -18,6 +18,7 @@ from nemesis.history.events import (
     BECAME_LEADER,
     FINAL_ISR,
     HIGH_WATERMARK,
+    KILLED_FROM_OUTSIDE,
     METADATA_LOG,
     NEMESIS_PROCESS,
     UNCLEAN_ELECTION,
@@ -42,7 +43,7 @@ BEGINS: Mapping[str, FaultKind] = {
     "wall": FaultKind.CLOCK,
     "burst": FaultKind.LOAD,
     "power": FaultKind.KILL,
-    **dict.fromkeys(("fill", "slow", "fail", "damage", "memory"), FaultKind.OTHER),
+    **dict.fromkeys(("fill", "slow", "fail", "damage", "replace", "memory"), FaultKind.OTHER),
 }
 ENDS: Mapping[str, FaultKind] = {
     "restart": FaultKind.KILL,
@@ -63,7 +64,7 @@ MARKED: Mapping[str, MarkKind] = {
 }
 """The events that are drawn as marks."""
 ROLE_PREFIX = "became-"
-LIFE_EVENTS = frozenset({"started", "stopped", "halted", "halted-by-disk", "killed-by-memory"})
+LIFE_EVENTS = frozenset({"started", "stopped", "halted", "halted-by-disk", "killed-by-memory", KILLED_FROM_OUTSIDE})
 TARGET_KEYS = ("replica_id", "replica_ids", "replicas", "targets", "target", "nodes", "node")
 """Where the detail of a nemesis operation names the replicas it acted on."""
 

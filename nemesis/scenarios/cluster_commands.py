@@ -26,6 +26,7 @@ from nemesis.variants.catalogue import BUILT
 from replica.core.config import InvalidConfigError
 from replica.core.messages import AlterTopicRequest, ElectionType, ElectLeaderRequest
 from replica.core.rules import Rules
+from replica.ids import ReplicaId
 
 ARGUMENTS = (
     "brokers",
@@ -201,12 +202,17 @@ def unclean(performance: Performance, directive: Directive) -> str:
 
 
 def elect_leader(performance: Performance, directive: Directive) -> str:
-    """``elect-leader preferred``, ``elect-leader unclean``: an operator asks for an election."""
+    """``elect-leader preferred``, ``elect-leader unclean leader=2``: an operator asks for an election."""
     stage = _stage(performance, directive)
-    takes_only(directive)
+    takes_only(directive, "leader")
     if directive.words not in (("preferred",), ("unclean",)):
         raise wrong(directive, "say 'elect-leader preferred' or 'elect-leader unclean'")
-    request = ElectLeaderRequest(topic_partition=PARTITION, election_type=ElectionType(directive.words[0]))
+    leader = directive.arguments.get("leader")
+    request = ElectLeaderRequest(
+        topic_partition=PARTITION,
+        election_type=ElectionType(directive.words[0]),
+        leader_id=None if leader is None else ReplicaId(number_of(directive, leader)),
+    )
     return happened(performance, stage, f"elect-leader: {stage.ask_controller(request)}")
 
 

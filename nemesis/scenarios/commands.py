@@ -156,6 +156,7 @@ COMMANDS: Mapping[str, Handler] = MappingProxyType(
         "heal": doing_harm.heal,
         "kill": doing_harm.kill,
         "power-loss": doing_harm.power_loss,
+        "replace-disk": doing_harm.replace_disk,
         "slow-disk": doing_harm.slow_disk,
         "pause": doing_harm.pause,
         "resume": doing_harm.resume,

@@ -87,6 +87,18 @@ def _end(performance: Performance, directive: Directive, *, power: bool) -> str:
     return happened(performance, stage)
 
 
+def replace_disk(performance: Performance, directive: Directive) -> str:
+    """``replace-disk 1``: put an empty disk into a machine on which nothing runs."""
+    stage = stage_of(performance, directive)
+    takes_only(directive)
+    for word in directive.words:
+        node = node_of(stage, directive, word)
+        if node.is_up:
+            raise wrong(directive, f"replica {word} runs; 'kill {word}' first")
+        stage.world.wipe(node)
+    return happened(performance, stage)
+
+
 def slow_disk(performance: Performance, directive: Directive) -> str:
     """``slow-disk 1 factor=1000``: each flush there takes so many times as long."""
     stage = stage_of(performance, directive)

@@ -1,9 +1,8 @@
 """Whoever creates the topics of a simulated cluster, and deletes records where the world lets records go.
 
 Owns the asking until every topic is there. That a topic exists already is as good as having created it, since an answer
-may have been lost. Records are deleted only where retention takes some as well: there it is known that not everything
-that was acknowledged can be read in the end, and the steps are judged instead. Unlike retention, which takes whole
-segments, a deletion lets a log begin anywhere, also inside a batch.
+may have been lost. Records are deleted only where retention takes some as well, and while the world is hostile. Unlike
+retention, which takes whole segments, a deletion lets a log begin anywhere, also inside a batch.
 
 Source: Kafka's ``KafkaAdminClient``.
 """
@@ -26,7 +25,8 @@ DELETED_MAX = 10
 """How far beyond the last known log start a deletion reaches that does not go to the high watermark."""
 TO_HIGH_WATERMARK = 0.3
 """The share of deletions that take all that is committed."""
-_DECIDED = frozenset({ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE})
+DELETION_TIMEOUT_MS = 1_500
+_DECIDED = frozenset({ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.REQUEST_TIMED_OUT})
 _DONE = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS})
 _NOT_YET = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REPLICATION_FACTOR})
 """Somebody else is to be asked, or too few brokers are active."""
@@ -41,6 +41,8 @@ class Administrator:
         self._dice = dice
         self._caller = Caller(world, dice)
         self._names = list(cluster.names)
+        self.keeps_records = False
+        """Whether nothing is deleted any more."""
         self._log_starts: dict[TopicPartition, int] = {}
         """Where logs begin, as far as an answer has told."""
 
@@ -85,22 +87,25 @@ class Administrator:
         self._world.queue.after(self._dice.randint(*DELETION_PAUSE_MS) * US_PER_MS, self._delete_somewhere)
 
     def _delete_somewhere(self) -> None:
+        if self.keeps_records:
+            return
         log = self._dice.choice(self._cluster.topic_partitions)
         offset = self._log_starts.get(log, 0) + self._dice.randint(1, DELETED_MAX)
         if self._dice.random() < TO_HIGH_WATERMARK:
             offset = m.HIGH_WATERMARK
-        self._delete(m.DeleteRecordsRequest(topic_partition=log, offset=offset))
+        self._delete(m.DeleteRecordsRequest(topic_partition=log, offset=offset, timeout_ms=DELETION_TIMEOUT_MS))
 
     def _delete(self, request: m.DeleteRecordsRequest) -> None:
-        """Ask until a leader has decided. What comes of it is for the judges to see."""
+        """Ask until a leader has decided, or nothing is to go. What comes of it is for the judges to see."""
 
         def again() -> None:
-            self._delete(request)
+            if not self.keeps_records:
+                self._delete(request)
 
         def on_reply(response: m.Response | None) -> None:
             assert isinstance(response, m.DeleteRecordsResponse | None), response
-            if response is not None and response.log_start_offset is not None:
-                self._log_starts[request.topic_partition] = response.log_start_offset
+            if response is not None and response.low_watermark is not None:
+                self._log_starts[request.topic_partition] = response.low_watermark
             if response is not None and response.error in _DECIDED:
                 self._delete_records_later()
                 return

@@ -28,6 +28,7 @@ RANGE_SIGN = ".."
 _COUNTED = (
     "voters",
     "concurrency",
+    "batch_records",
     "topics",
     "partitions",
     "replication_factor",

@@ -12,6 +12,8 @@ from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.record import Record
 from nemesis.simulator.world import LOG, Observer
 from replica.core import effects as fx
+from replica.core import events as ev
+from replica.core import messages as m
 from replica.core.quorum.roles import Candidate, Leader, Resigned
 from replica.ids import Epoch, ReplicaId, TopicPartition
 from replica.storage import StorageError
@@ -31,6 +33,7 @@ class Rare(StrEnum):
     FULL_DISK = "full-disk"
     STORAGE_FAILURE = "storage-failure"
     DAMAGE_DETECTED = "damage-detected"
+    SEVERAL_RECORDS = "several-records"
 
 
 class Census(Observer):
@@ -57,6 +60,7 @@ class Census(Observer):
             if isinstance(effect, fx.Truncate) and effect.topic_partition == self._log:
                 self.counts[Rare.DIVERGENCE_TRUNCATED] += 1
                 self._record.replica(node.replica_id, "truncated", topic_partition=self._log, offset=effect.end_offset)
+        self.counts[Rare.SEVERAL_RECORDS] += _appends_several(step)
         if node.core is not None and step.is_whole:
             log = node.core.logs[self._log]
             now = (type(log.role), log.epoch)
@@ -97,3 +101,14 @@ class Census(Observer):
             self._record.replica(replica_id, "became-leader", topic_partition=self._log, epoch=epoch)
         elif role is Resigned and before is not None and before[0] is Leader:
             self.counts[Rare.RESIGNATION] += 1
+
+
+def _appends_several(step: Step) -> bool:
+    """Whether a leader has appended a client's batch of several records."""
+    match step.event:
+        case ev.RequestReceived(request=m.ProduceRequest(topic_partition=log)):
+            appends = [effect for effect in step.effects if isinstance(effect, fx.Append)]
+            batches = [batch for effect in appends if effect.topic_partition == log for batch in effect.batches]
+            return any(batch.end_offset - batch.base_offset > 1 for batch in batches)
+        case _:
+            return False

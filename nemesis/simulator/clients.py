@@ -32,6 +32,11 @@ class Clients(Roll):
         """Count a write that was acknowledged."""
         self.acknowledged[log] += 1
 
+    def new_values(self) -> list[int]:
+        """The values of one batch, which nobody had before."""
+        most = self.climate.batch_records
+        return [self.new_value() for _ in range(1 if most == 1 else self.dice.randint(1, most)) if self.has_values]
+
     def probe(self, log: TopicPartition) -> None:
         """Append to a log, again and again until that is acknowledged or the clients are stopped."""
         session = Session(self, self.new_process(), log, position=0)
@@ -40,7 +45,7 @@ class Clients(Roll):
             if kind is not EventType.OK and not self.is_stopped:
                 self.world.queue.after(PROBE_US, lambda: self.probe(log))
 
-        session.append(self.new_value(), on_appended, acks=ACKS_ALL)
+        session.append([self.new_value()], on_appended, acks=ACKS_ALL)
 
     def read_to_the_end(self, logs: Sequence[TopicPartition]) -> list[Session]:
         """Let one process read each of these logs from its beginning to its end."""
@@ -78,14 +83,14 @@ class Process:
         if self._dice.random() >= self._clients.climate.appends or not self._clients.has_values:
             session.poll(self.pause_then_go)
         elif self._producer is None:
-            session.append(self._clients.new_value(), self._on_appended)
+            session.append(self._clients.new_values(), self._on_appended)
         else:
             self._append_numbered(self._producer, session)
 
     def _append_numbered(self, producer: Producer, session: Session) -> None:
         def append() -> None:
             if self._clients.has_values:
-                producer.append(session, self._clients.new_value(), self._on_appended)
+                producer.append(session, self._clients.new_values(), self._on_appended)
             else:
                 self.pause_then_go()
 

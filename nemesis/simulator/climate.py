@@ -59,10 +59,11 @@ class Climate:
     before some file operation of a step. ``ambush`` is how often a new leader is struck right after its election.
     ``lying`` is how often a disk says that the log is flushed when it is not: no protocol survives that unharmed, so no
     seed draws it; what is judged then is whether a replica that knows better stops. ``drift_ppm`` bounds how far clocks
-    run from true. ``weather`` is what the schedule may do, with ``calm_ms`` between and ``fault_ms`` the length of each
-    fault. ``rate`` is operations a second of all ``concurrency`` clients together, ``appends`` the share of appends
-    among them. A supervisor starts a process that ended by itself after ``restart_ms``. ``fetch_max_bytes`` of 1 makes
-    every fetch bring one batch. ``cluster`` and ``group`` are absent in a world of one quorum log; one may be there.
+    run from true. ``weather`` is what the schedule may do, with ``calm_ms`` between and ``fault_ms`` the length of
+    each fault. ``rate`` is operations a second of all ``concurrency`` clients together, ``appends`` the share of
+    appends among them; each of these has up to ``batch_records`` records. A supervisor starts a process that ended
+    by itself after ``restart_ms``. ``fetch_max_bytes`` of 1 makes every fetch bring one batch. ``cluster`` and
+    ``group`` are absent in a world of one quorum log; one may be there.
     """
 
     voters: int = 3
@@ -86,6 +87,7 @@ class Climate:
     concurrency: int = 4
     rate: float = 5.0
     appends: float = 0.6
+    batch_records: int = 1
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
     fetch_max_wait_ms: int = 500
@@ -104,11 +106,9 @@ class Climate:
 
     @property
     def may_forget(self) -> bool:
-        """Whether the power or retention can take what was acknowledged: then not everything can be read in the end."""
-        if self.cluster is None:
-            return False
+        """Whether the power can take what was acknowledged: then not everything can be read in the end."""
         has_power_losses = self.power_in_step > 0 or Weather.POWER in self.weather
-        return self.cluster.retention_bytes >= 0 or (has_power_losses and not self.cluster.fsync)
+        return self.cluster is not None and has_power_losses and not self.cluster.fsync
 
 
 CALM = Climate()
@@ -123,8 +123,23 @@ class Mood(StrEnum):
     AMBUSH = "ambush"
 
 
+BATCHES_SHARE = 0.3
+"""How many climates have appends of several records."""
+BATCH_RECORDS = 4
+
+
 def draw_climate(random: Random) -> Climate:
-    """The climate of a seed."""
+    """The climate of a seed, of a world of one quorum log."""
+    return with_batches(draw_common_climate(random), Random(random.getrandbits(64)))
+
+
+def with_batches(climate: Climate, dice: Random) -> Climate:
+    """The same climate, perhaps with appends of several records. It has dice of its own: what it draws, it adds."""
+    return replace(climate, batch_records=BATCH_RECORDS) if dice.random() < BATCHES_SHARE else climate
+
+
+def draw_common_climate(random: Random) -> Climate:
+    """What there is in any kind of world: network, disks, clocks, clients and weather."""
     mood = random.choices(tuple(Mood), weights=(50, 30, 20))[0]
     climate = _draw(random, is_hectic=mood is not Mood.CHANGEABLE)
     if mood is not Mood.AMBUSH:

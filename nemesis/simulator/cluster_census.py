@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from enum import StrEnum
 
+from nemesis.simulator import passing_topic
 from nemesis.simulator.node import Node, Step
 from nemesis.simulator.record import Record
 from nemesis.simulator.world import Observer
@@ -44,6 +45,13 @@ class ClusterRare(StrEnum):
     OUT_OF_RANGE_RESET = "out-of-range-reset"
     STALE_METADATA = "stale-metadata"
     LEADER_EPOCH_MISSED = "leader-epoch-missed"
+    LOG_START_RAISED = "log-start-raised"
+    LOG_DELETED = "log-deleted"
+    LOG_DELETED_AFTER_START = "log-deleted-after-start"
+    DISK_REPLACED = "disk-replaced"
+    COUNTED_ON_DISK_REPLACED = "counted-on-disk-replaced"
+    LAST_COUNTED_ON_DISK_REPLACED = "last-counted-on-disk-replaced"
+    PARTITION_WAITED_FOR_OPERATOR = "partition-waited-for-operator"
 
 
 class ClusterCensus(Observer):
@@ -67,13 +75,29 @@ class ClusterCensus(Observer):
         for key in [key for key in self._high_watermarks if key[0] == node.replica_id]:
             del self._high_watermarks[key]
 
+    def on_wiped(self, node: Node) -> None:
+        """See ``Observer``."""
+        counted_on: list[set[ReplicaId | None]] = [
+            {*registration.isr, *registration.elr} or {registration.last_known_leader}
+            for _, registration in self._image.partitions()
+        ]
+        self.counts[ClusterRare.DISK_REPLACED] += 1
+        self.counts[ClusterRare.COUNTED_ON_DISK_REPLACED] += any(node.replica_id in one for one in counted_on)
+        self.counts[ClusterRare.LAST_COUNTED_ON_DISK_REPLACED] += {node.replica_id} in counted_on
+
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
         for effect in step.effects:
             match effect:
                 case fx.Truncate(topic_partition=log, end_offset=end_offset) if log != METADATA_LOG:
                     self.counts[ClusterRare.PARTITION_TRUNCATED] += 1
-                    self._record.replica(node.replica_id, "truncated", topic_partition=log, offset=end_offset)
+                    if log.topic != passing_topic.NAME:
+                        self._record.replica(node.replica_id, "truncated", topic_partition=log, offset=end_offset)
+                case fx.RaiseLogStart(topic_partition=log) if log != METADATA_LOG:
+                    self.counts[ClusterRare.LOG_START_RAISED] += 1
+                case fx.DeleteLog(topic_partition=log):
+                    self.counts[ClusterRare.LOG_DELETED] += 1
+                    self.counts[ClusterRare.LOG_DELETED_AFTER_START] += log in node.recovered
                 case fx.StartLogAt():
                     self.counts[ClusterRare.OUT_OF_RANGE_RESET] += 1
                 case _:
@@ -122,6 +146,8 @@ class ClusterCensus(Observer):
         for log, partition in {} if core.broker is None else core.broker.partitions.items():
             if partition.is_leader and self._led.get((replica_id, log)) != partition.leader_epoch:
                 self._led[replica_id, log] = partition.leader_epoch
+                if log.topic == passing_topic.NAME:
+                    continue  # To who knows topics by their names, its epochs begin again and again.
                 self._record.replica(replica_id, "became-leader", topic_partition=log, epoch=partition.leader_epoch)
 
     def _look_at_epochs(self, before: MetadataImage, after: MetadataImage) -> None:
@@ -150,6 +176,7 @@ class ClusterCensus(Observer):
     def _compare_partition(self, was: PartitionRegistration, now: PartitionRegistration) -> None:
         self.counts[ClusterRare.ISR_SHRINK] += not set(was.isr) <= set(now.isr)
         self.counts[ClusterRare.ISR_EXPAND] += not set(now.isr) <= set(was.isr)
+        self.counts[ClusterRare.PARTITION_WAITED_FOR_OPERATOR] += now.waits_for_operator and not was.waits_for_operator
         if now.leader_id is not None and now.leader_id != was.leader_id:
             self.counts[ClusterRare.LEADER_FAILOVER] += 1
             self.counts[ClusterRare.ELR_ELECTION] += now.leader_id in was.elr

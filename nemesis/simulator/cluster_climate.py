@@ -23,8 +23,9 @@ class ClusterClimate:
     everything is kept. ``appointee_ambush`` is how often a broker is struck when the controller makes it leader instead
     of another; with ``laggards`` the preferred leader, too, when it takes over with a shorter log than the others have.
     Beside the voters there are ``observers``: brokers that only follow the metadata log. So many times a minute
-    (``disk_losses``) one of them is out of service for a while, most times to come back with an empty disk, and so many
-    times a minute (``reassignments``) somebody moves a partition, or gives a move another target, or cancels it.
+    (``disk_losses``) a broker is out of service for a while, most times to come back with an empty disk, and who votes
+    changes; so many times a minute (``reassignments``) somebody moves a partition, or gives a move another target, or
+    cancels it. A ``passing_topic`` beside the others is created and deleted, again and again.
     The rest are the settings of brokers and controllers, with Kafka's names.
     """
 
@@ -56,6 +57,7 @@ class ClusterClimate:
     observers: int = 0
     disk_losses: float = 0.0
     reassignments: float = 0.0
+    passing_topic: bool = False
     metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
     metadata_log_max_snapshot_interval_ms: int = 3_600_000
 

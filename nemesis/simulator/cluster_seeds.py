@@ -6,20 +6,21 @@ the cluster itself: how many brokers, which topics, how patient they are, and wh
 Whatever is drawn must let a healed cluster recover, or a world that does not recover would say nothing. So a climate
 leaves out what takes records for ever from those who may lead:
 
-1. Without ``fsync`` a power loss takes what was acknowledged, and so may a disk that fails: neither is in the weather.
+1. Without ``fsync`` a power loss takes what was acknowledged, and so may a disk that fails: neither is in the weather,
+   but for a share of worlds in which the power goes (``with_forgetting``), and each step is judged, but no recovery.
 2. Damage takes a replica for ever: it is there with three replicas and a minimum of two in sync only. (Whoever may
    lead can still be gone, if the others have lost their place in the ISR before; then nothing is promised, and the run
-   says so.)
+   says so.) Where disks are replaced none is damaged: of the copies that a record has, one cause takes enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from random import Random
 
 from nemesis.faults.values import DamageDisk, FailDisk, Fault, PowerLoss
-from nemesis.simulator.climate import Climate, Weather, draw_climate
+from nemesis.simulator.climate import Climate, Weather, draw_common_climate, with_batches
 from nemesis.simulator.cluster_climate import ClusterClimate
 
 CLUSTER_VOTERS = (3, 3, 3, 3, 3, 3, 3, 4, 5, 2, 1)
@@ -37,7 +38,15 @@ SNAPSHOTS_SHARE = 0.7
 """How many climates have metadata that are taken down often enough for a log to give way; in the others all is kept."""
 OBSERVERS_SHARE = 0.4
 REASSIGNMENTS_SHARE = 0.4
+REPLACED_DISKS_SHARE = 0.4
 """How many climates have partitions that move; a broker that is not needed is there for them to move to."""
+RETENTION_SHARE = 0.06
+KEPT_BYTES = (1, 4000, 1 << 40)
+"""How much of a log retention keeps: the last segment, a few, or all, so that only what is asked for is deleted."""
+PASSING_TOPIC_SHARE = 0.15
+"""How many climates have a topic that is created and deleted, again and again."""
+FORGETTING_SHARE = 0.4
+"""How many of the climates without ``fsync`` lose their power."""
 PIECE_BYTES = (200, 800)
 """How much one answer brings where it brings little: a batch, or part of a snapshot."""
 _LOSING = (PowerLoss, FailDisk, DamageDisk)
@@ -46,7 +55,7 @@ _POWERFUL = frozenset({Weather.POWER, Weather.IO_ERROR, Weather.DAMAGE})
 
 def draw_cluster_climate(random: Random) -> Climate:
     """The climate of a seed."""
-    climate = _with_time_to_register(draw_climate(random))
+    climate = _with_time_to_register(draw_common_climate(random))
     voters = random.choice(CLUSTER_VOTERS)
     cluster = _draw_cluster(random, voters)
     weather = climate.weather
@@ -60,7 +69,52 @@ def draw_cluster_climate(random: Random) -> Climate:
     climate = replace(climate, voters=voters, weather=weather, rate=rate, cluster=cluster)
     climate = climate if cluster.fsync else _with_power(climate)
     climate = _with_snapshots(climate, random) if random.random() < SNAPSHOTS_SHARE else climate
-    return _with_reassignments(climate, random) if random.random() < REASSIGNMENTS_SHARE else climate
+    climate = _with_reassignments(climate, random) if random.random() < REASSIGNMENTS_SHARE else climate
+    if random.random() < REPLACED_DISKS_SHARE:
+        climate = with_replaced_disks(climate, a_minute=random.choice((2.0, 5.0, 15.0)))
+    return _with_additions(climate, Random(random.getrandbits(64)))
+
+
+def _with_additions(climate: Climate, dice: Random) -> Climate:
+    """The same climate with what was added to the drawing later, from dice that no other draw depends on."""
+    climate = with_batches(climate, dice)
+    assert climate.cluster is not None, climate
+    if dice.random() < RETENTION_SHARE and not climate.cluster.unclean_leader_election_enable:
+        numbering_nothing = replace(climate, cluster=replace(climate.cluster, idempotent=0.0))
+        climate = with_retention(numbering_nothing, kept_bytes=dice.choice(KEPT_BYTES))
+    cluster = climate.cluster
+    assert cluster is not None, climate
+    if dice.random() < PASSING_TOPIC_SHARE:
+        climate = replace(climate, cluster=replace(cluster, passing_topic=True))
+    if not cluster.fsync and cluster.retention_bytes < 0 and dice.random() < FORGETTING_SHARE:
+        return with_forgetting(climate)
+    return climate
+
+
+def with_retention(climate: Climate, *, kept_bytes: int) -> Climate:
+    """The same climate where the logs of partitions begin later and later: by retention, and as somebody asks."""
+    assert climate.cluster is not None, climate
+    cluster = replace(climate.cluster, retention_bytes=kept_bytes, log_retention_check_interval_ms=500)
+    return replace(climate, cluster=cluster)
+
+
+def with_forgetting(climate: Climate) -> Climate:
+    """The same climate, of a cluster without ``fsync``, where the power goes.
+
+    With eligible leader replicas: without them the last in-sync replica keeps its place whatever it has lost.
+    """
+    assert climate.cluster is not None, climate
+    assert not climate.cluster.fsync, climate
+    cluster = replace(climate.cluster, elr_enable=True, unclean_leader_election_enable=False)
+    weather = tuple(dict.fromkeys((*climate.weather, Weather.POWER)))
+    return replace(climate, weather=weather, cluster=cluster)
+
+
+def with_replaced_disks(climate: Climate, *, a_minute: float) -> Climate:
+    """The same climate where disks are replaced so often, and who votes changes with them. No disk rots beside that."""
+    assert climate.cluster is not None, climate
+    weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
+    return replace(climate, weather=weather, cluster=replace(climate.cluster, disk_losses=a_minute))
 
 
 def _with_reassignments(climate: Climate, random: Random) -> Climate:
@@ -88,7 +142,7 @@ def _with_snapshots(climate: Climate, random: Random) -> Climate:
         metadata_log_max_snapshot_interval_ms=random.choice((3_000, 20_000)),
     )
     if random.random() < OBSERVERS_SHARE:
-        cluster = replace(cluster, observers=random.choice((1, 1, 2)), disk_losses=random.choice((0.0, 2.0, 5.0)))
+        cluster = replace(cluster, observers=random.choice((1, 1, 2)))
     pieces = random.choice(PIECE_BYTES) if climate.fetch_max_bytes == 1 else climate.fetch_max_bytes
     return replace(climate, fetch_max_bytes=pieces, cluster=cluster)
 
@@ -111,7 +165,7 @@ def _with_time_to_register(climate: Climate) -> Climate:
     )
 
 
-def is_bearable(climate: Climate, faults: Iterable[Fault]) -> bool:
+def is_bearable(climate: Climate, faults: Collection[Fault]) -> bool:
     """Whether a cluster can keep its promises in this climate under these faults, and recover from them."""
     cluster = climate.cluster
     assert cluster is not None, climate
@@ -119,10 +173,17 @@ def is_bearable(climate: Climate, faults: Iterable[Fault]) -> bool:
     damaged = any(isinstance(fault, DamageDisk) for fault in faults)
     return (
         cluster.min_insync_replicas <= cluster.replication_factor <= climate.voters
-        and (cluster.fsync or not loses)
+        and (cluster.fsync or not loses or _may_forget_bearably(climate, faults))
         and (not damaged or (cluster.replication_factor >= 3 and cluster.min_insync_replicas >= 2))
         and cluster.is_patient
     )
+
+
+def _may_forget_bearably(climate: Climate, faults: Iterable[Fault]) -> bool:
+    """Whether only the power takes what was acknowledged, where that is known and the controller asks who has what."""
+    assert climate.cluster is not None, climate
+    is_known = climate.may_forget and climate.cluster.elr_enable and not climate.cluster.unclean_leader_election_enable
+    return is_known and not any(isinstance(fault, FailDisk | DamageDisk) for fault in faults)
 
 
 def _with_power(climate: Climate) -> Climate:

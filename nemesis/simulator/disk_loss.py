@@ -1,45 +1,48 @@
-"""Whoever takes brokers out of service and gives them empty disks: those that have no vote in the metadata log.
+"""Whoever takes brokers out of service and gives them empty disks, at any time and in all weathers.
 
-Owns the choice of the moment. A broker is first away for a while, for as long as the cluster would still miss what its
-disk holds; once the committed metadata say that it is fenced, in no ISR and eligible for nothing, nobody will count on
-that disk again. Some come back with it all the same, far behind. A disk that somebody may still have to be elected by
-is never lost: that no cluster survives, and how voters lose theirs is another matter (``voter_administrator``).
+Owns the choice of the moment. A broker goes for a while, alone, or with all others at once; it comes back with an empty
+disk, or as it was, only far behind. Whoever is counted on loses its disk like anybody else: the last in sync, who is
+eligible, who led last. What no cluster survives is left out, and for that the caller looks at all disks, which no
+operator can: the only copy of what is committed, and the majority of those who vote.
 
 Source: Kafka's operations guide, the replacement of a failed disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 
 from nemesis.history import EventType
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.node import Node
+from nemesis.simulator.partition_invariants import PartitionInvariants
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.record import Record
-from nemesis.simulator.recovery import latest_image
+from nemesis.simulator.voter_administrator import voters_survive_without
+from nemesis.simulator.voter_book import VoterBook
 from nemesis.simulator.world import World
-from replica.core.metadata.image import MetadataImage
-from replica.ids import ReplicaId
+from replica.ids import ReplicaId, TopicPartition
 
 MINUTE_MS = 60_000
 LOOK_MS = 100
-AWAY_MS = (0, 15_000)
-"""For how long a broker is away beside what it takes to be missed no more."""
-PATIENCE_MS = 15_000
-"""How long a broker is kept away at most for that."""
+SOON_MS, LATE_MS = (0, 500), (0, 15_000)
+"""For how long a broker is away: just as long as it takes, or until the others have gone far ahead."""
+PATIENCE_MS = 3_000
+"""How long a broker is kept away at most until its disk can be done without."""
 KEEPS_DISK = 0.3
-"""How many come back as they were, only far behind."""
+"""How many come back as they were."""
+ALL_AT_ONCE = 0.3
+"""How often all others are killed with it, and come back soon, before it or after it."""
 _KEY = -1
 """Under which brokers are held down; faults have numbers from 0."""
 
 
 class DiskLoss:
-    """Takes one broker after the other out of service, until it is stopped, each for a time drawn from ``away_ms``.
+    """Takes one broker after the other out of service, until it is stopped.
 
-    ``decided`` tells what the controller has committed. What a machine that happens to be up knows of that may be old,
-    or nothing: a partition can have moved to a broker since.
+    ``partitions`` know where what is committed stands, ``books`` who votes in the metadata log.
     """
 
     def __init__(
@@ -49,17 +52,19 @@ class DiskLoss:
         record: Record,
         dice: Random,
         *,
-        away_ms: tuple[int, int] = AWAY_MS,
-        decided: Callable[[], MetadataImage] | None = None,
+        partitions: PartitionInvariants,
+        books: Mapping[TopicPartition, VoterBook],
     ) -> None:
         assert cluster.disk_losses > 0, cluster
         self._world = world
         self._pause_ms = int(MINUTE_MS / cluster.disk_losses)
+        self._has_moves = cluster.reassignments > 0
+        self._has_single_copies = cluster.replication_factor == 1
         self._record = record
         self._dice = dice
-        self._away_ms = away_ms
-        self._decided = decided or (lambda: latest_image(world))
-        self._away: ReplicaId | None = None
+        self._partitions = partitions
+        self._books = books
+        self._away: set[ReplicaId] = set()
         self._is_stopped = False
 
     def start(self) -> None:
@@ -69,53 +74,62 @@ class DiskLoss:
     def stop(self) -> None:
         """Bring back who is away; nobody is taken out any more."""
         self._is_stopped = True
-        self._bring_back()
+        for replica_id in sorted(self._away):
+            self._bring_back(replica_id)
 
     def _take_out(self) -> None:
-        others = set(self._world.nodes) - set(self._world.voters)
-        nodes = [self._world.nodes[other] for other in sorted(others) if self._world.nodes[other].is_up]
-        if self._is_stopped or not nodes:
+        up = self._world.up()
+        if self._is_stopped or self._away or not up:
             self.start()
             return
-        node = self._dice.choice(nodes)
-        self._away = node.replica_id
+        node = self._dice.choice(up)
+        is_alone = self._dice.random() >= ALL_AT_ONCE
+        for other in [] if is_alone else [other for other in up if other is not node]:
+            self._take(other)
+            self._after(self._dice.randint(*SOON_MS), partial(self._bring_back, other.replica_id))
+        self._take(node)
+        away_ms = self._dice.choice((SOON_MS, LATE_MS)) if is_alone else SOON_MS
+        keeps_disk = self._dice.random() < KEEPS_DISK
+        self._after(self._dice.randint(*away_ms), lambda: self._replace(node, keeps_disk, PATIENCE_MS))
+
+    def _take(self, node: Node) -> None:
+        self._away.add(node.replica_id)
         self._world.hold_down(node.replica_id, _KEY)
         node.kill("taken-out")
-        keeps_disk = self._dice.random() < KEEPS_DISK
-        self._after(self._dice.randint(*self._away_ms), lambda: self._replace(node, keeps_disk, PATIENCE_MS))
 
     def _replace(self, node: Node, keeps_disk: bool, patience_ms: int) -> None:
-        """Put in an empty disk once nobody misses the old one, and let the broker begin; or let it begin as it was."""
+        """Put in an empty disk once the old one can be done without; or let the broker begin as it was."""
         if self._is_stopped:
             return
-        is_missed = not keeps_disk and is_counted_on(self._decided(), node.replica_id)
-        if is_missed and patience_ms > 0:
+        is_needed = not keeps_disk and not self._can_do_without(node.replica_id)
+        if is_needed and patience_ms > 0:
             self._after(LOOK_MS, lambda: self._replace(node, keeps_disk, patience_ms - LOOK_MS))
             return
-        if not keeps_disk and not is_missed and not node.is_retired:
+        if not keeps_disk and not is_needed and not node.is_retired:
             detail = {"replicas": [node.replica_id]}
-            self._record.nemesis(EventType.INVOKE, "wipe-disk", detail)
+            self._record.nemesis(EventType.INVOKE, "replace-disk", detail)
             self._world.wipe(node)
-            self._record.nemesis(EventType.INFO, "wipe-disk", detail)
-        self._bring_back()
+            self._record.nemesis(EventType.INFO, "replace-disk", detail)
+        self._bring_back(node.replica_id)
         self.start()
 
-    def _bring_back(self) -> None:
-        away, self._away = self._away, None
-        if away is not None:
-            self._world.release(away, _KEY)
+    def _can_do_without(self, replica_id: ReplicaId) -> bool:
+        """Whether somebody else has what this disk holds, and keeps it.
+
+        Where partitions move, one who does not know yet which disks are gone may take away the last good copy: so only
+        one disk is gone unknown there, and the partition must have two.
+        """
+        if self._has_moves and (self._has_single_copies or not self._partitions.all_disks_are_known()):
+            return False
+        return self._partitions.survive_without(replica_id) and voters_survive_without(
+            self._world, self._books, replica_id
+        )
+
+    def _bring_back(self, replica_id: ReplicaId) -> None:
+        if replica_id in self._away:
+            self._away.discard(replica_id)
+            self._world.release(replica_id, _KEY)
 
     def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
         if not self._is_stopped:
             self._world.queue.after(delay_ms * US_PER_MS, action)
-
-
-def is_counted_on(image: MetadataImage, broker_id: ReplicaId) -> bool:
-    """Whether a broker may join an ISR, or may be elected for what its disk holds."""
-    broker = image.brokers.get(broker_id)
-    if broker is not None and not broker.fenced:
-        return True
-    return any(
-        broker_id in (*registration.isr, *registration.elr, registration.leader_id, registration.last_known_leader)
-        for _, registration in image.partitions()
-    )

@@ -17,7 +17,7 @@ from typing import NoReturn
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.reference import Reference
 from nemesis.simulator.violations import BrokenInvariantError
-from nemesis.simulator.voter_book import VoterBook
+from nemesis.simulator.voter_book import VoterBook, check_snapshot_voters
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core import events as ev
@@ -25,12 +25,10 @@ from replica.core import messages as m
 from replica.core.group import Group
 from replica.core.quorum import QuorumLog
 from replica.core.quorum.roles import Leader
-from replica.core.quorum.snapshot_header import split_snapshot
 from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import MachineFailedError, encode_outcome
-from replica.voters import VoterEntry
 
 
 @dataclass(slots=True)
@@ -105,27 +103,12 @@ class GroupInvariants(Observer):
         known = reference.snapshot_at(snapshot_id.end_offset)
         if known is None or known.id != snapshot_id:
             _convict("snapshot-id", f"replica {node.replica_id} has {snapshot_id} of {log}, where no such record ends")
-        if known.data != self._without_voters(node, log, snapshot_id.end_offset, data):
+        if known.data != check_snapshot_voters(node.replica_id, self.books, log, snapshot_id.end_offset, data):
             _convict(
                 "snapshot-content",
                 f"replica {node.replica_id} keeps another state of {log} at {snapshot_id.end_offset} than the "
                 "committed log leads to",
             )
-
-    def _without_voters(self, node: Node, log: TopicPartition, end_offset: Offset, data: bytes) -> bytes:
-        """Take the voters off a snapshot that has them: they are those of the committed log below its end."""
-        if log not in self.books:
-            return data
-        voters, content = split_snapshot(data)
-        entry = self.books[log].entry_at(end_offset)
-        named = None if voters.base_offset is None else VoterEntry(offset=voters.base_offset, voters=voters.base)
-        if named != entry:
-            _convict(
-                "snapshot-voters",
-                f"replica {node.replica_id} keeps {named} with its snapshot of {log} at {end_offset}, committed there "
-                f"is {entry}",
-            )
-        return content
 
     # --- the replica after the step ---------------------------------------------------------------------------------
 

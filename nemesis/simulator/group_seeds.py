@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from nemesis.simulator.climate import Climate, Weather, draw_climate
+from nemesis.simulator.climate import Climate, Weather, draw_common_climate
 from nemesis.simulator.group_climate import GroupClimate
 
 PIECE_BYTES = (80, 400)
@@ -69,7 +69,7 @@ def with_leases(climate: Climate, *, share: float) -> Climate:
 
 
 def _draw(random: Random) -> Climate:
-    climate = draw_climate(random)
+    climate = draw_common_climate(random)
     return replace(
         climate,
         fetch_max_bytes=random.choice(PIECE_BYTES) if climate.fetch_max_bytes == 1 else climate.fetch_max_bytes,

@@ -40,6 +40,7 @@ from nemesis.faults.values import (
     Pause,
     PowerLoss,
     Reassign,
+    ReplaceDisk,
     RollingRestart,
     SlowDisk,
     Stop,
@@ -192,8 +193,8 @@ class SimulatedInjector:
                 raise AssertionError(f"{fault.kind} is of processes; here it is a stop for each")
             case ChangeVoters() | Reassign():
                 raise AssertionError(f"{fault.kind} is asked of replicas; here administrators ask")
-            case DriftClock() | JumpWallClock() | StrobeWallClock() | Burst():
-                raise AssertionError(f"{fault.kind} is of the climate here: clocks and clients have habits")
+            case DriftClock() | JumpWallClock() | StrobeWallClock() | Burst() | ReplaceDisk():
+                raise AssertionError(f"{fault.kind} is of the climate here: clocks, clients and disks have habits")
             case Delay() | Loss() | Bandwidth() | Reset() | SlowClose() | ReplyLost() | Duplicate():
                 raise AssertionError(f"{fault.kind} is done to connections; here there are messages, and clogs")
             case _:

@@ -423,6 +423,11 @@ class Invariants(Observer):
             for log in logs
         }
 
+    @property
+    def books(self) -> dict[TopicPartition, VoterBook]:
+        """Who votes in each log."""
+        return {log: invariants.voters for log, invariants in self.logs.items()}
+
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """See ``Observer``."""
         del torn_bytes

@@ -6,15 +6,19 @@ by in-sync replicas promises; state machines are held to what they promise besid
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from nemesis.simulator.group_invariants import GroupInvariants
 from nemesis.simulator.invariants import Invariants
 from nemesis.simulator.metadata_invariants import MetadataInvariants
 from nemesis.simulator.partition_habits import PartitionHabits
 from nemesis.simulator.partition_invariants import PartitionInvariants
 from nemesis.simulator.reassignment_invariants import ReassignmentInvariants
+from nemesis.simulator.voter_book import VoterBook
 from nemesis.simulator.voter_habits import VoterHabits
 from nemesis.simulator.world import Observer, World, base_voters
 from replica.core.metadata.replay import METADATA_LOG
+from replica.ids import TopicPartition
 from replica.records import RecordBatch
 
 
@@ -30,11 +34,15 @@ def judges_of(world: World) -> list[Observer]:
         logs = Invariants(world.logs, world.nodes, lying_disks=False, initial_voters=voters, on_commit=told)
         if voters is None:
             return [logs, groups]
-        groups.books = {log: invariants.voters for log, invariants in logs.logs.items()}
-        return [logs, groups, VoterHabits(groups.books)]
+        groups.books = logs.books
+        return [logs, groups, VoterHabits(logs.books)]
     if climate.cluster is None:
         return [Invariants(world.logs, world.nodes, lying_disks=False)]
-    partitions = PartitionInvariants(world.nodes, is_durable=climate.cluster.fsync)
+    partitions = PartitionInvariants(
+        world.nodes,
+        is_durable=climate.cluster.fsync,
+        may_be_unclean=climate.cluster.unclean_leader_election_enable,
+    )
     metadata = MetadataInvariants()
     reassignments = ReassignmentInvariants()
 
@@ -47,7 +55,20 @@ def judges_of(world: World) -> list[Observer]:
         world.logs,
         world.nodes,
         lying_disks=False,
+        initial_voters=base_voters(climate),
         static_voters=world.voters,
         on_commit={METADATA_LOG: on_metadata},
     )
-    return [reassignments, quorum, metadata, partitions, PartitionHabits()]
+    habits: list[Observer] = [PartitionHabits()]
+    if base_voters(climate) is not None:
+        metadata.books = quorum.books
+        habits.append(VoterHabits(quorum.books))
+    return [reassignments, quorum, metadata, partitions, *habits]
+
+
+def books_of(world: World, judges: Sequence[Observer]) -> Mapping[TopicPartition, VoterBook]:
+    """Who votes in each log, as the judges have it; none where voters never change."""
+    if base_voters(world.climate) is None:
+        return {}
+    (logs,) = (judge for judge in judges if isinstance(judge, Invariants))
+    return logs.books

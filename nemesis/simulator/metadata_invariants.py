@@ -1,28 +1,29 @@
 """What must hold of the snapshots of a cluster's metadata, checked after every step of a simulated world.
 
 Owns the promises about what is written down of the metadata and read back: it is the fold of the whole committed log,
-under the name of a record that ends there, and what is gone from a log is in a snapshot. That an image is the committed
-one at its offset, however it was come by, ``partition_invariants`` judges. The reference is the fold record by record;
-a replica that begins with a snapshot never makes it.
+under the name of a record that ends there, with the voters of then, and what is gone from a log is in a snapshot. That
+an image is the committed one at its offset, however it was come by, ``partition_invariants`` judges. The reference is
+the fold record by record; a replica that begins with a snapshot never makes it.
 
 Source: KIP-630; Kafka's ``RaftEventSimulationTest`` (SnapshotAtLogStart).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NoReturn
 
 from nemesis.simulator.node import Node, Step
 from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.simulator.voter_book import VoterBook, check_snapshot_voters
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core.metadata.encoding import records_of
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.metadata.snapshots import encode_image
-from replica.core.quorum.snapshot_header import MAGIC, split_snapshot
 from replica.core.recovered import StoredSnapshot
-from replica.ids import Offset, ReplicaId, SnapshotId
+from replica.ids import Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch
 
 
@@ -30,6 +31,8 @@ class MetadataInvariants(Observer):
     """The promises of metadata snapshots. It is told of committed batches before it is told of the step."""
 
     def __init__(self) -> None:
+        self.books: Mapping[TopicPartition, VoterBook] = {}
+        """Who votes in the metadata log by what is committed; none where voters never change."""
         self._image = MetadataImage()
         self._images: dict[SnapshotId, MetadataImage] = {}
         """What each committed batch has led to, by the id that a snapshot of it has."""
@@ -72,7 +75,7 @@ class MetadataInvariants(Observer):
             _convict(
                 "snapshot-id", f"replica {replica_id} has {snapshot_id} of the metadata: no such record ends there"
             )
-        voters_apart = split_snapshot(data)[1] if data.startswith(MAGIC) else data
+        voters_apart = check_snapshot_voters(replica_id, self.books, METADATA_LOG, snapshot_id.end_offset, data)
         if encode_image(image, snapshot_id).data != voters_apart:
             _convict(
                 "snapshot-content",

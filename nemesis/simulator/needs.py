@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from nemesis.simulator.climate import Climate, Weather, with_lying_disks
-from nemesis.simulator.cluster_seeds import with_reassignments
+from nemesis.simulator.cluster_seeds import with_forgetting, with_reassignments, with_replaced_disks, with_retention
 from nemesis.simulator.group_climate import GroupClimate
 from nemesis.simulator.group_seeds import LEASE_DRIFT_PPM, with_leases
 from nemesis.variants.mutant import Need
@@ -28,21 +28,21 @@ def _asking_first(climate: Climate) -> Climate:
 
 
 def _forgetting(climate: Climate) -> Climate:
-    """Records reach the disk when the system pleases, and the power goes.
-
-    With eligible leader replicas: without them the last in-sync replica keeps its place whatever it has lost.
-    """
+    """Records reach the disk when the system pleases, and the power goes."""
     assert climate.cluster is not None, climate
-    cluster = replace(climate.cluster, fsync=False, elr_enable=True, unclean_leader_election_enable=False)
-    weather = tuple(dict.fromkeys((*climate.weather, Weather.POWER)))
-    return replace(climate, weather=weather, cluster=cluster)
+    return with_forgetting(replace(climate, cluster=replace(climate.cluster, fsync=False)))
+
+
+def _with_replaced_disks(climate: Climate) -> Climate:
+    """Again and again all are killed, or one, and a disk is replaced; no unclean election gives up what that loses."""
+    assert climate.cluster is not None, climate
+    cluster = replace(climate.cluster, fsync=True, unclean_leader_election_enable=False)
+    return with_replaced_disks(replace(climate, cluster=cluster), a_minute=60.0)
 
 
 def _with_retention(climate: Climate) -> Climate:
     """Of each log only the last segment is kept."""
-    assert climate.cluster is not None, climate
-    cluster = replace(climate.cluster, retention_bytes=1, log_retention_check_interval_ms=500)
-    return replace(climate, cluster=cluster)
+    return with_retention(climate, kept_bytes=1)
 
 
 def _in_turmoil(climate: Climate) -> Climate:
@@ -297,6 +297,7 @@ _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
     {
         Need.LYING_DISKS: with_lying_disks,
         Need.FORGETTING: _forgetting,
+        Need.REPLACED_DISKS: _with_replaced_disks,
         Need.RETENTION: _with_retention,
         Need.TURMOIL: _in_turmoil,
         Need.STALE_METADATA: _with_stale_metadata,

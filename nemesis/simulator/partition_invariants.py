@@ -21,6 +21,7 @@ from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core import messages as m
+from replica.core.controller.reassignment import reassignment_of
 from replica.core.metadata.encoding import records_of
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRecord, PartitionRegistration
@@ -55,6 +56,8 @@ class History:
     """The links that are batches of idempotent producers."""
     written: dict[Sequence, int] = field(default_factory=dict)
     """By which link each of them is committed."""
+    begins_at: dict[ReplicaId, Offset] = field(default_factory=dict)
+    """Where a replica has let its log begin last, or died as it did so."""
     inherited: dict[Epoch, Offset] = field(default_factory=dict)
     """The high watermark that a leader brought with it into its epoch, after an unclean election."""
     was_unclean: bool = False
@@ -78,12 +81,14 @@ class History:
 class PartitionInvariants(Observer):
     """The promises of all partitions of a world. It is told of committed metadata before it is told of the step.
 
-    ``is_durable`` says that what is acknowledged is on the platter first.
+    ``is_durable`` says that what is acknowledged is on the platter first, ``may_be_unclean`` that the topics allow
+    unclean elections. Where they do not, an operator who holds one all the same has chosen who has everything.
     """
 
-    def __init__(self, nodes: Mapping[ReplicaId, Node], *, is_durable: bool) -> None:
+    def __init__(self, nodes: Mapping[ReplicaId, Node], *, is_durable: bool, may_be_unclean: bool) -> None:
         self._nodes = nodes
         self._is_durable = is_durable
+        self._may_be_unclean = may_be_unclean
         self.image = MetadataImage()
         """What the controller has committed."""
         self._images: dict[Offset, MetadataImage] = {Offset(0): self.image}
@@ -138,7 +143,11 @@ class PartitionInvariants(Observer):
         has_all = leader_id in (*was.isr, *was.elr, was.leader_id)
         if has_all or now.leader_recovery_state is LeaderRecoveryState.RECOVERED:
             return False
-        return leader_id != was.last_known_leader or not self._is_durable
+        return not self._is_durable or (self._may_be_unclean and leader_id != was.last_known_leader)
+
+    def given_up(self) -> set[TopicPartition]:
+        """The partitions of which an unclean election may have given up what was committed."""
+        return {history.name for history in self._histories.values() if history.was_unclean}
 
     def _is_there(self, history: History) -> bool:
         """Whether the topic has not been deleted since."""
@@ -159,6 +168,8 @@ class PartitionInvariants(Observer):
             return
         if not self._is_durable and not self._is_registered(replica_id):
             return  # It may have lost what was not flushed, and leads nothing before it is let in anew.
+        if self.image.brokers[replica_id].directory_id != self._nodes[replica_id].disk.directory_id:
+            return  # What was on the disk that is meant is gone, and who has another one has to register first.
         chain = history.chain(replica_id)
         if chain.start > end or chain.link_at(end) != history.committed.last_link:
             _convict(
@@ -178,7 +189,39 @@ class PartitionInvariants(Observer):
         broker = self.image.brokers.get(replica_id)
         return broker is not None and broker.incarnation_id == f"{replica_id}.{self._nodes[replica_id].incarnation}"
 
+    def survive_without(self, replica_id: ReplicaId) -> bool:
+        """Whether all that is committed is on another disk than this one, of a replica that is to stay one."""
+        return all(
+            history.committed.end == 0
+            or not self._holds_all(history, replica_id)
+            or any(
+                self._holds_all(history, other)
+                for other in reassignment_of(history.registration).target
+                if other != replica_id
+            )
+            for history in self._histories.values()
+            if self._is_there(history)
+        )
+
+    def all_disks_are_known(self) -> bool:
+        """Whether every broker is registered with the disk that its machine has."""
+        disks = {replica_id: node.disk.directory_id for replica_id, node in self._nodes.items()}
+        return all(disks[broker_id] == broker.directory_id for broker_id, broker in self.image.brokers.items())
+
+    def _holds_all(self, history: History, replica_id: ReplicaId) -> bool:
+        chain, end, node = history.chains.get(replica_id), history.committed.end, self._nodes[replica_id]
+        if chain is None or node.disk.is_damaged or chain.link_at(end) != history.committed.last_link:
+            return False
+        return not self._is_durable or node.flushed_end.get(history.name, Offset(0)) >= end
+
     # --- what a replica stores --------------------------------------------------------------------------------------
+
+    def on_wiped(self, node: Node) -> None:
+        """Nothing of what the disk held is there any more."""
+        for history in self._hosted[node.replica_id].values():
+            history.chains.pop(node.replica_id, None)
+            history.begins_at.pop(node.replica_id, None)
+        self._hosted[node.replica_id].clear()
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """Compare what was recovered with what was flushed."""
@@ -199,6 +242,10 @@ class PartitionInvariants(Observer):
             end_offset = store.log_end_offset
             if end_offset < node.flushed_end.get(name, 0) and not node.disk.is_damaged:
                 _convict("flushed-data-lost", f"replica {node.replica_id} recovered {name} to {end_offset} only")
+            if chain.link_at(end_offset) is None and history.begins_at.get(node.replica_id) == end_offset:
+                # Its start is on the disk, and nothing from there on: it may lie inside a batch, or be just written.
+                chain = Chain(start=end_offset, base=history.committed.link_at(end_offset) or ROOT)
+                history.chains[node.replica_id] = chain
             if chain.link_at(end_offset) is None:
                 _convict("phantom-log", f"replica {node.replica_id} recovered {name} to {end_offset}: nothing ended so")
             chain.truncate_to(end_offset)
@@ -210,8 +257,13 @@ class PartitionInvariants(Observer):
         for effect in step.effects:
             if isinstance(effect, _Storing) and not self._is_quorum_log(effect.topic_partition):
                 self._on_stored(node.replica_id, effect)
-        if isinstance(step.interrupted, fx.Append) and not self._is_quorum_log(step.interrupted.topic_partition):
-            self._on_stored(node.replica_id, step.interrupted)  # Perhaps; what is there is seen at the next start.
+        match step.interrupted:  # Perhaps it was done; what is there is seen at the next start.
+            case fx.Append(topic_partition=name) as append if not self._is_quorum_log(name):
+                self._on_stored(node.replica_id, append)
+            case fx.StartLogAt(topic_partition=name, start_offset=start):
+                self._hosted[node.replica_id][name].begins_at[node.replica_id] = start
+            case _:
+                pass
         if node.core is None or node.core.broker is None:
             return
         seen = self._seen[node.replica_id]
@@ -246,13 +298,16 @@ class PartitionInvariants(Observer):
             case fx.CreateLog(topic_partition=name, topic_id=topic_id):
                 hosted[name] = self._histories[topic_id, name.partition]
                 hosted[name].chains[replica_id] = Chain()
+                hosted[name].begins_at.pop(replica_id, None)
             case fx.DeleteLog(topic_partition=name):
                 hosted.pop(name).chains.pop(replica_id, None)
             case fx.StartLogAt(topic_partition=name, start_offset=start):
                 history = hosted[name]
+                history.begins_at[replica_id] = start
                 history.chains[replica_id] = Chain(start=start, base=history.committed.link_at(start) or ROOT)
                 self._check_candidate(history, replica_id)
             case fx.RaiseLogStart(topic_partition=name, log_start_offset=start):
+                hosted[name].begins_at[replica_id] = start
                 chain, base = hosted[name].chain(replica_id), hosted[name].committed.link_at(start)
                 if base is not None and chain.link_at(start) is not None:
                     chain.begin_at(start, base)  # What was below counts no more, and may have been another history.

@@ -10,12 +10,12 @@ Source: KIP-98; Kafka's ``Sender`` and ``TransactionManager``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from nemesis.history import APPEND, EventType
+from nemesis.history import EventType
 from nemesis.simulator.asking import Caller
 from nemesis.simulator.queue import US_PER_MS
-from nemesis.simulator.session import ACKS_ALL, Office, OnAppended, Session
+from nemesis.simulator.session import ACKS_ALL, Office, OnAppended, Session, Writes
 from replica.core import messages as m
 from replica.errors import ErrorCode, write_definitely_failed
 from replica.ids import TopicPartition
@@ -60,25 +60,26 @@ class Producer:
 
         return turn
 
-    def append(self, session: Session, value: int, then: OnAppended) -> None:
-        """Append ``value`` to the session's log, with as many attempts as it takes, and tell ``then`` how it ended."""
+    def append(self, session: Session, values: Sequence[int], then: OnAppended) -> None:
+        """Append ``values`` to the session's log, with as many attempts as it takes, and tell ``then`` how it ended."""
         assert self._producer is not None, session.log
-        session.record(EventType.INVOKE, APPEND, value=value)
+        writes = session.begin(values)
         producer_id, producer_epoch = self._producer
         sequence = self._next_sequence.get(session.log, 0)
         batch = encode_batch(
-            [b"%d" % value],
+            writes.records,
             timestamp_ms=self._office.world.now_ms,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=sequence,
         )
-        _Attempts(self._office, session, value, batch.data, self._numbered(session.log, sequence, then)).begin()
+        ended = self._numbered(session.log, sequence + len(values), then)
+        _Attempts(self._office, session, writes, batch.data, ended).begin()
 
-    def _numbered(self, log: TopicPartition, sequence: int, then: OnAppended) -> OnAppended:
+    def _numbered(self, log: TopicPartition, next_sequence: int, then: OnAppended) -> OnAppended:
         def ended(kind: EventType) -> None:
             if kind is EventType.OK:
-                self._next_sequence[log] = sequence + 1
+                self._next_sequence[log] = next_sequence
             then(kind)
 
         return ended
@@ -87,10 +88,10 @@ class Producer:
 class _Attempts:
     """One append until its end is known."""
 
-    def __init__(self, office: Office, session: Session, value: int, records: bytes, then: OnAppended) -> None:
+    def __init__(self, office: Office, session: Session, writes: Writes, records: bytes, then: OnAppended) -> None:
         self._office = office
         self._session = session
-        self._value = value
+        self._writes = writes
         self._records = records
         self._then = then
         self._may_stand = False
@@ -104,9 +105,9 @@ class _Attempts:
         if response is None:
             self._failed("nobody listens")
         elif response.error is ErrorCode.NONE:
-            self._session.acknowledge(self._value, response, self._then)
+            self._session.acknowledge(self._writes, response, self._then)
         elif response.error in _FATAL and self._may_stand:
-            self._session.give_up(self._value, response.error, self._then)
+            self._session.give_up(self._writes, response.error, self._then)
         elif write_definitely_failed(response.error, not_appended=response.not_appended):
             self._failed(response.error)
         else:
@@ -124,11 +125,11 @@ class _Attempts:
         if self._may_stand:
             self._again(error)
         else:
-            self._session.fail_append(self._value, error, self._then)
+            self._session.fail_append(self._writes, error, self._then)
 
     def _again(self, error: str) -> None:
         if self._office.is_stopped:
-            self._session.give_up(self._value, error, self._then)
+            self._session.give_up(self._writes, error, self._then)
         else:
             self._office.world.queue.after(_pause_us(self._office), self.begin)
 

@@ -34,11 +34,13 @@ from nemesis.simulator.group_invariants import GroupInvariants
 from nemesis.simulator.group_seeds import draw_group_climate
 from nemesis.simulator.history_judgement import judge_record
 from nemesis.simulator.injector import SimulatedInjector
-from nemesis.simulator.judges import judges_of
+from nemesis.simulator.judges import books_of, judges_of
 from nemesis.simulator.metadata_census import MetadataCensus
 from nemesis.simulator.needs import with_needs
 from nemesis.simulator.node import Node
+from nemesis.simulator.operator import Operator
 from nemesis.simulator.partition_invariants import PartitionInvariants
+from nemesis.simulator.passing_topic import PassingTopic
 from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.reassigner import Reassigner
@@ -47,7 +49,7 @@ from nemesis.simulator.record import Record
 from nemesis.simulator.recovery import GroupRecovery, hosted_logs, lost_to_damage, why_not_converged
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
 from nemesis.simulator.violations import BrokenInvariantError, Violation
-from nemesis.simulator.voter_administrator import VoterAdministrator
+from nemesis.simulator.voter_administrator import VoterAdministrator, voter_changes_of
 from nemesis.simulator.voter_census import VoterCensus
 from nemesis.simulator.world import Observer, World
 from nemesis.variants.catalogue import BUILT
@@ -150,6 +152,18 @@ class _LostPartitionError(Exception):
     """Damage has taken whom a partition needs: nothing more can be asked of the cluster."""
 
 
+def _administrator_of(world: World, seed: int) -> Administrator | None:
+    cluster = world.climate.cluster
+    return None if cluster is None else Administrator(world, cluster, Random(f"{seed} administrator"))
+
+
+def _passing_topic_of(world: World, seed: int) -> PassingTopic | None:
+    cluster = world.climate.cluster
+    if cluster is None or not cluster.passing_topic:
+        return None
+    return PassingTopic(world, cluster, Random(f"{seed} passing topic"))
+
+
 class _Simulation:
     def __init__(self, options: SimOptions, observers: Sequence[Observer]) -> None:
         assert options.climate is not None, options
@@ -165,26 +179,32 @@ class _Simulation:
         self.reassignment_census = ReassignmentCensus()
         judges = judges_of(world)
         self._groups = next((judge for judge in judges if isinstance(judge, GroupInvariants)), None)
+        self._partitions = next((judge for judge in judges if isinstance(judge, PartitionInvariants)), None)
         world.observers += [*observers, self.census, *judges]
         self.group_census = GroupCensus(world, self.record)
         if options.climate.group is not None:
             world.observers.append(self.group_census)
-        books = {} if self._groups is None else self._groups.books
+        books = books_of(world, judges)
         self.voter_census = VoterCensus(books)
         self.voters: VoterAdministrator | None = None
-        if books:
+        changes = voter_changes_of(options.climate)
+        if changes is not None:
             world.observers.append(self.voter_census)
             dice = Random(f"{options.seed} voters")
-            self.voters = VoterAdministrator(world, self.record, books, dice)
+            self.voters = VoterAdministrator(world, self.record, books, dice, changes=changes)
         if options.climate.cluster is not None:
             world.observers += [self.cluster_census, self.metadata_census, self.reassignment_census]
+        self.administrator = _administrator_of(world, options.seed)
+        self.passing_topic = _passing_topic_of(world, options.seed)
         self.disk_loss: DiskLoss | None = None
+        self.operator: Operator | None = None
         if options.climate.cluster is not None and options.climate.cluster.disk_losses:
+            assert self._partitions is not None, judges
             dice = Random(f"{options.seed} disk loss")
-            (partitions,) = (judge for judge in judges if isinstance(judge, PartitionInvariants))
             self.disk_loss = DiskLoss(
-                world, options.climate.cluster, self.record, dice, decided=lambda: partitions.image
+                world, options.climate.cluster, self.record, dice, partitions=self._partitions, books=books
             )
+            self.operator = Operator(world, self._partitions, self.record, Random(f"{options.seed} operator"))
         self.reassigner: Reassigner | None = None
         if options.climate.cluster is not None and options.climate.cluster.reassignments:
             dice = Random(f"{options.seed} reassignments")
@@ -212,7 +232,7 @@ class _Simulation:
                 )
             if self.world.climate.may_forget:
                 return self._undecided(
-                    "power or retention takes what was acknowledged: only each step was judged, and none was wrong"
+                    "the power takes what was acknowledged: only each step was judged, and none was wrong"
                 )
             self._heal()
             self._recover()
@@ -227,9 +247,10 @@ class _Simulation:
 
     def _break_and_use(self) -> None:
         self.world.start_all()
-        cluster = self.world.climate.cluster
-        if cluster is not None:
-            Administrator(self.world, cluster, Random(f"{self._options.seed} administrator")).start()
+        if self.administrator is not None:
+            self.administrator.start()
+        if self.passing_topic is not None:
+            self.passing_topic.start()
         if self.disk_loss is not None:
             self.disk_loss.start()
         if self.reassigner is not None:
@@ -244,6 +265,12 @@ class _Simulation:
         self.injector.heal_all()
         if self.disk_loss is not None:
             self.disk_loss.stop()
+        if self.operator is not None:
+            self.operator.start()
+        if self.administrator is not None:
+            self.administrator.keeps_records = True
+        if self.passing_topic is not None:
+            self.passing_topic.is_stopped = True
         if self.reassigner is not None:
             self.reassigner.is_stopped = True
         if self.voters is not None:
@@ -355,17 +382,23 @@ class _Simulation:
         counts, anomalies = judge_record(f"{self._options.seed}", self.record, self.world.climate)
         decision = decide(counts=counts, anomalies=anomalies, complete=True, problems=())
         violation = None
-        cluster = self.world.climate.cluster
-        if cluster is not None and cluster.unclean_leader_election_enable and decision.verdict is Verdict.INVALID:
-            # That acknowledged records may be lost is what such a topic has chosen; the invariants know when.
-            reason = "unclean elections were allowed, so that the history proves nothing"
-            return self._over(Verdict.UNKNOWN, None, (reason, *decision.reasons), counts, anomalies)
         if decision.verdict is Verdict.INVALID:
-            first = next(row for row in anomalies if row["severity"] == Severity.VIOLATION)
+            found = [row for row in anomalies if row["severity"] == Severity.VIOLATION]
+            first = next((row for row in found if row["topic_partition"] not in self._given_up()), None)
+            if first is None:  # That records were lost is what such a topic has chosen; the invariants know when.
+                reason = "unclean elections gave records up, so that the history of their partitions proves nothing"
+                return self._over(Verdict.UNKNOWN, None, (reason, *decision.reasons), counts, anomalies)
             violation = Violation(name=first["anomaly"], detail=first["detail"], at_ms=self.world.now_ms)
         elif (stale_read := self._stale_read()) is not None:
             return self._convicted(Violation(name="stale-read", detail=stale_read, at_ms=self.world.now_ms))
         return self._over(decision.verdict, violation, decision.reasons, counts, anomalies)
+
+    def _given_up(self) -> set[str]:
+        """The partitions of which an unclean election may have given up what was acknowledged."""
+        cluster = self.world.climate.cluster
+        if cluster is None or not cluster.unclean_leader_election_enable or self._partitions is None:
+            return set()
+        return {f"{name}" for name in self._partitions.given_up()}
 
     def _stale_read(self) -> str | None:
         """An answer that was too old, though the history does not show it."""

@@ -3,13 +3,16 @@
 Owns how outcomes are recorded, in the words of ``nemesis.workload``: one operation at a time, and an append whose
 outcome is unknown tells its process so, which then ends. Which operation comes next is the process's business.
 
+A history knows appends of one value. A batch of several is that of a producer which several processes share, as threads
+do: the first value is this process's, each of the others that of a process which appends it and nothing ever after.
+
 In a cluster any replica answers a consumer (KIP-392), with what it knows to be committed; a reader goes to the leader
-whom the answer names, or to anyone, as the climate says.
+whom the answer names, or to anyone, as the climate says. Where the log begins later than that, the reader does so too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -47,6 +50,19 @@ class Read:
         return self.next_offset >= self.high_watermark
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writes:
+    """What one batch appends, in its order: values, each with the process whose it is."""
+
+    processes: tuple[int, ...]
+    values: tuple[int, ...]
+
+    @property
+    def records(self) -> list[bytes]:
+        """The records of the batch."""
+        return [b"%d" % value for value in self.values]
+
+
 class Office(Protocol):
     """What a session needs of the clients that it is one of."""
 
@@ -58,6 +74,9 @@ class Office(Protocol):
 
     def acknowledge(self, log: TopicPartition) -> None:
         """A write was acknowledged."""
+
+    def new_process(self) -> int:
+        """A process number that nobody had before."""
 
 
 OnAppended = Callable[[EventType], None]
@@ -80,28 +99,35 @@ class Session:
 
     # --- appending --------------------------------------------------------------------------------------------------
 
-    def append(self, value: int, then: OnAppended, *, acks: int | None = None) -> None:
-        """Append ``value`` once, and tell ``then`` what is known of it. What is not acknowledged by all is unknown.
+    def begin(self, values: Sequence[int]) -> Writes:
+        """Begin to append these values, as one batch."""
+        others = (self._office.new_process() for _ in values[1:])
+        writes = Writes(processes=(self._number, *others), values=tuple(values))
+        self._record_each(writes, EventType.INVOKE)
+        return writes
+
+    def append(self, values: Sequence[int], then: OnAppended, *, acks: int | None = None) -> None:
+        """Append ``values`` once, and tell ``then`` what is known of it. What is not acknowledged by all is unknown.
 
         ``acks`` is as the climate says where it is absent.
         """
-        self.record(EventType.INVOKE, APPEND, value=value)
+        writes = self.begin(values)
         acks = self._draw_acks() if acks is None else acks
-        batch = encode_batch([b"%d" % value], timestamp_ms=self._world.now_ms)
+        batch = encode_batch(writes.records, timestamp_ms=self._world.now_ms)
 
         def on_response(response: m.ProduceResponse | None) -> None:
             if response is None:
-                self.fail_append(value, "nobody listens", then)
+                self.fail_append(writes, "nobody listens", then)
             elif response.error is ErrorCode.NONE and acks == ACKS_ALL:
-                self.acknowledge(value, response, then)
+                self.acknowledge(writes, response, then)
             elif response.error is ErrorCode.NONE:
-                self.give_up(value, f"acks={acks}", then)
+                self.give_up(writes, f"acks={acks}", then)
             elif write_definitely_failed(response.error, not_appended=response.not_appended):
-                self.fail_append(value, response.error, then)
+                self.fail_append(writes, response.error, then)
             else:
-                self.give_up(value, response.error, then)
+                self.give_up(writes, response.error, then)
 
-        self.produce(batch.data, acks, on_response, lambda: self.give_up(value, "no answer in time", then))
+        self.produce(batch.data, acks, on_response, lambda: self.give_up(writes, "no answer in time", then))
 
     def _draw_acks(self) -> int:
         cluster = self._office.climate.cluster
@@ -129,22 +155,30 @@ class Session:
 
         self._caller.ask(request, on_reply, on_silence)
 
-    def acknowledge(self, value: int, response: m.ProduceResponse, then: OnAppended) -> None:
-        """The append was acknowledged, at the offset that the response names."""
-        self._office.acknowledge(self.log)
-        placed = {"offset": response.base_offset, "leader_epoch": response.leader_epoch}
-        self.record(EventType.OK, APPEND, value=value, node=self._caller.target, **placed)
+    def acknowledge(self, writes: Writes, response: m.ProduceResponse, then: OnAppended) -> None:
+        """The append was acknowledged, from the offset on that the response names."""
+        for _ in writes.values:
+            self._office.acknowledge(self.log)
+        fields = {"leader_epoch": response.leader_epoch, "node": self._caller.target}
+        self._record_each(writes, EventType.OK, base_offset=response.base_offset, **fields)
         then(EventType.OK)
 
-    def fail_append(self, value: int, error: str, then: OnAppended) -> None:
+    def fail_append(self, writes: Writes, error: str, then: OnAppended) -> None:
         """The append certainly did not happen."""
-        self.record(EventType.FAIL, APPEND, error=error, value=value)
+        self._record_each(writes, EventType.FAIL, error=error)
         then(EventType.FAIL)
 
-    def give_up(self, value: int, error: str, then: OnAppended) -> None:
+    def give_up(self, writes: Writes, error: str, then: OnAppended) -> None:
         """Nobody knows what became of the append."""
-        self.record(EventType.INFO, APPEND, value=value, error=error)
+        self._record_each(writes, EventType.INFO, error=error)
         then(EventType.INFO)
+
+    def _record_each(
+        self, writes: Writes, kind: EventType, *, base_offset: Offset | None = None, **fields: object
+    ) -> None:
+        for delta, (process, value) in enumerate(zip(writes.processes, writes.values, strict=True)):
+            placed = {} if base_offset is None else {"offset": base_offset + delta}
+            self._office.record.client(process, kind, APPEND, topic_partition=self.log, value=value, **placed, **fields)
 
     def turn(self) -> None:
         """Ask somebody else next."""
@@ -209,7 +243,9 @@ class Session:
                 return
             assert isinstance(response, m.FetchResponse), response
             answer = response.answer_for(self.log)
-            if answer.error is not ErrorCode.NONE:
+            if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE and cluster is not None and cluster.retention_bytes >= 0:
+                self._seek_beginning(on_read)
+            elif answer.error is not ErrorCode.NONE:
                 self._caller.follow(answer.current_leader)
                 on_read(answer.error)
             elif answer.high_watermark is None:
@@ -224,6 +260,23 @@ class Session:
             on_read("no answer in time")
 
         self._caller.ask(request, on_reply, on_silence)
+
+    def _seek_beginning(self, on_read: Callable[[Read | str], None]) -> None:
+        """Ask where the log begins, and read on from there next, if that is beyond this position."""
+
+        def on_reply(response: m.Response | None) -> None:
+            assert isinstance(response, m.ListOffsetsResponse | None), response
+            if response is None or response.offset is None:
+                self._caller.follow(None if response is None else response.current_leader)
+            elif response.offset > self.position:
+                self.position, self._has_polled = response.offset, False
+            on_read(ErrorCode.OFFSET_OUT_OF_RANGE)
+
+        def on_silence() -> None:
+            self._caller.turn()
+            on_read(ErrorCode.OFFSET_OUT_OF_RANGE)
+
+        self._caller.ask(m.ListOffsetsRequest(topic_partition=self.log), on_reply, on_silence)
 
     def record(self, kind: EventType, f: str, **fields: object) -> None:
         """Write a line of the history."""

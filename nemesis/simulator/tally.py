@@ -28,10 +28,13 @@ def rares_of(world: WorldKind) -> tuple[str, ...]:
     """The names of the rare events that a kind of world can have."""
     own: dict[WorldKind, tuple[str, ...]] = {
         WorldKind.QUORUM: (),
-        WorldKind.CLUSTER: tuple(rare.value for kind in (ClusterRare, MetadataRare, ReassignmentRare) for rare in kind),
+        WorldKind.CLUSTER: tuple(
+            rare.value for kind in (ClusterRare, MetadataRare, ReassignmentRare, VoterRare) for rare in kind
+        ),
         WorldKind.GROUP: (*[rare.value for rare in GroupRare], *[rare.value for rare in VoterRare]),
     }
-    return (*[rare.value for rare in Rare], *own[world])
+    common = [rare.value for rare in Rare if rare is not Rare.SEVERAL_RECORDS or world is not WorldKind.GROUP]
+    return (*common, *own[world])
 
 
 class Tally:

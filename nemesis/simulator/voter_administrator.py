@@ -15,17 +15,17 @@ Source: KIP-853; Kafka's ``kafka-metadata-quorum.sh``, ``add-controller`` and ``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from nemesis.history import EventType
 from nemesis.simulator.asking import Caller
-from nemesis.simulator.group_climate import GroupClimate
-from nemesis.simulator.node import Node
+from nemesis.simulator.climate import Climate
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.record import Record
 from nemesis.simulator.voter_book import VoterBook
-from nemesis.simulator.world import World, voter_of
+from nemesis.simulator.world import World, base_voters, voter_of
 from replica.core import messages as m
 from replica.core.quorum.roles import Leader
 from replica.errors import ErrorCode
@@ -34,8 +34,6 @@ from replica.voters import VoterSet
 
 RETRY_MS = (20, 400)
 ATTEMPTS_MAX = 6
-ADDS = 0.55
-"""The share of changes that add a voter, where there is one to add."""
 BURIES = 0.7
 """How often a voter whose disk is lost is removed, and not any other."""
 LEADERS = 0.4
@@ -45,14 +43,54 @@ _Change = m.AddVoterRequest | m.RemoveVoterRequest
 _Request = _Change | m.TransferLeadershipRequest
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterChanges:
+    """One change of a log's voters comes after the other, with ``pause_ms`` between; a leader has ``timeout_ms`` each.
+
+    ``handovers`` is the share that only moves leadership, ``wipes`` the share in which a machine loses its disk.
+    ``adds`` is the share of the other changes that add a voter, where there is one to add, and ``removes`` of what is
+    left then the share that removes one whose disk is there.
+    """
+
+    pause_ms: tuple[int, int]
+    timeout_ms: int
+    handovers: float
+    wipes: float
+    adds: float = 0.55
+    removes: float = 1.0
+
+
+IN_A_CLUSTER = VoterChanges(pause_ms=(100, 1000), timeout_ms=1500, handovers=0.05, wipes=0.0, adds=0.9, removes=0.1)
+"""Of the metadata log: mostly replaced disks get their votes back, so that the next disk can be done without."""
+
+
+def voter_changes_of(climate: Climate) -> VoterChanges | None:
+    """How voters change in a climate; absent where they never do."""
+    group = climate.group
+    if base_voters(climate) is None:
+        return None
+    if group is None:
+        return IN_A_CLUSTER
+    return VoterChanges(
+        pause_ms=group.change_pause_ms, timeout_ms=group.change_timeout_ms, handovers=group.handovers, wipes=group.wipes
+    )
+
+
 class VoterAdministrator:
     """Changes the voters of every log of a world, until it is stopped. ``books`` say who votes where."""
 
-    def __init__(self, world: World, record: Record, books: Mapping[TopicPartition, VoterBook], dice: Random) -> None:
-        assert world.climate.group is not None, world.climate
+    def __init__(
+        self,
+        world: World,
+        record: Record,
+        books: Mapping[TopicPartition, VoterBook],
+        dice: Random,
+        *,
+        changes: VoterChanges,
+    ) -> None:
         self.is_stopped = False
         self._world = world
-        self._group: GroupClimate = world.climate.group
+        self._changes = changes
         self._record = record
         self._books = books
         self._dice = dice
@@ -60,7 +98,7 @@ class VoterAdministrator:
 
     def start(self) -> None:
         """Do something after a pause, and then the next."""
-        self._after(max(1, self._dice.randint(*self._group.change_pause_ms)), self._act)
+        self._after(max(1, self._dice.randint(*self._changes.pause_ms)), self._act)
 
     def _act(self) -> None:
         if self.is_stopped:
@@ -69,9 +107,9 @@ class VoterAdministrator:
             self.start()
             return
         log, what = self._dice.choice(self._world.logs), self._dice.random()
-        if what < self._group.wipes:
+        if what < self._changes.wipes:
             self._wipe()
-        elif what < self._group.wipes + self._group.handovers:
+        elif what < self._changes.wipes + self._changes.handovers:
             self._hand_over(log)
         else:
             self._change(log)
@@ -80,22 +118,18 @@ class VoterAdministrator:
 
     def _wipe(self) -> None:
         """Let a machine lose its disk, if all voters can do without."""
-        nodes = [node for node in self._world.nodes.values() if self._can_lose(node)]
+        nodes = [
+            node
+            for node in self._world.nodes.values()
+            if voters_survive_without(self._world, self._books, node.replica_id)
+        ]
         if nodes:
             node = self._dice.choice(nodes)
             detail = {"replicas": [node.replica_id]}
-            self._record.nemesis(EventType.INVOKE, "wipe-disk", detail)
+            self._record.nemesis(EventType.INVOKE, "empty-disk", detail)
             self._world.wipe(node)
-            self._record.nemesis(EventType.INFO, "wipe-disk", detail)
+            self._record.nemesis(EventType.INFO, "empty-disk", detail)
         self.start()
-
-    def _can_lose(self, node: Node) -> bool:
-        disks = self._disks()
-        del disks[node.replica_id]
-        return all(is_living(voters, disks) for book in self._books.values() for voters in book.possible())
-
-    def _disks(self) -> dict[ReplicaId, str]:
-        return {replica_id: node.disk.directory_id for replica_id, node in self._world.nodes.items()}
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
@@ -103,33 +137,35 @@ class VoterAdministrator:
         """Let another voter lead."""
         target = self._dice.choice(self._books[log].latest_committed.ids)
         request = m.TransferLeadershipRequest(
-            topic_partition=log, target_id=target, timeout_ms=self._group.change_timeout_ms
+            topic_partition=log, target_id=target, timeout_ms=self._changes.timeout_ms
         )
         self._ask(request, ATTEMPTS_MAX)
 
     def _change(self, log: TopicPartition) -> None:
         """Let one more vote, or one less."""
-        voters, disks = self._books[log].latest_committed, self._disks()
+        voters, disks = self._books[log].latest_committed, _disks(self._world)
         lost = [voter.replica_id for voter in voters.voters if voter.directory_id != disks[voter.replica_id]]
         absent = [replica_id for replica_id in disks if voters.find(replica_id) is None]
         if lost and self._dice.random() < BURIES:
             self._ask(self._removal(log, voters, self._dice.choice(lost)), ATTEMPTS_MAX)
-        elif absent and (len(voters.voters) == 1 or self._dice.random() < ADDS):
+        elif absent and (len(voters.voters) == 1 or self._dice.random() < self._changes.adds):
             added = self._dice.choice(absent)
             voter = voter_of(added, disks[added])
             self._ask(
-                m.AddVoterRequest(topic_partition=log, voter=voter, timeout_ms=self._group.change_timeout_ms),
+                m.AddVoterRequest(topic_partition=log, voter=voter, timeout_ms=self._changes.timeout_ms),
                 ATTEMPTS_MAX,
             )
-        else:
+        elif self._changes.removes == 1 or self._dice.random() < self._changes.removes:
             leaders = [replica_id for replica_id in voters.ids if self._leads(replica_id, log)]
             some = leaders if leaders and self._dice.random() < LEADERS else voters.ids
             self._ask(self._removal(log, voters, self._dice.choice(some)), ATTEMPTS_MAX)
+        else:
+            self.start()
 
     def _removal(self, log: TopicPartition, voters: VoterSet, replica_id: ReplicaId) -> m.RemoveVoterRequest:
         voter = voters.find(replica_id)
         assert voter is not None, (voters, replica_id)
-        return m.RemoveVoterRequest(topic_partition=log, voter=voter.key, timeout_ms=self._group.change_timeout_ms)
+        return m.RemoveVoterRequest(topic_partition=log, voter=voter.key, timeout_ms=self._changes.timeout_ms)
 
     def _leads(self, replica_id: ReplicaId, log: TopicPartition) -> bool:
         core = self._world.nodes[replica_id].core
@@ -175,8 +211,19 @@ class VoterAdministrator:
 
     def _may_ask(self, request: _Request) -> bool:
         """Whether a majority is left of any set of voters that may come of it."""
-        disks, book = self._disks(), self._books[request.topic_partition]
+        disks, book = _disks(self._world), self._books[request.topic_partition]
         return all(is_living(_changed(voters, request), disks) for voters in book.possible())
+
+
+def voters_survive_without(world: World, books: Mapping[TopicPartition, VoterBook], replica_id: ReplicaId) -> bool:
+    """Tell whether each set of voters that anybody goes by, or may, can do without the disk of this machine."""
+    disks = _disks(world)
+    del disks[replica_id]
+    return all(is_living(voters, disks) for book in books.values() for voters in book.possible())
+
+
+def _disks(world: World) -> dict[ReplicaId, str]:
+    return {replica_id: node.disk.directory_id for replica_id, node in world.nodes.items()}
 
 
 def is_living(voters: VoterSet, disks: Mapping[ReplicaId, str]) -> bool:

@@ -9,12 +9,13 @@ Source: KIP-853; Ongaro's thesis, section 4.1: of two sets that follow one anoth
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from nemesis.simulator.node import Node
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core.quorum import QuorumLog
-from replica.ids import Offset, ReplicaId
+from replica.core.quorum.snapshot_header import split_snapshot
+from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, decode_voters
 from replica.voters import VoterEntry, VoterSet
 
@@ -128,3 +129,23 @@ def check_voters(node: Node, log: QuorumLog, book: VoterBook) -> None:
             f"{own.voters.ids} of offset {own.offset}"
         )
         raise BrokenInvariantError("voters-of-the-log", detail)
+
+
+def check_snapshot_voters(
+    replica_id: ReplicaId, books: Mapping[TopicPartition, VoterBook], log: TopicPartition, end: Offset, data: bytes
+) -> bytes:
+    """A snapshot names the voters of the committed log below its end, where voters change: give back what else it has.
+
+    ``books`` has none for a log whose voters never change, and then its snapshots name none.
+    """
+    if log not in books:
+        return data
+    voters, content = split_snapshot(data)
+    entry = books[log].entry_at(end)
+    named = None if voters.base_offset is None else VoterEntry(offset=voters.base_offset, voters=voters.base)
+    if named != entry:
+        raise BrokenInvariantError(
+            "snapshot-voters",
+            f"replica {replica_id} keeps {named} with its snapshot of {log} at {end}, committed there is {entry}",
+        )
+    return content

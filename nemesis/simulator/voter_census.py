@@ -69,7 +69,7 @@ class VoterCensus(Observer):
 
     def _on_effect(self, node: Node, effect: fx.Effect) -> None:
         match effect:
-            case fx.Append(topic_partition=log, batches=batches):
+            case fx.Append(topic_partition=log, batches=batches) if log in self._books:
                 for batch in batches:
                     self._on_voters(node, log, batch.base_offset, decode_voters(batch) if batch.is_control else None)
             case fx.InstallSnapshot(topic_partition=log):

@@ -370,11 +370,17 @@ def voter_of(replica_id: ReplicaId, directory_id: str) -> Voter:
 
 
 def base_voters(climate: Climate) -> VoterSet | None:
-    """The voters of every log at first; absent where all machines vote for ever."""
-    group = climate.group
-    if group is None or not group.dynamic_voters:
+    """The voters of every log at first; absent where voters never change.
+
+    Where disks are replaced they must: what an empty disk has forgotten of its votes, no other knows.
+    """
+    group, cluster = climate.group, climate.cluster
+    if cluster is not None and cluster.disk_losses:
+        count = climate.voters
+    elif group is not None and group.dynamic_voters:
+        count = max(1, min(group.initial_voters, climate.voters))
+    else:
         return None
-    count = max(1, min(group.initial_voters, climate.voters))
     ids = (ReplicaId(number) for number in range(1, count + 1))
     return VoterSet.of(voter_of(replica_id, directory_id_for(replica_id)) for replica_id in ids)
 

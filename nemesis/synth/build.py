@@ -5,6 +5,7 @@ Owns which model goes into which kind of file: objects and Kafka workloads into 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from nemesis.synth.object_plants import KINDS, object_scripts
 from nemesis.synth.objects import ObjectWorld
 from nemesis.synth.plan import Placing, Plan, PlanError, SynthModel, placings
 from nemesis.synth.recording import LINES, NANOSECONDS, Lines, RunRecorder, TransactionRecorder, partition_name
-from nemesis.synth.replicas import batches, told
+from nemesis.synth.replicas import batches, dumps, starts, told
 
 
 def kinds_of(model: SynthModel, target: Path) -> Mapping[str, int]:
@@ -49,11 +50,17 @@ def _run(plan: Plan, folder: Path, planted: list[Planted], placed: list[Placing]
         scripts = log_scripts(RUN, planted, partition_name)
         world = LogWorld(plan, RunRecorder(writer), scripts, placed, transactions=False)
         world.run()
+        dumped: Counter[tuple[int, str]] = Counter()
         for number, log in enumerate(world.logs):
             for batch in batches(number, log):
                 writer.write(batch)
+                dumped[batch.replica_id, batch.topic_partition] += batch.base_offset is not None
             for event in told(number, log, writer.next_index):
                 writer.write(event)
+        for started in starts():
+            writer.write(started)
+        for dump in dumps(dumped, writer.next_index):
+            writer.write(dump)
         return writer.next_index
 
 

@@ -354,7 +354,7 @@ SHARED: Mapping[str, Kind] = MappingProxyType(
         "int-nonmonotonic-poll": Kind(script=_int_nonmonotonic_poll),
         "nonmonotonic-send": Kind(script=_nonmonotonic_send, implies=("realtime-reorder", "G0-process")),
         "realtime-reorder": Kind(script=_realtime_reorder, implies=("G0-realtime",)),
-        "unseen": Kind(script=_unseen, severity=UNKNOWN),
+        "unseen": Kind(script=_unseen, severity=UNKNOWN, implies=("missing-evidence",)),
         "malformed-operation": Kind(script=_malformed_operation, severity=UNKNOWN),
     }
 )

@@ -65,11 +65,12 @@ class RunRecorder:
             sent: dict[str, Any] = {"offset": micro.offset, "leader_epoch": micro.epoch} if is_ok else {"error": type}
             return self._write(call, EventType(type), APPEND, value=micro.value, **sent)
         told: dict[str, Any] = {
-            "records": tuple(PolledRecord(offset=offset, value=value) for offset, value in micro.records)
+            "offset": micro.position,
+            "records": tuple(PolledRecord(offset=offset, value=value) for offset, value in micro.records),
         }
         told |= {"high_watermark": micro.high_watermark, "limited": micro.limited}
         f = FINAL_READ if micro.final else POLL
-        return self._write(call, EventType(type), f, **(told if is_ok else {"error": type}))
+        return self._write(call, EventType(type), f, **(told if is_ok else {"offset": micro.position, "error": type}))
 
     def take_all(self, process: int, partitions: list[int]) -> None:
         """In a run, whoever reads in the end says from where."""

@@ -7,9 +7,18 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from nemesis.history.events import BECAME_LEADER, FINAL_ISR, ReplicaEvent, ReplicaLogBatch
+from nemesis.history.events import (
+    BECAME_LEADER,
+    DUMP,
+    FINAL_ISR,
+    HARNESS_PROCESS,
+    EventType,
+    HistoryEvent,
+    ReplicaEvent,
+    ReplicaLogBatch,
+)
 from nemesis.synth.log_world import Partition
 from nemesis.synth.recording import NANOSECONDS, partition_name
 
@@ -79,6 +88,29 @@ def _batch(number: int, log: Partition, replica_id: int, found: tuple[int, int] 
         producer_epoch=producer[1],
         base_sequence=producer[2],
     )
+
+
+def starts() -> Iterator[ReplicaEvent]:
+    """What each replica tells first."""
+    yield from (ReplicaEvent(time_ns=0, replica_id=replica_id, event="started") for replica_id in REPLICAS)
+
+
+def dumps(batches: Mapping[tuple[int, str], int], index: int) -> Iterator[HistoryEvent]:
+    """What the harness tells of its dumps, as the history goes on at ``index``: one line for each replica.
+
+    ``batches`` has how many of each replica and topic-partition there are.
+    """
+    for place, replica_id in enumerate(sorted({replica_id for replica_id, _ in batches})):
+        own = {name: number for (owner, name), number in batches.items() if owner == replica_id}
+        logs = {name: {"complete": True, "batches": number} for name, number in own.items()}
+        yield HistoryEvent(
+            index=index + place,
+            time_ns=(index + place) * NANOSECONDS,
+            process=HARNESS_PROCESS,
+            type=EventType.INFO,
+            f=DUMP,
+            detail=json.dumps({"replicas": [replica_id], "logs": logs}),
+        )
 
 
 def told(number: int, log: Partition, index: int) -> Iterator[ReplicaEvent]:

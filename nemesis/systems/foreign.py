@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from nemesis.cluster.deaths import death_of
 from nemesis.cluster.faketime import OFFSET_NAME, faked_by, set_offset, why_no_faketime
 from nemesis.cluster.host import Host
 from nemesis.cluster.replica_options import ReplicaOptions
@@ -33,7 +34,7 @@ from nemesis.cluster.system import (
 from nemesis.faults.clocks import WallClockFault
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.values import ChangeVoters, DiskFault, Fault, KillAt, LimitMemory, Reassign, TimerFault
+from nemesis.faults.values import ChangeVoters, DiskFault, Fault, KillAt, LimitMemory, Reassign, ReplaceDisk, TimerFault
 from nemesis.systems.catalogue import Needs
 
 STOPPED_S_MAX = 5.0
@@ -161,7 +162,7 @@ class ForeignSystem(ABC):
 
     def unsupported(self, fault: Fault) -> str | None:
         """What the host cannot do, changes of voters, and what takes a hand in the nodes' own work."""
-        if isinstance(fault, ChangeVoters):
+        if isinstance(fault, ChangeVoters | ReplaceDisk):
             return "the voters of another system cannot be changed"
         if isinstance(fault, Reassign):
             return "who has the logs of another system cannot be changed"
@@ -259,9 +260,9 @@ class ForeignSystem(ABC):
 
     def _note_death(self, node: int) -> None:
         """Remember that a node's process was found ended and nobody here had done it."""
-        if self.host.died(node):
-            detail = f"exit code {self.host.exit_code(node)}"
-            self._deaths.append(Report(node=node, wall_ns=time.time_ns(), event="died", detail=detail))
+        death = death_of(self.host, node)
+        if death is not None:
+            self._deaths.append(death)
 
     # --- addresses ----------------------------------------------------------------------------------------------------
 
@@ -329,13 +330,13 @@ class ForeignSystem(ABC):
 
     def reports(self) -> Sequence[Report]:
         """Who was seen to lead, and who died."""
-        return sorted((*self._led.values(), *self._deaths), key=lambda report: (report.wall_ns, report.node))
+        return sorted((*self._led.values(), *self._deaths), key=lambda report: (report.monotonic_ns, report.node))
 
 
 def _led_report(led: Led) -> Report:
     return Report(
         node=led.node,
-        wall_ns=time.time_ns(),
+        monotonic_ns=time.monotonic_ns(),
         event=BECAME_LEADER,
         epoch=led.epoch,
         topic_partition=led.topic_partition,

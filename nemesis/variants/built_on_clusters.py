@@ -192,6 +192,14 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         Need.FORGETTING,
     ),
     _variant(
+        "H26",
+        "brokers-by-id-alone",
+        "ours; KIP-858",
+        Invariant.LEADER_CANDIDATE_COMPLETENESS,
+        controller.BrokersByIdAlone,
+        Need.REPLACED_DISKS,
+    ),
+    _variant(
         "P17",
         "min-isr-after-append",
         "classic",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from nemesis.variants.partitions_only import PartitionsOnly
 from replica.core.metadata.image import BrokerRegistration
-from replica.ids import BrokerEpoch, ReplicaId
+from replica.ids import BrokerEpoch, Offset, ReplicaId
 
 
 class IneligibleReplicaJoins(PartitionsOnly):
@@ -32,11 +32,38 @@ class IneligibleReplicaJoins(PartitionsOnly):
 class UncleanRestartStaysInIsr(PartitionsOnly):
     """A replica that may have lost its unflushed tail stays in the ISR."""
 
-    def stopped_cleanly(
-        self, *, previous_broker_epoch: BrokerEpoch | None, registered_broker_epoch: BrokerEpoch
+    def holds_what_it_acknowledged(
+        self,
+        *,
+        registered: BrokerRegistration,
+        previous_broker_epoch: BrokerEpoch | None,
+        metadata_end_offset: Offset,
     ) -> bool:
         """Who comes back has everything."""
         return True
+
+
+class BrokersByIdAlone(PartitionsOnly):
+    """A broker that comes back with another disk counts for what the one that it had before has acknowledged.
+
+    Two decisions, for what the disk holds would tell as much as its id does.
+    """
+
+    def has_another_disk(
+        self, *, registered: BrokerRegistration, directory_id: str, metadata_end_offset: Offset
+    ) -> bool:
+        """A broker is its id."""
+        return False
+
+    def holds_what_it_acknowledged(
+        self,
+        *,
+        registered: BrokerRegistration,
+        previous_broker_epoch: BrokerEpoch | None,
+        metadata_end_offset: Offset,
+    ) -> bool:
+        """What it flushed, it has."""
+        return registered.flushes or previous_broker_epoch == registered.broker_epoch
 
 
 class ReassignedAtOnce(PartitionsOnly):

@@ -106,14 +106,15 @@ class _Process:
 
     async def poll(self, name: str) -> None:
         """Read on, and record what came of it."""
-        self._record(EventType.INVOKE, POLL, name, offset=self.positions[name], seek=name not in self._has_polled)
+        position = self.positions[name]
+        self._record(EventType.INVOKE, POLL, name, offset=position, seek=name not in self._has_polled)
         self._has_polled.add(name)
         try:
-            done = await self._client.poll(name, self.positions[name])
+            done = await self._client.poll(name, position)
         except (NotDoneError, UnknownOutcomeError) as error:
-            self._record(EventType.FAIL, POLL, name, error=str(error))
+            self._record(EventType.FAIL, POLL, name, offset=position, error=str(error))
         else:
-            self._record(EventType.OK, POLL, name, **polled_fields(done))
+            self._record(EventType.OK, POLL, name, offset=position, **polled_fields(done))
             self.positions[name] = done.next_offset
 
     async def close(self) -> None:

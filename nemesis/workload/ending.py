@@ -23,7 +23,7 @@ from nemesis.cluster.system import (
     System,
     UnknownOutcomeError,
 )
-from nemesis.history import FINAL_ISR, FINAL_READ, EventType, HistoryWriter, ReplicaEvent, ReplicaLogBatch
+from nemesis.history import DUMP, FINAL_ISR, FINAL_READ, EventType, HistoryWriter, ReplicaEvent, ReplicaLogBatch
 from nemesis.workload.append import polled_fields
 from nemesis.workload.objects import ObjectWorkload
 from nemesis.workload.recorder import Clock, Recorder
@@ -165,11 +165,11 @@ async def final_read(
             try:
                 done = await client.poll(topic_partition, position)
             except (NotDoneError, UnknownOutcomeError) as error:
-                record(EventType.FAIL, error=str(error))
+                record(EventType.FAIL, offset=position, error=str(error))
                 await asyncio.sleep(_RETRY_S)
             else:
                 fields = polled_fields(done)
-                record(EventType.OK, **fields | {"limited": fields["limited"] or not claim_end})
+                record(EventType.OK, offset=position, **fields | {"limited": fields["limited"] or not claim_end})
                 if done.reached_end:
                     return True
                 position = done.next_offset
@@ -192,17 +192,17 @@ async def dump_all(system: System, recorder: Recorder, writer: HistoryWriter) ->
     """Read every node's logs into the table of logs, if they are shown; what cannot be read is recorded as such."""
     for node in system.nodes if system.shows_logs else ():
         detail = {"replicas": [node]}
-        recorder.harness(EventType.INVOKE, "dump", detail)
+        recorder.harness(EventType.INVOKE, DUMP, detail)
         try:
             dumps = await system.dumps(node)
         except NodeFailedError as error:
-            recorder.harness(EventType.FAIL, "dump", detail, error=str(error))
+            recorder.harness(EventType.FAIL, DUMP, detail, error=str(error))
             continue
         for dump in dumps:
             for row in log_rows(dump):
                 writer.write(row)
         read = {dump.topic_partition: {"complete": dump.complete, "batches": len(dump.batches)} for dump in dumps}
-        recorder.harness(EventType.INFO, "dump", {**detail, "logs": read})
+        recorder.harness(EventType.INFO, DUMP, {**detail, "logs": read})
 
 
 def log_rows(dump: Dump) -> list[ReplicaLogBatch]:
@@ -239,7 +239,7 @@ class ReportWriter:
                 self._written.add(report)
                 self._writer.write(
                     ReplicaEvent(
-                        time_ns=self._clock.from_wall_ns(report.wall_ns),
+                        time_ns=self._clock.since_begin_ns(report.monotonic_ns),
                         replica_id=report.node,
                         event=report.event,
                         epoch=report.epoch,

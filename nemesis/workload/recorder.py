@@ -16,19 +16,18 @@ from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, History
 
 
 class Clock:
-    """Nanoseconds since the run began, monotonic; a replica's wall clock is put on the same line."""
+    """Nanoseconds since the run began, by the monotonic clock that all processes of the machine share."""
 
     def __init__(self) -> None:
-        self._monotonic_ns = time.monotonic_ns()
-        self._wall_ns = time.time_ns()
+        self._begin_ns = time.monotonic_ns()
 
     def now_ns(self) -> int:
         """Nanoseconds since the run began."""
-        return time.monotonic_ns() - self._monotonic_ns
+        return time.monotonic_ns() - self._begin_ns
 
-    def from_wall_ns(self, wall_ns: int) -> int:
-        """When that was, for a time since 1970 of this machine; never before the run began."""
-        return max(0, wall_ns - self._wall_ns)
+    def since_begin_ns(self, monotonic_ns: int) -> int:
+        """When that was, for a time of the machine's clock; never before the run began."""
+        return max(0, monotonic_ns - self._begin_ns)
 
 
 class Recorder:

@@ -6,6 +6,7 @@ Source: Kafka's ``Admin``.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
@@ -25,6 +26,8 @@ from replica.core.messages import (
     DeleteTopicRequest,
     DeleteTopicResponse,
     DescribeClusterResponse,
+    DescribeReplicaRequest,
+    DescribeReplicaResponse,
     ElectionType,
     ElectLeaderRequest,
     ElectLeaderResponse,
@@ -34,7 +37,9 @@ from replica.core.messages import (
     ReassignablePartition,
 )
 from replica.core.metadata.image import TopicImage
+from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
+from replica.server.transport import TransportError
 
 
 class Admin:
@@ -108,14 +113,19 @@ class Admin:
         topic_partition: TopicPartition,
         election_type: ElectionType = ElectionType.PREFERRED,
         *,
+        leader_id: ReplicaId | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Have the preferred replica lead; or, ``UNCLEAN``, any that is alive where no other can: that loses records.
+        """Have the preferred replica lead; or, ``UNCLEAN``, one that is alive where no other can: records may be lost.
 
-        ELECTION_NOT_NEEDED where it leads already.
+        ELECTION_NOT_NEEDED where it leads already. An unclean election needs ``leader_id`` (INVALID_REQUEST): what only
+        others have is lost.
         """
         request = ElectLeaderRequest(
-            topic_partition=topic_partition, election_type=election_type, cluster_id=self._view.config.cluster_id
+            topic_partition=topic_partition,
+            election_type=election_type,
+            leader_id=leader_id,
+            cluster_id=self._view.config.cluster_id,
         )
         await self._controller.ask(request, ElectLeaderResponse, timeout_ms)
 
@@ -154,12 +164,13 @@ class Admin:
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, Offset]:
-        """Delete the records of each partition below its offset; return where each leader's log begins now.
+        """Delete the records of each partition below its offset; return where each begins now, on all live replicas.
 
         An offset of -1 (HIGH_WATERMARK) is the high watermark; one above that is refused, OFFSET_OUT_OF_RANGE. The
-        partitions take their turns, and the first that fails is the last: those before it are done. The leader alone
-        has done it when it answers, and followers hear of it with their next fetch: if the leader is lost before, the
-        next one may show the records again. The files of a segment go when all of its records do.
+        partitions take their turns, and the first that fails is the last: those before it are done. The leader
+        answers when every replica whose broker is not fenced has done it. Else it is REQUEST_TIMED_OUT in the end: the
+        leader has done it, and if it is lost, the next one may show the records again. The files of a segment go when
+        all of its records do.
 
         Raises AdminError; UnknownTopicError and ClusterUnreachableError, of a partition where certainly nothing was
         done; ValueError for what is no offset, before anybody is asked.
@@ -181,6 +192,24 @@ class Admin:
         """
         names = None if topics is None else tuple(topics)
         return await self._view.describe(names, self._view.deadline(timeout_ms))
+
+    async def describe_replicas(
+        self, topic_partition: TopicPartition, replicas: Iterable[ReplicaId], *, timeout_ms: int | None = None
+    ) -> dict[ReplicaId, DescribeReplicaResponse]:
+        """Ask each of these replicas of a partition for its own state; who does not answer with it is left out."""
+        left_ms = self._view.deadline(timeout_ms).left_ms()
+        request = DescribeReplicaRequest(topic_partition=topic_partition)
+
+        async def describe(replica_id: ReplicaId) -> tuple[ReplicaId, DescribeReplicaResponse] | None:
+            try:
+                answer = await self._view.call(replica_id, request, left_ms)
+            except TransportError:
+                return None
+            assert isinstance(answer, DescribeReplicaResponse), answer
+            return (replica_id, answer) if answer.error is ErrorCode.NONE else None
+
+        answers = await asyncio.gather(*map(describe, replicas))
+        return dict(answer for answer in answers if answer is not None)
 
     async def describe_topic(self, name: str, *, timeout_ms: int | None = None) -> TopicImage:
         """Ask a broker about one topic. Raises UnknownTopicError, ClusterUnreachableError."""

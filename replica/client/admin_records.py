@@ -1,6 +1,7 @@
 """Deleting the oldest records of a partition: its leader is found and asked until it answers.
 
-Owns what is known of a deletion whose answers were lost. To ask for it twice does no harm: a log start only rises.
+Owns what is known of a deletion whose answers were lost. To ask for it twice does no harm: a log start only rises. So
+the high watermark is looked up once: asked for again it would be a later one, above what was committed since.
 Source: Kafka's ``KafkaAdminClient.deleteRecords``, ``DeleteRecordsHandler``; KIP-107.
 """
 
@@ -10,7 +11,14 @@ from replica.client.clock import Deadline
 from replica.client.cluster_view import ClusterView
 from replica.client.failures import AdminError, ReadFailedError, UnknownTopicError
 from replica.client.leader_calls import Failed, LeaderCalls
-from replica.core.messages import HIGH_WATERMARK, DeleteRecordsRequest, DeleteRecordsResponse
+from replica.core.messages import (
+    HIGH_WATERMARK,
+    CurrentLeader,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
 from replica.errors import ErrorCode
 from replica.ids import OFFSET_MAX, Offset, TopicPartition
 
@@ -26,26 +34,33 @@ class RecordDeletion:
         self._leaders = LeaderCalls(view)
 
     async def delete(self, topic_partition: TopicPartition, offset: int, deadline: Deadline) -> Offset:
-        """Have everything below ``offset`` forgotten; return where the leader's log begins then.
+        """Have everything below ``offset`` forgotten by all live replicas; return where their logs begin then at least.
 
         Raises AdminError; ClusterUnreachableError and UnknownTopicError only if certainly nothing was done.
         """
-        request = DeleteRecordsRequest(
-            topic_partition=topic_partition, offset=offset, cluster_id=self._view.config.cluster_id
-        )
+        if offset == HIGH_WATERMARK:
+            offset = await self._high_watermark(topic_partition, deadline)
+
+        def request_for(_: CurrentLeader) -> DeleteRecordsRequest:
+            left_ms = deadline.left_ms(self._view.config.request_timeout_ms)
+            return DeleteRecordsRequest(
+                topic_partition=topic_partition,
+                offset=offset,
+                timeout_ms=max(1, left_ms * 9 // 10),  # The answer must come before the call is given up.
+                cluster_id=self._view.config.cluster_id,
+            )
+
         backoff = self._view.config.backoff()
         may_be_done = False
         while True:
             try:
-                answer = await self._leaders.ask_once(
-                    topic_partition, lambda _: request, DeleteRecordsResponse, deadline
-                )
+                answer = await self._leaders.ask_once(topic_partition, request_for, DeleteRecordsResponse, deadline)
             except ReadFailedError as refused:
                 doubt = "; an earlier attempt, whose answer was lost, may have done it" if may_be_done else ""
                 raise AdminError(f"{refused}{doubt}", error=refused.error, may_be_done=may_be_done) from refused
             if not isinstance(answer, Failed):
-                assert answer.log_start_offset is not None, answer
-                return answer.log_start_offset
+                assert answer.low_watermark is not None, answer
+                return answer.low_watermark
             may_be_done |= answer.may_be_done or answer.error in MAY_BE_DONE
             if answer.unreachable is not None and not may_be_done:
                 raise answer.unreachable
@@ -54,6 +69,17 @@ class RecordDeletion:
                 if answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not may_be_done:
                     raise UnknownTopicError(str(topic_partition))
                 raise _unanswered(topic_partition, answer, deadline, may_be_done=may_be_done)
+
+    async def _high_watermark(self, topic_partition: TopicPartition, deadline: Deadline) -> Offset:
+        request = ListOffsetsRequest(
+            topic_partition=topic_partition, latest=True, cluster_id=self._view.config.cluster_id
+        )
+        try:
+            answer = await self._leaders.ask(topic_partition, lambda _: request, ListOffsetsResponse, deadline)
+        except ReadFailedError as refused:
+            raise AdminError(f"{refused}", error=refused.error, may_be_done=False) from refused
+        assert answer.offset is not None, answer
+        return answer.offset
 
 
 def check_offset(topic_partition: TopicPartition, offset: int) -> None:

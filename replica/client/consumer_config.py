@@ -13,7 +13,7 @@ class ConsumerConfig:
 
     ``auto_offset_reset`` says where to begin without a position and after one that is out of range; after a truncation
     it allows to go back to where the log was cut. NONE raises in all three cases. ``client_rack`` has records read from
-    an in-sync follower in the same rack, the first in the ISR, where the leader is in another one.
+    an in-sync follower in the same rack, which the leader chooses, where that is in another one.
     """
 
     auto_offset_reset: OffsetReset = OffsetReset.LATEST

@@ -2,7 +2,7 @@
 
 Owns the tasks that are under way; partitions that wait for nothing are asked for together, in one Fetch per broker. A
 leader finds a truncation by the epoch in the Fetch itself. A follower cannot: it may not have heard of an epoch yet. So
-before a follower is asked under a new leader, that leader is asked for the end of our last epoch.
+a follower is asked only where the leader of the present epoch has named it, which had compared the epochs by then.
 Source: Kafka's ``Fetcher``, ``OffsetFetcher``; KIP-74, KIP-320, KIP-392.
 """
 
@@ -26,8 +26,6 @@ from replica.core.messages import (
     FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
 )
 from replica.errors import ErrorCode
 from replica.ids import EpochEndOffset, Offset, ReplicaId, TopicId, TopicPartition
@@ -36,6 +34,9 @@ from replica.server.transport import TransportError
 
 FOLLOWER_PAUSE_MS = 5000
 """How long a partition is read from its leader after a follower could not serve it."""
+
+PREFERRED_MAX_AGE_MS = 300_000
+"""How long a follower is read before the leader is asked again whom it would name (``metadata.max.age.ms``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +117,7 @@ class Fetcher:
         elif self._is_of_earlier_topic(reading):
             self._on_truncated(reading, None, "the topic was deleted and created again")
         else:
-            source = self._source(reading, leader.leader_id)
-            if source == leader.leader_id or not reading.needs_validation(self._leader(reading).leader_epoch):
-                return source
-            self._begin(reading, self._validate(reading))
+            return self._source(reading, self._leader(reading))
         return None
 
     def _leader(self, reading: Reading) -> CurrentLeader:
@@ -161,23 +159,20 @@ class Fetcher:
 
     # --- where to read from -----------------------------------------------------------------------------------------
 
-    def _source(self, reading: Reading, leader_id: ReplicaId) -> ReplicaId:
-        """Choose whom to fetch from: the leader, or a follower that it or our rack names."""
-        if self._view.clock.now_ms() < reading.leader_only_until_ms:
-            return leader_id
-        registration = self._view.partition(reading.topic_partition)
-        isr = () if registration is None else registration.isr
-        if reading.preferred in isr:
-            assert reading.preferred is not None, isr
-            return reading.preferred
-        if self._config.client_rack is None or self._rack_of(leader_id) == self._config.client_rack:
-            return leader_id
-        near = (replica for replica in isr if self._rack_of(replica) == self._config.client_rack)
-        return next(near, leader_id)
+    def _source(self, reading: Reading, leader: CurrentLeader) -> ReplicaId:
+        """Choose whom to fetch from: the follower that the leader of this epoch has named lately, else the leader."""
+        assert leader.leader_id is not None, leader
+        if reading.preferred is None or not reading.is_validated(leader.leader_epoch):
+            return leader.leader_id
+        if self._view.clock.now_ms() >= reading.preferred_until_ms:
+            reading.preferred = None
+        elif not self._is_in_sync(reading, reading.preferred):
+            self._read_from_leader(reading)
+        return leader.leader_id if reading.preferred is None else reading.preferred
 
-    def _rack_of(self, broker_id: ReplicaId) -> str | None:
-        broker = self._view.brokers.get(broker_id)
-        return None if broker is None or broker.fenced else broker.rack
+    def _is_in_sync(self, reading: Reading, broker_id: ReplicaId) -> bool:
+        registration, broker = self._view.partition(reading.topic_partition), self._view.brokers.get(broker_id)
+        return registration is not None and broker_id in registration.isr and broker is not None and not broker.fenced
 
     def _is_of_later_topic(self, reading: Reading) -> bool:
         """Whether the view is behind: ids of topics grow."""
@@ -225,35 +220,8 @@ class Fetcher:
             self._on_failed(reading, answer)
             return
         assert answer.offset is not None, answer
-        reading.begin_at(answer.offset, answer.leader_epoch if latest else None)
+        reading.seek(answer.offset, answer.leader_epoch if latest else None)
         reading.failing_since_ms = None
-
-    async def _validate(self, reading: Reading) -> None:
-        """Ask the leader whether it has what was read."""
-        generation, epoch, leader = reading.generation, reading.last_epoch, self._leader(reading)
-        assert epoch is not None, reading.topic_partition
-
-        def request_for(asked: CurrentLeader) -> OffsetForLeaderEpochRequest:
-            nonlocal leader
-            leader = _fenced(reading, asked)
-            return OffsetForLeaderEpochRequest(
-                topic_partition=reading.topic_partition,
-                leader_epoch=epoch,
-                cluster_id=self._view.config.cluster_id,
-                current_leader_epoch=leader.leader_epoch,
-            )
-
-        answer = await self._leaders.ask_once(
-            reading.topic_partition, request_for, OffsetForLeaderEpochResponse, self._view.deadline()
-        )
-        if reading.generation != generation:
-            return
-        if isinstance(answer, Failed):
-            self._on_failed(reading, answer)
-        elif answer.answer is None:
-            self._on_truncated(reading, None, f"epoch {epoch} is unknown to the leader")
-        elif not self._on_epoch_end(reading, answer.answer):
-            reading.on_validated(leader.leader_epoch)
 
     # --- fetching ---------------------------------------------------------------------------------------------------
 
@@ -303,8 +271,11 @@ class Fetcher:
                     max_bytes=self._config.max_partition_fetch_bytes,
                 )
             )
+        now_ms = self._view.clock.now_ms()
+        only_leader = any(asked.reading.leader_only_until_ms > now_ms for asked in partitions)
         return FetchRequest(
             partitions=tuple(parts),
+            rack_id=None if only_leader else self._config.client_rack,
             cluster_id=self._view.config.cluster_id,
             max_wait_ms=self._config.fetch_max_wait_ms,
             min_bytes=self._config.fetch_min_bytes,
@@ -329,7 +300,8 @@ class Fetcher:
             self._on_epoch_end(reading, answer.diverging_epoch)
             return None
         reading.on_validated(asked.leader.leader_epoch)
-        reading.preferred = answer.preferred_read_replica or reading.preferred
+        if answer.preferred_read_replica is not None:
+            self._prefer(reading, answer.preferred_read_replica)
         try:
             reading.add(parse_batches(answer.records))
         except CorruptRecordError as error:
@@ -337,6 +309,14 @@ class Fetcher:
                 f"{reading.topic_partition}: broker {broker_id} sent damaged records: {error}"
             ) from error
         return None
+
+    def _prefer(self, reading: Reading, follower_id: ReplicaId) -> None:
+        """Ask a follower from now on, unless our view has it that it cannot serve."""
+        if self._is_in_sync(reading, follower_id):
+            reading.preferred = follower_id
+            reading.preferred_until_ms = self._view.clock.now_ms() + PREFERRED_MAX_AGE_MS
+        else:
+            self._read_from_leader(reading)
 
     def _read_from_leader(self, reading: Reading) -> None:
         reading.preferred = None

@@ -24,7 +24,7 @@ from replica.client.sender import Sender
 from replica.client.values import RecordMetadata
 from replica.core.metadata.image import TopicImage
 from replica.ids import TopicPartition
-from replica.records import Header
+from replica.records import Header, check_record
 
 OnDelivery = Callable[[RecordMetadata | WriteError], None]
 
@@ -51,7 +51,6 @@ class Producer:
         self._partitioner = Partitioner(random or Random(), sticky_bytes=self._config.batch_size)
         self._sender = Sender(self._accumulator, self._view, self._config)
         self._bytes_since_pause = 0
-        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -74,12 +73,13 @@ class Producer:
 
         ``send`` itself waits only for a topic that is not known yet and for room in the buffer, at most
         ``max_block_ms``, and raises NotWrittenError if that was in vain. Equal keys go to the same partition as long as
-        the topic has as many partitions. ``on_delivery`` gets the same outcome as the future.
+        the topic has as many partitions. ``on_delivery`` gets the record's outcome, also where the future is cancelled:
+        that takes nothing back. Raises TypeError and ValueError for what no record can have, with nothing done.
         """
-        if self._is_closed:
-            raise NotWrittenError("the producer is closed; make another one")
+        self._sender.check_alive()
         deadline = self._view.deadline(self._config.max_block_ms)
         headers = tuple(headers)
+        check_record(key, value, headers, timestamp_ms)
         image = self._view.topic(topic) or await self._wait_topic(topic, deadline)
         size = record_bytes_bound(key, value, headers)
         await self._let_others_run(size)
@@ -87,9 +87,12 @@ class Producer:
         at_ms = self._view.clock.since_1970_ms() if timestamp_ms is None else timestamp_ms
         ticket = await self._append(name, value, key, headers, at_ms, deadline)
         future = self._sender.expect(ticket, name, at_ms)
-        if on_delivery is not None:
-            future.add_done_callback(lambda done: on_delivery(_outcome(done)))
-        return future
+        if on_delivery is None:
+            return future
+        future.add_done_callback(lambda done: on_delivery(_outcome(done)))
+        cancellable = asyncio.shield(future)
+        cancellable.add_done_callback(lambda done: done.cancelled() or done.exception())  # It is told by the callback.
+        return cancellable
 
     async def flush(self) -> None:
         """Send all that was handed over without lingering, and wait until each record has its outcome."""
@@ -97,9 +100,10 @@ class Producer:
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Flush, for ``timeout_ms`` at most, give up what is left, and close the connections."""
-        self._is_closed = True
-        await self._sender.stop(timeout_ms)
-        await self._view.close()
+        try:
+            await self._sender.stop(timeout_ms)
+        finally:
+            await self._view.close()
 
     async def _let_others_run(self, size_bytes: int) -> None:
         """Pause for a moment once per batch: whoever sends in a loop would keep the sender from its work."""
@@ -134,6 +138,7 @@ class Producer:
         deadline: Deadline,
     ) -> Ticket:
         while True:
+            self._sender.check_alive()
             try:
                 return self._accumulator.append(
                     name,

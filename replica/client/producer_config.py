@@ -13,7 +13,8 @@ from replica.records import Compression
 
 
 class Acks(IntEnum):
-    """When a write counts as done: at once, when its leader has it on disk, or when it is committed."""
+    """When a write counts as done: at once, when its leader has appended it (flushed or not), or when it is
+    committed."""
 
     NONE = 0
     LEADER = 1

@@ -48,6 +48,8 @@ class Reading:
         self.failing_since_ms: int | None = None
         self.error: ReadFailedError | None = None
         self.preferred: ReplicaId | None = None
+        """The follower that the leader would rather have asked; until when, the next says."""
+        self.preferred_until_ms = 0
         self.leader_only_until_ms = 0
         self._validated_epoch: Epoch | None = None
         self._epochs = LeaderEpochCache()
@@ -66,10 +68,6 @@ class Reading:
         else:
             self._move(offset, [EpochEntry(leader_epoch, Offset(offset - 1))])
         self.topic_id = topic_id
-
-    def begin_at(self, offset: Offset, end_epoch: Epoch | None) -> None:
-        """Begin where the leader of ``end_epoch`` said that its log ends; or at its start, without an epoch."""
-        self._move(offset, [] if end_epoch is None else [EpochEntry(end_epoch, offset)])
 
     def forget_position(self, reset: OffsetReset) -> None:
         """Have the position looked up, by ``reset``."""
@@ -138,7 +136,7 @@ class Reading:
 
     @property
     def last_epoch(self) -> Epoch | None:
-        """The epoch of the record just below the position, or that in which it was the log's end."""
+        """The epoch of the record just below the position, if it is known."""
         latest = self._epochs.latest
         return None if latest is None else latest.epoch
 
@@ -149,9 +147,9 @@ class Reading:
         """
         return leader_epoch if self.last_epoch is None else max(leader_epoch, self.last_epoch)
 
-    def needs_validation(self, leader_epoch: Epoch) -> bool:
-        """Whether the leader of this epoch has yet to say that it has what was read."""
-        return self.last_epoch is not None and self._validated_epoch != leader_epoch
+    def is_validated(self, leader_epoch: Epoch) -> bool:
+        """Whether the leader of this epoch has said that it has what was read."""
+        return self._validated_epoch == leader_epoch
 
     def on_validated(self, leader_epoch: Epoch) -> None:
         """The leader of this epoch has what was read."""
@@ -160,14 +158,9 @@ class Reading:
     def divergence(self, end: EpochEndOffset) -> Offset | None:
         """Tell up to where the log is what was read, after its leader said where our last epoch ends in it.
 
-        Absent where the log has all that was read: an epoch in which the log had its end but no record need not be in
-        it, and then the epoch that is takes its place.
+        Absent where the log has all that was read.
         """
         assert self.offset is not None, self.topic_partition
         own = self._epochs.end_offset_for(end.epoch, self.offset)
         divergence = end.end_offset if own is None else min(end.end_offset, own.end_offset)
-        if divergence < self.offset:
-            return Offset(divergence)
-        kept = [entry for entry in self._epochs.entries if entry.start_offset < self.offset]
-        self._epochs = LeaderEpochCache(kept or [EpochEntry(end.epoch, self.offset)])
-        return None
+        return Offset(divergence) if divergence < self.offset else None

@@ -55,7 +55,10 @@ class Sender:
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
+        self._is_closing = False
         self._is_stopping = False
+        self._failure: BaseException | None = None
+        """Our own mistake, in one of the tasks: nobody is to wait for it in vain."""
 
     # --- from the producer ------------------------------------------------------------------------------------------
 
@@ -74,6 +77,13 @@ class Sender:
             self._wake.set()
         return future
 
+    def check_alive(self) -> None:
+        """Raise NotWrittenError if there is nobody left to send a record."""
+        if self._is_closing:
+            raise NotWrittenError("the producer is closed; make another one")
+        if self._failure is not None:
+            raise NotWrittenError(f"the producer has failed: {self._failure!r}; make another one")
+
     async def wait_room(self, deadline: Deadline) -> None:
         """Wait until a batch is settled, or the time is up."""
         self._settled.clear()
@@ -83,12 +93,15 @@ class Sender:
         """Have everything sent without lingering, and wait until all of it is settled, well or not."""
         self._accumulator.flush()
         self._wake.set()
-        open_futures = [future for waiting in self._waiting.values() for future in waiting.futures]
-        if open_futures:
-            await asyncio.wait(open_futures)
+        open_batches = set(self._waiting)
+        while not open_batches.isdisjoint(self._waiting):
+            self._settled.clear()
+            await self._settled.wait()
 
     async def stop(self, timeout_ms: int | None) -> None:
-        """Flush, for so long at most, then give up what is left."""
+        """Flush, for so long at most, then give up what is left. Who waits for room has waited in vain."""
+        self._is_closing = True
+        self._settled.set()
         if self._loop is None:
             return
         flushing = asyncio.create_task(self.flush())
@@ -106,6 +119,8 @@ class Sender:
         for task in [*self._attempts, *([] if self._identifying is None else [self._identifying])]:
             task.cancel()
         await asyncio.gather(*self._attempts, return_exceptions=True)
+        if self._failure is not None:
+            raise self._failure
 
     # --- the loop ---------------------------------------------------------------------------------------------------
 
@@ -114,24 +129,40 @@ class Sender:
         try:
             await self._send_until_stopped()
         except BaseException as error:
-            for waiting in self._waiting.values():
-                for future in waiting.futures:
-                    if not future.done():
-                        future.set_exception(OutcomeUnknownError(f"the producer has failed: {error!r}"))
-            raise
+            self._fail(error)
+            if not isinstance(error, Exception):
+                raise  # Somebody wants this task, or the program, to end.
+
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
+        self._attempts.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Give up for good: what is on its way may be written, and what comes later is refused."""
+        self._failure = self._failure or error
+        for waiting in self._waiting.values():
+            for future in waiting.futures:
+                if not future.done():
+                    future.set_exception(OutcomeUnknownError(f"the producer has failed: {error!r}"))
+        self._waiting.clear()
+        self._settled.set()
+        self._wake.set()
 
     async def _send_until_stopped(self) -> None:
         """Send what is due, give up what is late, sleep until either is due again."""
-        while not self._is_stopping:
+        while not self._is_stopping and self._failure is None:
             now_ms = self._view.clock.now_ms()
             for given_up in self._accumulator.expire(now_ms):
                 self._on_given_up(given_up)
             if self._accumulator.wants_producer_id and self._identifying is None:
                 self._identifying = asyncio.create_task(self._identify())
+                self._identifying.add_done_callback(self._on_task_end)
             for ready in self._accumulator.drain(now_ms):
                 task = asyncio.create_task(self._attempt(ready))
                 self._attempts.add(task)
-                task.add_done_callback(self._attempts.discard)
+                task.add_done_callback(self._on_task_end)
             deadline_ms = self._accumulator.deadline_ms
             self._wake.clear()
             await self._view.clock.wait(
@@ -257,9 +288,11 @@ class Sender:
         self._settled.set()
 
     def _on_given_up(self, given_up: GivenUp) -> None:
-        waiting = self._waiting.pop(given_up.batch_id)
+        waiting = self._waiting.pop(given_up.batch_id, None)
+        if waiting is None:
+            return  # The producer has failed, and said so.
         code = waiting.last.error if isinstance(waiting.last, ProduceResponse) else None
-        reason = "it was not sent in time" if waiting.last is None else str(code or waiting.last)
+        reason = "it was not sent in time" if waiting.last is None else _reason_of(waiting.last)
         is_unknown = given_up.may_be_written and (waiting.in_doubt or waiting.is_calling)
         if waiting.is_calling:
             reason = "no answer has come yet"
@@ -276,3 +309,9 @@ class Sender:
     def _give_up_all(self) -> None:
         for given_up in self._accumulator.expire(self._view.clock.now_ms() + self._config.delivery_timeout_ms):
             self._on_given_up(given_up)
+
+
+def _reason_of(last: ProduceResponse | TransportError) -> str:
+    if isinstance(last, TransportError):
+        return str(last)
+    return f"{last.error}: {last.message}" if last.message else str(last.error)

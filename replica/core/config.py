@@ -115,11 +115,13 @@ class BrokerConfig:
     log_flush: LogFlush = LogFlush.FSYNC
     message_max_bytes: int = 1_048_588
     produce_timeout_max_ms: int = 120_000
+    delete_records_timeout_max_ms: int = 120_000
     fetch_wait_max_ms: int = 30_000
     fetch_max_bytes: int = 16 << 20
     fetch_partitions_max: int = 10_000
     dump_max_bytes: int = 4 << 20
     parked_produces_max: int = 10_000
+    parked_deletions_max: int = 1000
     parked_fetches_max: int = 10_000
     metadata_read_max_bytes: int = 1 << 20
     producer_id_expiration_ms: int = 86_400_000

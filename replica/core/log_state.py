@@ -54,6 +54,12 @@ class LogState:
         )
 
     @property
+    def first_epoch(self) -> Epoch | None:
+        """The epoch of the first record; absent without."""
+        start = self.log_start_offset
+        return None if start == self.log_end_offset else self.epochs.epoch_for_offset(start)
+
+    @property
     def _start(self) -> SnapshotId | None:
         """The snapshot at whose end the log begins; absent where it begins at 0, and in a partition."""
         if not self.snapshots or self.snapshots[0].id.end_offset != self.log_start_offset:

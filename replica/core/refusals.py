@@ -6,6 +6,7 @@ from typing import assert_never
 
 from replica.core import messages as m
 from replica.errors import ErrorCode
+from replica.records import CorruptRecordError, InvalidRecordError
 
 
 def refusal(request: m.Request, error: ErrorCode, *, current_leader: m.CurrentLeader | None = None) -> m.Response:
@@ -34,6 +35,12 @@ def refusal(request: m.Request, error: ErrorCode, *, current_leader: m.CurrentLe
             return _group_refusal(request, error, current_leader)
         case _:
             return _quorum_refusal(request, error, current_leader)
+
+
+def unfit_batch(unfit: CorruptRecordError | InvalidRecordError, current_leader: m.CurrentLeader) -> m.ProduceResponse:
+    """Build the response to a write of what no client may write; nothing was appended."""
+    error = ErrorCode.CORRUPT_MESSAGE if isinstance(unfit, CorruptRecordError) else ErrorCode.INVALID_RECORD
+    return m.ProduceResponse(error=error, message=str(unfit), not_appended=True, current_leader=current_leader)
 
 
 def _group_refusal(

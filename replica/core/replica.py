@@ -161,6 +161,7 @@ class Replica:
         return Broker(
             config=self.config,
             identity=self.config.identity,
+            metadata_end_offset=logs[METADATA_LOG].log_end_offset,
             recovered=partitions,
             rules=rules,
             emit=self._emit,

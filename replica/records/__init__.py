@@ -18,9 +18,9 @@ from replica.records.batch import (
 )
 from replica.records.compression import DECOMPRESSED_BYTES_MAX, Compression
 from replica.records.control import LeaderChange, decode_leader_change, leader_change_batch
-from replica.records.errors import CorruptRecordError
-from replica.records.record import NO_TIMESTAMP, Header, Record, decode_records, encode_batch
-from replica.records.scanning import check_continues, check_crc, parse_batches, scan_batches
+from replica.records.errors import CorruptRecordError, InvalidRecordError
+from replica.records.record import NO_TIMESTAMP, Header, Record, check_record, decode_records, encode_batch
+from replica.records.scanning import check_continues, check_crc, parse_batches, parse_produced, scan_batches
 from replica.records.sequence import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -45,12 +45,14 @@ __all__ = [
     "Compression",
     "CorruptRecordError",
     "Header",
+    "InvalidRecordError",
     "LeaderChange",
     "Record",
     "RecordBatch",
     "batch_size_at",
     "check_continues",
     "check_crc",
+    "check_record",
     "decode_leader_change",
     "decode_records",
     "decode_voters",
@@ -58,6 +60,7 @@ __all__ = [
     "increment_sequence",
     "leader_change_batch",
     "parse_batches",
+    "parse_produced",
     "scan_batches",
     "voters_batch",
 ]

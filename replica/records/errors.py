@@ -1,7 +1,7 @@
-"""The one error that bytes from outside can cause in this package.
+"""The errors that bytes from outside can cause in this package: damage, and what a client may not write.
 
-Owns ``CorruptRecordError``. Knows nothing of where the bytes came from; whoever read them adds the file or the peer.
-Source: Kafka's ``CorruptRecordException``.
+Knows nothing of where the bytes came from; whoever read them adds the file or the peer. Source: Kafka's
+``CorruptRecordException``, ``InvalidRecordException``.
 """
 
 from __future__ import annotations
@@ -21,3 +21,7 @@ class CorruptRecordError(ValueError):
 
     def __str__(self) -> str:
         return f"byte {self.position}: {self.reason}"
+
+
+class InvalidRecordError(ValueError):
+    """The bytes are whole and valid, and not what a client may write; the message says what it may."""

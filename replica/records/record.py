@@ -51,6 +51,27 @@ class Record:
     headers: tuple[Header, ...] = ()
 
 
+def check_record(key: bytes | None, value: bytes | None, headers: tuple[Header, ...], timestamp_ms: int | None) -> None:
+    """Raise TypeError or ValueError for what no record can have; what passes, ``encode_batch`` can encode.
+
+    A type checker finds most of it, where there is one. ``timestamp_ms`` is absent where it is yet to be chosen.
+    """
+    for what, content in (("key", key), ("value", value)):
+        if not (content is None or isinstance(content, bytes)):
+            raise TypeError(f"the {what} is {type(content).__name__}; it must be bytes or None")
+    for header in headers:
+        match header:
+            case (str(), None | bytes()):
+                continue
+        raise TypeError(f"header {header!r} is no pair of a name (str) and a content (bytes or None)")
+    if timestamp_ms is None:
+        return
+    if not isinstance(timestamp_ms, int):
+        raise TypeError(f"timestamp_ms is {type(timestamp_ms).__name__}; it must be int or None")
+    if not 0 <= timestamp_ms < _TIMESTAMP_LIMIT:
+        raise ValueError(f"timestamp_ms is {timestamp_ms}; it must be at least 0 and fit in 64 bits")
+
+
 def encode_batch(  # noqa: PLR0913 - one name for every field of the header that its caller may set
     records: Sequence[Record | bytes],
     *,

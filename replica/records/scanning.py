@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replica.records.batch import HEADER, HEADER_BYTES, RecordBatch, batch_size_at, check_checksum, parse_batch
-from replica.records.errors import CorruptRecordError
+from replica.records.errors import CorruptRecordError, InvalidRecordError
 
 
 def parse_batches(data: bytes) -> tuple[RecordBatch, ...]:
@@ -21,6 +21,23 @@ def parse_batches(data: bytes) -> tuple[RecordBatch, ...]:
     (not stamped yet, as producers send it) is accepted.
     """
     return tuple(scan_batches(data))
+
+
+def parse_produced(data: bytes) -> RecordBatch:
+    """Parse what a client may write: exactly one batch, and none of the protocol's own.
+
+    Raises InvalidRecordError, and CorruptRecordError where there is damage: also in a further batch, whose offsets are
+    not looked at, since each client counts from 0.
+    """
+    if not data:
+        raise InvalidRecordError("there is no record batch; a Produce carries exactly one")
+    batch = _batch_at(data, 0, verify=True)
+    if batch.size_bytes < len(data):
+        _batch_at(data, batch.size_bytes, verify=True)
+        raise InvalidRecordError("there is more than one record batch; a Produce carries exactly one")
+    if batch.is_control:
+        raise InvalidRecordError("it is a control batch; only leaders write those")
+    return batch
 
 
 def scan_batches(data: bytes | memoryview, *, verify: bool = True) -> Iterator[RecordBatch]:

@@ -30,7 +30,7 @@ class ClusterLines:
         self._image = view.image
         self._was_active = False
         self._registrations: dict[TopicPartition, PartitionRegistration] = {}
-        self._elections = ElectionLines(logger=logger)
+        self._elections = ElectionLines(metrics=metrics, logger=logger)
 
     def on_step(self) -> None:
         """Write what has changed by the last step."""

@@ -1,8 +1,9 @@
 """Elections that may lose records, and partitions that nobody may lead, as log lines of the active controller.
 
-Owns these lines and what tells the kinds apart: ``unclean_election`` of a replica that was not known to hold
-everything, ``last_known_leader_elected`` of the one that led last where nobody is known to, and ``partition_offline``
-while there is neither. Each says who was in sync and who was eligible: an operator asks whose return saves what.
+Owns these lines, the counter of such elections, and what tells the kinds apart: ``unclean_election`` of a replica that
+was not known to hold everything, ``last_known_leader_elected`` of the one that led last where nobody is known to, and
+``partition_offline`` while there is neither. Each says who was in sync and who was eligible: an operator asks whose
+return saves what. Where nobody's return does, ``partition_waits_for_operator`` says that he must choose.
 
 Source: Kafka ``PartitionChangeBuilder`` (its log line of an unclean election); KIP-106, KIP-966.
 """
@@ -16,12 +17,14 @@ from structlog.typing import FilteringBoundLogger
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
 from replica.ids import ReplicaId, TopicPartition
+from replica.server.metrics import Metrics
 
 
 class ElectionLines:
     """Compares the partitions of the cluster after a change of the metadata with those before."""
 
-    def __init__(self, *, logger: FilteringBoundLogger) -> None:
+    def __init__(self, *, metrics: Metrics, logger: FilteringBoundLogger) -> None:
+        self._metrics = metrics
         self._logger = logger
 
     def on_topics(self, before: MetadataImage, now: MetadataImage) -> None:
@@ -33,8 +36,16 @@ class ElectionLines:
                 continue
             for number, registration in topic.partitions.items():
                 seen = was.partitions.get(number)
-                if seen is not None and seen.leader_epoch != registration.leader_epoch:
+                if seen is None:
+                    continue
+                if seen.leader_epoch != registration.leader_epoch:
                     self._on_leadership(TopicPartition(name, number), seen, registration, returned)
+                if registration.waits_for_operator and not seen.waits_for_operator:
+                    self._logger.warning(
+                        "partition_waits_for_operator",
+                        **_which(TopicPartition(name, number), registration),
+                        replicas=list(registration.replicas),
+                    )
 
     def _on_leadership(
         self,
@@ -43,20 +54,21 @@ class ElectionLines:
         now: PartitionRegistration,
         returned: Collection[ReplicaId],
     ) -> None:
-        what = {"log": str(name), "epoch": now.leader_epoch, "partition_epoch": now.partition_epoch}
+        what = _which(name, now)
         if now.leader_id is None:
             if before.leader_id is not None:
                 self._logger.warning("partition_offline", **what, replicas=list(now.replicas), **_claims(now))
             return
         if _is_unclean(before, now):
             event = "last_known_leader_elected" if _led_last(before, now, returned) else "unclean_election"
+            self._metrics.unclean_leader_elections.inc()
             self._logger.warning(event, **what, leader_id=now.leader_id, **_claims(before))
 
 
 def _returned(before: MetadataImage, now: MetadataImage) -> Collection[ReplicaId]:
-    """The brokers that have come back since: those that had stopped uncleanly are not eligible any more.
+    """The brokers that have come back since: those that may have lost something are not eligible any more.
 
-    One that had stopped cleanly is, and is elected without a loss when it returns.
+    One that still holds what it acknowledged is, and is elected without a loss when it returns.
     """
     return {
         broker_id
@@ -81,6 +93,10 @@ def _is_unclean(before: PartitionRegistration, now: PartitionRegistration) -> bo
         return False
     was_recovered = before.leader_recovery_state is LeaderRecoveryState.RECOVERED
     return was_recovered or now.leader_id not in (*before.isr, *before.elr)
+
+
+def _which(name: TopicPartition, now: PartitionRegistration) -> dict[str, object]:
+    return {"log": str(name), "epoch": now.leader_epoch, "partition_epoch": now.partition_epoch}
 
 
 def _claims(registration: PartitionRegistration) -> dict[str, object]:

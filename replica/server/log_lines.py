@@ -1,7 +1,9 @@
 """How log lines look: one JSON object per line, or coloured text on a terminal, always on standard error.
 
 Owns the configuration of structlog, and of the standard library's logging that gRPC writes to. Every line carries
-``replica_id`` and ``time_ns`` (wall clock, nanoseconds since 1970), so that lines of several replicas can be merged.
+``replica_id``, ``time_ns`` (wall clock, nanoseconds since 1970), so that lines of several machines can be merged, and
+``monotonic_ns`` (the machine's clock that nobody sets, nanoseconds since some time), by which what the processes of one
+machine have done stands in order, whatever becomes of wall clocks.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ def configure_logging(*, level: str, json: bool | None = None) -> None:
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
-        _add_time_ns,
+        _add_times,
     ]
     if as_json:
         shared.append(structlog.processors.format_exc_info)
@@ -82,7 +84,9 @@ def logger_of(replica_id: ReplicaId | None) -> FilteringBoundLogger:
     return logger.bind(replica_id=replica_id)
 
 
-def _add_time_ns(logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
+def _add_times(logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
     del logger, method
+    # The machine's own, also where the clocks that the replica goes by are others.
     line["time_ns"] = time.time_ns()
+    line["monotonic_ns"] = time.monotonic_ns()
     return line

@@ -22,7 +22,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[i
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # nor does this
 from structlog.typing import FilteringBoundLogger
 
-from replica.core.config import InvalidConfigError, LogFlush
+from replica.core.config import InvalidConfigError
 from replica.core.events import ResignRequested, StorageFailed
 from replica.core.messages import Request, Response
 from replica.core.metadata.replay import METADATA_LOG
@@ -38,6 +38,7 @@ from replica.server.clocks import MACHINE_CLOCKS, Clocks, monotonic_ms
 from replica.server.codec import SERVICES
 from replica.server.driver import Driver
 from replica.server.groups import make_groups
+from replica.server.housekeeping import Housekeeping
 from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.metrics import Metrics
@@ -270,23 +271,14 @@ class ReplicaProcess:
             await self._health.set(service, status)
 
     async def _keep_house(self) -> None:
-        """From time to time, note how far the logs are flushed and where they begin, and free what was deleted."""
+        """Do what is to be done on the disk from time to time."""
+        house = Housekeeping(storage=self._storage, options=self._options, now_ms=monotonic_ms())
         while True:
-            await asyncio.sleep(self._options.recovery_point_interval_ms / 1000)
+            await asyncio.sleep(max(0, house.deadline_ms - monotonic_ms()) / 1000)
             try:
-                await asyncio.to_thread(self._checkpoint)
+                await asyncio.to_thread(house.do_due, monotonic_ms())
             except StorageError as error:
                 self._driver.submit(StorageFailed(reason=str(error)))
-
-    def _checkpoint(self) -> None:
-        """Block on the disk: for another thread."""
-        if self._options.broker.log_flush is LogFlush.OS:
-            # Nobody else asks for flushes there, and what is not known to be flushed is searched after a crash.
-            for store in tuple(self._storage.stores.values()):
-                store.flush()
-        self._storage.checkpoint()
-        delay_ms = self._options.file_delete_delay_ms
-        self._storage.directory.delete_expired(monotonic_ms(), file_delete_delay_ms=delay_ms)
 
     async def _hand_over(self) -> None:
         """Stop being ready, and wait until others lead what this replica leads and the controller lets it go."""

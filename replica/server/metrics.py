@@ -35,6 +35,11 @@ class Metrics:
         self.isr_expands = Counter(
             "replica_isr_expands", "Times that replicas joined the ISR of a partition led here.", registry=self.registry
         )
+        self.unclean_leader_elections = Counter(
+            "replica_unclean_leader_elections",
+            "Elections of a leader that may lack committed records, counted by the active controller.",
+            registry=self.registry,
+        )
         self.appended_batches = Counter(
             "replica_appended_batches", "Record batches written to the log.", _LABELS, registry=self.registry
         )
@@ -157,9 +162,16 @@ class _ClusterCollector:
         """Count what the active controller answers for; 0 on any other replica, so that a sum counts nothing twice."""
         is_active, image = self._view.is_active_controller, self._view.image
         brokers = image.brokers.values() if is_active else ()
-        offline = sum(registration.leader_id is None for _, registration in image.partitions()) if is_active else 0
+        partitions = [registration for _, registration in image.partitions()] if is_active else []
+        offline = sum(registration.leader_id is None for registration in partitions)
+        waiting = sum(registration.waits_for_operator for registration in partitions)
         yield _gauge("active_controller_count", "1 if this replica is the active controller.", int(is_active))
         yield _gauge("offline_partitions_count", "Partitions that nobody leads.", offline)
+        yield _gauge(
+            "partitions_waiting_for_operator_count",
+            "Of these, those that wait for a choice.",
+            waiting,
+        )
         yield _gauge(
             "active_broker_count", "Brokers that are not fenced.", sum(not broker.fenced for broker in brokers)
         )

@@ -80,7 +80,8 @@ class ServerOptions:
     stream_calls_max: int = 10_000
     handover_wait_ms: int = 5000
     stop_grace_ms: int = 500
-    recovery_point_interval_ms: int = 5000
+    log_flush_offset_checkpoint_interval_ms: int = 5000
+    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
     file_delete_delay_ms: int = FILE_DELETE_DELAY_MS
     log_segment_bytes: int = LogConfig().segment_bytes
 
@@ -90,7 +91,8 @@ class ServerOptions:
             ("stream_calls_max", 1, STREAM_CALLS_MAX),
             ("handover_wait_ms", 1, STOPPING_MS_MAX),
             ("stop_grace_ms", 1, STOPPING_MS_MAX),
-            ("recovery_point_interval_ms", 1, DAY_MS),
+            ("log_flush_offset_checkpoint_interval_ms", 1, DAY_MS),
+            ("log_flush_start_offset_checkpoint_interval_ms", 1, DAY_MS),
             ("file_delete_delay_ms", 0, DAY_MS),
             ("log_segment_bytes", SEGMENT_BYTES_MIN, LogConfig().segment_bytes),
         ):

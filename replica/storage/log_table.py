@@ -201,11 +201,26 @@ class LogTable:
 
     # --- from time to time, and in the end --------------------------------------------------------------------------
 
-    def checkpoint(self) -> None:
-        """Note how far each log is known to be flushed, and where it begins. Blocks on the disk: for another thread."""
+    # All of these block on the disk, and are for another thread.
+
+    def flush(self) -> None:
+        """Flush every log."""
+        for store in tuple(self._stores.values()):
+            store.flush()
+
+    def checkpoint_recovery_points(self) -> None:
+        """Note how far each log is known to be flushed."""
         for store in tuple(self._stores.values()):
             store.checkpoint_recovery_point()
+
+    def checkpoint_log_starts(self) -> None:
+        """Note where each log begins."""
+        for store in tuple(self._stores.values()):
             store.checkpoint_log_start()
+
+    def free_deleted(self, now_ms: int, *, file_delete_delay_ms: int) -> None:
+        """Remove the files of what was deleted, once they were first looked at that long ago."""
+        self.directory.delete_expired(now_ms, file_delete_delay_ms=file_delete_delay_ms)
 
     def close_clean(self, broker_epoch: BrokerEpoch | None = None) -> None:
         """Flush everything, leave the marker of a clean stop, and unlock the directory."""

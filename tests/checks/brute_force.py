@@ -335,7 +335,7 @@ class Brute:
             offset = same.index(False)
             if offset < min(self.vouched(first), self.vouched(second)) or any(same[offset:]):
                 yield ("diverged-log", "violation", ((offset,), (first, second)))
-            elif offset < highest:
+            elif offset < highest or None in (self.replicas[one][0]["high_watermark"] for one in (first, second)):
                 yield ("diverged-log", "unknown", ((offset,), (first, second)))
 
     def leaders(self) -> Iterator[Found]:

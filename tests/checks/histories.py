@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,9 +78,15 @@ def told(replica_id: int, event: str, time_ns: int = 0, **fields: Any) -> Row:
     return row | about | {"event": event, "time_ns": time_ns} | fields
 
 
-def became_leader(replica_id: int, epoch: int) -> Row:
+def became_leader(replica_id: int, epoch: int, time_ns: int = 0) -> Row:
     """What a replica reports when it becomes the leader."""
-    return told(replica_id, "became-leader", epoch=epoch)
+    return told(replica_id, "became-leader", time_ns, epoch=epoch)
+
+
+def final_isr(leader_id: int, isr: Sequence[int], offset: int | None, **claimed: Any) -> Row:
+    """What the metadata says in the end: these replicas, all of them in sync unless ``claimed`` says otherwise."""
+    claim = {"isr": list(isr), "replicas": list(isr), "restored": True, "after_s": 0.5} | claimed
+    return told(leader_id, "final-isr", 9, epoch=2, offset=offset, detail=json.dumps(claim))
 
 
 def judge(

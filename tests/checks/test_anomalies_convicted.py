@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.checks.histories import Row, append, became_leader, judge, names, poll, replica_log
+from nemesis.checks import RunCounts, Verdict, decide
+from tests.checks.histories import Row, append, became_leader, judge, names, poll, replica_log, told
 
 SEEN = poll((90, 91), 0, (0, 10), (1, 11), (2, 12), process=9)
 SEEN_TWO = poll((90, 91), 0, (0, 10), (1, 11), process=9)
@@ -477,3 +478,19 @@ def test_replica_stopped() -> None:
     rows = judge([], [], [halted, event | {"event": "stopped"}, event | {"event": "died"}])
     assert [(row["anomaly"], row["replicas"]) for row in rows] == [("replica-stopped", [2])] * 2
     assert "committed records would be lost" in "".join(row["detail"] for row in rows)
+
+
+def test_who_was_killed_from_outside_is_not_convicted() -> None:
+    """The run is unknown, with a sentence that names replica, signal and time; an end of its own beside it convicts."""
+    event = told(2, "killed-from-outside", 12_345_000_000, topic_partition=None, detail="SIGKILL")
+    rows = judge([], [], [event])
+    counts = RunCounts(events=4, index_end=4, append_ok=2, acked_checked=2, logs_dumped=1, logs_dumped_completely=1)
+    decision = decide(counts=counts, anomalies=rows, complete=True, problems=())
+    sentence = "SIGKILL of replica 2 at 12.3 s, which the harness did not send"
+    assert (decision.verdict, decision.reasons) == (
+        Verdict.UNKNOWN,
+        (f"replica-stopped: 1 (undecided), 1 by {sentence}",),
+    )
+    assert sentence in rows[0]["detail"]
+    both = judge([], [], [event, event | {"event": "died", "detail": "exit code -11"}])
+    assert decide(counts=counts, anomalies=both, complete=True, problems=()).verdict is Verdict.INVALID

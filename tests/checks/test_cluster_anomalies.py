@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.checks.histories import Row, append, judge, names, poll, replica_log, told
+from tests.checks.histories import Row, append, final_isr, judge, names, poll, replica_log, told
 
 Numbers = tuple[int, int, int] | None
 Cut = tuple[list[Row], list[str]]
@@ -90,8 +88,7 @@ def test_what_was_said_to_be_committed_stays(events: list[Row], expected: list[s
 
 def claimed(*isr: int, offset: int | None = None, restored: bool = True) -> Row:
     """What the metadata said in the end of a log that replicas 1, 2 and 3 have."""
-    claim = {"isr": list(isr), "replicas": [1, 2, 3], "restored": restored, "after_s": 45.0}
-    return told(1, "final-isr", 9, epoch=1, offset=offset, detail=json.dumps(claim))
+    return final_isr(1, isr, offset, replicas=[1, 2, 3], restored=restored, after_s=45.0)
 
 
 TWO = [append((0, 1), 10, 0), append((2, 3), 11, 1), poll((4, 5), 0, (0, 10), (1, 11))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -127,6 +128,10 @@ def test_valid_needs_everything() -> None:
         {"problems": ("history/part-00001.parquet is missing",)},
         {"index_end": 5},
         {"orphans": 1},
+        {"events": 5, "repeated": 1},
+        {"backwards": 1},
+        {"acked_checked": 0},
+        {"acked_checked": 1},
         {"logs_dumped_completely": 0},
         {"logs_dumped_completely": 2},
         {"harness_failures": 1},
@@ -156,11 +161,11 @@ def test_reasons_count_what_is_not_listed() -> None:
 
 
 def test_faults_that_did_not_bite_are_a_warning() -> None:
-    """Faults without a change of leader are told and change no verdict; elections or epochs show that they bit."""
-    counts = RunCounts(events=4, index_end=4, append_ok=2, logs_dumped=1, logs_dumped_completely=1, faults=2)
-    tame = decide(counts=counts, anomalies=(), complete=True, problems=())
-    assert tame.verdict is Verdict.VALID
-    assert "did not bite" in tame.warnings[0]
-    assert not faults_bit(RunCounts(faults=2, leader_elections=1, epochs=1))
-    assert faults_bit(RunCounts(faults=2, leader_elections=2))
-    assert faults_bit(RunCounts(faults=2, epochs=2))
+    """Faults without a change of leader after them, or that were not done, are told and change no verdict."""
+    for done, said in ((2, "did not bite"), (0, "no fault was done")):
+        counts = replace(WHOLE, faults=done, faults_tried=2, leader_changes=3, leader_elections=4, epochs=2)
+        tame = decide(counts=counts, anomalies=(), complete=True, problems=())
+        assert tame.verdict is Verdict.VALID
+        assert said in tame.warnings[0]
+        assert not faults_bit(counts)
+    assert faults_bit(RunCounts(faults=2, changes_after_faults=1))

@@ -167,7 +167,7 @@ def test_an_election_without_an_epoch_hides_no_loss() -> None:
 def judged(rows: list[Row]) -> tuple[Verdict, tuple[str, ...]]:
     """What the lost writes among the anomalies make of an otherwise whole run."""
     rows = [row for row in rows if row["anomaly"] == "lost-write"]
-    whole: dict[str, Any] = {"append_ok": 3, "logs_dumped": 1, "logs_dumped_completely": 1}
+    whole: dict[str, Any] = {"append_ok": 3, "acked_checked": 3, "logs_dumped": 1, "logs_dumped_completely": 1}
     decision = decide(counts=RunCounts(**whole), anomalies=rows, complete=True, problems=())
     return decision.verdict, decision.reasons
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -23,11 +22,14 @@ from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES, Reads,
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.drawing import random_schedule
 from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
-from nemesis.history import EventType, HistoryEvent, HistoryWriter, PolledRecord, ReplicaLogBatch, Workload
+from nemesis.history import Workload
 from nemesis.packages import USUAL, Package
 from nemesis.runner import RunOptions, new_folder, options_to_json, write_documents
 from nemesis.schedule import schedule_from_json
 from nemesis.variants.catalogue import ALL, DIRECTED_VARIANTS
+from tests.checks.histories import append, final_isr, poll, replica_log
+from tests.checks.simulation import Run
+from tests.pipeline.recorded import record_run
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 DEFAULTS = {
@@ -70,50 +72,16 @@ def code_of(*arguments: object) -> object:
     return ended.value.code
 
 
-def event(index: int, process: int, kind: EventType, f: str, **fields: Any) -> HistoryEvent:
-    """One event of a client."""
-    return HistoryEvent(
-        index=index,
-        time_ns=index,
-        process=process,
-        type=kind,
-        f=f,
-        topic_partition="log-0",
-        **fields,
-    )
-
-
 def stored_run(folder: Path, *, read: Iterable[int], closed: bool = True) -> Path:
     """A run in which value 7 was acknowledged at offset 0, and the final read returned ``read``."""
-    writer = HistoryWriter(folder)
-    records = tuple(PolledRecord(offset=offset, value=value) for offset, value in enumerate(read))
-    for one in (
-        event(0, 0, EventType.INVOKE, "append", value=7),
-        event(1, 0, EventType.OK, "append", value=7, offset=0, node=1),
-        event(2, 1, EventType.INVOKE, "final-read", offset=0),
-        event(3, 1, EventType.OK, "final-read", records=records, high_watermark=1, node=1, limited=False),
-    ):
-        writer.write(one)
-    writer.write(
-        ReplicaLogBatch(
-            replica_id=1,
-            topic_partition="log-0",
-            base_offset=0,
-            last_offset=0,
-            leader_epoch=1,
-            crc=5,
-            is_control=False,
-            high_watermark=1,
-            log_end_offset=1,
-            complete=True,
-            values=(7,),
-        )
+    final = poll((2, 3), 0, *enumerate(read), f="final-read", process=1, high_watermark=1)
+    run = Run(
+        operations=[append((0, 1), 7, 0), final],
+        logs=replica_log(1, [(1, [7])]),
+        events=[final_isr(1, (1,), 1)],
+        gapless=True,
     )
-    if closed:
-        writer.close()
-    else:
-        writer.abandon()
-    return folder
+    return record_run(folder, run, shard_rows=2, complete=closed)
 
 
 def test_a_stored_run_is_judged_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -241,7 +209,7 @@ def test_a_run_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
     lines = (tmp_path / "out" / "history.jsonl").read_text().splitlines()
     assert json.loads(lines[1])["offset"] == 0
-    assert [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()] == ["4 rows", "1 rows", "0 rows"]
+    assert [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()] == ["5 rows", "1 rows", "1 rows"]
 
 
 def test_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -329,6 +297,20 @@ def test_changes_of_voters_need_objects() -> None:
         plan(DEFAULTS | {"nemesis": (Package.MEMBERSHIP,)})
 
     assert "--workload register" in refused.value.message
+
+
+def test_replaced_disks_bring_voters_that_can_change(tmp_path: Path) -> None:
+    """An empty disk must not vote: also if a stored schedule asks for it. Objects have no records to lose by it."""
+    schedule, options = plan(DEFAULTS | {"nemesis": (Package.REPLACE_DISK,), "time_limit": 30.0})
+    (tmp_path / "schedule.json").write_text(schedule.to_json())
+    stored = plan(run.make_context("run", ["--schedule", str(tmp_path / "schedule.json"), "--seed", "3"]).params)
+
+    assert options.cluster.dynamic_voters
+    assert options.cluster.store is None
+    assert stored[1].cluster == options.cluster
+    with pytest.raises(click.UsageError) as refused:
+        plan(DEFAULTS | {"nemesis": (Package.REPLACE_DISK,), "workload": "register"})
+    assert "membership" in refused.value.message
 
 
 def test_a_directed_schedule_brings_its_topics() -> None:

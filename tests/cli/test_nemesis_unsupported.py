@@ -55,6 +55,8 @@ def test_a_suite_is_refused_as_a_whole(schedule: Path, tmp_path: Path) -> None:
         # Of this seed's faults none limits memory.
         (("--nemesis", "kill,memory-limit", "--time-limit", "8"), "memory-limit: only containers have a limit"),
         (("--nemesis", "reassign", "--workload", "register"), "reassign: there are no topics here"),
+        (("--nemesis", "replace-disk", "--min-insync-replicas", "1"), "give --min-insync-replicas 2"),
+        (("--nemesis", "replace-disk", "--log-flush", "os"), "give --log-flush fsync"),
     ],
 )
 def test_what_nothing_could_be_done_to_is_not_passed_over(words: tuple[str, ...], why: str, tmp_path: Path) -> None:

@@ -118,6 +118,8 @@ class FakeBroker:
             broker_id=ONE,
             broker_epoch=BrokerEpoch(1),
             incarnation_id="i",
+            directory_id="d",
+            flushes=True,
             address=self.address,
             rack=None,
             fenced=False,

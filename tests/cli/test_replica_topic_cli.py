@@ -179,6 +179,26 @@ def test_a_topic_that_cannot_move_goes_back(cluster: LocalCluster) -> None:
     wait_active(cluster)
 
 
+def test_a_partition_that_cannot_be_read_is_not_passed_over(cluster: LocalCluster) -> None:
+    """What consume could not read, for want of a leader, is named on standard error, and its exit code is 1."""
+    create(cluster, "partly", "--assignment", "1", "--assignment", "3")
+    described(cluster, "partly", lambda topic: [row["leader_id"] for row in topic["partitions"]] == [1, 3])
+    succeed(cluster, "produce", "partly", "--partition", 0, stdin="a\n")
+    whole = replica(cluster, "consume", "partly", "--timeout-ms", 5000)
+    assert (whole.exit_code, whole.output) == (0, "0\t0\t\ta\n")
+    cluster.kill(ReplicaId(3))
+    partly = replica(cluster, "consume", "partly", "--timeout-ms", 2000)
+    alone = replica(cluster, "consume", "partly", "--timeout-ms", 500, "--partition", 1)
+    readable = replica(cluster, "consume", "partly", "--timeout-ms", 5000, "--partition", 0)
+    cluster.start(ReplicaId(3))
+    wait_active(cluster)
+    for result, read in ((partly, "0\t0\t\ta\n"), (alone, "")):
+        assert (result.exit_code, result.stdout) == (1, read)
+        assert result.stderr.startswith("Error: not everything was read: partly-1: no answer within"), result.stderr
+        assert len(result.stderr.splitlines()) == 1
+    assert (readable.exit_code, readable.output) == (0, "0\t0\t\ta\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -7,13 +7,14 @@ from contextlib import suppress
 
 import pytest
 
+from replica.cli_topic_waiting import replica_ends, waiting_lines
 from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
 from replica.client.failures import AdminError, UnknownTopicError
 from replica.core.messages import HIGH_WATERMARK, CreateTopicRequest, DeleteRecordsRequest, ElectionType
 from replica.core.metadata.image import TopicImage
 from replica.errors import ErrorCode
-from replica.ids import TopicPartition
+from replica.ids import ReplicaId, TopicPartition
 from tests.client.virtual import ClusterConnections, bootstrap
 from tests.replication.bench import Cluster
 
@@ -215,3 +216,50 @@ async def test_a_deletion_without_an_answer_is_in_doubt() -> None:
         await admin.delete_records({topic: 1}, timeout_ms=5000)
     assert unanswered.value.may_be_done
     assert cluster.replica(1, topic).log.log_start_offset == 1
+
+
+async def test_an_operator_chooses_where_a_partition_waits() -> None:
+    """The last in sync has lost its disk: it is told what each replica has, and the one that is named leads."""
+    cluster = Cluster(3, is_judged=False)
+    name = cluster.create("orders", (1, 2), min_insync_replicas="1")
+    cluster.produce(name, b"a", b"b")
+    admin, _ = admin_of(cluster)
+    cluster.kill(2)
+    cluster.wait_for_isr(name, 1)
+    cluster.kill(1)
+    cluster.world.wipe(cluster.node(1))
+    cluster.start(1)
+    cluster.start(2)
+    topic = await described(admin, lambda topic: topic.partitions[0].waits_for_operator)
+    ends = await replica_ends(admin, topic, 5000)
+    assert waiting_lines("orders", 0, topic.partitions[0], ends)[1:3] == [
+        "  replica 1 is empty, and ends at offset 0",
+        "  replica 2 has its last record in epoch 0, and ends at offset 2",
+    ]
+    with pytest.raises(AdminError, match=r"INVALID_REQUEST: name the one that is to lead, \[1, 2\] are active"):
+        await admin.elect_leader(name, ElectionType.UNCLEAN)
+    await admin.elect_leader(name, ElectionType.UNCLEAN, leader_id=ReplicaId(2))
+    cluster.wait_for_isr(name, 1, 2)
+    assert cluster.leader(name) == 2
+
+
+async def test_the_high_watermark_is_looked_up_once() -> None:
+    """What is committed after a deletion was asked for outlives it, however often it has to be asked for again."""
+    cluster = Cluster(3)
+    name = cluster.create("orders", (1, 2))
+    cluster.produce(name, b"a", b"b")
+    admin, connections = admin_of(cluster)
+    lost: list[int] = []
+
+    def lose(_: object, request: object) -> bool:
+        if isinstance(request, DeleteRecordsRequest) and not lost:
+            lost.append(request.offset)
+            cluster.produce(name, b"c")
+            return True
+        return False
+
+    connections.lose = lose
+    assert await admin.delete_records({name: HIGH_WATERMARK}) == {name: 2}
+    assert lost == [2]
+    log = cluster.replica(1, name).log
+    assert (log.log_start_offset, log.log_end_offset) == (2, 3)

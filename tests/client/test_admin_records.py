@@ -17,7 +17,7 @@ from replica.server.transport import NotAppliedError, TransportError
 from tests.client.views import BOOTSTRAP, ORDERS, described, led_by
 from tests.client.virtual import Answer, ScriptedConnections, VirtualClock
 
-DONE = DeleteRecordsResponse(error=ErrorCode.NONE, log_start_offset=Offset(5))
+DONE = DeleteRecordsResponse(error=ErrorCode.NONE, low_watermark=Offset(5))
 LOST = TransportError("UNAVAILABLE")
 NEVER_SENT = NotAppliedError("refuses connections")
 
@@ -36,7 +36,10 @@ async def delete(*answers: Answer, views: tuple[Answer, ...] = (KNOWN,)) -> Offs
 
     def answer(_: Endpoint, request: Request) -> Answer:
         assert isinstance(request, DeleteRecordsRequest | DescribeClusterRequest), request
-        return next(descriptions) if isinstance(request, DescribeClusterRequest) else next(script)
+        if isinstance(request, DescribeClusterRequest):
+            return next(descriptions)
+        assert 0 < request.timeout_ms <= 1000, "the other replicas have as long as the call itself"
+        return next(script)
 
     config = ViewConfig(api_timeout_ms=1000, retry_backoff_ms=10)
     view = ClusterView(BOOTSTRAP, config, connections=ScriptedConnections(answer), clock=VirtualClock())
@@ -52,6 +55,7 @@ async def delete(*answers: Answer, views: tuple[Answer, ...] = (KNOWN,)) -> Offs
         pytest.param([LOST, NEVER_SENT], True, id="lost before"),
         pytest.param([answered(ErrorCode.NOT_LEADER_OR_FOLLOWER)], False, id="not the leader"),
         pytest.param([answered(ErrorCode.KAFKA_STORAGE_ERROR)], True, id="the disk failed"),
+        pytest.param([answered(ErrorCode.REQUEST_TIMED_OUT)], True, id="the leader alone has done it"),
     ],
 )
 async def test_a_refusal_remembers_the_attempts_before_it(before: list[Answer], may_be_done: bool) -> None:

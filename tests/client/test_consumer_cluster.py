@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -175,6 +176,25 @@ async def test_what_cannot_be_read_is_not_passed_over_in_silence() -> None:
             await consumer.poll(10_000)
 
 
+async def test_records_come_from_the_follower_nearby() -> None:
+    """The leader sends a consumer to the follower in its rack, and serves it itself when that is gone (KIP-392)."""
+    cluster = Cluster(3)
+    topic = cluster.create("orders", (1, 2, 3))
+    cluster.produce(topic, b"a")
+    consumer, connections = consumer_of(cluster, replace(EARLIEST, client_rack="r2"), topic)
+    async with consumer:
+        assert values(await read(consumer, 1)) == [b"a"]
+        assert connections.asked(m.FetchRequest)[:2] == [1, 2]
+        for value in (b"b", b"c"):
+            cluster.produce(topic, value)
+            assert values(await read(consumer, 1)) == [value]
+        assert connections.asked(m.FetchRequest).count(1) == 1
+        cluster.kill(2)
+        cluster.produce(topic, b"d")
+        assert values(await read(consumer, 1)) == [b"d"]
+        assert connections.asked(m.FetchRequest)[-1] == 1
+
+
 @pytest.mark.parametrize(
     "replacements",
     [
@@ -199,6 +219,19 @@ async def test_a_truncation_is_told(replacements: tuple[bytes, ...]) -> None:
             assert truncated.value.divergent.end_offset == 1
         consumer.seek(topic, 1)
         assert values(await read(consumer, len(replacements))) == list(replacements)
+
+
+async def test_a_truncation_below_the_end_is_told() -> None:
+    """A position that was looked up as the log's end is checked like one that was read up to."""
+    cluster = Cluster(3)
+    topic = cut(cluster)
+    consumer, _ = consumer_of(cluster, STRICT, topic)
+    async with consumer:
+        consumer.seek_to_end()
+        assert await consumer.position(topic) == 3
+        lose(cluster, topic, b"w", b"x", b"y", b"z")
+        with pytest.raises(LogTruncatedError, match="orders-0 was truncated below offset 3"):
+            await consumer.poll(10_000)
 
 
 async def test_a_truncation_is_told_to_who_comes_back() -> None:

@@ -1,4 +1,4 @@
-"""From whom a consumer reads: the leader or a follower nearby, and what it asks before it believes a follower."""
+"""From whom a consumer reads: the leader, or the follower that it names; and when a follower is not asked any more."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from replica.client.connections import Endpoint
 from replica.client.consumer import Consumer
 from replica.client.consumer_config import ConsumerConfig
 from replica.client.failures import LogTruncatedError, ReadFailedError
+from replica.client.fetcher import FOLLOWER_PAUSE_MS, PREFERRED_MAX_AGE_MS
 from replica.client.reading import OffsetReset
 from replica.core.messages import (
     DescribeClusterRequest,
@@ -20,8 +21,6 @@ from replica.core.messages import (
     FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
     Request,
 )
 from replica.core.metadata.records import PartitionRegistration
@@ -58,17 +57,16 @@ def refused(error: ErrorCode) -> FetchResponse:
 class Brokers:
     """Three brokers; ``registration`` is what they know of the one partition, ``on_fetch`` what a Fetch gets."""
 
-    def __init__(self, on_fetch: OnFetch, *, rack: str | None = None, end: EpochEndOffset | None = None) -> None:
+    def __init__(self, on_fetch: OnFetch, *, rack: str | None = None) -> None:
         self.registration: PartitionRegistration = led_by(1, 5)
         self.offset = 10
         self.on_fetch = on_fetch
-        self.end = end
         self.parts: list[FetchPartition] = []
+        self.racks: list[str | None] = []
         self.connections = ScriptedConnections(self._answer)
+        self.clock = VirtualClock()
         config = ConsumerConfig(auto_offset_reset=OffsetReset.NONE, client_rack=rack)
-        self.consumer = Consumer(
-            BOOTSTRAP, config, view_config=VIEW, connections=self.connections, clock=VirtualClock()
-        )
+        self.consumer = Consumer(BOOTSTRAP, config, view_config=VIEW, connections=self.connections, clock=self.clock)
         self.consumer.assign([ORDERS])
 
     def move(self, registration: PartitionRegistration) -> None:
@@ -80,11 +78,10 @@ class Brokers:
         match request:
             case DescribeClusterRequest():
                 return described({0: self.registration}, offset=self.offset)
-            case FetchRequest(partitions=(part,)):
+            case FetchRequest(partitions=(part,), rack_id=rack_id):
                 self.parts.append(part)
+                self.racks.append(rack_id)
                 return self.on_fetch(endpoint, part)
-            case OffsetForLeaderEpochRequest():
-                return OffsetForLeaderEpochResponse(error=ErrorCode.NONE, answer=self.end)
             case ListOffsetsRequest(latest=latest):
                 return ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(9 if latest else 0))
             case _:
@@ -96,67 +93,99 @@ def serve(_: Endpoint, part: FetchPartition) -> Answer:
     return fetched(b"%d" % part.fetch_offset, base_offset=part.fetch_offset)
 
 
-@pytest.mark.parametrize(
-    ("rack", "isr", "asked"),
-    [
-        pytest.param(None, (ONE, TWO, THREE), 1, id="no rack of ours"),
-        pytest.param("r1", (ONE, TWO, THREE), 1, id="the leader's rack"),
-        pytest.param("r3", (ONE, TWO, THREE), 3, id="a follower's rack"),
-        pytest.param("r3", (ONE, TWO), 1, id="the follower is not in sync"),
-        pytest.param("r9", (ONE, TWO, THREE), 1, id="nobody's rack"),
-    ],
-)
-async def test_the_nearest_in_sync_replica_is_read(rack: str | None, isr: tuple[ReplicaId, ...], asked: int) -> None:
-    """Records come from an in-sync replica in our own rack if there is one, else from the leader."""
+def naming(follower: int, *, leader: int = ONE, otherwise: OnFetch = serve) -> tuple[Brokers, list[int]]:
+    """Brokers whose leader names a follower to whoever tells a rack; and who is asked, as it goes on."""
+
+    def on_fetch(endpoint: Endpoint, part: FetchPartition) -> Answer:
+        asked.append(endpoint.broker_id)
+        if endpoint.broker_id == leader and brokers.racks[-1] is not None:
+            return fetched(preferred=follower)
+        return otherwise(endpoint, part)
+
+    asked: list[int] = []
+    brokers = Brokers(on_fetch, rack="r2")
+    return brokers, asked
+
+
+@pytest.mark.parametrize("rack", [None, "r2"])
+async def test_the_leader_is_told_where_the_consumer_stands(rack: str | None) -> None:
+    """The leader is asked first, with our rack if there is one: the choice is its own."""
     brokers = Brokers(serve, rack=rack)
-    brokers.registration = led_by(1, 5, isr)
     async with brokers.consumer as consumer:
         consumer.seek(ORDERS, 0)
-        (record,) = await consumer.poll()
-        assert record.value == b"0"
-    assert brokers.connections.asked(FetchRequest)[0] == asked
+        await consumer.poll()
+    assert (brokers.connections.asked(FetchRequest)[0], brokers.racks[0]) == (1, rack)
 
 
 async def test_the_leader_may_name_whom_to_ask() -> None:
-    """A preferred read replica is asked from the next Fetch on (KIP-392)."""
-
-    def on_fetch(endpoint: Endpoint, part: FetchPartition) -> Answer:
-        return fetched(preferred=2) if endpoint.broker_id == ONE else serve(endpoint, part)
-
-    brokers = Brokers(on_fetch)
+    """A preferred read replica is asked from the next Fetch on (KIP-392), and the leader anew after some minutes."""
+    brokers, asked = naming(TWO)
     async with brokers.consumer as consumer:
         consumer.seek(ORDERS, 0)
-        assert len(await consumer.poll()) == 1
-    assert brokers.connections.asked(FetchRequest)[:2] == [1, 2]
+        for _ in range(3):
+            assert len(await consumer.poll()) == 1
+        assert asked[:4] == [1, 2, 2, 2]
+        await consumer.poll()
+        brokers.clock.pass_ms(PREFERRED_MAX_AGE_MS)
+        del asked[:]
+        for _ in range(3):
+            await consumer.poll()
+        assert asked[:3] in ([1, 2, 2], [2, 1, 2]), "one Fetch may have been under way"
+
+
+async def test_whom_the_view_does_not_know_as_in_sync_is_not_asked() -> None:
+    """A leader that names somebody of whom we know no good serves for a while, and is not asked over and over."""
+    brokers, asked = naming(TWO)
+    brokers.registration = led_by(1, 5, (ONE, THREE))
+    async with brokers.consumer as consumer:
+        consumer.seek(ORDERS, 0)
+        for _ in range(3):
+            assert len(await consumer.poll()) == 1
+    assert (asked[:3], brokers.racks[:3]) == ([1, 1, 1], ["r2", None, None])
 
 
 async def test_only_a_leader_is_told_the_last_epoch() -> None:
     """The leader compares epochs in the Fetch; a follower, which may not know the newest, is asked without."""
-    brokers = Brokers(serve)
+    brokers, asked = naming(TWO)
     async with brokers.consumer as consumer:
         consumer.seek(ORDERS, 4, leader_epoch=3)
         await consumer.poll()
-    assert (brokers.parts[0].current_leader_epoch, brokers.parts[0].last_fetched_epoch) == (5, 3)
+    assert asked[:2] == [1, 2]
+    assert [(part.current_leader_epoch, part.last_fetched_epoch) for part in brokers.parts[:2]] == [(5, 3), (5, None)]
 
-    brokers = Brokers(serve, rack="r2", end=EpochEndOffset(Epoch(3), Offset(4)))
+
+async def test_a_follower_is_not_believed_about_another_position() -> None:
+    """After a seek the leader is asked first: the follower might not have what the leader can find out about."""
+    brokers, asked = naming(TWO)
     async with brokers.consumer as consumer:
         consumer.seek(ORDERS, 4, leader_epoch=3)
         await consumer.poll()
-        await consumer.poll()
-    assert (brokers.parts[0].current_leader_epoch, brokers.parts[0].last_fetched_epoch) == (5, None)
-    assert brokers.connections.asked(OffsetForLeaderEpochRequest) == [1]
+        consumer.seek(ORDERS, 8, leader_epoch=3)
+        assert [record.offset for record in await consumer.poll()] == [8]
+    assert [who for who, part in zip(asked, brokers.parts, strict=True) if part.fetch_offset == 8] == [1, 2]
 
 
-@pytest.mark.parametrize("end", [None, EpochEndOffset(Epoch(3), Offset(2))])
-async def test_a_follower_is_not_believed_before_the_leader(end: EpochEndOffset | None) -> None:
-    """Before a follower is read under a new leader, that leader says whether it has what was read."""
-    brokers = Brokers(serve, rack="r2", end=end)
+async def test_a_follower_is_not_believed_under_a_new_leader() -> None:
+    """Who was named by an earlier leader is read no more until the next one has compared epochs with the reader."""
+    end = EpochEndOffset(Epoch(5), Offset(1))
+
+    def otherwise(endpoint: Endpoint, part: FetchPartition) -> Answer:
+        if endpoint.broker_id == THREE:
+            answer = FetchedPartition(topic_partition=ORDERS, error=ErrorCode.NONE, diverging_epoch=end)
+            return FetchResponse(partitions=(answer,))
+        if part.fetch_offset == 2:
+            brokers.move(led_by(3, 6))
+            return refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return serve(endpoint, part)
+
+    brokers, asked = naming(TWO, otherwise=otherwise)
     async with brokers.consumer as consumer:
-        consumer.seek(ORDERS, 4, leader_epoch=3)
+        consumer.seek(ORDERS, 0)
+        assert [record.offset for _ in range(2) for record in await consumer.poll()] == [0, 1]
         with pytest.raises(LogTruncatedError) as truncated:
-            await consumer.poll()
+            await consumer.poll(5000)
         assert truncated.value.divergent == end
-    assert brokers.parts == []
+    assert asked == [1, 2, 2, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -169,17 +198,20 @@ async def test_a_follower_is_not_believed_before_the_leader(end: EpochEndOffset 
     ],
 )
 async def test_a_follower_that_cannot_serve_is_left_for_a_while(failure: Answer) -> None:
-    """What a follower does not have or does not answer is read from the leader; later the follower is tried again."""
-
-    def on_fetch(endpoint: Endpoint, part: FetchPartition) -> Answer:
-        return failure if endpoint.broker_id == TWO else serve(endpoint, part)
-
-    brokers = Brokers(on_fetch, rack="r2")
+    """What a follower does not have or does not answer is read from the leader; later it may name somebody again."""
+    brokers, asked = naming(
+        TWO, otherwise=lambda endpoint, part: failure if endpoint.broker_id == TWO else serve(endpoint, part)
+    )
     async with brokers.consumer as consumer:
         consumer.seek(ORDERS, 0)
         for _ in range(3):
             assert len(await consumer.poll()) == 1
-        assert brokers.connections.asked(FetchRequest)[:3] == [2, 1, 1]
+        assert (asked[:4], brokers.racks[2:4]) == ([1, 2, 1, 1], [None, None])
+        brokers.clock.pass_ms(FOLLOWER_PAUSE_MS)
+        del asked[:]
+        for _ in range(3):
+            await consumer.poll()
+        assert TWO in asked
 
 
 async def test_a_wrong_leader_makes_the_view_new() -> None:

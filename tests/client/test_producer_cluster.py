@@ -253,3 +253,20 @@ def test_settings_that_contradict_each_other_are_refused(fields: dict[str, objec
     """Settings of which one makes another meaningless are named when the producer is made."""
     with pytest.raises(ValueError, match=complaint):
         changed(**fields)
+
+
+async def test_who_waits_for_room_is_told_that_the_producer_is_closed() -> None:
+    """Nobody is given a future after the sender has stopped: it would never tell anything."""
+    cluster = Cluster(3)
+    topic = cluster.create("orders", (1,))
+    producer, _ = producer_of(cluster, changed(buffer_memory=1000, max_request_size=500, batch_size=500))
+    first = await producer.send(topic.topic, b"a" * 400)
+    second = await producer.send(topic.topic, b"b" * 400)
+    waiting = asyncio.create_task(producer.send(topic.topic, b"c" * 400))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    await producer.close()
+    with pytest.raises(NotWrittenError, match="the producer is closed"):
+        await waiting
+    assert first.done()
+    assert second.done()

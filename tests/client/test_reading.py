@@ -91,16 +91,6 @@ def test_a_truncation_is_found_by_epochs(reading: Reading, end: tuple[int, int],
     assert reading.divergence(EpochEndOffset(Epoch(end[0]), Offset(end[1]))) == divergence
 
 
-def test_an_epoch_without_records_may_vanish() -> None:
-    """A position at the end of an empty epoch is not truncated when the next leader never had that epoch."""
-    reading = Reading(ORDERS)
-    reading.begin_at(Offset(10), Epoch(5))
-    assert reading.last_epoch == 5
-    assert reading.divergence(EpochEndOffset(Epoch(4), Offset(10))) is None
-    assert reading.last_epoch == 4
-    assert reading.divergence(EpochEndOffset(Epoch(4), Offset(8))) == 8
-
-
 def test_going_back_keeps_what_still_agrees() -> None:
     """After a truncation the epochs below the cut are remembered, so that a deeper one is found next."""
     reading = having_read(batch(0, 1, b"a"), batch(1, 2, b"b"), batch(2, 4, b"c"))
@@ -109,14 +99,14 @@ def test_going_back_keeps_what_still_agrees() -> None:
 
 
 def test_a_new_leader_has_to_agree_once() -> None:
-    """A position is checked with each leader epoch once, and not at all where nothing is known of its epoch."""
+    """A position is validated by each leader epoch for itself, and not any more once it has moved elsewhere."""
     reading = reading_at(5, 3)
-    assert reading.needs_validation(Epoch(4))
+    assert not reading.is_validated(Epoch(4))
     reading.on_validated(Epoch(4))
-    assert not reading.needs_validation(Epoch(4))
-    assert reading.needs_validation(Epoch(5))
-    assert not reading_at(5).needs_validation(Epoch(4))
-    assert not reading_at(0, 3).needs_validation(Epoch(4))
+    assert reading.is_validated(Epoch(4))
+    assert not reading.is_validated(Epoch(5))
+    reading.seek(Offset(5), Epoch(3))
+    assert not reading.is_validated(Epoch(4))
 
 
 def test_epochs_are_forgotten_at_last() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+from typing import Any
+
 import pytest
 
 from replica.client.cluster_view import ViewConfig
 from replica.client.connections import Endpoint
-from replica.client.failures import NotWrittenError
+from replica.client.failures import NotWrittenError, OutcomeUnknownError, WriteError
 from replica.client.producer import Producer
 from replica.client.producer_config import ProducerConfig
+from replica.client.values import RecordMetadata
 from replica.core.messages import (
     DescribeClusterRequest,
     InitProducerIdRequest,
@@ -55,7 +60,7 @@ class SlowToDescribe(ScriptedConnections):
 
 
 def producer_of(
-    *answers: Answer, config: ProducerConfig = CONFIG, delay_ms: int = 0
+    *answers: Answer, config: ProducerConfig = CONFIG, delay_ms: int = 0, clock: VirtualClock | None = None
 ) -> tuple[Producer, ScriptedConnections, VirtualClock]:
     """A producer whose batches get these answers in turn; broker 1 leads by the metadata."""
     waiting = list(answers)
@@ -69,7 +74,7 @@ def producer_of(
             case _:
                 return waiting.pop(0)
 
-    clock = VirtualClock()
+    clock = clock or VirtualClock()
     connections = SlowToDescribe(script, clock, delay_ms)
     view_config = ViewConfig(retry_backoff_ms=10, cluster_id="c")
     producer = Producer(BOOTSTRAP, config, view_config=view_config, connections=connections, clock=clock)
@@ -127,3 +132,102 @@ async def test_sending_in_a_loop_does_not_starve_the_sender() -> None:
         for _ in range(50):
             await producer.send("orders", bytes(100))
         assert len(connections.asked(ProduceRequest)) > 10
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"value": "text"}, TypeError),
+        ({"value": bytearray(b"a")}, TypeError),
+        ({"value": b"a", "key": "k"}, TypeError),
+        ({"value": b"a", "key": 7}, TypeError),
+        ({"value": b"a", "headers": {"h": b"v"}}, TypeError),
+        ({"value": b"a", "headers": [("h", "v")]}, TypeError),
+        ({"value": b"a", "headers": [(b"h", b"v")]}, TypeError),
+        ({"value": b"a", "headers": [("h", b"v", b"w")]}, TypeError),
+        ({"value": b"a", "headers": [("\ud800", b"v")]}, ValueError),
+        ({"value": b"a", "headers": 7}, TypeError),
+        ({"value": b"a", "timestamp_ms": "now"}, TypeError),
+        ({"value": b"a", "timestamp_ms": 1.5}, TypeError),
+        ({"value": b"a", "timestamp_ms": -1}, ValueError),
+        ({"value": b"a", "timestamp_ms": 1 << 63}, ValueError),
+    ],
+)
+async def test_what_is_no_record_is_refused_at_once(given: dict[str, Any], error: type[Exception]) -> None:
+    """What cannot be encoded is raised by ``send`` itself, and the producer goes on with other records."""
+    producer, _, _ = producer_of(WRITTEN)
+    async with producer:
+        first = await producer.send("orders", b"a", timestamp_ms=1)
+        with pytest.raises(error):
+            await producer.send("orders", **given)
+        assert (await first).offset == 4
+
+
+class BrokenClock(VirtualClock):
+    """A clock that raises on a wait for anything, once it is broken."""
+
+    is_broken = False
+
+    async def wait(self, event: asyncio.Event, timeout_ms: int | None) -> bool:
+        """Wait as long as this works."""
+        if self.is_broken:
+            raise OSError("the clock is broken")
+        return await super().wait(event, timeout_ms)
+
+
+@pytest.mark.parametrize("breaks", ["loop", "attempt"])
+async def test_a_producer_that_has_failed_leaves_nobody_waiting(breaks: str) -> None:
+    """A mistake in a task of the producer ends every record that waits as unknown, and refuses all that come later."""
+    clock = BrokenClock()
+    answers = [WRITTEN] if breaks == "loop" else []  # The script breaks where it has no more.
+    producer, _, _ = producer_of(*answers, clock=clock)
+    outcomes: list[RecordMetadata | WriteError] = []
+    with pytest.raises(OSError if breaks == "loop" else IndexError):
+        async with producer:
+            clock.is_broken = breaks == "loop"
+            future = await producer.send("orders", b"a", on_delivery=outcomes.append)
+            with pytest.raises(OutcomeUnknownError, match="the producer has failed"):
+                await asyncio.wait_for(future, 10)
+            with pytest.raises(NotWrittenError, match="the producer has failed"):
+                await producer.send("orders", b"b")
+    assert [type(outcome) for outcome in outcomes] == [OutcomeUnknownError]
+
+
+@pytest.mark.parametrize("answer", [WRITTEN, ProduceResponse(error=ErrorCode.INVALID_RECORD, message="the reason")])
+async def test_a_cancelled_future_takes_nothing_back(answer: ProduceResponse) -> None:
+    """Who gave up waiting for a record, as a timeout on its future does, is told by ``on_delivery`` all the same."""
+    producer, connections, _ = producer_of(answer)
+    outcomes: list[RecordMetadata | WriteError] = []
+    async with producer:
+        future = await producer.send("orders", b"a", on_delivery=outcomes.append)
+        future.cancel()
+        await producer.flush()
+        assert connections.asked(ProduceRequest) == [1]
+    (outcome,) = outcomes
+    if answer is WRITTEN:
+        assert isinstance(outcome, RecordMetadata)
+        assert outcome.offset == 4
+    else:
+        assert isinstance(outcome, NotWrittenError)
+        assert "INVALID_RECORD: the reason" in str(outcome)
+
+
+async def test_an_outcome_that_was_delivered_is_no_loose_end() -> None:
+    """Who is told by ``on_delivery`` need not look at the future as well: asyncio complains of nothing."""
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    producer, _, _ = producer_of(ProduceResponse(error=ErrorCode.INVALID_RECORD, not_appended=True))
+    outcomes: list[RecordMetadata | WriteError] = []
+    async with producer:
+        await producer.send("orders", b"a", on_delivery=outcomes.append)
+        await producer.flush()
+    gc.collect()
+    assert (len(outcomes), complaints) == (1, [])
+
+
+async def test_a_record_whose_future_is_cancelled_is_written_before_the_close() -> None:
+    """A producer is not closed over records that nobody waits for any more."""
+    producer, connections, _ = producer_of(wrong_broker(3), WRITTEN)
+    async with producer:
+        (await producer.send("orders", b"a")).cancel()
+    assert connections.asked(ProduceRequest) == [1, 3]

@@ -8,7 +8,7 @@ Source: KIP-320; Kafka's ``SubscriptionState.maybeValidatePosition``, ``OffsetsF
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -76,13 +76,11 @@ class Brokers:
                 partitions = {0: led_by(log.leader_id, log.epoch)}
                 return described(partitions, offset=log.metadata_offset, topic_id=log.topic_id)
             case m.FetchRequest(partitions=(part,)):
-                return m.FetchResponse(partitions=(self._fetched(log, part),))
-            case m.OffsetForLeaderEpochRequest():
-                error = self._error(log, request.current_leader_epoch)
-                if error is None and log.leader_id != broker_id:
-                    error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                answer = None if error else log.end_of(request.leader_epoch)
-                return m.OffsetForLeaderEpochResponse(error=error or ErrorCode.NONE, answer=answer)
+                answer = self._fetched(log, part)
+                names = request.rack_id == "r3" and log.leader_id == broker_id and answer.diverging_epoch is None
+                if names and answer.error is ErrorCode.NONE:
+                    answer = replace(answer, preferred_read_replica=THREE, records=b"")
+                return m.FetchResponse(partitions=(answer,))
             case m.ListOffsetsRequest(latest=latest):
                 return m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(log.end if latest else 0))
             case _:
@@ -125,13 +123,12 @@ async def test_a_position_is_read_from_who_knows_its_epoch(policy: OffsetReset) 
 
 
 async def test_a_position_is_validated_by_who_knows_its_epoch() -> None:
-    """Before a follower is read, a leader of the position's epoch or a later one is asked, and no older one counts."""
+    """A follower is named by a leader of the position's epoch or a later one; no older one is believed."""
     brokers = Brokers({ONE: STALE, TWO: NEWEST, THREE: NEWEST}, rack="r3")
     async with brokers.consumer as consumer:
         records = await consumer.poll()
     assert [record.offset for record in records] == list(range(POSITION, 100))
-    assert brokers.connections.asked(m.OffsetForLeaderEpochRequest) == [1, 2]
-    assert brokers.connections.asked(m.FetchRequest)[0] == 3
+    assert brokers.connections.asked(m.FetchRequest)[:3] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("rack", [None, "r3"])

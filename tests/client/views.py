@@ -27,6 +27,8 @@ def broker(broker_id: int, *, fenced: bool = False, port: int | None = None) -> 
         broker_id=ReplicaId(broker_id),
         broker_epoch=BrokerEpoch(broker_id),
         incarnation_id=f"i{broker_id}",
+        directory_id=f"d{broker_id}",
+        flushes=True,
         address=f"b{broker_id}:{port or broker_id}",
         rack=f"r{broker_id}",
         fenced=fenced,

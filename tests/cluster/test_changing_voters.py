@@ -156,7 +156,7 @@ async def _replace_a_follower(stage: VoterStage, store: KeyValueStore) -> int:
     logs = (METADATA_LOG, GROUP_LOG)
     assert stage.steps()[begun:] == [
         *(("remove-voter", "done", log) for log in logs),
-        ("replace-disk", "done", ""),
+        ("empty-disk", "done", ""),
         *(("add-voter", "done", log) for log in logs),
     ]
     return node

@@ -19,6 +19,7 @@ from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
 from nemesis.faults.targets import Role
 from nemesis.faults.values import LimitMemory
+from nemesis.history import KILLED_FROM_OUTSIDE
 
 PATIENCE_S = 60.0
 MIB = 1 << 20
@@ -178,9 +179,9 @@ async def test_only_a_death_by_a_limit_of_ours_is_one(
         assert await memory.killed(1) is is_killed
 
 
-@pytest.mark.parametrize(("said", "event"), [("true", KILLED_BY_MEMORY), ("false", "died")])
+@pytest.mark.parametrize(("said", "event"), [("true", KILLED_BY_MEMORY), ("false", KILLED_FROM_OUTSIDE)])
 async def test_a_death_is_told_by_its_cause(fake: Fake, tmp_path: Path, said: str, event: str) -> None:
-    """A replica that the kernel killed for want of memory is told as that; one that ended otherwise has died."""
+    """A replica that was killed because of a limit of ours is told as that; else somebody else has killed it."""
     fake.set("oom", said)
     async with running(tmp_path) as (host, _):
         cluster = ReplicaCluster(host, REPLICAS)
@@ -292,6 +293,6 @@ def _host_or_skip(folder: Path) -> ContainersHost:
 
 def test_a_death_by_memory_is_no_end_by_itself() -> None:
     """The judge knows ends of replicas by their names, and this is none of them."""
-    from nemesis.runner import ENDED_BY_ITSELF
+    from nemesis.runner import ENDED_OTHERWISE
 
-    assert KILLED_BY_MEMORY not in ENDED_BY_ITSELF
+    assert KILLED_BY_MEMORY not in ENDED_OTHERWISE

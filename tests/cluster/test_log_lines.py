@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from nemesis.cluster.log_lines import log_lines, read_reports, report_of
-from nemesis.cluster.system import Report
+from nemesis.cluster.log_lines import check_clock, log_lines, read_reports, report_of
+from nemesis.cluster.system import NodeFailedError, Report
 from nemesis.history import (
     BECAME_LEADER,
     LAST_KNOWN_LEADER_ELECTED,
@@ -20,8 +21,15 @@ from nemesis.history import (
 )
 from nemesis.report.timeline import TRUNCATED
 
-LED = {"event": "role_changed", "log": "orders-0", "role": "leader", "epoch": 3, "leader_id": 2, "time_ns": 5}
-CUT = {"event": "log_truncated", "log": "orders-0", "from_offset": 9, "end_offset": 4, "time_ns": 6}
+LED = {"event": "role_changed", "log": "orders-0", "role": "leader", "epoch": 3, "leader_id": 2, "monotonic_ns": 5}
+CUT = {"event": "log_truncated", "log": "orders-0", "from_offset": 9, "end_offset": 4, "monotonic_ns": 6}
+
+
+@pytest.mark.parametrize(("monotonic_ns", "is_ours"), [(5, True), (9, True), (4, False), (10, False), (None, False)])
+def test_a_replica_with_a_clock_of_its_own_is_refused(monotonic_ns: int | None, is_ours: bool) -> None:
+    """What it does could not be put before or after what is seen of it."""
+    with nullcontext() if is_ours else pytest.raises(NodeFailedError, match="in one time namespace"):
+        check_clock(1, {"event": "started", "monotonic_ns": monotonic_ns}, since_ns=5, now_ns=9)
 
 
 def test_a_new_role_is_told_by_its_name() -> None:
@@ -29,7 +37,7 @@ def test_a_new_role_is_told_by_its_name() -> None:
     report = report_of(LED, 2)
 
     assert report is not None
-    assert (report.node, report.wall_ns, report.event, report.epoch) == (2, 5, BECAME_LEADER, 3)
+    assert (report.node, report.monotonic_ns, report.event, report.epoch) == (2, 5, BECAME_LEADER, 3)
     assert json.loads(report.detail or "") == {"leader_id": 2}
 
 
@@ -54,7 +62,7 @@ def test_a_controller_is_the_leader_of_the_metadata() -> None:
 def test_other_voters_are_told_by_all_and_made_by_the_leader(role: str, event: str) -> None:
     """Every replica tells who votes and from which record on; that of the leader is the change itself."""
     line = {"event": "voters_changed", "log": "kv-0", "offset": 8, "epoch": 3, "role": role, "voters": [1, 3]}
-    report = report_of(line | {"time_ns": 9}, 1)
+    report = report_of(line | {"monotonic_ns": 9}, 1)
 
     assert report is not None
     assert (report.event, report.offset, report.epoch, report.topic_partition) == (event, 8, 3, "kv-0")
@@ -64,7 +72,7 @@ def test_other_voters_are_told_by_all_and_made_by_the_leader(role: str, event: s
 @pytest.mark.parametrize("event", ["isr_shrunk", "isr_expanded"])
 def test_a_change_of_an_isr_is_told(event: str) -> None:
     """Who leaves and who joins is reported by the leader, with its epoch."""
-    report = report_of({"event": event, "log": "orders-0", "epoch": 3, "isr": [1], "left": [2], "time_ns": 7}, 1)
+    report = report_of({"event": event, "log": "orders-0", "epoch": 3, "isr": [1], "left": [2], "monotonic_ns": 7}, 1)
 
     assert report is not None
     assert (report.event, report.epoch, report.topic_partition) == (event.replace("_", "-"), 3, "orders-0")
@@ -81,7 +89,7 @@ def test_a_change_of_an_isr_is_told(event: str) -> None:
 )
 def test_what_a_lost_leader_costs_is_told(event: str, expected: str) -> None:
     """The controller's words on a partition without its leader are reported with who had everything."""
-    line = {"event": event, "log": "orders-0", "epoch": 3, "leader_id": 2, "isr": [], "elr": [1], "time_ns": 8}
+    line = {"event": event, "log": "orders-0", "epoch": 3, "leader_id": 2, "isr": [], "elr": [1], "monotonic_ns": 8}
     report = report_of(line | {"last_known_leader": None, "partition_epoch": 5}, 3)
 
     assert report is not None
@@ -92,10 +100,10 @@ def test_what_a_lost_leader_costs_is_told(event: str, expected: str) -> None:
 @pytest.mark.parametrize("event", ["snapshot_installed", "snapshot_stored"])
 def test_a_snapshot_is_told_with_its_end(event: str) -> None:
     """What a replica loaded, or kept, of a state machine: all below the offset."""
-    line = {"time_ns": 5, "event": event, "log": "kv-0", "end_offset": 9, "epoch": 2, "size_bytes": 70}
+    line = {"monotonic_ns": 5, "event": event, "log": "kv-0", "end_offset": 9, "epoch": 2, "size_bytes": 70}
     assert report_of(line, 3) == Report(
         node=3,
-        wall_ns=5,
+        monotonic_ns=5,
         event=event.replace("_", "-"),
         offset=9,
         topic_partition="kv-0",
@@ -109,16 +117,16 @@ def test_a_snapshot_is_told_with_its_end(event: str) -> None:
 )
 def test_life_and_death_are_told(event: str, expected: str) -> None:
     """Beginning and end of a replica are reported."""
-    assert report_of({"event": event, "time_ns": 1}, 1) == Report(node=1, wall_ns=1, event=expected)
+    assert report_of({"event": event, "monotonic_ns": 1}, 1) == Report(node=1, monotonic_ns=1, event=expected)
 
 
 @pytest.mark.parametrize(
     "line",
     [
         {},
-        {"event": "peer_unreachable", "time_ns": 1},
+        {"event": "peer_unreachable", "monotonic_ns": 1},
         {"event": "started"},
-        {"event": "broker_fenced", "broker_id": 2, "time_ns": 1},
+        {"event": "broker_fenced", "broker_id": 2, "monotonic_ns": 1},
     ],
 )
 def test_other_lines_are_passed_over(line: dict[str, object]) -> None:

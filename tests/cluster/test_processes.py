@@ -11,8 +11,12 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
+from nemesis.cluster.deaths import DIED, death_of
+from nemesis.cluster.local import LocalHost
 from nemesis.cluster.processes import LAUNCHER, NodeProcess
+from nemesis.history import KILLED_FROM_OUTSIDE
 
 PATIENCE_S = 10.0
 SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)")
@@ -65,6 +69,40 @@ async def test_a_process_that_nobody_ended_has_died(tmp_path: Path) -> None:
     assert (killed.died, dying.died) == (False, True)
     await dying.stop(1.0)
     assert dying.died
+
+
+@pytest.mark.parametrize(
+    ("number", "is_from_outside"),
+    [(signal.SIGKILL, True), (signal.SIGSEGV, False), (signal.SIGABRT, False), (None, False)],
+)
+async def test_only_a_kill_comes_from_outside(
+    tmp_path: Path, number: signal.Signals | None, is_from_outside: bool
+) -> None:
+    """Whoever sent it, SIGKILL is not of the process's own making; exit codes and crashes are, and told as deaths."""
+    host = LocalHost(tmp_path, 1)
+    host.make_folders()
+    end = "raise SystemExit(3)" if number is None else f"import os; os.kill(os.getpid(), {number:d})"
+    await host.run(1, (sys.executable, "-c", end), tmp_path / "out")
+    async with asyncio.timeout(PATIENCE_S):
+        while host.is_running(1):
+            await asyncio.sleep(0.01)
+    death = death_of(host, 1)
+
+    assert death is not None
+    assert death == death_of(host, 1) if is_from_outside else death.event == DIED
+    assert (death.event, death.detail) == (
+        (KILLED_FROM_OUTSIDE, "SIGKILL") if is_from_outside else (DIED, f"exit code {-(number or -3)}")
+    )
+
+
+async def test_a_kill_of_ours_is_no_death(tmp_path: Path) -> None:
+    """Nor is the end of a process that was never started."""
+    host = LocalHost(tmp_path, 2)
+    host.make_folders()
+    await host.run(1, SLEEPER, tmp_path / "out")
+    await host.kill(1)
+
+    assert (death_of(host, 1), death_of(host, 2)) == (None, None)
 
 
 async def test_a_paused_process_stands_still(tmp_path: Path) -> None:

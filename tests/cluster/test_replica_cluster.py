@@ -20,7 +20,7 @@ from nemesis.cluster.system import ClusterState, NodeFailedError, NotDoneError, 
 from nemesis.cluster.topic_client import ClientOptions, TopicClient
 from nemesis.faults.links import CLIENTS, LinkMode
 from nemesis.faults.shapes import isolate
-from nemesis.history import METADATA_LOG
+from nemesis.history import KILLED_FROM_OUTSIDE, METADATA_LOG
 from nemesis.workload.ending import why_not_converged
 from replica.ids import ReplicaId
 from replica.storage import open_directory
@@ -133,7 +133,7 @@ async def test_a_cluster_lives_through_kill_pause_partition_and_stop(tmp_path: P
     assert all(batch.producer_id is not None for batch in dumps[1].batches)
     reports = cluster.reports()
     epochs = [of.epoch for of in reports if (of.event, of.topic_partition) == ("became-leader", NAME)]
-    assert [report.node for report in reports if report.event == "died"] == [third]
+    assert [report.node for report in reports if report.event == KILLED_FROM_OUTSIDE] == [third]
     assert len(epochs) >= 5
     assert epochs == sorted(epochs, key=lambda epoch: epoch or 0)
     assert {"isr-shrunk", "isr-expanded"} & {report.event for report in reports}

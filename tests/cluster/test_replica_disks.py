@@ -34,13 +34,13 @@ class Rig:
         host = LocalHost(folder, 2)
         host.make_folders()
         self.disks = ReplicaDisks(host, host.kill, {node: asyncio.Lock() for node in host.nodes})
-        self.begin_ns = time.time_ns()
+        self.begin_ns = time.monotonic_ns()
         self.disks.hinder(BROKEN, 0, hindrance)
 
     def judged(self, *told: tuple[str, str], node: int = BROKEN, at_ns: int | None = None) -> list[str]:
         """What becomes of these events, each with its detail, which all come at that time (now)."""
-        wall_ns = time.time_ns() if at_ns is None else at_ns
-        reports = [Report(node=node, wall_ns=wall_ns, event=event, detail=detail) for event, detail in told]
+        monotonic_ns = time.monotonic_ns() if at_ns is None else at_ns
+        reports = [Report(node=node, monotonic_ns=monotonic_ns, event=event, detail=detail) for event, detail in told]
         return [report.event for report in self.disks.judged(reports)]
 
 
@@ -96,7 +96,7 @@ def test_a_crash_is_not_excused_by_a_disk_that_refuses_meanwhile(rig: Rig, told:
 def test_errors_are_excused_while_they_are_given(rig: Rig) -> None:
     """Before its disk fails and when it has long been well a replica has no reason to name such an error."""
     rig.disks.relieve(BROKEN, 0)
-    end_ns = time.time_ns()
+    end_ns = time.monotonic_ns()
 
     assert rig.judged(halted(NAMED), at_ns=rig.begin_ns - 1) == ["halted"]
     assert rig.judged(halted(NAMED), at_ns=end_ns) == ["halted-by-disk"]

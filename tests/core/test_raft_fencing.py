@@ -126,7 +126,7 @@ def test_quorum_log_is_fetched_alone() -> None:
             id="first_since_a_time",
         ),
         pytest.param(
-            m.DeleteRecordsRequest(topic_partition=LOG, offset=Offset(0)),
+            m.DeleteRecordsRequest(topic_partition=LOG, offset=Offset(0), timeout_ms=1000),
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             id="delete_records",
         ),

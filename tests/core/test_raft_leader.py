@@ -196,13 +196,16 @@ def test_fetch_beyond_high_watermark() -> None:
 
 def test_replica_lists_the_log_end_and_consumer_the_high_watermark() -> None:
     """What is latest depends on who asks; earliest does not."""
-    bench = leader_bench()
+    bench = leader_bench(log=[(2, 3)])
     commit(bench, 1)
     bench.call(produce(acks=1))
-    assert (latest(bench).offset, latest(bench, replica_id=ReplicaId(1)).offset) == (1, 2)
+    assert [(each.offset, each.leader_epoch) for each in (latest(bench), latest(bench, replica_id=ReplicaId(1)))] == [
+        (4, 6),
+        (5, 6),
+    ]
     earliest = bench.answer(m.ListOffsetsRequest(topic_partition=LOG, latest=False))
     assert isinstance(earliest, m.ListOffsetsResponse)
-    assert (earliest.offset, earliest.leader_epoch) == (0, 6)
+    assert (earliest.offset, earliest.leader_epoch) == (0, 2)
 
 
 # --- purgatory ------------------------------------------------------------------------------------------------------

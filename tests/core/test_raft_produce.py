@@ -40,7 +40,7 @@ def assert_refused(request: m.ProduceRequest, error: ErrorCode, *, message_max_b
     assert not bench.made(fx.Append)
 
 
-TWO_BATCHES = encode_batch([b"a"]).data + encode_batch([b"b"], base_offset=1).data
+TWO_BATCHES = encode_batch([b"a"]).data + encode_batch([b"b"]).data
 
 
 @pytest.mark.parametrize(

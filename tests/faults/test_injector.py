@@ -13,7 +13,7 @@ from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
 from nemesis.faults.crash_points import CrashPoint, Order
 from nemesis.faults.injector import FAMILIES
 from nemesis.faults.links import CLIENTS, LinkMode
-from nemesis.faults.names import healer_of, name_of
+from nemesis.faults.names import FAULT_NAMES, healer_of, name_of
 from nemesis.faults.network import Bandwidth, Between, Delay, Duplicate, Loss, ReplyLost, Reset, SlowClose
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
@@ -407,6 +407,7 @@ async def test_a_node_that_does_not_start_is_told(tmp_path: Path) -> None:
 
 def test_the_report_knows_every_fault_by_its_name() -> None:
     """Whatever the nemesis does or undoes has a name from which the report reads its kind."""
+    assert {name_of(fault) for fault in FAULTS} <= FAULT_NAMES
     kinds = [(kind_of(name_of(fault), BEGINS), kind_of(healer_of(fault), ENDS)) for fault in FAULTS]
 
     assert all(begun is not None and begun is healed for begun, healed in kinds)

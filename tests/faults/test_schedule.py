@@ -42,6 +42,7 @@ from nemesis.faults.values import (
     PowerLoss,
     ProcessFault,
     Reassign,
+    ReplaceDisk,
     RollingRestart,
     VoterChange,
     fault_from_json,
@@ -127,7 +128,7 @@ def test_the_leader_is_taken_away_first(seed: int, packages: list[Package], time
     if isinstance(fault, Reassign):
         assert fault.leader_goes
         return
-    of_one = Partition | ProcessFault | ChangeVoters | NetworkFault | ClockFault | DiskFault | LimitMemory
+    of_one = Partition | ProcessFault | ChangeVoters | NetworkFault | ClockFault | DiskFault | LimitMemory | ReplaceDisk
     assert isinstance(fault, of_one)
     assert fault.target == (Role.ALL if isinstance(fault, RollingRestart | PowerLoss) else Role.LEADER)
 
@@ -327,6 +328,24 @@ def test_all_changes_of_voters_are_drawn() -> None:
 def test_voters_are_not_changed_without_being_asked_for() -> None:
     """What is usually drawn from leaves the voters alone: few clusters can change them."""
     assert not any(random_schedule(seed=seed, packages=USUAL, time_limit_s=60).changes_voters for seed in range(50))
+
+
+def test_disks_are_replaced_one_at_a_time() -> None:
+    """No second one strikes into a first where there is anything else to draw, and each choice is drawn."""
+    drawn = set()
+    for seed in range(50):
+        steps = random_schedule(seed=seed, packages=(Package.KILL, Package.REPLACE_DISK), time_limit_s=60).steps
+        replaced = None
+        for action in (step.action for step in steps):
+            if isinstance(action, Inject) and isinstance(action.fault, ReplaceDisk):
+                assert replaced is None, seed
+                replaced = action.fault_id
+                drawn.add((action.fault.target, action.fault.outage))
+            elif isinstance(action, Heal) and action.fault_id == replaced:
+                replaced = None
+
+    anyone = (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.ONE)
+    assert drawn == {(target, outage) for target in anyone for outage in (True, False)}
 
 
 MOVING = (Package.PARTITION, Package.KILL, Package.REASSIGN)

@@ -95,7 +95,7 @@ async def test_a_voter_is_replaced(tmp_path: Path) -> None:
     assert stage.system.calls == [("stop", 1), ("wipe", 1), ("start", 1)]
     each = [("remove", METADATA_LOG, 1), ("remove", GROUP_LOG, 1), ("add", METADATA_LOG, 1), ("add", GROUP_LOG, 1)]
     assert stage.voters.calls == each
-    assert [f for f, *_ in stage.told()] == [*["remove-voter"] * 2, "replace-disk", *["add-voter"] * 2]
+    assert [f for f, *_ in stage.told()] == [*["remove-voter"] * 2, "empty-disk", *["add-voter"] * 2]
 
 
 async def test_leadership_is_handed_over(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_a_refused_removal_is_told_as_refused(tmp_path: Path) -> None:
 
     assert stage.voters.calls == [("remove", METADATA_LOG, 1)]
     assert stage.system.calls == []
-    assert stage.told() == [("remove-voter", "fail", "refused", 1), ("replace-disk", "fail", "not-tried", 1)]
+    assert stage.told() == [("remove-voter", "fail", "refused", 1), ("empty-disk", "fail", "not-tried", 1)]
 
 
 @pytest.mark.parametrize("is_made", [False, True])
@@ -207,7 +207,7 @@ async def test_a_disk_that_cannot_be_wiped_is_told(tmp_path: Path) -> None:
     stage.system.refuses_start = {1}
 
     await stage.do(REPLACE_LEADER)
-    assert ("replace-disk", "fail", "refused", 1) in stage.told()
+    assert ("empty-disk", "fail", "refused", 1) in stage.told()
     stage.system.refuses_start = set()
     await stage.injector.heal_all()
 

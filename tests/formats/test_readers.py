@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def read(name: str, **options: Any) -> ReadHistory:
     return read_history_file(SAMPLES / name, **options)
 
 
-def told(operations: tuple[Operation, ...]) -> list[tuple[Any, ...]]:
+def told(operations: Iterable[Operation]) -> list[tuple[Any, ...]]:
     """What matters of operations, short enough for a table."""
     return [(op.process, op.f, op.key, op.argument, op.result, op.outcome, op.line) for op in operations]
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from nemesis.formats.edn import forms_of
 from nemesis.formats.edn_text import edn_text
 from nemesis.formats.edn_writer import edn_of_event, write_edn
+from nemesis.formats.event_columns import EventColumns
 from nemesis.formats.events import Event
 from nemesis.formats.json_writer import write_json_lines
 from nemesis.formats.keyed import KeyPairs, split_keys
@@ -110,7 +111,7 @@ def test_every_event_survives_edn(tmp_path_factory: pytest.TempPathFactory, give
     found = read_back(out.getvalue(), Format.EDN, tmp_path_factory.mktemp("written"))
 
     renumbered = [(event.index, event.process, event.key, event.value, event.error, event.extra) for event in keyed]
-    again, _ = split_keys(found, Path("history"), KeyPairs.YES)
+    again, _ = split_keys(EventColumns(Path("history"), found), Path("history"), KeyPairs.YES)
     assert [(event.index, event.process, event.key, event.value, event.error, event.extra) for event in again] == (
         renumbered
     )

@@ -31,6 +31,7 @@ from nemesis.history import (
     read_replica_events,
     read_replica_logs,
 )
+from nemesis.history import reader as reader_module
 
 
 def event(index: int, **fields: Any) -> HistoryEvent:
@@ -152,7 +153,7 @@ def test_a_gap_ends_the_history(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", list(Kind))
 def test_missing_last_shards_are_noticed(kind: Kind, tmp_path: Path) -> None:
-    """The marker of a complete history tells how many shards each table has, so none can be cut off at its end."""
+    """The marker of a complete history tells how many rows each table has, so none can be cut off at its end."""
     with HistoryWriter(tmp_path, shard_rows=1) as writer:
         for index in range(2):
             writer.write(event(index))
@@ -162,16 +163,16 @@ def test_missing_last_shards_are_noticed(kind: Kind, tmp_path: Path) -> None:
     for left in (1, 0):
         (tmp_path / kind / f"part-{left:05d}.parquet").unlink()
         (problem,) = list_shards(tmp_path, kind).problems
-        assert problem == f"{kind}/ has {left} shards, and history/_COMPLETE says that it had 2"
+        assert problem == f"{kind}/ has {left} rows, and history/_COMPLETE says that it had 2"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"history": null}', "{"])
 def test_a_marker_that_tells_nothing_is_noticed(text: str, tmp_path: Path) -> None:
-    """A marker without the number of shards cannot vouch for them."""
+    """A marker without the number of rows cannot vouch for them."""
     write_shards(tmp_path)
     (tmp_path / "history/_COMPLETE").write_text(text)
     (problem,) = list_shards(tmp_path, Kind.HISTORY).problems
-    assert "does not say how many shards history/ has" in problem
+    assert "does not say how many rows history/ has" in problem
 
 
 def test_a_torn_shard_ends_the_history(tmp_path: Path) -> None:
@@ -200,6 +201,21 @@ def test_a_changed_bit_is_noticed(tmp_path: Path) -> None:
         except HistoryError:
             refused += 1
     assert refused > footer // 4
+
+
+def test_a_shard_that_explodes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard of kilobytes in which many rows have one long text is refused by what it would come to."""
+    with HistoryWriter(tmp_path) as writer:
+        for index in range(2000):
+            writer.write(event(index, detail="x" * 100_000))
+    (path,) = list_shards(tmp_path, Kind.HISTORY).paths
+    pq.write_table(pq.read_table(path), path, compression="zstd", write_statistics=False)
+    assert path.stat().st_size < 40_000
+    assert read_history(tmp_path).num_rows == 2000
+    monkeypatch.setattr(reader_module, "SHARD_BYTES_MAX", 100_000_000)
+
+    with pytest.raises(HistoryError, match=r"part-00000\.parquet comes to \d+ bytes .* SHARD_BYTES_MAX"):
+        read_history(tmp_path)
 
 
 def test_foreign_columns_are_refused(tmp_path: Path) -> None:

@@ -110,6 +110,11 @@ def _ask_key_value(random: Random, values: _Values) -> Asked:
             return f, None
 
 
+def _ask_text_store(random: Random, values: _Values) -> Asked:
+    f = random.choice(("get", "put", "append"))
+    return f, None if f == "get" else str(values.fresh())
+
+
 def _ask_simple_key_value(random: Random, values: _Values) -> Asked:
     f, argument = _ask_key_value(random, values)
     return (f, argument) if f in {"get", "put", "cas", "delete"} else ("get", None)
@@ -155,6 +160,7 @@ ASK: dict[str, tuple[str, Callable[[Random, _Values], Asked]]] = {
     "multi-register": ("multi-register", _ask_multi_register),
     "kv": ("kv", _ask_key_value),
     "kv-simple": ("kv", _ask_simple_key_value),
+    "text-kv": ("text-kv", _ask_text_store),
     "mutex": ("mutex", _ask_mutex),
     "lock": ("lock", _ask_mutex),
     "queue": ("queue", _ask_queue),
@@ -320,7 +326,7 @@ class _Simulation:
         match self._model:
             case "register" | "cas-register" | "set" | "counter" | "list":
                 return "read", None
-            case "kv":
+            case "kv" | "text-kv":
                 return "get", None
             case "log":
                 return "fetch", (0, None)
@@ -423,6 +429,8 @@ def _other(f: str, result: Value, random: Random) -> Value:
                 case _:
                     random.shuffle(items)
             return tuple(items)
+        case str():
+            return random.choice((result[:-1], f"{result}1", result[::-1]))
         case None if f in {"read", "get", "dequeue"}:
             return random.randint(1, 3)
         case _:

@@ -2,7 +2,7 @@
 
 Owns its own small specification of each object, written apart from the models, and the plainest search there is: take
 any operation that nothing else precedes, see whether the object would have answered so, go on. It shares nothing but
-``Operation`` with what it checks. For histories of up to about 8 operations. Source: Wing and Gong, "Testing and
+``Operation`` with what it checks. For histories of up to about 12 operations. Source: Wing and Gong, "Testing and
 verifying concurrent objects" (1993).
 """
 
@@ -52,15 +52,20 @@ def key_value(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any
         return state, value
     if f == "get-versioned":
         return state, state
-    if f == "put":
-        return (argument, version + 1), None
-    if f == "delete":
-        return (None, 0), None
     if f == "increment":
-        return ((value or 0) + argument, version + 1), (value or 0) + argument
-    if argument[0] != (value if f == "cas" else version):
+        if not isinstance(value, int | float | None):
+            raise CannotBeError
+        value = (value or 0) + (1 if argument is None else argument)
+        return (value, version + 1), value
+    if f.startswith("cas") and argument[0] != (value if f == "cas" else version):
         raise CannotBeError
-    return (argument[1], version + 1), None
+    new = {"delete": None, "put": argument}.get(f, argument[1] if f.startswith("cas") else None)
+    return ((None, 0) if new is None else (new, version + 1)), None
+
+
+def text_store(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
+    """A text, which is replaced or grows."""
+    return {"get": state, "put": argument, "append": f"{state}{argument}"}[f], state if f == "get" else None
 
 
 def mutex(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
@@ -80,36 +85,33 @@ def lock(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
 def queue(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
     """First in, first out; an empty one gives None."""
     if f == "enqueue":
-        return [*state, argument], None
+        return (*state, argument), None
     return state[1:], state[0] if state else None
 
 
 def grow_set(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
-    """The state is a sorted list."""
-    if f == "add":
-        return sorted({*state, argument}), None
-    return state, frozenset(state)
+    """Nothing is ever taken out."""
+    return (state | {argument}, None) if f == "add" else (state, state)
 
 
 def counter(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
     """Adds return nothing, increments the new number."""
     if f == "read":
         return state, state
-    return state + argument, state + argument if f == "increment" else None
+    state += 1 if argument is None else argument
+    return state, state if f == "increment" else None
 
 
 def log(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
-    """The state is a list; what a stale fetch may return is for ``explains``."""
+    """What a stale fetch may return is for ``_explained``."""
     if f == "append":
-        return [*state, *(argument if isinstance(argument, tuple) else (argument,))], len(state)
-    return state, tuple(state[argument[0] :][: argument[1]])
+        return (*state, *(argument if isinstance(argument, tuple) else (argument,))), len(state)
+    return state, state[argument[0] :][: argument[1]]
 
 
 def append_list(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
     """Read whole."""
-    if f == "append":
-        return [*state, argument], None
-    return state, tuple(state)
+    return ((*state, argument), None) if f == "append" else (state, state)
 
 
 SPECS: dict[str, tuple[Spec, Any]] = {
@@ -117,22 +119,26 @@ SPECS: dict[str, tuple[Spec, Any]] = {
     "cas-register": (register, None),
     "multi-register": (multi_register, ()),
     "kv": (key_value, (None, 0)),
+    "text-kv": (text_store, ""),
     "mutex": (mutex, False),
     "lock": (lock, None),
-    "queue": (queue, []),
-    "set": (grow_set, []),
+    "queue": (queue, ()),
+    "set": (grow_set, frozenset()),
     "counter": (counter, 0),
-    "log": (log, []),
-    "list": (append_list, []),
+    "log": (log, ()),
+    "list": (append_list, ()),
 }
 """Each object's specification, and its first state."""
 
 
-def linearizable(operations: Iterable[Operation], model: str, *, strict_cas: bool = False) -> bool:
-    """Whether some order explains every answer; ``strict_cas``: a failed compare-and-set saw another value."""
+def linearizable(operations: Iterable[Operation], model: str, *, strict_cas: bool = False, initial: Any = None) -> bool:
+    """Whether some order explains every answer; ``strict_cas``: a failed compare-and-set saw another value.
+
+    ``initial`` is the first state, if it is not that of the specification.
+    """
     spec, state = SPECS[model]
     asked = [op for op in operations if _counts(op, strict_cas)]
-    return _search(spec, state, asked)
+    return _search(spec, state if initial is None else initial, asked)
 
 
 def states(operations: Iterable[Operation], model: str, *, strict_cas: bool = False) -> list[Any]:
@@ -168,16 +174,26 @@ def _says_something(op: Operation, strict_cas: bool) -> bool:
     return op.f.startswith("cas") and (strict_cas or op.result is not None)
 
 
-def _search(spec: Spec, state: Any, left: Sequence[Operation]) -> bool:
-    if all(op.outcome is Outcome.INFO for op in left):
-        return True
-    first_return = min(op.returned for op in left if op.returned is not None)
-    for place, op in enumerate(left):
-        if op.invoked < first_return:
-            after = _after(spec, state, op)
-            if after is not None and _search(spec, after[0], [*left[:place], *left[place + 1 :]]):
-                return True
-    return False
+def _search(spec: Spec, state: Any, asked: Sequence[Operation]) -> bool:
+    """Whether all that is known to have happened can have; what was tried in vain is not tried again."""
+    tried: set[tuple[int, Any]] = set()
+
+    def goes_on(state: Any, done: int) -> bool:
+        if (done, state) in tried:
+            return False
+        tried.add((done, state))
+        left = [k for k in range(len(asked)) if not done >> k & 1]
+        first_return = min((end for k in left if (end := asked[k].returned) is not None), default=None)
+        if first_return is None:
+            return True
+        for k in left:
+            if asked[k].invoked <= first_return:
+                after = _after(spec, state, asked[k])
+                if after is not None and goes_on(after[0], done | 1 << k):
+                    return True
+        return False
+
+    return goes_on(state, 0)
 
 
 def _states(spec: Spec, state: Any, left: Sequence[Operation]) -> Iterator[Any]:
@@ -208,14 +224,19 @@ def _explained(op: Operation, result: Any) -> bool:
     argument: Any = op.argument
     told: Any = op.result
     match op.f:
-        case "append" if op.result is None:
-            return True
+        case "append":
+            offset = told[0] if isinstance(told, tuple) else told
+            return offset is None or bool(offset == result)
         case "fetch" if len(argument) == 3 and argument[2]:
             return bool(result[: len(told)] == told)
         case "increment" if op.result is None:
             return True
+        case "read" if told is None and result in ((), frozenset()):
+            return True
+        case "get" if told is None and result == "":
+            return True
         case "read" if isinstance(result, frozenset):
-            return set(told) == result and len(told) == len(result)
+            return told is not None and set(told) == result and len(told) == len(result)
         case _:
             return bool(result == op.result)
 

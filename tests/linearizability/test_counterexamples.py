@@ -45,7 +45,7 @@ def wrong_histories(workload: str, count: int, kind: str) -> Iterator[tuple[str,
         for part in model_of(workload, strict_cas=strict).partition(history).values():
             end = first_refuted(part, ASK[workload][0], strict_cas=strict)
             if end is not None:
-                yield name, part, strict, end
+                yield name, list(part), strict, end
 
 
 def judgements(history: Sequence[Operation], model: Model, budget: Budget | None = None) -> Iterator[KeyJudgement]:
@@ -82,10 +82,6 @@ def unreachable(
 def spelled(state: Any, model: str) -> Any:
     """A model's state as the oracle has it."""
     match model:
-        case "queue" | "log" | "list":
-            return list(state)
-        case "set":
-            return sorted(state)
         case "multi-register":
             return tuple(sorted(state))
         case "lock":

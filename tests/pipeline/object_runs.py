@@ -23,6 +23,7 @@ from nemesis.history.schemas import Kind
 from nemesis.workload.objects import Objects, ObjectWorkload
 from nemesis.workload.recorder import Clock, Recorder
 from nemesis.workload.uses import USES
+from tests.pipeline.recorded import dumps_of
 from tests.workload.fake_store import FakeStore
 
 STEP_NS = 10_000_000
@@ -61,6 +62,13 @@ def object_run(folder: Path, workload: Workload | str, *rows: dict[str, Any]) ->
 
 def write_replicas(writer: HistoryWriter) -> None:
     """Three replicas that agree on two batches, whose leader changed once, and one of which loaded a snapshot."""
+    rows = [
+        {"replica_id": replica_id, "topic_partition": GROUP_LOG, "base_offset": offset}
+        for replica_id in (1, 2, 3)
+        for offset in (0, 1)
+    ]
+    for dump in dumps_of(rows, writer.next_index):
+        writer.write(dump)
     for replica_id in (1, 2, 3):
         for offset in (0, 1):
             writer.write(
@@ -80,8 +88,9 @@ def write_replicas(writer: HistoryWriter) -> None:
     voters = (("voters-changed", 2), ("voters-learned", 2))
     told = (("became-leader", 1), ("became-leader", 2), ("snapshot-installed", None), *voters)
     for replica_id, (event, epoch) in enumerate(told, 1):
+        time_ns = replica_id - 1
         writer.write(
-            ReplicaEvent(time_ns=0, replica_id=replica_id, event=event, epoch=epoch, topic_partition=GROUP_LOG)
+            ReplicaEvent(time_ns=time_ns, replica_id=replica_id, event=event, epoch=epoch, topic_partition=GROUP_LOG)
         )
 
 

@@ -24,7 +24,7 @@ from nemesis.pipeline.local import of_run, pair_operations
 from nemesis.pipeline.streaming.finality import Row
 from tests.checks.histories import RUN
 from tests.checks.simulation import Run
-from tests.pipeline.recorded import history_events
+from tests.pipeline.recorded import dumps_of, history_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,4 +98,6 @@ class Growing:
         self.tell(*self._run.events)
         for row in self._run.logs:
             self.writer.write(ReplicaLogBatch(**{name: value for name, value in row.items() if name != "run_id"}))
+        for dump in dumps_of(self._run.logs, self.writer.next_index):
+            self.writer.write(dump)
         self.writer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nemesis.checks.verdict import Verdict
+from nemesis.formats.edn_text import edn_text
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.counter import Counter as CounterModel
 from nemesis.linearizability.models.fifo_queue import FifoQueue
 from nemesis.linearizability.models.log import Log
-from nemesis.linearizability.operations import Outcome
+from nemesis.linearizability.operations import Outcome, Value
 from nemesis.pipeline.objects.engine import judge_store
 from nemesis.pipeline.objects.plan import Sizes
 from tests.linearizability.histories import ASK
@@ -150,3 +152,69 @@ def test_a_read_from_the_beginning_is_compared_with_what_is_known() -> None:
         assert verdict_of(windows) is verdict
         reasons.append(windows[-1]["reason"])
     assert reasons == [None, "offset 20 has 20 and 7"]
+
+
+APPENDED = tuple(("append", (f"a{k}", f"b{k}") if k == 8 else k, k + (k > 8)) for k in range(20))
+"""A log of numbers, and a batch of two texts at offset 8."""
+LATE: dict[str, tuple[tuple[str, Value, Value], Verdict]] = {
+    "acknowledged_as_a_pair": (("append", 30, (21, 30)), Verdict.VALID),
+    "at_the_offset_from_the_window_on": (("append", 30, (1, 30)), Verdict.INVALID),
+    "a_text": (("append", "x", 21), Verdict.VALID),
+    "a_text_at_a_place_that_is_taken": (("append", "x", 20), Verdict.INVALID),
+    "nil_behind_a_hole": (("append", None, 22), Verdict.INVALID),
+    "a_batch_of_texts": (("append", ("x", None, "y"), (21, "x")), Verdict.VALID),
+    "a_number_that_no_column_holds": (("append", -(2**63), 21), Verdict.VALID),
+    "the_texts_are_read": (("fetch", (7, 4), (7, "a8", "b8", 9)), Verdict.VALID),
+    "other_texts_are_read": (("fetch", (7, 4), (7, "b8", "a8", 9)), Verdict.INVALID),
+    "a_part_of_the_batch": (("fetch", (9, 1), ("b8",)), Verdict.VALID),
+    "too_little": (("fetch", (7, None), (7, "a8", "b8")), Verdict.INVALID),
+    "whole_numbers_with_fractions": (("fetch", (3, 2), (3.0, 4.0)), Verdict.VALID),
+    "too_little_but_stale": (("fetch", (7, None, True), (7, "a8", "b8")), Verdict.VALID),
+    "behind_the_end": (("fetch", (2**70, None), ()), Verdict.VALID),
+    "from_before_the_beginning": (("fetch", (-1, None), (19,)), Verdict.UNKNOWN),
+}
+
+
+@pytest.mark.parametrize(("last", "verdict"), LATE.values(), ids=LATE)
+@pytest.mark.parametrize("process", [0, "a word"])
+def test_a_late_operation_on_a_log_means_what_it_means_whole(
+    last: tuple[str, Value, Value], verdict: Verdict, process: Hashable
+) -> None:
+    """However it was recorded, an operation behind known records stands where it says, and shows what it shows."""
+    history = [replace(op, invoked=20 * place) for place, op in enumerate(overlapping([*APPENDED, last]))]
+    history = [replace(op, returned=op.invoked + 10) for op in history]
+    history[-1] = replace(history[-1], process=process)
+    windows = in_windows(history, Log(), 3)
+
+    assert len(windows) > 4
+    assert verdict_of(windows) is verdict is whole(history, Log())[0]
+    if verdict is Verdict.INVALID:
+        assert windows[-1]["last_line"] == 21
+        assert windows[-1]["conflict"][-1]["process"] == edn_text(process)
+
+
+def test_what_is_known_of_a_log_is_told_as_it_was_recorded() -> None:
+    """The evidence has the texts, not what stands for them."""
+    history = overlapping([*APPENDED, ("fetch", (7, 4), (7, "b8", "a8", 9))])
+    history[-1] = replace(history[-1], invoked=1_000, returned=1_010)
+    (wrong,) = (row for row in in_windows(history, Log(), 3) if row["verdict"] == "invalid")
+    assert wrong["reason"] == "offset 8 has 'a8' and 'b8'"
+
+
+def test_a_log_is_not_cut_while_two_appends_may_have_put_a_record() -> None:
+    """Of a record that a batch and a single append of unknown outcome put, nobody knows whose is shown first."""
+    steps: list[tuple[str, Value, Value]] = [("append", (0, 1, 2), None), ("append", 1, None)]
+    steps += [("fetch", (0, None), (0, 1, 2)), *(("append", 3 + k, 3 + k) for k in range(5)), ("fetch", (8, 1), (1,))]
+    history = [replace(op, invoked=20 * place, returned=20 * place + 10) for place, op in enumerate(overlapping(steps))]
+    history[:2] = [replace(op, outcome=Outcome.INFO, returned=None) for op in history[:2]]
+
+    assert whole(history, Log())[0] is Verdict.VALID
+    assert verdict_of(in_windows(history, Log(), 3)) is Verdict.VALID
+
+
+def test_a_text_that_was_not_appended_does_not_matter() -> None:
+    """An append that failed is behind its window, whatever it would have put."""
+    history = overlapping([*APPENDED, ("append", 30, 21)])
+    history.insert(5, replace(history[5], line=99, argument="x", result=None, outcome=Outcome.FAIL, process="word"))
+    history.insert(12, replace(history[12], line=98, argument="y", result=None, outcome=Outcome.FAIL))
+    assert verdict_of(in_windows(history, Log(), 3)) is Verdict.VALID

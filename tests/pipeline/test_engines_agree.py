@@ -13,12 +13,36 @@ from nemesis.history import EventType, HistoryEvent, HistoryWriter
 from nemesis.pipeline import Judgement, judge_run, judge_runs
 from tests.checks.histories import append, poll, replica_log
 from tests.checks.simulation import Run, simulate
-from tests.pipeline.recorded import cluster_run, record_run, told_twice
+from tests.corruption.test_damaged_runs import DAMAGES
+from tests.pipeline.recorded import BITES, bitten_run, cluster_run, record_run, told_twice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from nemesis.pipeline import EngineName
+
+DAMAGED = (
+    "the invoke of a append is gone",
+    "the ok of a poll is gone",
+    "the ok of a append is there twice",
+    "the ok of a poll is of another process",
+    "a time goes back within an operation",
+    "an index is below zero",
+    "an acknowledgement does not tell its offset",
+    "the final reads of one log were never done",
+    "what the history tells of a dump cannot be read",
+    "what the history tells of a dump is something else",
+    "a dump was of nobody",
+    "a dump has no count",
+    "a log is cut short with its ends",
+    "... and no dump tells a high watermark",
+    "all events are gone",
+    "one replica told nothing",
+    "the lines are in another order",
+    "logs: shards are swapped",
+    "a write is gone",
+)
+"""At least one for each thing that the engines count or read each in its own way."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -49,14 +73,25 @@ def test_many_runs_in_one_job(spark: SparkSession, tmp_path: Path) -> None:
         operations=[append((0, 1), 10, 0)], logs=replica_log(1, [(1, [10]), (1, [99])]), events=[], gapless=True
     )
     folders.append(record_run(tmp_path / "written after the cut", later, shard_rows=1, complete=False))
+    folders += [bitten_run(tmp_path / f"bite {i}", *case[:2]) for i, case in enumerate(BITES)]
     folders.append(record_run(tmp_path / "a cluster", cluster_run()))
     on_spark, local = (judge_runs(folders, engine=engine, spark=spark) for engine in ("spark", "local"))
     assert without_engine(on_spark) == without_engine(local)
     assert sum(len(judgement.anomalies) for judgement in local) > 20
     assert {judgement.verdict for judgement in local} == set(Verdict)
     assert [judgement.anomalies for judgement in local[-2:]] == [(), ()]
+    assert {(run.stats.leader_changes, run.stats.changes_after_faults) for run in on_spark} >= {(0, 0), (1, 0), (1, 1)}
     assert local[-1].stats.controller_elections == 2
     assert on_spark[0].engine.keys() == {"name", "spark", "java", "numpy", "pyarrow"}
+
+
+def test_damaged_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """Of damaged runs both engines say the same, and none of it is valid that lacks something."""
+    chosen = [DAMAGES[name] for name in DAMAGED]
+    folders = [damage(make()).write(tmp_path / str(number)) for number, (make, damage) in enumerate(chosen)]
+    on_spark, local = (judge_runs(folders, engine=engine, spark=spark) for engine in ("spark", "local"))
+    assert without_engine(on_spark) == without_engine(local)
+    assert all(judged.verdict in damage.allowed for judged, (_, damage) in zip(on_spark, chosen, strict=True))
 
 
 def test_odd_history(spark: SparkSession, tmp_path: Path) -> None:
@@ -67,15 +102,19 @@ def test_odd_history(spark: SparkSession, tmp_path: Path) -> None:
         {"process": 0, "type": EventType.INVOKE, "f": "append", "topic_partition": "log-1", "value": 3},
         {"process": 0, "type": EventType.OK, "f": "append", "topic_partition": "log-1", "value": 3, "offset": 0},
         {"process": 1, "type": EventType.INVOKE, "f": "poll", "topic_partition": None, "offset": 0, "limited": True},
-        {"process": 1, "type": EventType.OK, "f": "poll", "topic_partition": None, "offset": 3},
+        {"process": 1, "type": EventType.OK, "f": "poll", "topic_partition": None, "offset": 0},
+        {"process": 2, "type": EventType.INVOKE, "f": "poll", "topic_partition": "log-0", "offset": 0},
+        {"process": 2, "type": EventType.OK, "f": "poll", "topic_partition": "log-0", "offset": 3},
+        {"process": 2, "type": EventType.INVOKE, "f": "append", "topic_partition": "log-0", "value": 4},
+        {"process": 2, "type": EventType.OK, "f": "append", "topic_partition": "log-1", "value": 4, "offset": 9},
     ]
     with HistoryWriter(tmp_path) as writer:
         for index, row in enumerate(rows):
             writer.write(HistoryEvent(index=index, time_ns=index, **row))
     on_spark, local = (judge_run(tmp_path, engine=engine, spark=spark) for engine in ("spark", "local"))
     assert without_engine((on_spark,)) == without_engine((local,))
-    assert local.stats.orphans == 1
-    assert [row["anomaly"] for row in local.anomalies] == ["malformed-operation", "unseen"]
+    assert local.stats.orphans == 3
+    assert {row["anomaly"] for row in local.anomalies} == {"malformed-operation", "missing-evidence", "unseen"}
 
 
 def test_a_bucket_of_many_batches(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -13,11 +11,9 @@ from nemesis.linearizability.judgement import KeyJudgement
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.register import CasRegister, Register
-from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Outcome, Value
 from nemesis.pipeline.objects.engine import judge_store
 from nemesis.pipeline.objects.plan import Sizes
-from tests.linearizability.histories import ASK, Shape, random_history
 from tests.pipeline.stores import write_store
 
 TINY = Sizes(bucket=4, hot=1, window=1, call=1_000)
@@ -94,38 +90,3 @@ CASES: dict[str, tuple[Model, list[Operation]]] = {
 def test_a_cut_is_made_where_the_value_is_known(model: Model, part: list[Operation], tmp_path: Path) -> None:
     """What stands in no column, and what a model does not know, tells no value to begin a window with."""
     assert verdicts(tmp_path, [part], model) == [whole(part, model)]
-
-
-def texted(operation: Operation) -> Operation:
-    """The same with texts for odd values, which no column holds."""
-
-    def told(value: Value) -> Value:
-        return f"t{value}" if isinstance(value, int) and value % 2 else value
-
-    argument = operation.argument
-    pair = tuple(map(told, argument)) if isinstance(argument, tuple) else told(argument)
-    return replace(operation, argument=pair, result=told(operation.result))
-
-
-@pytest.mark.parametrize("workload", ["cas-register", "cas-register-wild", "register"])
-def test_histories_with_texts_are_judged_as_whole(workload: str, tmp_path: Path) -> None:
-    """Random ones, most of them wrong in a place, get the verdict that they have in one piece."""
-    model = load_model(ASK[workload][0])
-    shape = Shape(operations=9, processes=2, values=4, unknown=0.05, failed=0.1, spoiled=0.6, begin=0.4)
-    parts = []
-    for number in range(150):
-        part = random_history(workload, Random(f"texts {number}"), shape)
-        parts.append([replace(texted(op), key=number) for op in part])
-    assert verdicts(tmp_path, parts, model) == [whole(part, model) for part in parts]
-
-
-@pytest.mark.parametrize("workload", sorted(set(ASK) - {"cas-register", "cas-register-wild", "register"}))
-def test_what_cannot_be_cut_is_judged_as_whole(workload: str, tmp_path: Path) -> None:
-    """Objects of the other models begin as their model says, however many operations they have."""
-    model = load_model(ASK[workload][0])
-    shape = Shape(operations=9, processes=2, values=4, unknown=0.05, failed=0.1, spoiled=0.4)
-    parts = []
-    for number in range(20):
-        part = random_history(workload, Random(f"other {number}"), shape)
-        parts.append([replace(op, key=number) for op in part])
-    assert verdicts(tmp_path, parts, model) == [whole(part, model) for part in parts]

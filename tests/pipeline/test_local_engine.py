@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,9 @@ from nemesis.pipeline import judge_run, judge_runs, write_results
 from nemesis.pipeline.local import pair_operations
 from nemesis.pipeline.runs import open_runs
 from nemesis.pipeline.session import is_local, settings
-from tests.checks.histories import Row, append, became_leader, poll, replica_log
+from tests.checks.histories import Row, append, became_leader, final_isr, poll, replica_log, told
 from tests.checks.simulation import Run, simulate
-from tests.pipeline.recorded import cluster_run, record_run, told_twice
+from tests.pipeline.recorded import BITES, bitten_run, cluster_run, record_run, told_twice
 
 OPERATIONS = [
     append((0, 1), 10, 0, leader_epoch=1, node=1),
@@ -29,8 +30,12 @@ OPERATIONS = [
 ]
 LOGS = [row for replica_id in range(3) for row in replica_log(replica_id, [(1, [10]), (2, None), (2, [12])])]
 TRUNCATED: Row = became_leader(0, 2) | {"event": "truncated", "offset": 3}
+STARTED = told(2, "started", topic_partition=None)
 GOOD = Run(
-    operations=OPERATIONS, logs=LOGS, events=[became_leader(0, 1), became_leader(1, 2), TRUNCATED], gapless=False
+    operations=OPERATIONS,
+    logs=LOGS,
+    events=[became_leader(0, 1), became_leader(1, 2, 9000), TRUNCATED, final_isr(1, (0, 1, 2), 3), STARTED],
+    gapless=False,
 )
 
 
@@ -40,7 +45,7 @@ def test_a_good_run_is_valid(tmp_path: Path) -> None:
     assert (judgement.verdict, judgement.warnings, judgement.anomalies) == (Verdict.VALID, (), ())
     stats = judgement.stats
     assert (stats.append_ok, stats.append_fail, stats.append_info, stats.poll_ok) == (2, 1, 1, 2)
-    assert (stats.events, stats.index_end, stats.faults, stats.acked_checked, stats.values_read) == (13, 13, 2, 2, 4)
+    assert (stats.events, stats.index_end, stats.faults, stats.acked_checked, stats.values_read) == (16, 16, 2, 2, 4)
     assert (stats.logs_dumped, stats.logs_dumped_completely, stats.batches_dumped) == (3, 3, 9)
     assert (stats.leader_elections, stats.truncations, stats.epochs, stats.epoch_max) == (2, 1, 2, 2)
     assert judgement.faults_bit
@@ -48,7 +53,7 @@ def test_a_good_run_is_valid(tmp_path: Path) -> None:
 
 def test_a_run_over_many_logs_is_counted(tmp_path: Path) -> None:
     """Elections are counted by log and epoch, those of controllers apart; what asked for less is told as a warning."""
-    judgement = judge_run(record_run(tmp_path / "run", cluster_run()), engine="local")
+    judgement = judge_run(record_run(tmp_path / "run", cluster_run(), faults=1), engine="local")
     assert (judgement.verdict, judgement.anomalies) == (Verdict.VALID, ())
     assert judgement.warnings == ("2 writes asked for less than all replicas: that they are kept was not promised",)
     assert judgement.reasons == ("2 acknowledged writes and 3 read values keep every promise",)
@@ -58,7 +63,7 @@ def test_a_run_over_many_logs_is_counted(tmp_path: Path) -> None:
     assert (stats.leader_elections, stats.logs_led, stats.controller_elections) == (4, 2, 2)
     assert (stats.truncations, stats.isr_shrinks, stats.isr_expands) == (1, 1, 1)
     assert (stats.epochs, stats.topic_partitions, stats.epoch_max) == (3, 2, 2)
-    assert judgement.faults_bit
+    assert (stats.leader_changes, stats.changes_after_faults, judgement.faults_bit) == (1, 2, True)
 
 
 def test_what_two_controllers_tell_is_counted_once(tmp_path: Path) -> None:
@@ -73,10 +78,22 @@ def test_the_first_leaders_of_many_logs_are_no_change(tmp_path: Path) -> None:
     kept = [row for row in run.events if row["event"] != "became-leader" or row["epoch"] in (0, 1)]
     first_only = [row for row in kept if (row["topic_partition"], row["epoch"]) != ("orders-0", 1)]
     logs = [row for row in run.logs if row["leader_epoch"] < 2]
-    quiet = record_run(tmp_path / "quiet", Run(operations=[], logs=logs, events=first_only, gapless=True), faults=1)
-    again = [*first_only, became_leader(2, 2) | {"topic_partition": METADATA_LOG}]
-    moved = record_run(tmp_path / "moved", Run(operations=[], logs=logs, events=again, gapless=True), faults=1)
+    asked = [append((0, 1), 1, 0)]
+    quiet = record_run(tmp_path / "quiet", Run(operations=asked, logs=logs, events=first_only, gapless=True), faults=1)
+    again = [*first_only, became_leader(2, 2, 9000) | {"topic_partition": METADATA_LOG}]
+    moved = record_run(tmp_path / "moved", Run(operations=asked, logs=logs, events=again, gapless=True), faults=1)
     assert [judge_run(folder, engine="local").faults_bit for folder in (quiet, moved)] == [False, True]
+
+
+@pytest.mark.parametrize(("nemesis", "elected_ns", "says"), BITES)
+def test_faults_bite_when_they_were_done_and_a_leader_changed_after_that(
+    tmp_path: Path, nemesis: Sequence[str], elected_ns: Sequence[int], says: str | None
+) -> None:
+    """Refused injections, elections before the first that was done, and elections before any operation are no bite."""
+    judgement = judge_run(bitten_run(tmp_path / "run", nemesis, elected_ns), engine="local")
+    assert judgement.verdict is Verdict.VALID
+    assert judgement.faults_bit is (says is None)
+    assert [warning for warning in judgement.warnings if "fault" in warning] == ([says] if says else [])
 
 
 def test_operations_are_paired(tmp_path: Path) -> None:
@@ -101,32 +118,14 @@ def test_a_killed_run_is_unknown(tmp_path: Path) -> None:
     )
 
 
-def test_a_missing_shard_is_unknown(tmp_path: Path) -> None:
-    """A whole run that lost a shard afterwards is unknown, and the shard is named."""
-    folder = record_run(tmp_path / "run", GOOD, shard_rows=4)
-    (folder / "history" / "part-00001.parquet").unlink()
-    judgement = judge_run(folder, engine="local")
-    assert judgement.verdict is Verdict.UNKNOWN
-    assert any("history/part-00001.parquet is missing" in reason for reason in judgement.reasons)
-
-
-def test_a_run_without_final_logs_is_unknown(tmp_path: Path) -> None:
-    """Without any replica's log read to its end nobody knows what was kept."""
-    for name, logs in (("none", []), ("partial", [row | {"complete": False} for row in LOGS])):
-        run = Run(operations=OPERATIONS, logs=logs, events=[], gapless=False)
-        judgement = judge_run(record_run(tmp_path / name, run), engine="local")
-        assert judgement.verdict is Verdict.UNKNOWN
-        assert any("no replica's log" in reason for reason in judgement.reasons)
-
-
 def test_a_run_whose_end_was_not_seen_is_unknown(tmp_path: Path) -> None:
     """Replicas that did not agree, one log not read to its end, no final read that saw the end: none of it is valid."""
     gone = record_run(tmp_path / "disagreed", GOOD, harness_failures=2)
     logs = [row | {"complete": row["replica_id"] != 1} for row in LOGS]
-    partial = record_run(tmp_path / "partial", Run(operations=OPERATIONS, logs=logs, events=[], gapless=False))
-    for name, told in (("limited", {"limited": True}), ("failed", {"type": "fail", "records": None})):
-        operations = [*OPERATIONS[:-1], OPERATIONS[-1] | told]
-        record_run(tmp_path / name, Run(operations=operations, logs=LOGS, events=[], gapless=False))
+    partial = record_run(tmp_path / "partial", Run(operations=OPERATIONS, logs=logs, events=GOOD.events, gapless=False))
+    for name, changed in (("limited", {"limited": True}), ("failed", {"type": "fail", "records": None})):
+        operations = [*OPERATIONS[:-1], OPERATIONS[-1] | changed]
+        record_run(tmp_path / name, Run(operations=operations, logs=LOGS, events=GOOD.events, gapless=False))
     folders = [gone, partial, tmp_path / "limited", tmp_path / "failed"]
     judged = {run.run_id: run for run in judge_runs(folders, engine="local")}
     assert {run.verdict for run in judged.values()} == {Verdict.UNKNOWN}

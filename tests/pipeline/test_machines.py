@@ -195,7 +195,7 @@ def test_the_verdict_on_a_run_on_objects(tmp_path: Path) -> None:
     assert (counts.operations_ok, counts.objects, counts.acked_checked) == (2, 1, 2)
     assert (counts.leader_elections, counts.snapshots_installed, counts.membership_changes) == (2, 1, 1)
     assert json.loads(judgement.to_json())["stats"]["leader_changes"] == counts.leader_changes == 1
-    assert judgement.faults_bit
+    assert not judgement.faults_bit, "there was no fault"
 
 
 def test_nothing_acknowledged_is_unknown(tmp_path: Path) -> None:

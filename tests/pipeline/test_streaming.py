@@ -30,7 +30,7 @@ from nemesis.runner import FirstAnomaly, OpenRun, RunOptions
 from nemesis.schedule import Inject, Schedule, Step
 from nemesis.workload.ending import ReportWriter
 from nemesis.workload.recorder import Clock
-from tests.checks.histories import append, became_leader, poll, replica_log
+from tests.checks.histories import append, became_leader, final_isr, poll, replica_log
 from tests.checks.simulation import Run
 from tests.pipeline.prefixes import Growing
 from tests.pipeline.recorded import record_run
@@ -58,7 +58,12 @@ SOUND = [
     append((6, 7), 9, 2),
     poll((8, 9), 0, (0, 7), (1, 8), (2, 9), process=2),
 ]
-CLEAN = Run(operations=WRONG.operations[:3], logs=replica_log(1, [(1, [7, 8])]), events=[], gapless=False)
+CLEAN = Run(
+    operations=[*WRONG.operations[:3], poll((6, 7), 0, (0, 7), (1, 8), f="final-read", process=1)],
+    logs=replica_log(1, [(1, [7, 8])]),
+    events=[final_isr(1, (1,), 2)],
+    gapless=False,
+)
 FOUND = Found(anomaly="duplicate", topic_partition="log-0", detail="a value stands twice", others=2, engine="local")
 
 
@@ -202,7 +207,9 @@ def test_a_run_whose_stop_cannot_be_read_is_unknown(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ends_before", list(Kind))
 def test_a_run_that_ends_while_its_shards_are_listed_is_not_convicted(ends_before: Kind, tmp_path: Path) -> None:
     """What was listed is a beginning then, and what it lacks may stand in the rest."""
-    run = Run(operations=SOUND, logs=replica_log(1, [(1, [7, 8, 9])]), events=[], gapless=False)
+    last = poll((10, 11), 0, (0, 7), (1, 8), (2, 9), f="final-read", process=3)
+    logs, events = replica_log(1, [(1, [7, 8, 9])]), [final_isr(1, (1,), 3)]
+    run = Run(operations=[*SOUND, last], logs=logs, events=events, gapless=False)
     growing = Growing(tmp_path / "run", run)
     growing.write(6)
     left = [growing]

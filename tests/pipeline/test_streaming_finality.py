@@ -21,7 +21,7 @@ ONLY_THE_END_TELLS = {
     *("lost-write", "unseen", "hole"),
     *("duplicate-sequence", "out-of-order-sequence", "diverged-log", "incomplete-isr", "isr-not-restored"),
 }
-NO_VIOLATION = {"int-send-skip", "malformed-operation", "check-crashed"}
+NO_VIOLATION = {"int-send-skip", "missing-evidence", "malformed-operation", "check-crashed"}
 OF_OBJECTS = {"nonlinearizable", "wrong-order"}
 CIRCLES = {f"{name}{order}" for name in ("G0", "G1c") for order in ("", "-process", "-realtime")}
 OF_TRANSACTIONS_ONLY = {"precommitted-read", "int-nonmonotonic-send", "int-send-skip"}
@@ -107,10 +107,11 @@ def test_lies_are_never_told_and_taken_back() -> None:
 
 
 def test_every_kind_of_a_run_can_be_planted() -> None:
-    """No kind is left out above but those that only transactions show, or only logs without gaps, or no log at all."""
+    """No kind is left out above but those that only transactions show, or only logs without gaps, or what
+    is damaged, or no log at all."""
     planted = set(kinds_of(SynthModel.KAFKA, Path("run")))
     assert {name.value for name in AnomalyName} - planted == (
-        OF_TRANSACTIONS_ONLY | CIRCLES | OF_OBJECTS | {"hole", "check-crashed"}
+        OF_TRANSACTIONS_ONLY | CIRCLES | OF_OBJECTS | {"hole", "missing-evidence", "check-crashed"}
     )
 
 

@@ -74,7 +74,7 @@ class Cluster:
         )
         self.world.observers += observers
         if is_judged and not puppets:
-            partitions = PartitionInvariants(self.world.nodes, is_durable=True)
+            partitions = PartitionInvariants(self.world.nodes, is_durable=True, may_be_unclean=True)
             snapshots = MetadataInvariants()
             told = {METADATA_LOG: both(partitions.on_metadata, snapshots.on_metadata)}
             logs = Invariants(self.world.logs, self.world.nodes, lying_disks=False, on_commit=told)
@@ -168,7 +168,7 @@ class Cluster:
 
     def delete_records(self, name: TopicPartition, offset: int) -> m.DeleteRecordsResponse:
         """Have the leader forget what lies below an offset."""
-        request = m.DeleteRecordsRequest(topic_partition=name, offset=Offset(offset))
+        request = m.DeleteRecordsRequest(topic_partition=name, offset=Offset(offset), timeout_ms=5000)
         return self.ask(self.leader(name), request, m.DeleteRecordsResponse)
 
     def fetch(

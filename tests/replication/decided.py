@@ -93,7 +93,12 @@ class DecidedCluster(Cluster):
         epoch = BrokerEpoch(self.decided_end)
         self._commit(
             RegisterBrokerRecord(
-                broker_id=broker_id, broker_epoch=epoch, incarnation_id=incarnation, address=f"broker-{broker_id}:9092"
+                broker_id=broker_id,
+                broker_epoch=epoch,
+                incarnation_id=incarnation,
+                directory_id=f"disk-{broker_id}",
+                flushes=True,
+                address=f"broker-{broker_id}:9092",
             ),
             BrokerRegistrationChangeRecord(
                 broker_id=broker_id, broker_epoch=epoch, fenced=False, in_controlled_shutdown=False

@@ -12,7 +12,7 @@ from nemesis.simulator.disk import CLUSTER_ID
 from nemesis.simulator.queue import US_PER_MS
 from replica.core import messages as m
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
+from replica.ids import OFFSET_MAX, BrokerEpoch, Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
 from tests.replication.bench import Cluster
 from tests.replication.stage import Heard
 
@@ -42,6 +42,9 @@ class Puppet:
             broker_id=self.broker_id,
             cluster_id=CLUSTER_ID,
             incarnation_id=f"{self.broker_id}.{incarnation}",
+            directory_id=f"disk-{self.broker_id}",
+            flushes=True,
+            metadata_end_offset=OFFSET_MAX,
             address=f"puppet-{self.broker_id}:9092",
             previous_broker_epoch=self.broker_epoch,
         )

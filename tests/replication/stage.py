@@ -104,6 +104,7 @@ class StagedWorld(World):
             identity=BrokerIdentity(
                 incarnation_id=f"{node.replica_id}.{node.incarnation}",
                 address=f"replica-{node.replica_id}:9092",
+                rack=f"r{node.replica_id}",
                 previous_broker_epoch=opened.directory.clean_broker_epoch,
             ),
             broker=self.broker_config,

@@ -188,7 +188,7 @@ def test_who_is_far_behind_goes_on_from_a_snapshot(away: Callable[[Cluster, Call
             request = m.CreateTopicRequest(name=name.topic, assignment=((ReplicaId(1), ReplicaId(2), ReplicaId(3)),))
             assert cluster.ask(cluster.controller_id, request, m.CreateTopicResponse).error is ErrorCode.NONE
         cluster.produce(renewed, b"new")
-        churn(cluster, 8, 1, 2)
+        churn(cluster, 10, 1, 2)
 
     away(cluster, meanwhile)
     cluster.wait(lambda: 3 in installed.replicas, "3 has loaded a snapshot")
@@ -213,7 +213,7 @@ def test_a_disk_that_is_empty_begins_with_a_snapshot() -> None:
     let_control(cluster, 1)
     cluster.kill(3)
     cluster.wait_for_isr(name, 1, 2)
-    churn(cluster, 8, 1, 2)
+    churn(cluster, 10, 1, 2)
     cluster.world.wipe(cluster.node(3))
     cluster.start(3)
     assert installed.replicas == [3]
@@ -232,7 +232,7 @@ def test_a_reassignment_goes_on_from_a_snapshot() -> None:
     cluster.kill(3)
     cluster.node(4).pause()
     assert cluster.reassign(moving, 4, 1).error is ErrorCode.NONE
-    churn(cluster, 8, 1, 2)
+    churn(cluster, 10, 1, 2)
     cluster.start(3)
     assert installed.replicas == [3]
     let_control(cluster, 3)
@@ -251,7 +251,7 @@ def test_a_controller_goes_on_from_a_snapshot() -> None:
     let_control(cluster, 1)
     cluster.kill(3)
     given = [new_producer_id(cluster) for _ in range(3)]
-    churn(cluster, 8, 1, 2)
+    churn(cluster, 10, 1, 2)
     cluster.start(3)
     assert installed.replicas == [3]
     cluster.wait_for_isr(name, 1, 2, 3)
@@ -291,7 +291,7 @@ def test_what_a_later_release_has_written_stops_the_replica(monkeypatch: pytest.
     let_control(cluster, 1)
     cluster.kill(3)
     monkeypatch.setattr(replay, "encode_image", later)
-    churn(cluster, 8, 1, 2)
+    churn(cluster, 10, 1, 2)
     cluster.world.release(ReplicaId(3), 3)
     cluster.wait(lambda: bool(halts.reasons), "a replica halts")
     assert "FEATURE_LEVEL" in halts.reasons[0]

@@ -163,7 +163,7 @@ def test_log_recovers_for_leader_epoch() -> None:
 def test_log_end_less_than_start_after_reopen() -> None:
     """A log that ends below where it begins is emptied, and begins where it did: nothing that is deleted comes back."""
     cluster, topic = alone(5)
-    assert cluster.delete_records(topic, 4).log_start_offset == 4
+    assert cluster.delete_records(topic, 4).low_watermark == 4
     cluster.stop(1)
     cut_log(cluster, 1, topic, len(log_bytes(cluster, 1, topic)) * 2 // 5)
     cluster.start(1)

@@ -93,6 +93,7 @@ def flipped(data: bytes) -> bytes:
     [
         (replace(GOOD, records=b"garbage"), ErrorCode.CORRUPT_MESSAGE),
         (replace(GOOD, records=flipped(GOOD.records)), ErrorCode.CORRUPT_MESSAGE),
+        (replace(GOOD, records=2 * GOOD.records), ErrorCode.INVALID_RECORD),
         (replace(GOOD, topic_partition=TopicPartition("nowhere", 0)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (replace(GOOD, topic_partition=TopicPartition("t", 7)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (replace(GOOD, topic_partition=METADATA_LOG), ErrorCode.INVALID_REQUEST),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -84,13 +85,14 @@ async def test_a_controller_that_stops_hands_over(cluster: LocalCluster, topics:
 
 
 async def test_log_lines_tell_who_led_when(cluster: LocalCluster, topics: Topics) -> None:
-    """Every line is JSON with replica_id and time_ns, and the controller's role change names its epoch."""
+    """Every line is JSON with replica_id, time of day and monotonic time, and the role change names its epoch."""
     controller = await topics.wait_controller(cluster.ids)
     described = await topics.ask(controller, DescribeQuorumRequest(topic_partition=METADATA_LOG))
     assert isinstance(described, DescribeQuorumResponse)
     assert described.current_leader is not None
     lines = cluster.lines(controller)
     assert all(line["replica_id"] == controller and line["time_ns"] > 0 for line in lines)
+    assert all(0 < line["monotonic_ns"] <= time.monotonic_ns() for line in lines)
     changes = [line for line in lines if line["event"] == "role_changed" and line["log"] == str(METADATA_LOG)]
     led = [line for line in changes if line["role"] == "leader"]
     assert (led[-1]["epoch"], led[-1]["leader_id"]) == (described.current_leader.leader_epoch, controller)

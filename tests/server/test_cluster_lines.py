@@ -18,6 +18,8 @@ BROKER = BrokerRegistration(
     broker_id=ONE,
     broker_epoch=BrokerEpoch(4),
     incarnation_id="i",
+    directory_id="d",
+    flushes=True,
     address="a:1",
     rack=None,
     fenced=True,
@@ -152,8 +154,14 @@ def test_partitions_are_counted_by_how_well_they_are_kept() -> None:
 def test_only_the_active_controller_counts_the_cluster() -> None:
     """Offline partitions and brokers are counted by the active controller and are 0 elsewhere."""
     other = replace(BROKER, broker_id=ReplicaId(2), fenced=False)
-    image = image_of(BROKER, other, partition=replace(LED, leader_id=None))
-    names = ("active_controller_count", "offline_partitions_count", "active_broker_count", "fenced_broker_count")
+    image = image_of(BROKER, other, partition=replace(LED, isr=(), leader_id=None))
+    names = (
+        "active_controller_count",
+        "offline_partitions_count",
+        "partitions_waiting_for_operator_count",
+        "active_broker_count",
+        "fenced_broker_count",
+    )
     for is_active in (True, False):
         page = page_of(FakeReplica(image=image, is_active_controller=is_active))
-        assert [page[f"replica_{name}"] for name in names] == [is_active] * 4
+        assert [page[f"replica_{name}"] for name in names] == [is_active] * 5

@@ -14,7 +14,7 @@ from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistra
 from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, TopicId
 from tests.server.observer_fakes import ONE, TWO, FakeReplica, observer_of_replica
 
-LINES = ("partition_offline", "unclean_election", "last_known_leader_elected")
+LINES = ("partition_offline", "unclean_election", "last_known_leader_elected", "partition_waits_for_operator")
 RECOVERING = LeaderRecoveryState.RECOVERING
 ALONE = PartitionRegistration(
     replicas=(ONE, TWO), isr=(ONE,), leader_id=ONE, leader_epoch=Epoch(2), partition_epoch=PartitionEpoch(5)
@@ -24,6 +24,8 @@ WAITING = replace(ALONE, isr=(), elr=(ONE,), last_known_leader=ONE, leader_id=No
 """Replica 1 is gone, and is still eligible."""
 LOST = replace(WAITING, elr=())
 """Replica 1 has stopped uncleanly, so that nobody is eligible."""
+EMPTIED = replace(LOST, last_known_leader=None)
+"""Replica 1 has come back with another disk, so that nobody leads unless somebody is told to."""
 UNCLEAN = replace(ALONE, isr=(TWO,), leader_id=TWO, leader_epoch=Epoch(4), leader_recovery_state=RECOVERING)
 BACK = replace(ALONE, leader_epoch=Epoch(4))
 
@@ -33,15 +35,18 @@ def image_of(registration: PartitionRegistration, topic_id: int = 7) -> Metadata
 
 
 def lines_of(*images: MetadataImage, is_active: bool = True) -> list[dict[str, Any]]:
-    """The lines about elections that these images make, one after another."""
+    """The lines about elections that these images make, one after another; each election that they tell is counted."""
     replica = FakeReplica(replica_id=ReplicaId(3), is_active_controller=is_active)
-    observer, _ = observer_of_replica(replica)
+    observer, metrics = observer_of_replica(replica)
     with capture_logs() as lines:
         observer.on_step(Started(), (), 1)
         for image in images:
             replica.image = image
             observer.on_step(Ticked(), (), 2)
-    return [dict(line) for line in lines if line["event"] in LINES]
+    told = [dict(line) for line in lines if line["event"] in LINES]
+    elections = sum(line["event"].endswith(("election", "elected")) for line in told)
+    assert metrics.registry.get_sample_value("replica_unclean_leader_elections_total") == elections
+    return told
 
 
 @pytest.mark.parametrize(
@@ -56,6 +61,10 @@ def lines_of(*images: MetadataImage, is_active: bool = True) -> list[dict[str, A
         (ALONE, WAITING, ["partition_offline"]),
         (WAITING, replace(LOST, leader_epoch=Epoch(4)), []),
         (WAITING, LOST, []),
+        (WAITING, EMPTIED, ["partition_waits_for_operator"]),
+        (EMPTIED, replace(EMPTIED, replicas=(TWO, ONE)), []),
+        (ALONE, replace(EMPTIED, leader_epoch=Epoch(4)), ["partition_offline", "partition_waits_for_operator"]),
+        (EMPTIED, UNCLEAN, ["unclean_election"]),
         (WAITING, BACK, []),
         (replace(ALONE, isr=(ONE, TWO)), replace(ALONE, isr=(TWO,), leader_id=TWO, leader_epoch=Epoch(3)), []),
         (UNCLEAN, replace(UNCLEAN, leader_epoch=Epoch(5)), []),
@@ -76,6 +85,8 @@ def broker(epoch: BrokerEpoch) -> BrokerRegistration:
         broker_id=TWO,
         broker_epoch=epoch,
         incarnation_id=f"at {epoch}",
+        directory_id="d",
+        flushes=False,
         address="127.0.0.1:1",
         rack=None,
         fenced=False,

@@ -107,8 +107,8 @@ async def test_a_request_goes_in_and_its_answer_comes_back() -> None:
     ("request_", "answer"),
     [
         pytest.param(
-            DeleteRecordsRequest(topic_partition=LOG, offset=Offset(3)),
-            DeleteRecordsResponse(error=ErrorCode.NONE, log_start_offset=Offset(3)),
+            DeleteRecordsRequest(topic_partition=LOG, offset=Offset(3), timeout_ms=1000),
+            DeleteRecordsResponse(error=ErrorCode.NONE, low_watermark=Offset(3)),
             id="replica_service",
         ),
         pytest.param(

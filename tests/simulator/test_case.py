@@ -34,6 +34,7 @@ from nemesis.faults.values import (
     Pause,
     PowerLoss,
     Reassign,
+    ReplaceDisk,
     RollingRestart,
     SlowDisk,
     Stop,
@@ -114,7 +115,7 @@ def test_every_fault_survives_its_line(fault: Fault, draw: int) -> None:
 def test_every_kind_of_fault_is_among_them() -> None:
     """The table leaves out only faults of processes, connections, rates and dates, and what is asked of replicas."""
     live_only = {RollingRestart, ChangeVoters, KillStarting, KillAt, *get_args(NetworkFault)}
-    live_only |= {DriftClock, Burst, Reassign, LimitMemory, *get_args(WallClockFault)}
+    live_only |= {DriftClock, Burst, Reassign, ReplaceDisk, LimitMemory, *get_args(WallClockFault)}
 
     assert {type(fault) for fault in FAULTS} == set(get_args(Fault)) - live_only
 

@@ -23,6 +23,7 @@ from nemesis.simulator.run import Run, SimOptions, resolved, simulate
 from nemesis.simulator.world import Observer, World
 from replica.core.messages import InitProducerIdRequest
 from replica.ids import CallId, ReplicaId
+from tests.simulator.worlds import Liar
 
 CLUSTER = ClusterClimate()
 NOTHING_HAPPENS = Schedule(name="simulated", time_limit_s=12, steps=())
@@ -70,6 +71,25 @@ def test_a_topic_that_damage_keeps_from_being_created_proves_nothing() -> None:
 
     assert run.outcome.verdict is Verdict.UNKNOWN
     assert run.outcome.reasons == ("topic1-0: damage has taken brokers that it needed to be created",)
+
+
+@pytest.mark.parametrize("unclean", [False, True])
+def test_a_history_counts_where_no_unclean_election_gave_anything_up(unclean: bool) -> None:
+    """That one was allowed excuses nothing."""
+    run = calm_run(Liar(), unclean_leader_election_enable=unclean)
+    assert run.outcome.violation is not None, run.outcome.reasons
+    assert run.outcome.violation.name == "lost-write"
+
+
+def test_an_unclean_election_excuses_what_is_lost_by_it() -> None:
+    """The topic has chosen that; the history of its partition cannot tell it from a flaw."""
+    climate = draw_cluster_climate(Random("17 climate"))
+    assert climate.cluster is not None
+    climate = replace(climate, cluster=replace(climate.cluster, passing_topic=False))
+    outcome = simulate(SimOptions(seed=17, climate=climate)).outcome
+    assert outcome.rare[ClusterRare.UNCLEAN_ELECTION] > 0
+    assert (outcome.verdict, outcome.violation) == (Verdict.UNKNOWN, None)
+    assert "unclean elections gave records up" in outcome.reasons[0]
 
 
 def test_a_seed_draws_what_a_cluster_can_bear() -> None:

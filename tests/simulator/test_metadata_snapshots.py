@@ -14,41 +14,22 @@ from nemesis.schedule import Schedule
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
-from nemesis.simulator.disk_loss import DiskLoss, is_counted_on
 from nemesis.simulator.metadata_census import MetadataRare
 from nemesis.simulator.node import Node, Step
-from nemesis.simulator.queue import US_PER_S
-from nemesis.simulator.record import Record
-from nemesis.simulator.recovery import latest_image
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.tally import rares_of
-from nemesis.simulator.world import Observer, World
+from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core.metadata.image import MetadataImage
-from replica.core.metadata.records import (
-    BrokerRegistrationChangeRecord,
-    PartitionRecord,
-    PartitionRegistration,
-    RegisterBrokerRecord,
-    TopicRecord,
-)
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.metadata.snapshots import decode_image, encode_image
-from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, SnapshotId, TopicId
+from replica.ids import BrokerEpoch, Epoch, ReplicaId, SnapshotId
 from replica.machines import Snapshot
 
 OFTEN: dict[str, Any] = {
     "metadata_log_max_record_bytes_between_snapshots": 1,
     "metadata_log_max_snapshot_interval_ms": 1000,
 }
-LOSING: dict[str, Any] = {
-    "observers": 2,
-    "disk_losses": 60.0,
-    "broker_heartbeat_interval_ms": 300,
-    "broker_session_timeout_ms": 1500,
-    "controller_request_timeout_ms": 400,
-}
-"""Two brokers without a vote, that are often out of service, and soon missed no more."""
 ONE = ReplicaId(1)
 
 
@@ -69,14 +50,6 @@ def test_a_calm_cluster_takes_its_metadata_down() -> None:
 
 
 CALM_CLUSTER: Climate = replace(CALM, cluster=ClusterClimate())
-
-
-def test_brokers_that_lose_their_disks_come_back() -> None:
-    """Those without a vote are out of service now and then, come back empty or far behind, and all agree in the end."""
-    run = calm_run(hostile_s=40, **LOSING)
-    assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
-    assert run.outcome.rare[MetadataRare.METADATA_SNAPSHOT_INSTALLED] > 0
-    assert run.outcome.rare[MetadataRare.METADATA_SNAPSHOT_ON_NEW_DISK] > 0
 
 
 class Forger(Observer):
@@ -161,73 +134,12 @@ def test_who_leaves_something_out_is_convicted() -> None:
     assert run.outcome.violation.name == "snapshot-content"
 
 
-class Wiped(Observer):
-    """Who loses a disk, and that nobody counts on it then."""
-
-    def __init__(self) -> None:
-        self.losers: set[ReplicaId] = set()
-        self.world: World | None = None
-
-    def on_wiped(self, node: Node) -> None:
-        """See ``Observer``."""
-        self.losers.add(node.replica_id)
-        assert self.world is not None
-        assert not is_counted_on(latest_image(self.world), node.replica_id)
-
-
-def test_voters_and_who_is_counted_on_keep_their_disks() -> None:
-    """Only brokers without a vote lose theirs, and not before what is decided counts on them no more."""
-    wiped, cluster = Wiped(), ClusterClimate(**OFTEN, **LOSING)
-    world = wiped.world = World(seed=1, climate=replace(CALM, cluster=cluster), observers=(wiped,))
-    world.start_all()
-    world.queue.run_until(3 * US_PER_S)
-    assert is_counted_on(latest_image(world), ReplicaId(4))
-    loss = DiskLoss(world, cluster, Record(world.queue), Random(1), away_ms=(0, 0))
-    loss.start()
-    world.queue.run_until(60 * US_PER_S)
-    loss.stop()
-    world.queue.run_until(70 * US_PER_S)
-    assert wiped.losers == {ReplicaId(4), ReplicaId(5)}
-    assert len(world.up()) == 5
-    brokers = latest_image(world).brokers
-    assert all(broker.is_active for broker in brokers.values())
-    assert [broker.incarnation_id for broker in brokers.values()][:3] == ["1.1", "2.1", "3.1"]
-
-
-def image_of(*, fenced: bool, **partition: Any) -> MetadataImage:
-    """A broker, and a partition in which it has the part that is given."""
-    broker = RegisterBrokerRecord(
-        broker_id=ONE, broker_epoch=BrokerEpoch(1), incarnation_id="i", address="h:1", rack=None
-    )
-    fencing = BrokerRegistrationChangeRecord(
-        broker_id=ONE, broker_epoch=BrokerEpoch(1), fenced=fenced, in_controlled_shutdown=False
-    )
-    assigned: dict[str, Any] = {"isr": (), "leader_id": None, **partition}
-    registration = PartitionRegistration(
-        replicas=(ONE,), leader_epoch=Epoch(1), partition_epoch=PartitionEpoch(1), **assigned
-    )
-    topic = TopicRecord(name="t", topic_id=TopicId(3))
-    held = PartitionRecord(topic_id=TopicId(3), partition=0, registration=registration)
-    return MetadataImage().apply_all([broker, fencing, topic, held])
-
-
-def test_who_is_counted_on() -> None:
-    """A broker that is let in, or that may be elected for what it has; one that is only assigned is not."""
-    assert not is_counted_on(MetadataImage(), ONE)
-    assert not is_counted_on(image_of(fenced=True), ONE)
-    assert is_counted_on(image_of(fenced=False), ONE)
-    for part in ({"isr": (ONE,)}, {"elr": (ONE,)}, {"leader_id": ONE}, {"last_known_leader": ONE}):
-        assert is_counted_on(image_of(fenced=True, **part), ONE)
-
-
 def test_seeds_differ_in_their_snapshots() -> None:
-    """In some worlds all is kept, in most the log gives way; brokers without a vote, and lost disks, are in some."""
+    """In some worlds all is kept, in most the log gives way; brokers without a vote are in some."""
     drawn = [draw_cluster_climate(Random(seed)) for seed in range(300)]
     clusters = [climate.cluster for climate in drawn if climate.cluster is not None]
     often = [one for one in clusters if one.metadata_log_max_record_bytes_between_snapshots < 1 << 20]
     assert 150 < len(often) < 270
     assert {one.observers for one in clusters} == {0, 1, 2}
-    assert 10 < sum(one.disk_losses > 0 for one in clusters) < 150
-    assert all(one.observers for one in clusters if one.disk_losses)
     pieces = {climate.fetch_max_bytes for climate in drawn if climate.cluster in often}
     assert 1 not in pieces

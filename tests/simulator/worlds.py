@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from nemesis.history import APPEND, EventType
 from nemesis.simulator.census import Census
 from nemesis.simulator.clients import Clients
 from nemesis.simulator.climate import Climate
@@ -13,12 +14,27 @@ from nemesis.simulator.node import Node
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.record import Record
 from nemesis.simulator.recovery import has_converged
-from nemesis.simulator.world import LOG, World
+from nemesis.simulator.world import LOG, Observer, World
 from replica.core.quorum.roles import Leader
 from replica.ids import ReplicaId
 
 USED = Climate(rate=20.0)
 """Nothing goes wrong, and clients have much to do."""
+
+
+class Liar(Observer):
+    """Writes into the history that a value was acknowledged, which nobody has ever appended."""
+
+    def on_begin(self, world: World, record: Record) -> None:
+        """Say so some time, of a place that no log of a short run reaches."""
+
+        def lie() -> None:
+            log, number = world.used_logs[0], 1 << 20
+            placed = {"offset": number, "leader_epoch": 0, "node": 1}
+            record.client(number, EventType.INVOKE, APPEND, topic_partition=log, value=number)
+            record.client(number, EventType.OK, APPEND, topic_partition=log, value=number, **placed)
+
+        world.queue.after(5 * US_PER_S, lie)
 
 
 class Stage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -14,6 +15,7 @@ from nemesis.cluster.system import (
     PartitionState,
     Polled,
     PowerLost,
+    Registration,
     ReplicaState,
     Report,
 )
@@ -142,6 +144,10 @@ class FakeSystem:
         self.running = {1, 2, 3}
         self.paused: set[int] = set()
         self.refuses_start: set[int] = set()
+        self.wiped = Counter[int]()
+        self.out_of_sync: set[int] = set()
+        self.unregistered: set[int] = set()
+        """Those of whom nobody knows yet that they have another disk than their first."""
         self.is_active = True
         self.has_logs = True
         self.calls: list[tuple[str, int]] = []
@@ -196,6 +202,8 @@ class FakeSystem:
         self.calls.append(("wipe", node))
         if node in self.running:
             raise NodeFailedError(f"replica {node} runs")
+        self.wiped[node] += 1
+        self.voters.replaced(node)
 
     def pause(self, node: int) -> bool:
         if node not in self.running or node in self.paused:
@@ -240,11 +248,17 @@ class FakeSystem:
     async def cluster_state(self) -> ClusterState | None:
         if not self.answering:
             return None
-        partition = PartitionState(replicas=self.nodes, isr=self.answering, leader=self.leader, leader_epoch=1)
+        isr = tuple(node for node in self.answering if node not in self.out_of_sync)
+        partition = PartitionState(replicas=self.nodes, isr=isr, leader=self.leader, leader_epoch=1)
         return ClusterState(
             controller=self.leader,
             active=frozenset(self.answering if self.is_active else ()),
             partitions=dict.fromkeys(NAMES, partition),
+            registrations={
+                node: Registration(number=number, disk=f"{node}.{number}")
+                for node in self.nodes
+                for number in [0 if node in self.unregistered else self.wiped[node]]
+            },
         )
 
     async def replica_states(self) -> tuple[ReplicaState, ...]:

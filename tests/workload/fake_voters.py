@@ -16,6 +16,8 @@ class FakeVoters:
 
     def __init__(self, logs: tuple[str, ...] = (), nodes: tuple[int, ...] = (1, 2, 3)) -> None:
         self.votes = {log: set(nodes) for log in logs}
+        self.gone: set[tuple[str, int]] = set()
+        """(log, node) of voters whose disk is another one now."""
         self.leaderless: set[str] = set()
         self.outcome: Callable[[str, str, int], None] = done
         self.late: Callable[[str, str, int], None] = done
@@ -26,7 +28,11 @@ class FakeVoters:
         return tuple(self.votes)
 
     async def of(self, log: str) -> tuple[int, ...] | None:
-        return None if log in self.leaderless else tuple(sorted(self.votes[log]))
+        gone = {node for name, node in self.gone if name == log}
+        return None if log in self.leaderless else tuple(sorted(self.votes[log] - gone))
+
+    def replaced(self, node: int) -> None:
+        self.gone |= {(log, node) for log, votes in self.votes.items() if node in votes}
 
     async def add(self, log: str, node: int) -> None:
         self._check("add", log, node)
@@ -40,6 +46,7 @@ class FakeVoters:
         if node not in self.votes[log]:
             raise NotDoneError("no such voter")
         self.votes[log].discard(node)
+        self.gone.discard((log, node))
         self.late("remove", log, node)
 
     async def transfer(self, log: str, node: int) -> None:

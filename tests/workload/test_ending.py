@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nemesis.cluster.log_lines import report_of
 from nemesis.cluster.system import (
     ClusterState,
     Dump,
@@ -19,7 +21,7 @@ from nemesis.cluster.system import (
     ReplicaState,
     Report,
 )
-from nemesis.history import read_replica_events, read_replica_logs
+from nemesis.history import HIGH_WATERMARK, read_replica_events, read_replica_logs
 from nemesis.workload.ending import (
     ReportWriter,
     dump_all,
@@ -28,6 +30,7 @@ from nemesis.workload.ending import (
     wait_converged,
     why_not_converged,
 )
+from tests.checks.histories import judge, names
 from tests.workload.fake_system import NAMES, FakeSystem
 from tests.workload.recording import Recording
 
@@ -209,10 +212,32 @@ def test_a_dump_becomes_one_row_for_each_batch() -> None:
     assert {(row.log_end_offset, row.topic_partition) for row in (first, second)} == {(7, NAME)}
 
 
+@pytest.mark.parametrize("wall_s", [-600, 0, 600])
+@pytest.mark.parametrize(("cut_s", "convicts"), [(-1, False), (1, True)])
+def test_a_wall_clock_that_is_off_convicts_nobody_and_hides_nothing(
+    tmp_path: Path, wall_s: int, cut_s: int, convicts: bool
+) -> None:
+    """A cut is before or after what the replica has told by the clock that all processes share."""
+    recording = Recording(tmp_path)
+    began_ns = time.monotonic_ns()
+    recording.recorder.replica(1, HIGH_WATERMARK, topic_partition=NAME, epoch=1, offset=9, detail="leader")
+    line = {"event": "log_truncated", "log": NAME, "from_offset": 9, "end_offset": 4}
+    line["monotonic_ns"] = began_ns + cut_s * 1_000_000_000
+    line["time_ns"] = time.time_ns() + (wall_s + cut_s) * 1_000_000_000
+    report = report_of(line, 1)
+    assert report is not None
+    ReportWriter(recording.writer, recording.clock).write_new([report])
+    recording.writer.flush()
+
+    events = read_replica_events(tmp_path)
+    rows = judge([], [], [{"run_id": "run", **row} for row in events.to_pylist()])
+    assert names(rows) == (["committed-truncated"] if convicts else [])
+
+
 def test_a_report_is_written_once(tmp_path: Path) -> None:
     """However often the nodes' logs are read, each report is one row, at its time in the run."""
     recording = Recording(tmp_path)
-    reports = [Report(node=node, wall_ns=0, event="became-leader", epoch=4) for node in (1, 2)]
+    reports = [Report(node=node, monotonic_ns=0, event="became-leader", epoch=4) for node in (1, 2)]
     writer = ReportWriter(recording.writer, recording.clock)
 
     writer.write_new(reports[:1])

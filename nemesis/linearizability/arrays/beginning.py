@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from nemesis.linearizability.forms import Form
@@ -38,7 +38,7 @@ class Beginning(Model):
         """As of the model."""
         return self._model.form(operation)
 
-    def partition(self, operations: Iterable[Operation]) -> dict[Hashable, list[Operation]]:
+    def partition(self, operations: Iterable[Operation]) -> Mapping[Hashable, Sequence[Operation]]:
         """As of the model."""
         return self._model.partition(operations)
 

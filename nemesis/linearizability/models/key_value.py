@@ -9,6 +9,7 @@ what is not there counts as 0, and what is there and no number is not incremente
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import ClassVar
 
 from nemesis.linearizability.forms import Form, RegisterForm, RegisterKind
@@ -114,7 +115,7 @@ class KeyValue(Model):
         if not isinstance(amount, int) or not (told is None or isinstance(told, int | float)):
             raise ModelError(f"line {operation.line}: increment by {amount!r} returned {told!r}")
         present = 0 if value is None else value
-        if not isinstance(present, int) or told not in {None, present + amount}:
+        if not isinstance(present, int | float | Decimal) or told not in {None, present + amount}:
             return REFUSED
         return self._changed(present + amount, version)
 

@@ -70,13 +70,15 @@ def _are_records(records: tuple[Value, ...]) -> bool:
 
 
 def _fetch_form(operation: Operation) -> FetchForm:
+    form = None
     match operation.argument, operation.result if operation.outcome is Outcome.OK else ():
         case (int(start), int() | None as limit), tuple(records) if _are_records(records):
-            return FetchForm(start, limit, records, False)
+            form = FetchForm(start, limit, records, False)
         case (int(start), int() | None as limit, bool(stale)), tuple(records) if _are_records(records):
-            return FetchForm(start, limit, records, stale)
-        case _:
-            raise ModelError(
-                f"line {operation.line}: fetch takes (offset, limit) and returns a tuple of records, not "
-                f"{operation.argument!r} and {operation.result!r}"
-            )
+            form = FetchForm(start, limit, records, stale)
+    if form is None or form.start < 0 or (form.limit or 0) < 0:
+        raise ModelError(
+            f"line {operation.line}: fetch takes (offset, limit), neither of them negative, and returns a tuple of "
+            f"records, not {operation.argument!r} and {operation.result!r}"
+        )
+    return form

@@ -7,7 +7,7 @@ call, and of a window that does not fit no more is kept than how many operations
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,11 @@ class Task:
     call_operations_max: int = CALL_OPERATIONS_MAX
 
 
-def judge_bucket(rows: pa.Table, task: Task) -> pa.Table:
+Reading = Callable[[pa.Table], list[Operation]]
+"""How rows of one object are read as operations."""
+
+
+def judge_bucket(rows: pa.Table, task: Task, reading: Reading = operations_of) -> pa.Table:
     """The judgements (``JUDGEMENT_ROWS``) of all objects that ``rows`` are of, which are all that there are of them.
 
     ``rows`` have columns of ``OPERATION_ROWS``; where histories were cut also ``window`` and ``begins_with``.
@@ -51,7 +55,7 @@ def judge_bucket(rows: pa.Table, task: Task) -> pa.Table:
         return JUDGEMENT_ROWS.empty_table()
     windows = ints(rows, "window", 0)
     units, numbers = dense(ints(rows, "object", 0)) if not windows.any() else _units(rows, windows)
-    unit_rows = _Units(rows, numbers, len(units), task.model)
+    unit_rows = _Units(rows, numbers, len(units), task.model, reading)
     spoiled = malformed(rows, numbers)
     initial = None if cut_from(task.model) is None else _initial(rows, numbers, len(units))
     columns = columns_of(*_sound(rows, numbers, spoiled), len(units))
@@ -97,8 +101,8 @@ class _Units:
     would end the whole job.
     """
 
-    def __init__(self, rows: pa.Table, numbers: Ints, units: int, model: Model) -> None:
-        self._rows, self._numbers, self._model = rows, numbers, model
+    def __init__(self, rows: pa.Table, numbers: Ints, units: int, model: Model, reading: Reading) -> None:
+        self._rows, self._numbers, self._model, self._reading = rows, numbers, model, reading
         self.misfits: dict[int, str] = {}
         self._sorted: pa.Table | None = None
         self.counts = np.bincount(numbers, minlength=units)
@@ -116,7 +120,7 @@ class _Units:
 
     def operations(self, number: int) -> Sequence[Operation]:
         """The operations of a unit."""
-        found = operations_of(self.rows(number))
+        found = self._reading(self.rows(number))
         try:
             self._model.partition(found)
         except Exception as error:

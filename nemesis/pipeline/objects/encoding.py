@@ -119,7 +119,12 @@ def _number(value: Value) -> int | None:
 
 
 def operations_of(rows: pa.Table) -> list[Operation]:
-    """The operations of rows of one object, in the order of their invocations.
+    """The operations of rows of one object, in the order of their invocations."""
+    return sorted(operations_in(rows), key=lambda operation: operation.invoked)
+
+
+def operations_in(rows: pa.Table) -> list[Operation]:
+    """The operations of rows of one object, in the order of the rows.
 
     Their moments are places in the order of events. Of events of one time the invocations come first: what does not
     say its order is taken for concurrent.
@@ -133,8 +138,7 @@ def operations_of(rows: pa.Table) -> list[Operation]:
     invoked, returned = [0] * count, [-1] * count
     for place, (_, is_return, k) in enumerate(events):
         (returned if is_return else invoked)[k] = place
-    found = [_operation(columns, k, invoked[k], returned[k]) for k in range(count)]
-    return sorted(found, key=lambda operation: operation.invoked)
+    return [_operation(columns, k, invoked[k], returned[k]) for k in range(count)]
 
 
 def _operation(columns: Mapping[str, list[Any]], k: int, invoked: int, returned: int) -> Operation:

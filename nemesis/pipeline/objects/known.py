@@ -6,10 +6,13 @@ Of a read that begins before, the first records are compared here; the others ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import NIL, Bools, Function, Ints
+from nemesis.linearizability.operations import Value
 from nemesis.pipeline.objects.log_rows import LogRows, Shown
 
 Reasons = dict[int, str]
@@ -17,9 +20,10 @@ Reasons = dict[int, str]
 
 
 class Known:
-    """The records at offsets from 0 on."""
+    """The records at offsets from 0 on, as numbers; ``value`` gives what stands behind one."""
 
-    def __init__(self) -> None:
+    def __init__(self, value: Callable[[int], Value]) -> None:
+        self._value = value
         self._records = np.empty(1_024, dtype=np.int64)
         self.length = 0
 
@@ -69,7 +73,7 @@ class Known:
         differs = shown.where((shown.offset < length) & (shown.offset >= 0))
         differs = differs.where(self._records[differs.offset] != differs.record)
         reasons = {
-            int(row): f"offset {offset} has {self._records[offset]} and {record}"
+            row: f"offset {offset} has {self._value(int(self._records[offset]))!r} and {self._value(record)!r}"
             for row, offset, record in _firsts(differs)
         }
         asked = np.flatnonzero(is_low & (columns.second != NIL) & (log.counts > columns.second))

@@ -19,14 +19,18 @@ import pyarrow as pa
 from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.arrays import logs
 from nemesis.linearizability.arrays.columns import Bools, Decision, Ending, Function, Ints
-from nemesis.pipeline.objects.bucket import Task, completed, judge_bucket, told
-from nemesis.pipeline.objects.chain import Judged, Link, Row
+from nemesis.linearizability.model import ModelError
+from nemesis.pipeline.objects.bucket import Task, completed, judge_bucket, malformed, told
+from nemesis.pipeline.objects.chain import Judged, Link, Row, unknown
 from nemesis.pipeline.objects.encoding import columns_of, ints, operations_of
 from nemesis.pipeline.objects.known import Known, Reasons
+from nemesis.pipeline.objects.log_numbers import LogNumbers
 from nemesis.pipeline.objects.log_rows import LogRows
 
 RECORDS_MAX = 50_000_000
 """How many records may be known, of eight bytes each, and as many more while there is too little room."""
+NUMBERED_MAX = 5_000_000
+"""How many records that are no numbers may be known: each is kept as it is, with a number that stands for it."""
 PENDING_MAX = 100_000
 """How many operations may be carried."""
 
@@ -40,39 +44,58 @@ class _Part:
 
 
 class LogLink(Link):
-    """One log, in windows of ``window_operations`` operations and records, or more."""
+    """One log, in windows of ``window_operations`` operations and records, or more.
+
+    It works on rows of numbers; what is carried, and told as evidence, are the rows as they were.
+    """
 
     def __init__(self, task: Task, window_operations: int) -> None:
         self.asked = window_operations
         self._task = task
-        self._known = Known()
+        self._numbers = LogNumbers()
+        self._known = Known(self._numbers.value)
         self._carried: pa.Table | None = None
 
     def window(self, rows: pa.Table) -> Judged | None:
         """See ``Link``."""
         whole = self._whole(rows.slice(0, rows.num_rows - 1))
-        moment = int(ints(rows, "invoked", 0)[-1])
-        behind, wrong = self._known.behind(whole)
+        moment, taken = int(ints(rows, "invoked", 0)[-1]), rows.num_rows - 1
+        try:
+            plain = self._plain(whole)
+        except ModelError as error:
+            return Judged(row=_refused(whole, error), taken=taken)
+        behind, wrong = self._known.behind(plain)
         part = _first_part(behind, moment)
         if part is None:
-            return self._refuted(whole, behind, wrong, _is_over(behind, moment), rows.num_rows - 1)
+            return self._refuted(whole, behind, wrong, _is_over(behind, moment), taken)
         row = self._judged(whole, *_prefix(behind, part.is_first), wrong)
         if row["verdict"] == Verdict.INVALID and self._returned(whole, row["last_line"]) >= moment:
             return None
         if row["verdict"] != Verdict.VALID:
-            return Judged(row=row | _counts(whole), taken=rows.num_rows - 1)
+            return Judged(row=row | _counts(plain), taken=taken)
         self._known.extend(part.records)
         self._carried = whole.filter(pa.array(~part.is_first))
-        ended = _counts(whole.filter(pa.array(part.is_first & _is_ended(behind, moment))))
-        row |= _counts(whole.filter(pa.array(part.is_first))) | {"decided": ended["judged"]}
-        return Judged(row=row, taken=rows.num_rows - 1, obstacle=self._too_much())
+        ended = _counts(plain.filter(pa.array(part.is_first & _is_ended(behind, moment))))
+        row |= _counts(plain.filter(pa.array(part.is_first))) | {"decided": ended["judged"]}
+        return Judged(row=row, taken=taken, obstacle=self._too_much())
 
     def rest(self, rows: pa.Table) -> Row:
         """See ``Link``."""
         whole = self._whole(rows)
-        behind, wrong = self._known.behind(whole)
+        try:
+            plain = self._plain(whole)
+        except ModelError as error:
+            return _refused(whole, error)
+        behind, wrong = self._known.behind(plain)
         row = self._judged(whole, behind, np.arange(whole.num_rows), wrong)
-        return row | _counts(whole)
+        return row | _counts(plain)
+
+    def _plain(self, whole: pa.Table) -> pa.Table:
+        """The rows as those of numbers. Raises ModelError where one of them is no operation on a log."""
+        spoiled = malformed(whole, np.zeros(whole.num_rows, dtype=np.int64))
+        if spoiled:
+            raise ModelError(spoiled[0])
+        return self._numbers.rows(whole)
 
     def _whole(self, rows: pa.Table) -> pa.Table:
         rows = completed(rows)
@@ -87,11 +110,11 @@ class LogLink(Link):
         if logs.decide(columns).decisions[0] != Decision.VIOLATED:
             return None
         row = self._judged(whole, prefix, places, wrong)
-        return Judged(row=row | _counts(whole), taken=taken) if row["verdict"] == Verdict.INVALID else None
+        return Judged(row=row | _counts(behind), taken=taken) if row["verdict"] == Verdict.INVALID else None
 
     def _judged(self, whole: pa.Table, behind: pa.Table, places: Ints, wrong: Reasons) -> Row:
         """The judgement of the rows ``behind``, which stand in ``whole`` at ``places``; evidence is of ``whole``."""
-        row: dict[str, Any] = judge_bucket(behind, self._task).to_pylist()[0]
+        row: dict[str, Any] = judge_bucket(behind, self._task, self._numbers.operations).to_pylist()[0]
         if row["conflict"] is None or not self._known.length:
             return row
         lines = ints(whole, "line", 0)
@@ -112,9 +135,18 @@ class LogLink(Link):
         assert self._carried is not None, "nothing was cut"
         if self._known.length > RECORDS_MAX:
             return f"{self._known.length} records are too many to be kept, more than {RECORDS_MAX}"
+        if len(self._numbers) > NUMBERED_MAX:
+            return f"{len(self._numbers)} records that are no numbers are too many to be kept, more than {NUMBERED_MAX}"
         if self._carried.num_rows > PENDING_MAX:
             return f"where it was cut {self._carried.num_rows} operations were pending, more than {PENDING_MAX}"
         return None
+
+
+def _refused(rows: pa.Table, error: ModelError) -> Row:
+    """That nothing is known, for the model does not know one of the operations."""
+    unknown_outcomes = int((ints(rows, "ending", 0) == Ending.INFO).sum())
+    counts = {"operations": rows.num_rows, "judged": rows.num_rows, "unknown_outcomes": unknown_outcomes}
+    return unknown(str(error)) | counts
 
 
 def _counts(rows: pa.Table) -> Row:
@@ -197,9 +229,9 @@ def _seen(log: LogRows, unclaimed: Ints, over: Bools) -> Bools | None:
     is_shown = np.isin(first, unclaimed)
     found = np.zeros(len(over), dtype=np.bool_)
     found[unsure[is_shown]] = True
-    if len(np.unique(first[is_shown])) < is_shown.sum() or (over[unsure] & ~is_shown).any():
-        return None
     claimed = log.records_of(unsure[is_shown])
+    if len(np.unique(claimed)) < len(claimed) or (over[unsure] & ~is_shown).any():
+        return None
     left = np.setdiff1d(unclaimed, claimed)
     if not np.isin(claimed, unclaimed).all():
         return None

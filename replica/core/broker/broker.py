@@ -55,6 +55,7 @@ class Broker:
         *,
         config: ReplicaConfig,
         identity: BrokerIdentity,
+        metadata_end_offset: Offset,
         recovered: Mapping[TopicPartition, RecoveredLog],
         rules: Rules,
         emit: Callable[[Effect], None],
@@ -67,9 +68,7 @@ class Broker:
         self._image = MetadataImage()
         self.broker_epoch: BrokerEpoch | None = None
         """Under which this incarnation acts: absent until its own registration has come by the metadata log."""
-        self.lifecycle = Lifecycle(
-            broker_id=config.replica_id, cluster_id=config.cluster_id, identity=identity, config=config.broker
-        )
+        self.lifecycle = Lifecycle(config=config, identity=identity, metadata_end_offset=metadata_end_offset)
         self._incarnation_id = identity.incarnation_id
         self._hosting = Hosting(
             broker_id=config.replica_id,

@@ -8,7 +8,7 @@ Source: Kafka ``BrokerLifecycleManager``; KIP-631.
 
 from __future__ import annotations
 
-from replica.core.config import BrokerConfig, BrokerIdentity
+from replica.core.config import BrokerIdentity, LogFlush, ReplicaConfig
 from replica.core.messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -16,7 +16,7 @@ from replica.core.messages import (
     BrokerRegistrationResponse,
 )
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, Offset, ReplicaId
+from replica.ids import BrokerEpoch, Offset
 
 _TAKEN_OVER = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
@@ -24,13 +24,13 @@ _TAKEN_OVER = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_R
 class Lifecycle:
     """One incarnation of a broker, from its first registration to its leave."""
 
-    def __init__(
-        self, *, broker_id: ReplicaId, cluster_id: str, identity: BrokerIdentity, config: BrokerConfig
-    ) -> None:
-        self._broker_id = broker_id
-        self._cluster_id = cluster_id
+    def __init__(self, *, config: ReplicaConfig, identity: BrokerIdentity, metadata_end_offset: Offset) -> None:
+        self._broker_id = config.replica_id
+        self._cluster_id = config.cluster_id
+        self._directory_id = config.directory_id
         self._identity = identity
-        self._config = config
+        self._metadata_end_offset = metadata_end_offset
+        self._config = config.broker
         self._is_asking = False
         self._next_at_ms = 0
         self.broker_epoch: BrokerEpoch | None = None
@@ -59,6 +59,9 @@ class Lifecycle:
                 broker_id=self._broker_id,
                 cluster_id=self._cluster_id,
                 incarnation_id=self._identity.incarnation_id,
+                directory_id=self._directory_id,
+                flushes=self._config.log_flush is LogFlush.FSYNC,
+                metadata_end_offset=self._metadata_end_offset,
                 address=self._identity.address,
                 rack=self._identity.rack,
                 previous_broker_epoch=self._identity.previous_broker_epoch,

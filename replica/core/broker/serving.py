@@ -84,7 +84,13 @@ class FetchServer:
         partition = self._partitions.get(part.topic_partition)
         if partition is None:
             return self._not_hosted(part)
-        return partition.fetch(part, replica_id=request.replica_id, broker_epoch=request.broker_epoch, now_ms=now_ms)
+        return partition.fetch(
+            part,
+            replica_id=request.replica_id,
+            broker_epoch=request.broker_epoch,
+            rack_id=request.rack_id,
+            now_ms=now_ms,
+        )
 
     def _not_hosted(self, part: FetchPartition) -> Read:
         error = self._why_not_hosted(part.topic_partition)
@@ -122,7 +128,7 @@ class FetchServer:
         partition = self._partitions.get(part.topic_partition)
         if partition is None:
             return self._not_hosted(part)
-        return partition.look(part, replica_id=request.replica_id)
+        return partition.look(part, replica_id=request.replica_id, rack_id=request.rack_id)
 
     def _release(self, parked: ParkedFetch) -> None:
         self._forget(self._parked.take(parked.call_id))

@@ -2,15 +2,15 @@
 
 A registration is one incarnation. Accepting a new one takes everything from the old one in the same batch: nobody leads
 in a leader epoch that was granted to an earlier incarnation. Otherwise a leader that has lost the tail of its log would
-resume in its epoch, and its followers would truncate what was acknowledged.
+resume in its epoch, and its followers would truncate what was acknowledged. One with another disk holds nothing.
 
-Source: KIP-631 (registration, fencing), KIP-966 (unclean stops); Kafka ``ClusterControlManager``,
-``BrokerHeartbeatManager``, ``ReplicationControlManager.processBrokerHeartbeat``.
+Source: KIP-631 (registration, fencing), KIP-858 (directory ids), KIP-966 (unclean stops); Kafka
+``ClusterControlManager``, ``BrokerHeartbeatManager``, ``ReplicationControlManager.processBrokerHeartbeat``.
 """
 
 from __future__ import annotations
 
-from replica.core.controller.elections import elect_with, remove_broker
+from replica.core.controller.elections import Lost, elect_with, remove_broker
 from replica.core.controller.state import ControllerState
 from replica.core.messages import (
     BrokerHeartbeatRequest,
@@ -39,17 +39,30 @@ def on_registration(c: ControllerState, request: BrokerRegistrationRequest, now_
             broker_id=request.broker_id,
             broker_epoch=broker_epoch,
             incarnation_id=request.incarnation_id,
+            directory_id=request.directory_id,
+            flushes=request.flushes,
             address=request.address,
             rack=request.rack,
         )
     )
     if registered is not None:
-        clean = c.rules.stopped_cleanly(
-            previous_broker_epoch=request.previous_broker_epoch, registered_broker_epoch=registered.broker_epoch
-        )
-        remove_broker(c, request.broker_id, stopped_uncleanly=not clean)
+        remove_broker(c, request.broker_id, lost=_lost(c, registered, request))
     c.refresh_session(request.broker_id, now_ms)
     return BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=broker_epoch)
+
+
+def _lost(c: ControllerState, registered: BrokerRegistration, request: BrokerRegistrationRequest) -> Lost:
+    """What a broker that is back may have lost of what its last incarnation has acknowledged."""
+    if c.rules.has_another_disk(
+        registered=registered, directory_id=request.directory_id, metadata_end_offset=request.metadata_end_offset
+    ):
+        return Lost.EVERYTHING
+    kept = c.rules.holds_what_it_acknowledged(
+        registered=registered,
+        previous_broker_epoch=request.previous_broker_epoch,
+        metadata_end_offset=request.metadata_end_offset,
+    )
+    return Lost.NOTHING if kept else Lost.TAIL
 
 
 def _registration_error(c: ControllerState, registered: BrokerRegistration | None, now_ms: int) -> ErrorCode | None:

@@ -9,9 +9,10 @@ Source: Kafka ``ReplicationControlManager`` (``generateLeaderAndIsrUpdates``, ``
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import assert_never
 
-from replica.core.controller.partition_change import Election, Wanted
+from replica.core.controller.partition_change import NOBODY, Election, Wanted
 from replica.core.controller.state import ControllerState
 from replica.core.messages import ElectionType, ElectLeaderRequest, ElectLeaderResponse
 from replica.core.metadata.records import PartitionRegistration
@@ -27,17 +28,35 @@ def _change_all(c: ControllerState, concerns: Callable[[PartitionRegistration], 
         c.maybe_change(topic_partition, wanted)
 
 
-def remove_broker(c: ControllerState, broker_id: ReplicaId, *, stopped_uncleanly: bool = False) -> None:
+class Lost(StrEnum):
+    """What a broker that leaves may have lost of what it has acknowledged."""
+
+    NOTHING = "nothing"
+    TAIL = "tail"
+    EVERYTHING = "everything"
+
+
+def remove_broker(c: ControllerState, broker_id: ReplicaId, *, lost: Lost = Lost.NOTHING) -> None:
     """Take a broker that is not active any more out of every leadership and, where others remain, every ISR.
 
-    One that has ``stopped_uncleanly`` is not eligible to lead any more either.
+    One that has lost anything is not eligible to lead any more either, and one that has lost everything is nowhere
+    remembered: not as the last of an ISR, nor as who led last.
     """
     assert broker_id not in c.active_brokers, broker_id
     gone = frozenset({broker_id})
+
+    def concerns(registration: PartitionRegistration) -> bool:
+        counted_on = (*registration.isr, *registration.elr, registration.leader_id)
+        return broker_id in counted_on or (lost is Lost.EVERYTHING and broker_id == registration.last_known_leader)
+
     _change_all(
         c,
-        lambda registration: broker_id in (*registration.isr, *registration.elr, registration.leader_id),
-        Wanted(leaving=gone, stopped_uncleanly=gone if stopped_uncleanly else frozenset()),
+        concerns,
+        Wanted(
+            leaving=gone,
+            stopped_uncleanly=NOBODY if lost is Lost.NOTHING else gone,
+            emptied=gone if lost is Lost.EVERYTHING else NOBODY,
+        ),
     )
 
 
@@ -67,20 +86,22 @@ def on_elect_leader(c: ControllerState, request: ElectLeaderRequest) -> ElectLea
         )
     match request.election_type:
         case ElectionType.PREFERRED:
-            return _elect_preferred(c, request.topic_partition, registration)
+            return _elect_preferred(c, request, registration)
         case ElectionType.UNCLEAN:
-            return _elect_uncleanly(c, request.topic_partition, registration)
+            return _elect_uncleanly(c, request, registration)
         case _:
             assert_never(request.election_type)
 
 
 def _elect_preferred(
-    c: ControllerState, topic_partition: TopicPartition, registration: PartitionRegistration
+    c: ControllerState, request: ElectLeaderRequest, registration: PartitionRegistration
 ) -> ElectLeaderResponse:
     preferred = registration.replicas[0]
+    if request.leader_id not in (None, preferred):
+        return ElectLeaderResponse(error=ErrorCode.INVALID_REQUEST, message=f"the preferred leader is {preferred}")
     if registration.leader_id == preferred:
         return ElectLeaderResponse(error=ErrorCode.ELECTION_NOT_NEEDED, message=f"{preferred} leads already")
-    after = c.maybe_change(topic_partition, Wanted(election=Election.PREFERRED))
+    after = c.maybe_change(request.topic_partition, Wanted(election=Election.PREFERRED))
     if after.leader_id == preferred:
         return ElectLeaderResponse(error=ErrorCode.NONE)
     return ElectLeaderResponse(
@@ -90,19 +111,30 @@ def _elect_preferred(
 
 
 def _elect_uncleanly(
-    c: ControllerState, topic_partition: TopicPartition, registration: PartitionRegistration
+    c: ControllerState, request: ElectLeaderRequest, registration: PartitionRegistration
 ) -> ElectLeaderResponse:
+    """Let the one lead that an operator names, if it is alive: what only others have is lost.
+
+    Nobody is taken because it is there: right after an outage that may be the one that has nothing.
+    """
     if registration.leader_id is not None:
         return ElectLeaderResponse(
             error=ErrorCode.ELECTION_NOT_NEEDED, message=f"{registration.leader_id} leads already"
         )
-    after = c.maybe_change(topic_partition, Wanted(election=Election.UNCLEAN))
-    if after.leader_id is not None:
-        return ElectLeaderResponse(error=ErrorCode.NONE)
-    return ElectLeaderResponse(
-        error=ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        message=f"none of the replicas {list(registration.replicas)} is active",
-    )
+    active = [replica for replica in registration.replicas if replica in c.active_brokers]
+    if request.leader_id is None:
+        return ElectLeaderResponse(
+            error=ErrorCode.INVALID_REQUEST,
+            message=f"name the one that is to lead, {active} are active; what only others have is lost",
+        )
+    if request.leader_id not in active:
+        return ElectLeaderResponse(
+            error=ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            message=f"of the replicas {list(registration.replicas)} only {active} are active",
+        )
+    wanted = Wanted(election=Election.UNCLEAN, leader_id=request.leader_id)
+    assert c.maybe_change(request.topic_partition, wanted).leader_id is not None, (request, active)
+    return ElectLeaderResponse(error=ErrorCode.NONE)
 
 
 # --- by time alone --------------------------------------------------------------------------------------------------

@@ -36,7 +36,8 @@ class Wanted:
     """What is to become of a partition; what is absent stays as it is, and a leader is looked for in any case.
 
     ``isr`` is a proposal of the leader. ``leaving`` are replicas that are not in sync any more, because they are fenced
-    or stop; those of them that ``stopped_uncleanly`` may have lost records as well. A ``reassignment`` takes the place
+    or stop; those of them that ``stopped_uncleanly`` may have lost records as well, and those of these that are
+    ``emptied`` all. In an unclean election ``leader_id`` is who shall lead. A ``reassignment`` takes the place
     of the one that is under way, and may be complete at once. ``touch`` counts as a change even if nothing else
     changes.
     """
@@ -45,8 +46,10 @@ class Wanted:
     leader_recovery_state: LeaderRecoveryState | None = None
     leaving: Collection[ReplicaId] = NOBODY
     stopped_uncleanly: Collection[ReplicaId] = NOBODY
+    emptied: Collection[ReplicaId] = NOBODY
     reassignment: Reassignment | None = None
     election: Election = Election.ONLINE
+    leader_id: ReplicaId | None = None
     touch: bool = False
 
 
@@ -90,7 +93,10 @@ class _Change:
         isr = self.before.isr if self.wanted.isr is None else self.wanted.isr
         if any(replica in self.wanted.leaving for replica in isr):
             isr = self.rules.isr_after_leaving(
-                isr=isr, leaving=self.wanted.leaving, elr_enable=self.circumstances.elr_enable
+                isr=isr,
+                leaving=self.wanted.leaving,
+                emptied=self.wanted.emptied,
+                elr_enable=self.circumstances.elr_enable,
             )
         reassignment = self._reassignment(isr)
         return self._with_isr(
@@ -131,8 +137,9 @@ class _Change:
         return self.rules.elect_leader(leader_id=in_sync.leader_id, candidates=candidates, preferred=preferred)
 
     def _last_resort_leader(self, in_sync: PartitionRegistration) -> ReplicaId | None:
+        chosen = self.wanted.leader_id
         return self.rules.last_resort_leader(
-            replicas=in_sync.replicas,
+            replicas=in_sync.replicas if chosen is None else (chosen,),
             isr=in_sync.isr,
             elr=in_sync.elr,
             last_known_leader=self._last_known_leader(in_sync),
@@ -143,7 +150,7 @@ class _Change:
     def _last_known_leader(self, in_sync: PartitionRegistration) -> ReplicaId | None:
         """Who led when the ISR became empty, or else was its last member; nobody is remembered while it is not.
 
-        Nor is a replica of which the partition takes leave: it deletes its log.
+        Nor is a replica of which the partition takes leave, since it deletes its log, or whose disk was replaced.
         """
         if in_sync.isr:
             return None
@@ -151,7 +158,8 @@ class _Change:
             last_known_leader: ReplicaId | None = in_sync.leader_id
         else:
             last_known_leader = self.before.isr[-1] if self.before.isr else in_sync.last_known_leader
-        return last_known_leader if last_known_leader in in_sync.replicas else None
+        is_gone = last_known_leader not in in_sync.replicas or last_known_leader in self.wanted.emptied
+        return None if is_gone else last_known_leader
 
     def _with_isr(self, registration: PartitionRegistration, isr: tuple[ReplicaId, ...]) -> PartitionRegistration:
         eligible = self.rules.eligible_leader_replicas(

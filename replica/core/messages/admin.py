@@ -79,8 +79,11 @@ class AlterTopicResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeaderRequest:
+    """Have another replica lead; ``leader_id`` names it, which an unclean election needs."""
+
     topic_partition: TopicPartition
     election_type: ElectionType
+    leader_id: ReplicaId | None = None
     cluster_id: str | None = None
 
 

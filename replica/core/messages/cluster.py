@@ -18,6 +18,9 @@ from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, T
 class BrokerRegistrationRequest:
     """A broker process introduces itself. ``address`` is where others reach it, ``HOST:PORT``.
 
+    ``directory_id`` is that of its data directory: another one than before holds nothing of what was acknowledged
+    (KIP-858). ``flushes`` says that this process will acknowledge only what is on stable storage.
+    ``metadata_end_offset`` is where the metadata log on that disk ended when the process began: 0 where it holds none.
     ``previous_broker_epoch`` is the incarnation whose clean stop the data directory remembers; absent after any other
     end, and on a fresh disk. A registration is repeated under the same ``incarnation_id`` until it is answered.
     """
@@ -25,6 +28,9 @@ class BrokerRegistrationRequest:
     broker_id: ReplicaId
     cluster_id: str
     incarnation_id: str
+    directory_id: str
+    flushes: bool
+    metadata_end_offset: Offset
     address: str
     rack: str | None = None
     previous_broker_epoch: BrokerEpoch | None = None

@@ -31,9 +31,11 @@ class ProduceResponse:
     """``base_offset`` is where the batch stands; absent unless ``error`` is NONE and ``acks`` is not 0.
 
     ``not_appended`` is true where the error was found before the append: the write definitely did not happen.
+    ``message`` is for people where the error's name does not say it all.
     """
 
     error: ErrorCode
+    message: str = ""
     not_appended: bool = False
     base_offset: Offset | None = None
     leader_epoch: Epoch | None = None
@@ -67,6 +69,7 @@ class FetchRequest:
 
     ``replica_id`` is absent for a consumer; ``broker_epoch`` is the fetching broker's incarnation, absent in a quorum.
     A quorum log is fetched alone. ``max_bytes`` bounds the sum; at least one whole batch is always returned.
+    ``rack_id`` is where a consumer stands: the leader may name a follower there instead of sending records.
     """
 
     partitions: tuple[FetchPartition, ...]
@@ -77,6 +80,7 @@ class FetchRequest:
     max_wait_ms: int = 0
     min_bytes: int = 1
     max_bytes: int = 10 << 20
+    rack_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +88,9 @@ class FetchedPartition:
     """Whole batches of one log, back to back, from the one that holds ``fetch_offset``; or where the logs part.
 
     ``high_watermark`` is absent while the leader does not know it. ``diverging_epoch`` comes without records.
-    ``preferred_read_replica`` names an in-sync follower that the consumer should rather ask (KIP-392). ``snapshot_id``
-    comes without records: what the asker lacks is gone from the log, and stands in this snapshot. ``read_round`` is the
-    newest round of linearizable reads, which the asker puts into its next fetch.
+    ``preferred_read_replica`` names an in-sync follower that the consumer should rather ask (KIP-392); it comes
+    without records, as does ``snapshot_id``: what the asker lacks is gone from the log, and stands in this
+    snapshot. ``read_round`` is the newest round of linearizable reads, which the asker puts into its next fetch.
     """
 
     topic_partition: TopicPartition
@@ -177,7 +181,8 @@ class ListOffsetsRequest:
 class ListOffsetsResponse:
     """``latest`` is the high watermark for a consumer and the log end offset for a replica.
 
-    OFFSET_NOT_AVAILABLE while a new leader does not know its high watermark (KIP-207).
+    ``leader_epoch`` is then that of the record just below it; else that of the record at ``offset``; absent where the
+    log has none. OFFSET_NOT_AVAILABLE while a new leader does not know its high watermark (KIP-207).
     """
 
     error: ErrorCode
@@ -192,17 +197,25 @@ HIGH_WATERMARK = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecordsRequest:
-    """Ask the leader to forget everything below ``offset``: at most its high watermark, or HIGH_WATERMARK for that."""
+    """Ask the leader to forget everything below ``offset``: at most its high watermark, or HIGH_WATERMARK for that.
+
+    ``timeout_ms`` is how long the other live replicas may take to do the same.
+    """
 
     topic_partition: TopicPartition
     offset: int
+    timeout_ms: int
     cluster_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecordsResponse:
-    """``log_start_offset`` is where the leader's log begins now."""
+    """``low_watermark`` is where the logs of all live replicas begin at least; absent with an error.
+
+    REQUEST_TIMED_OUT: the leader has done it, and not all others have in time, or before it ceased to lead. With
+    KAFKA_STORAGE_ERROR it may be done; with any other error certainly nothing was.
+    """
 
     error: ErrorCode
-    log_start_offset: Offset | None = None
+    low_watermark: Offset | None = None
     current_leader: CurrentLeader | None = None

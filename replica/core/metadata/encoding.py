@@ -184,6 +184,8 @@ def _register_broker(fields: _Fields) -> RegisterBrokerRecord:
         broker_id=fields.replica_id("broker_id"),
         broker_epoch=BrokerEpoch(fields.integer("broker_epoch")),
         incarnation_id=fields.text("incarnation_id"),
+        directory_id=fields.text("directory_id"),
+        flushes=fields.flag("flushes"),
         address=fields.text("address"),
         rack=fields.optional_text("rack"),
     )

@@ -34,6 +34,8 @@ class BrokerRegistration:
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
     incarnation_id: str
+    directory_id: str
+    flushes: bool
     address: str
     rack: str | None
     fenced: bool
@@ -51,6 +53,8 @@ def registered_broker(record: RegisterBrokerRecord) -> BrokerRegistration:
         broker_id=record.broker_id,
         broker_epoch=record.broker_epoch,
         incarnation_id=record.incarnation_id,
+        directory_id=record.directory_id,
+        flushes=record.flushes,
         address=record.address,
         rack=record.rack,
         fenced=True,

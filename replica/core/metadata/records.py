@@ -23,11 +23,17 @@ class LeaderRecoveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBrokerRecord:
-    """A broker process has registered. It stays fenced until it has caught up with the metadata log."""
+    """A broker process has registered. It stays fenced until it has caught up with the metadata log.
+
+    ``directory_id`` is that of the disk which holds its logs (KIP-858); ``flushes`` says that it acknowledges only what
+    is on stable storage.
+    """
 
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
     incarnation_id: str
+    directory_id: str
+    flushes: bool
     address: str
     rack: str | None = None
 
@@ -56,7 +62,8 @@ class PartitionRegistration:
 
     ``replicas`` is the assignment, preferred leader first. ``isr`` and ``elr`` (eligible leader replicas, KIP-966) have
     no member in common; ``last_known_leader`` is who led last, kept while the ISR is empty. ``leader_id`` is absent
-    while nobody leads.
+    while nobody leads. Whoever is in one of these three is meant with the disk that it is registered with: a broker
+    that registers with another disk leaves them in the same decision.
 
     While the partition is reassigned (KIP-455), ``adding_replicas`` and ``removing_replicas`` are those of the
     ``replicas`` that come and that go with it; without the latter the assignment is the one that is aimed at.
@@ -72,6 +79,11 @@ class PartitionRegistration:
     leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
     adding_replicas: tuple[ReplicaId, ...] = ()
     removing_replicas: tuple[ReplicaId, ...] = ()
+
+    @property
+    def waits_for_operator(self) -> bool:
+        """Whether nobody leads, and no return of any broker changes that: no replica is known to have everything."""
+        return self.leader_id is None and not self.isr and not self.elr and self.last_known_leader is None
 
     @property
     def is_reassigned(self) -> bool:

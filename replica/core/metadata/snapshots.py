@@ -60,6 +60,8 @@ def _records_of_broker(broker: BrokerRegistration) -> Iterator[MetadataRecord]:
         broker_id=broker.broker_id,
         broker_epoch=broker.broker_epoch,
         incarnation_id=broker.incarnation_id,
+        directory_id=broker.directory_id,
+        flushes=broker.flushes,
         address=broker.address,
         rack=broker.rack,
     )

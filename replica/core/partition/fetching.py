@@ -10,12 +10,14 @@ Source: Kafka ``Partition.fetchRecords``, ``Partition.readRecords``, ``DelayedFe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replica.core.effects import LogRange
 from replica.core.messages import FetchedPartition, FetchPartition
 from replica.core.partition import fencing
+from replica.core.partition.deleting import answer_deletions
 from replica.core.partition.isr import maybe_expand_isr, note_fetch
+from replica.core.partition.roles import Leader
 from replica.core.partition.state import PartitionState
 from replica.core.partition.watermark import maybe_advance_high_watermark
 from replica.errors import ErrorCode
@@ -43,6 +45,7 @@ def fetch(
     *,
     replica_id: ReplicaId | None,
     broker_epoch: BrokerEpoch | None,
+    rack_id: str | None,
     now_ms: int,
 ) -> Read:
     """Take a fetch for what it is, a replica's acknowledgement too, and tell what it would get now."""
@@ -57,13 +60,14 @@ def fetch(
         note_fetch(p, replica_id, part, broker_epoch, now_ms)
         maybe_expand_isr(p, replica_id)
         maybe_advance_high_watermark(p, now_ms)
-    return _read(p, part, replica_id, found)
+        answer_deletions(p)
+    return _answered(p, part, replica_id, rack_id, found)
 
 
-def look(p: PartitionState, part: FetchPartition, *, replica_id: ReplicaId | None) -> Read:
+def look(p: PartitionState, part: FetchPartition, *, replica_id: ReplicaId | None, rack_id: str | None) -> Read:
     """Tell what a fetch that was taken before would get now. Its sender's progress is not noted again."""
     found = fencing.fetch_error(p, part, replica_id) or _compare(p, part)
-    return _refused(p, found) if isinstance(found, ErrorCode) else _read(p, part, replica_id, found)
+    return _refused(p, found) if isinstance(found, ErrorCode) else _answered(p, part, replica_id, rack_id, found)
 
 
 def _compare(p: PartitionState, part: FetchPartition) -> EpochEndOffset | ErrorCode | None:
@@ -88,10 +92,14 @@ def _refused(p: PartitionState, error: ErrorCode) -> Read:
     return Read(answer=answer, range=None, is_final=True, bytes=0)
 
 
-def _read(
-    p: PartitionState, part: FetchPartition, replica_id: ReplicaId | None, diverging_epoch: EpochEndOffset | None
+def _answered(
+    p: PartitionState,
+    part: FetchPartition,
+    replica_id: ReplicaId | None,
+    rack_id: str | None,
+    diverging_epoch: EpochEndOffset | None,
 ) -> Read:
-    """Tell what is there between the fetch offset and what this reader may read, or where the logs part."""
+    """Tell where the logs part, whom a consumer should rather ask, or what there is to read."""
     answer = FetchedPartition(
         topic_partition=p.topic_partition,
         error=ErrorCode.NONE,
@@ -100,10 +108,41 @@ def _read(
         diverging_epoch=diverging_epoch,
         current_leader=p.current_leader,
     )
+    if diverging_epoch is not None:
+        return Read(answer=answer, range=None, is_final=True, bytes=0)
+    preferred = None if replica_id is not None or rack_id is None else preferred_read_replica(p, part, rack_id)
+    if preferred is not None:
+        return Read(answer=replace(answer, preferred_read_replica=preferred), range=None, is_final=True, bytes=0)
+    return _read(p, part, replica_id, answer)
+
+
+def preferred_read_replica(p: PartitionState, part: FetchPartition, rack_id: str) -> ReplicaId | None:
+    """Name the follower that a consumer in this rack should rather ask; absent where that is the leader.
+
+    One that is live, in sync, and holds the fetch offset; of several the one that is most caught up. (Kafka's
+    ``RackAwareReplicaSelector``.)
+    """
+    role = p.role
+    racks = {broker_id: broker.rack for broker_id, broker in p.brokers.items() if broker.is_active}
+    if not isinstance(role, Leader) or racks.get(p.broker_id) == rack_id:
+        return None
+    near = [
+        (remote.log_end_offset, remote.last_caught_up_ms or 0, replica_id)
+        for replica_id, remote in role.remotes.items()
+        if replica_id in role.isr_state.isr
+        and racks.get(replica_id) == rack_id
+        and remote.log_start_offset is not None
+        and remote.log_end_offset is not None
+        and remote.log_start_offset <= part.fetch_offset <= remote.log_end_offset
+    ]
+    return max(near)[2] if near else None
+
+
+def _read(p: PartitionState, part: FetchPartition, replica_id: ReplicaId | None, answer: FetchedPartition) -> Read:
+    """Tell what is there between the fetch offset and what this reader may read."""
     bound = _bound(p, replica_id)
-    if diverging_epoch is not None or part.fetch_offset >= bound:
-        is_final = diverging_epoch is not None or _tells_high_watermark(p, part)
-        return Read(answer=answer, range=None, is_final=is_final, bytes=0)
+    if part.fetch_offset >= bound:
+        return Read(answer=answer, range=None, is_final=_tells_high_watermark(p, part), bytes=0)
     wanted = LogRange(
         topic_partition=p.topic_partition,
         start_offset=part.fetch_offset,

@@ -1,7 +1,7 @@
-"""Questions that change nothing: where epochs end, how far the log reaches, what is in it; and what may be forgotten.
+"""Questions that change nothing: where epochs end, how far the log reaches, what is in it; and what is too old.
 
-Source: Kafka's OffsetForLeaderEpoch, ListOffsets and DeleteRecords handlers; DescribeReplica is ours, as
-DumpLog is: any replica answers for itself.
+Source: Kafka's OffsetForLeaderEpoch and ListOffsets handlers; DescribeReplica is ours, as DumpLog is: any replica
+answers for itself.
 """
 
 from __future__ import annotations
@@ -9,9 +9,6 @@ from __future__ import annotations
 from replica.core.dumping import dumped
 from replica.core.effects import ApplyRetention, ReplyWithOffset
 from replica.core.messages import (
-    HIGH_WATERMARK,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
     DescribeReplicaRequest,
     DescribeReplicaResponse,
     DumpLogRequest,
@@ -80,29 +77,16 @@ def _knows_high_watermark(p: PartitionState) -> bool:
 
 
 def _reply_with_offset(p: PartitionState, call_id: CallId, offset: Offset, *, is_end: bool) -> None:
-    """Answer with an end, in the leader's own epoch, or with the log's start, in the epoch of what stands there."""
+    """Answer with an end and the epoch of the record just below it, or with the log's start and that of the first."""
     p.reply(
         call_id,
         ListOffsetsResponse(
             error=ErrorCode.NONE,
             offset=offset,
-            leader_epoch=p.leader_epoch if is_end else p.log.epochs.epoch_for_offset(offset),
+            leader_epoch=p.log.epoch_below(offset) if is_end else p.log.first_epoch,
             current_leader=p.current_leader,
         ),
     )
-
-
-def on_delete_records(p: PartitionState, call_id: CallId, request: DeleteRecordsRequest) -> None:
-    """Forget what lies below an offset, if all of it is committed. The followers hear of it with their next fetch."""
-    error = leader_request_error(p, cluster_id=request.cluster_id, current_leader_epoch=None)
-    offset = p.high_watermark if request.offset == HIGH_WATERMARK else Offset(request.offset)
-    if error is None and not 0 <= offset <= p.high_watermark:
-        error = ErrorCode.OFFSET_OUT_OF_RANGE
-    if error is not None:
-        p.reply(call_id, DeleteRecordsResponse(error=error, current_leader=p.current_leader))
-        return
-    p.maybe_raise_log_start(offset)
-    p.reply(call_id, DeleteRecordsResponse(error=ErrorCode.NONE, log_start_offset=p.log.log_start_offset))
 
 
 def maybe_apply_retention(p: PartitionState, now_ms: int) -> None:

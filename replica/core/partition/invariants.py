@@ -112,6 +112,7 @@ def _isr_agrees_with_the_metadata(p: PartitionState) -> None:
 def _only_a_leader_has_parked_calls(p: PartitionState) -> None:
     if not p.is_leader:
         assert len(p.produces) == 0 or p.rules.writes_wait_after_leadership(), (p.role.name, len(p.produces))
+        assert len(p.deletions) == 0, (p.role.name, len(p.deletions))
 
 
 # --- a call -----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from replica.core.earliest import earliest
 from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import PartitionRegistration
-from replica.core.partition import fetching, following, inspecting, invariants, isr, producing, transitions
+from replica.core.partition import deleting, fetching, following, inspecting, invariants, isr, producing, transitions
 from replica.core.partition.fetching import Read
 from replica.core.partition.following import Asked
 from replica.core.partition.roles import Leader
@@ -70,6 +70,7 @@ class Partition(PartitionState):
     def tick(self, now_ms: int) -> None:
         """Do what is due."""
         producing.expire_produces(self, now_ms)
+        deleting.expire_deletions(self, now_ms)
         if isinstance(self.role, Leader):
             self.role = isr.clear_retry(self.role, now_ms)
             if self.role.shrink_check_at_ms <= now_ms:
@@ -84,7 +85,7 @@ class Partition(PartitionState):
         """
         role = self.role
         of_role = (role.shrink_check_at_ms, role.retry_at_ms) if isinstance(role, Leader) else ()
-        return earliest(self.produces.deadline_ms, self.retention_check_at_ms, *of_role)
+        return earliest(self.produces.deadline_ms, self.deletions.deadline_ms, self.retention_check_at_ms, *of_role)
 
     @_checked
     def close(self) -> None:
@@ -105,7 +106,7 @@ class Partition(PartitionState):
             case m.ListOffsetsRequest():
                 inspecting.on_list_offsets(self, call_id, request)
             case m.DeleteRecordsRequest():
-                inspecting.on_delete_records(self, call_id, request)
+                deleting.on_delete_records(self, call_id, request, now_ms)
             case m.DescribeReplicaRequest():
                 inspecting.on_describe_replica(self, call_id, request)
             case m.DumpLogRequest():
@@ -131,17 +132,20 @@ class Partition(PartitionState):
         *,
         replica_id: ReplicaId | None,
         broker_epoch: BrokerEpoch | None,
+        rack_id: str | None,
         now_ms: int,
     ) -> Read:
         """Take a fetch, which from a replica is also its acknowledgement, and tell what it would get now.
 
-        ``replica_id`` and ``broker_epoch`` are absent for a consumer.
+        ``replica_id`` and ``broker_epoch`` are absent for a consumer, ``rack_id`` for any other.
         """
-        return fetching.fetch(self, part, replica_id=replica_id, broker_epoch=broker_epoch, now_ms=now_ms)
+        return fetching.fetch(
+            self, part, replica_id=replica_id, broker_epoch=broker_epoch, rack_id=rack_id, now_ms=now_ms
+        )
 
-    def look(self, part: m.FetchPartition, *, replica_id: ReplicaId | None) -> Read:
+    def look(self, part: m.FetchPartition, *, replica_id: ReplicaId | None, rack_id: str | None) -> Read:
         """Tell what a fetch that was taken before would get now, without taking it again. Changes nothing."""
-        return fetching.look(self, part, replica_id=replica_id)
+        return fetching.look(self, part, replica_id=replica_id, rack_id=rack_id)
 
     # --- a leader's proposals -----------------------------------------------------------------------------------------
 

@@ -16,9 +16,10 @@ from replica.core.partition.fencing import leader_request_error
 from replica.core.partition.producer_state import Duplicate
 from replica.core.partition.state import ParkedProduce, PartitionState
 from replica.core.partition.watermark import acknowledge, acknowledge_committed, maybe_advance_high_watermark
+from replica.core.refusals import unfit_batch
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
-from replica.records import CorruptRecordError, RecordBatch, parse_batches
+from replica.records import CorruptRecordError, InvalidRecordError, RecordBatch, parse_produced
 
 ACKS_ALL = -1
 ACKS_NONE = 0
@@ -32,7 +33,11 @@ def has_valid_acks(request: ProduceRequest) -> bool:
 
 def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_ms: int) -> None:
     """Append the request's one batch and answer, at once or when it is committed."""
-    checked = _admission_error(p, request) or _checked_batch(p, request, now_ms)
+    try:
+        checked = _admission_error(p, request) or _checked_batch(p, request, now_ms)
+    except (CorruptRecordError, InvalidRecordError) as unfit:
+        p.reply(call_id, unfit_batch(unfit, p.current_leader))
+        return
     if isinstance(checked, ErrorCode):
         _refuse(p, call_id, checked)
         return
@@ -92,18 +97,16 @@ def _lacks_replicas(p: PartitionState) -> bool:
 
 
 def _checked_batch(p: PartitionState, request: ProduceRequest, now_ms: int) -> RecordBatch | Duplicate | ErrorCode:
-    """Return the batch to append, where it stands already, or why it is refused."""
-    try:
-        batches = parse_batches(request.records)
-    except CorruptRecordError:
-        return ErrorCode.CORRUPT_MESSAGE
-    if len(batches) != 1 or batches[0].is_control:
-        return ErrorCode.INVALID_RECORD
-    verdict = p.producers.check(batches[0], now_ms)
+    """Return the batch to append, where it stands already, or why it is refused.
+
+    Raises CorruptRecordError, InvalidRecordError.
+    """
+    batch = parse_produced(request.records)
+    verdict = p.producers.check(batch, now_ms)
     if isinstance(verdict, ErrorCode) and p.producers.awaits_scan:
         # The log was cut and is being read again: soon it is known which batches of this producer it holds.
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    return batches[0] if verdict is None else verdict
+    return batch if verdict is None else verdict
 
 
 def expire_produces(p: PartitionState, now_ms: int) -> None:

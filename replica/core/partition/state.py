@@ -44,6 +44,15 @@ class ParkedProduce:
     end_offset: Offset
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedDeletion:
+    """A deletion that waits until the log of every live replica begins at ``offset`` or later."""
+
+    call_id: CallId
+    deadline_ms: int
+    offset: Offset
+
+
 class PartitionState:
     """One replica of a partition as its broker sees it. ``emit`` takes the effects of the step that is under way."""
 
@@ -88,6 +97,7 @@ class PartitionState:
         self.brokers: Mapping[ReplicaId, BrokerRegistration] = {}
         self.topic = TopicConfig()
         self.produces: Purgatory[ParkedProduce] = Purgatory(config.parked_produces_max)
+        self.deletions: Purgatory[ParkedDeletion] = Purgatory(config.parked_deletions_max)
         self.retention_check_at_ms: int | None = None
         """When retention is looked at next; absent before any metadata."""
 

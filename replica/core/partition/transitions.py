@@ -14,6 +14,7 @@ from dataclasses import replace
 from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
+from replica.core.partition.deleting import answer_deletions, give_up_deletions
 from replica.core.partition.following import begin_following
 from replica.core.partition.producing import fail_produces
 from replica.core.partition.roles import CommittedIsr, Leader, RemoteReplica, Unassigned
@@ -44,6 +45,7 @@ def apply_metadata(
         _take_registration(p, known, registration, now_ms)
     if p.rules.high_watermark_is_checked_after_isr_change():
         maybe_advance_high_watermark(p, now_ms)
+    answer_deletions(p)
 
 
 def _take_registration(
@@ -131,6 +133,7 @@ def _become_follower(
     """Follow, or wait for a leader: all that was known of the others is forgotten, and nobody's write waits here."""
     if isinstance(p.role, Leader) and not p.rules.writes_wait_after_leadership():
         fail_produces(p)
+    give_up_deletions(p)
     restarts = known is None or p.rules.fetching_restarts(
         old_epoch=known.leader_epoch,
         new_epoch=registration.leader_epoch,
@@ -146,4 +149,5 @@ def _become_follower(
 def close(p: PartitionState) -> None:
     """Give up: the partition is gone, or no longer kept here. Nobody learns what became of a write that waits."""
     fail_produces(p)
+    give_up_deletions(p)
     p.role = Unassigned()

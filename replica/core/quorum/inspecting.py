@@ -60,9 +60,12 @@ def on_list_offsets(q: QuorumLogState, call_id: CallId, request: ListOffsetsRequ
     if error is not None:
         q.reply(call_id, ListOffsetsResponse(error=error, current_leader=q.current_leader))
         return
+    leader_epoch = q.log.epoch_below(offset) if request.latest else q.log.first_epoch
     q.reply(
         call_id,
-        ListOffsetsResponse(error=ErrorCode.NONE, offset=offset, leader_epoch=q.epoch, current_leader=q.current_leader),
+        ListOffsetsResponse(
+            error=ErrorCode.NONE, offset=offset, leader_epoch=leader_epoch, current_leader=q.current_leader
+        ),
     )
 
 

@@ -13,9 +13,10 @@ from replica.core.messages import ProduceRequest, ProduceResponse
 from replica.core.quorum.fencing import leader_request_error
 from replica.core.quorum.serving import complete_fetches
 from replica.core.quorum.state import ParkedProduce, QuorumLogState
+from replica.core.refusals import unfit_batch
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
-from replica.records import CorruptRecordError, RecordBatch, parse_batches
+from replica.records import CorruptRecordError, InvalidRecordError, RecordBatch, parse_produced
 
 ACKS_ALL = -1
 ACKS_NONE = 0
@@ -24,7 +25,11 @@ ACKS_LEADER = 1
 
 def on_produce(q: QuorumLogState, call_id: CallId, request: ProduceRequest, now_ms: int) -> None:
     """Append the request's one batch and answer, at once or when it is committed."""
-    checked = _checked_batch(q, request)
+    try:
+        checked = _checked_batch(q, request)
+    except (CorruptRecordError, InvalidRecordError) as unfit:
+        q.reply(call_id, unfit_batch(unfit, q.current_leader))
+        return
     if isinstance(checked, ErrorCode):
         q.reply(call_id, ProduceResponse(error=checked, not_appended=True, current_leader=q.current_leader))
         return
@@ -48,7 +53,10 @@ def on_produce(q: QuorumLogState, call_id: CallId, request: ProduceRequest, now_
 
 
 def _checked_batch(q: QuorumLogState, request: ProduceRequest) -> RecordBatch | ErrorCode:
-    """Return the batch to append, or why it is refused; the order of the checks is part of the protocol."""
+    """Return the batch to append, or why it is refused; the order of the checks is part of the protocol.
+
+    Raises CorruptRecordError, InvalidRecordError.
+    """
     if request.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
         return ErrorCode.INVALID_REQUIRED_ACKS
     refused = leader_request_error(q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
@@ -60,13 +68,7 @@ def _checked_batch(q: QuorumLogState, request: ProduceRequest) -> RecordBatch | 
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED
     if len(request.records) > q.quorum.message_max_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
-    try:
-        batches = parse_batches(request.records)
-    except CorruptRecordError:
-        return ErrorCode.CORRUPT_MESSAGE
-    if len(batches) != 1 or batches[0].is_control:
-        return ErrorCode.INVALID_RECORD
-    return batches[0]
+    return parse_produced(request.records)
 
 
 def acknowledge_committed(q: QuorumLogState) -> None:

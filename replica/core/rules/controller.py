@@ -23,15 +23,35 @@ class ControllerRules:
         """
         return session_is_valid and not in_controlled_shutdown
 
-    def stopped_cleanly(
-        self, *, previous_broker_epoch: BrokerEpoch | None, registered_broker_epoch: BrokerEpoch
+    def has_another_disk(
+        self, *, registered: BrokerRegistration, directory_id: str, metadata_end_offset: Offset
     ) -> bool:
-        """Decide whether a broker that is back still holds what it acknowledged.
+        """Decide whether a broker that is back holds nothing: what it acknowledged is on another disk (KIP-858).
 
-        Only if its disk remembers the clean stop of the very incarnation that was registered last; any other may have
-        lost the tail of its logs (KIP-966).
+        1. All brokers are killed, and the disk of the last leader is replaced. 2. It registers first. 3. Known by its
+        id alone it would lead, and the others, whose logs are whole, would cut them to the length of its own.
+
+        A disk without any metadata is another one too, though it was given the id of the old one: whoever has ever been
+        active has flushed the record of its registration.
         """
-        return previous_broker_epoch == registered_broker_epoch
+        return registered.directory_id != directory_id or metadata_end_offset == 0
+
+    def holds_what_it_acknowledged(
+        self,
+        *,
+        registered: BrokerRegistration,
+        previous_broker_epoch: BrokerEpoch | None,
+        metadata_end_offset: Offset,
+    ) -> bool:
+        """Decide whether a broker that is back on the same disk still holds what it acknowledged.
+
+        If its disk remembers the clean stop of its last incarnation, or if that one flushed before it acknowledged, and
+        the disk has the record of its registration; any other may have lost the tail of its logs (KIP-966), or be an
+        older copy of the disk.
+        """
+        if previous_broker_epoch == registered.broker_epoch:
+            return True
+        return registered.flushes and metadata_end_offset > registered.broker_epoch
 
     def may_unfence(self, *, metadata_offset: Offset, broker_epoch: BrokerEpoch) -> bool:
         """Decide whether a fenced broker may lead and join again: once it has applied its own registration.
@@ -60,15 +80,23 @@ class ControllerRules:
         return broker_epoch is None or broker_epoch == registration.broker_epoch
 
     def isr_after_leaving(
-        self, *, isr: tuple[ReplicaId, ...], leaving: Collection[ReplicaId], elr_enable: bool
+        self,
+        *,
+        isr: tuple[ReplicaId, ...],
+        leaving: Collection[ReplicaId],
+        emptied: Collection[ReplicaId],
+        elr_enable: bool,
     ) -> tuple[ReplicaId, ...]:
-        """Name who stays in sync when replicas are fenced, stop, or have stopped uncleanly.
+        """Name who stays in sync when replicas are fenced, stop, have stopped uncleanly, or are ``emptied``.
 
         The last member is remembered as long as it is the only one that may hold everything: in the ELR where there is
-        one, and then the ISR is empty (KIP-966); otherwise by staying in the ISR although it is dead.
+        one, and then the ISR is empty (KIP-966); otherwise by staying in the ISR although it is dead. One that holds
+        nothing any more is not remembered.
         """
         staying = tuple(replica for replica in isr if replica not in leaving)
-        return staying if staying or elr_enable else isr[-1:]
+        if staying or elr_enable:
+            return staying
+        return tuple(replica for replica in isr[-1:] if replica not in emptied)
 
     def eligible_leader_replicas(
         self,

@@ -88,6 +88,8 @@ def registered(broker_id: int, incarnation: str | None = None) -> tuple[Metadata
             broker_id=known,
             broker_epoch=epoch,
             incarnation_id=incarnation or f"broker-{broker_id}-now",
+            directory_id=f"disk-{broker_id}",
+            flushes=True,
             address=f"broker-{broker_id}:9092",
         ),
         BrokerRegistrationChangeRecord(broker_id=known, broker_epoch=epoch, fenced=False, in_controlled_shutdown=False),
@@ -142,6 +144,7 @@ class BrokerBench:
             config=ReplicaConfig(
                 cluster_id=CLUSTER, replica_id=BROKER, directory_id="disk-1", voters=(CONTROLLER,), broker=config
             ),
+            metadata_end_offset=Offset(0),
             identity=BrokerIdentity(incarnation_id=INCARNATION, address="broker-1:9092"),
             recovered=logs or {},
             rules=Rules(),

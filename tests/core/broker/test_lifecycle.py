@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replica.core.broker.lifecycle import Lifecycle
-from replica.core.config import BrokerConfig, BrokerIdentity
+from replica.core.config import BrokerConfig, BrokerIdentity, LogFlush, ReplicaConfig
 from replica.core.messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -19,11 +21,18 @@ CONFIG = BrokerConfig(broker_heartbeat_interval_ms=2000, controller_retry_backof
 NOW_MS = 1_000_000
 
 
-def a_lifecycle() -> Lifecycle:
+def a_lifecycle(log_flush: LogFlush = LogFlush.FSYNC) -> Lifecycle:
     identity = BrokerIdentity(
         incarnation_id="first", address="host-1:9092", rack="a", previous_broker_epoch=BrokerEpoch(3)
     )
-    return Lifecycle(broker_id=ReplicaId(1), cluster_id="a-cluster", identity=identity, config=CONFIG)
+    config = ReplicaConfig(
+        cluster_id="a-cluster",
+        replica_id=ReplicaId(1),
+        directory_id="a-disk",
+        voters=(ReplicaId(1),),
+        broker=replace(CONFIG, log_flush=log_flush),
+    )
+    return Lifecycle(config=config, identity=identity, metadata_end_offset=Offset(17))
 
 
 def registered() -> Lifecycle:
@@ -33,12 +42,19 @@ def registered() -> Lifecycle:
     return lifecycle
 
 
-def test_a_broker_introduces_itself_first() -> None:
-    """The first request is the registration of this incarnation, with the epoch that it last left cleanly."""
-    assert a_lifecycle().next_request(NOW_MS, Offset(0)) == BrokerRegistrationRequest(
+@pytest.mark.parametrize("log_flush", LogFlush)
+def test_a_broker_introduces_itself_first(log_flush: LogFlush) -> None:
+    """The first request is the registration of this incarnation, with its disk and the epoch that it last left cleanly.
+
+    It says whether it will flush what it acknowledges.
+    """
+    assert a_lifecycle(log_flush).next_request(NOW_MS, Offset(0)) == BrokerRegistrationRequest(
         broker_id=ReplicaId(1),
         cluster_id="a-cluster",
         incarnation_id="first",
+        directory_id="a-disk",
+        flushes=log_flush is LogFlush.FSYNC,
+        metadata_end_offset=Offset(17),
         address="host-1:9092",
         rack="a",
         previous_broker_epoch=BrokerEpoch(3),

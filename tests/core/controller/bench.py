@@ -147,13 +147,23 @@ class Bench:
     # --- words ------------------------------------------------------------------------------------------------------
 
     def register(
-        self, broker_id: int, incarnation: str = "first", *, previous_broker_epoch: int | None = None
+        self,
+        broker_id: int,
+        incarnation: str = "first",
+        *,
+        previous_broker_epoch: int | None = None,
+        disk: str = "first",
+        flushes: bool = False,
+        metadata_end_offset: int | None = None,
     ) -> m.BrokerRegistrationResponse:
-        """Have a broker process introduce itself."""
+        """Have a broker process introduce itself; its disk has the whole metadata log unless something else is said."""
         request = m.BrokerRegistrationRequest(
             broker_id=ReplicaId(broker_id),
             cluster_id=CLUSTER,
             incarnation_id=f"{broker_id}-{incarnation}",
+            directory_id=f"{broker_id}-{disk}",
+            flushes=flushes,
+            metadata_end_offset=self.next_offset if metadata_end_offset is None else Offset(metadata_end_offset),
             address=f"broker-{broker_id}:9092",
             previous_broker_epoch=None if previous_broker_epoch is None else BrokerEpoch(previous_broker_epoch),
         )
@@ -172,16 +182,22 @@ class Bench:
         )
         return self.ask(request, m.BrokerHeartbeatResponse)
 
-    def start(self, *broker_ids: int) -> None:
+    def start(self, *broker_ids: int, flushes: bool = False) -> None:
         """Register brokers and let them in."""
         for broker_id in broker_ids:
-            assert self.register(broker_id).error is ErrorCode.NONE
+            assert self.register(broker_id, flushes=flushes).error is ErrorCode.NONE
             assert not self.heartbeat(broker_id).is_fenced
 
-    def come_back(self, broker_id: int, *, clean: bool = True) -> None:
+    def come_back(self, broker_id: int, *, clean: bool = True, disk: str = "first") -> None:
         """Start a new process of a fenced broker, and let it in."""
         previous = self.epoch_of(broker_id) if clean else None
-        answer = self.register(broker_id, f"at-{self.next_offset}", previous_broker_epoch=previous)
+        answer = self.register(
+            broker_id,
+            f"at-{self.next_offset}",
+            previous_broker_epoch=previous,
+            disk=disk,
+            flushes=self.broker(broker_id).flushes,
+        )
         assert answer.error is ErrorCode.NONE, answer
         self.heartbeat(broker_id)
 
@@ -245,9 +261,13 @@ class Bench:
         altered = self.propose(self.proposal(*isr, number=number))
         assert altered.error is ErrorCode.NONE, altered
 
-    def elect(self, election_type: m.ElectionType, number: int = 0) -> ErrorCode:
+    def elect(self, election_type: m.ElectionType, number: int = 0, *, leader_id: int | None = None) -> ErrorCode:
         """Have an operator ask for an election."""
-        request = m.ElectLeaderRequest(topic_partition=TopicPartition(TOPIC, number), election_type=election_type)
+        request = m.ElectLeaderRequest(
+            topic_partition=TopicPartition(TOPIC, number),
+            election_type=election_type,
+            leader_id=None if leader_id is None else ReplicaId(leader_id),
+        )
         return self.ask(request, m.ElectLeaderResponse).error
 
     def reassign(self, number: int, *target: int) -> m.ReassignedPartition:

@@ -12,11 +12,13 @@ from tests.core.decisions import Row
 Ids = tuple[int, ...]
 
 
-def _broker(*, fenced: bool = False, leaving: bool = False) -> BrokerRegistration:
+def _broker(*, fenced: bool = False, leaving: bool = False, flushes: bool = False) -> BrokerRegistration:
     return BrokerRegistration(
         broker_id=ReplicaId(1),
         broker_epoch=BrokerEpoch(7),
         incarnation_id="1",
+        directory_id="a-disk",
+        flushes=flushes,
         address="broker-1:9092",
         rack=None,
         fenced=fenced,
@@ -29,8 +31,18 @@ def _taken(session_is_valid: bool, leaving: bool, expected: bool) -> Row:
     return Row(f"session_{session_is_valid}_leaving_{leaving}", asked, expected)
 
 
-def _stopped(previous: int | None, expected: bool) -> Row:
-    return Row(f"{previous}_at_7", {"previous_broker_epoch": previous, "registered_broker_epoch": 7}, expected)
+def _disk(directory_id: str, metadata_end: int, expected: bool) -> Row:
+    asked = {"registered": _broker(), "directory_id": directory_id, "metadata_end_offset": metadata_end}
+    return Row(f"{directory_id}_{metadata_end}", asked, expected)
+
+
+def _stopped(previous: int | None, expected: bool, *, flushes: bool = False, metadata_end: int = 8) -> Row:
+    asked = {
+        "registered": _broker(flushes=flushes),
+        "previous_broker_epoch": previous,
+        "metadata_end_offset": metadata_end,
+    }
+    return Row(f"{previous}_at_7_flushes_{flushes}_metadata_{metadata_end}", asked, expected)
 
 
 def _unfence(metadata_offset: int, expected: bool) -> Row:
@@ -41,8 +53,8 @@ def _eligible(name: str, broker: BrokerRegistration | None, epoch: int | None, e
     return Row(name, {"registration": broker, "broker_epoch": epoch}, expected)
 
 
-def _leaves(name: str, isr: Ids, leaving: Ids, expected: Ids, *, elr: bool) -> Row:
-    return Row(name, {"isr": isr, "leaving": leaving, "elr_enable": elr}, expected)
+def _leaves(name: str, isr: Ids, leaving: Ids, expected: Ids, *, elr: bool, emptied: Ids = ()) -> Row:
+    return Row(name, {"isr": isr, "leaving": leaving, "emptied": emptied, "elr_enable": elr}, expected)
 
 
 def _elr(
@@ -96,7 +108,16 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         _taken(False, False, False),
         _taken(False, True, False),
     ),
-    "stopped_cleanly": (_stopped(7, True), _stopped(6, False), _stopped(8, False), _stopped(None, False)),
+    "has_another_disk": (_disk("a-disk", 1, False), _disk("a-disk", 0, True), _disk("another-disk", 1, True)),
+    "holds_what_it_acknowledged": (
+        _stopped(7, True),
+        _stopped(6, False),
+        _stopped(8, False),
+        _stopped(None, False),
+        _stopped(None, True, flushes=True),
+        _stopped(None, False, flushes=True, metadata_end=7),
+        _stopped(7, True, metadata_end=7),
+    ),
     "may_unfence": (_unfence(8, True), _unfence(7, False), _unfence(0, False)),
     "producer_ids_are_in_snapshot": (Row("always", {}, True),),
     "eligible_for_isr": (

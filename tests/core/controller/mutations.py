@@ -28,6 +28,15 @@ def who_stopped_uncleanly_is_not_eligible(rules: Rules) -> None:
     assert bench.shape() == (1, (1,), ())
 
 
+def who_has_another_disk_is_not_elected(rules: Rules) -> None:
+    bench = Bench(rules=rules)
+    bench.start(1, 2, flushes=True)
+    bench.create((1, 2), configs={"min.insync.replicas": "1"})
+    bench.silence(2, 1)
+    bench.come_back(1, clean=False, disk="second")
+    assert bench.shape() == (None, (), ())
+
+
 def a_broker_that_is_heard_keeps_its_id(rules: Rules) -> None:
     bench = three_replicas(rules)
     assert bench.register(1, "second").error is ErrorCode.DUPLICATE_BROKER_REGISTRATION

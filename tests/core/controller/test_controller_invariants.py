@@ -23,7 +23,12 @@ def image(partition: PartitionRegistration, *, fenced: tuple[int, ...] = ()) -> 
     """Brokers 1, 2 and 3 and one topic with one partition."""
     records = [
         RegisterBrokerRecord(
-            broker_id=ReplicaId(number), broker_epoch=BrokerEpoch(number), incarnation_id=str(number), address="a:1"
+            broker_id=ReplicaId(number),
+            broker_epoch=BrokerEpoch(number),
+            incarnation_id=str(number),
+            directory_id=str(number),
+            flushes=True,
+            address="a:1",
         )
         for number in (1, 2, 3)
     ]

@@ -27,11 +27,13 @@ def leaderless(config: ControllerConfig, **configs: str) -> Bench:
 
 
 def assert_elects_unclean_leaders(config: ControllerConfig) -> None:
-    """An operator's word makes the first active replica lead, once."""
+    """An operator's word makes the active replica lead that he names, once."""
     bench = leaderless(config)
     assert bench.partition().leader_id is None
-    assert bench.elect(UNCLEAN) is ErrorCode.NONE
-    assert bench.shape() == (2, (2,), ())
+    assert bench.elect(UNCLEAN) is ErrorCode.INVALID_REQUEST
+    assert bench.elect(UNCLEAN, leader_id=1) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert bench.elect(UNCLEAN, leader_id=3) is ErrorCode.NONE
+    assert bench.shape() == (3, (3,), ())
     assert bench.partition().leader_recovery_state == "RECOVERING"
     assert bench.elect(UNCLEAN) is ErrorCode.ELECTION_NOT_NEEDED
 
@@ -51,7 +53,7 @@ def test_unclean_election_needs_somebody(config: ControllerConfig) -> None:
     """Where no replica is active even an unclean election has nobody to elect, and writes nothing."""
     bench = leaderless(config)
     bench.silence(2, 3)
-    assert bench.elect(UNCLEAN) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert bench.elect(UNCLEAN, leader_id=2) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     assert bench.records == ()
 
 

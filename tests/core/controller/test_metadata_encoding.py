@@ -56,6 +56,8 @@ RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
         broker_id=BROKERS,
         broker_epoch=NUMBERS.map(BrokerEpoch),
         incarnation_id=TEXT,
+        directory_id=TEXT,
+        flushes=st.booleans(),
         address=TEXT,
         rack=st.none() | TEXT,
     ),

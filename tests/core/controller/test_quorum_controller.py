@@ -161,6 +161,9 @@ class Stage:
                 broker_id=ReplicaId(broker_id),
                 cluster_id=CLUSTER,
                 incarnation_id=f"broker-{broker_id}",
+                directory_id=f"disk-{broker_id}",
+                flushes=True,
+                metadata_end_offset=Offset(0),
                 address=f"broker-{broker_id}:9092",
             )
         )

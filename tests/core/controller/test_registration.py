@@ -8,10 +8,11 @@ import pytest
 
 from replica.core import messages as m
 from replica.core.config import ControllerConfig
+from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import PartitionRecord, RegisterBrokerRecord
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, ReplicaId
+from replica.ids import BrokerEpoch, Offset, ReplicaId
 from tests.core.controller.bench import CONFIG, SESSION_MS, WITHOUT_ELR, Bench
 
 BOTH_WAYS = pytest.mark.parametrize("config", [CONFIG, WITHOUT_ELR], ids=["with_elr", "without_elr"])
@@ -74,7 +75,13 @@ def test_wrong_cluster() -> None:
     """A broker of another cluster is refused, whatever it asks."""
     bench = Bench()
     request = m.BrokerRegistrationRequest(
-        broker_id=ReplicaId(1), cluster_id="another", incarnation_id="1", address="broker-1:9092"
+        broker_id=ReplicaId(1),
+        cluster_id="another",
+        incarnation_id="1",
+        directory_id="1",
+        flushes=True,
+        metadata_end_offset=Offset(0),
+        address="broker-1:9092",
     )
     assert bench.ask(request, m.BrokerRegistrationResponse).error is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert bench.records == ()
@@ -176,8 +183,12 @@ def test_unclean_stop_of_the_last_member_without_elr() -> None:
 
 
 class _TrustsEveryStop(Rules):
-    def stopped_cleanly(
-        self, *, previous_broker_epoch: BrokerEpoch | None, registered_broker_epoch: BrokerEpoch
+    def holds_what_it_acknowledged(
+        self,
+        *,
+        registered: BrokerRegistration,
+        previous_broker_epoch: BrokerEpoch | None,
+        metadata_end_offset: Offset,
     ) -> bool:
         return True
 
@@ -190,3 +201,103 @@ def test_the_rule_decides_about_the_stop() -> None:
     bench.silence(2)
     bench.register(2, "second")
     assert bench.shape() == (1, (1,), (2,))
+
+
+# --- another disk, and disks that forget nothing ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flushes", "disk", "metadata_end", "elr"),
+    [
+        pytest.param(True, "first", None, (2,), id="all_that_was_acknowledged_was_flushed"),
+        pytest.param(False, "first", None, (), id="the_tail_may_be_lost"),
+        pytest.param(True, "second", None, (), id="another_disk"),
+        pytest.param(True, "first", 0, (), id="an_empty_disk_with_the_old_id"),
+        pytest.param(True, "first", 1, (), id="an_older_copy_of_the_disk"),
+    ],
+)
+def test_what_a_follower_keeps_of_its_place(
+    flushes: bool, disk: str, metadata_end: int | None, elr: tuple[int, ...]
+) -> None:
+    """An unclean stop costs the place only where something may be lost; another disk, or an older state, always."""
+    bench = Bench()
+    bench.start(1, 2, flushes=flushes)
+    bench.create((1, 2))
+    bench.silence(2)
+    bench.register(2, "second", disk=disk, flushes=True, metadata_end_offset=metadata_end)
+    assert bench.shape() == (1, (1,), elr)
+
+
+def test_an_empty_disk_with_the_old_id_is_never_elected() -> None:
+    """Who formats a new disk with the id of the old one is found out: what has no metadata has never been active."""
+    bench = Bench()
+    bench.start(1, 2, 3, flushes=True)
+    bench.create((1, 2, 3), configs={"min.insync.replicas": "2"})
+    bench.silence(1, 2, 3)
+    assert (bench.shape(), bench.partition().last_known_leader) == ((None, (), (2, 3)), 3)
+    bench.register(3, "second", flushes=True, metadata_end_offset=0)
+    assert (bench.shape(), bench.partition().last_known_leader) == ((None, (), (2,)), None)
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("replaced", [1, 2, 3])
+def test_a_replaced_disk_is_never_elected(config: ControllerConfig, replaced: int) -> None:
+    """All brokers are killed, and one comes back first with an empty disk: another one leads, whoever was the last."""
+    bench = Bench(config)
+    bench.start(1, 2, 3, flushes=True)
+    bench.create((1, 2, 3), configs={"min.insync.replicas": "2"})
+    bench.silence(1, 2, 3)
+    bench.come_back(replaced, clean=False, disk="second")
+    assert bench.partition().leader_id is None
+    assert replaced not in (*bench.partition().isr, *bench.partition().elr, bench.partition().last_known_leader)
+    for other in {1, 2, 3} - {replaced}:
+        bench.come_back(other, clean=False)
+    may_lead = {2, 3} if config.elr_enable else {3}
+    assert bench.partition().leader_id == min(may_lead - {replaced}, default=None)
+
+
+@BOTH_WAYS
+def test_the_last_in_sync_disk_is_replaced(config: ControllerConfig) -> None:
+    """Where the only replica in sync loses its disk the partition waits for an operator, who names whom he trusts."""
+    bench = Bench(config)
+    bench.start(1, 2, flushes=True)
+    bench.create((1, 2), configs={"min.insync.replicas": "1"})
+    bench.alter_isr(1)
+    bench.silence(1)
+    bench.come_back(1, clean=False, disk="second")
+    assert bench.shape() == (None, (), ())
+    assert bench.partition().last_known_leader is None
+    bench.pass_ms(SESSION_MS - 1)
+    assert bench.elect(m.ElectionType.UNCLEAN) is ErrorCode.INVALID_REQUEST
+    assert bench.elect(m.ElectionType.UNCLEAN, leader_id=2) is ErrorCode.NONE
+    assert bench.shape() == (2, (2,), ())
+
+
+def test_a_last_known_leader_with_another_disk_is_forgotten() -> None:
+    """Nobody is known to have everything, and who led last has nothing any more: nobody leads by itself."""
+    bench = Bench()
+    bench.start(1, 2)
+    bench.create((1, 2))
+    bench.silence(2, 1)
+    bench.come_back(1, clean=False)
+    bench.silence(1)
+    assert (bench.shape(), bench.partition().last_known_leader) == ((None, (), (2,)), 1)
+    bench.register(1, "third", disk="second")
+    assert (bench.shape(), bench.partition().last_known_leader) == ((None, (), (2,)), None)
+    bench.come_back(2, clean=False)
+    assert bench.shape() == (None, (), ())
+
+
+def test_the_old_disk_is_another_disk_too() -> None:
+    """A disk that comes back after another one was there in between counts for nothing either."""
+    bench = Bench()
+    bench.start(1, 2, flushes=True)
+    bench.create((1, 2))
+    bench.silence(2)
+    for disk in ("second", "first"):
+        bench.come_back(2, disk=disk)
+        bench.alter_isr(1, 2)
+        bench.silence(2)
+        assert bench.shape() == (1, (1,), (2,))
+    bench.register(2, "last", disk="second", flushes=True)
+    assert bench.shape() == (1, (1,), ())

@@ -34,6 +34,8 @@ def registered(broker_id: int, epoch: int, rack: str | None = None) -> RegisterB
         broker_id=ReplicaId(broker_id),
         broker_epoch=BrokerEpoch(epoch),
         incarnation_id=f"{broker_id}.{epoch}",
+        directory_id=f"disk-{broker_id}",
+        flushes=True,
         address=f"broker-{broker_id}:9092",
         rack=rack,
     )

@@ -59,6 +59,8 @@ def broker(
         broker_id=ReplicaId(broker_id),
         broker_epoch=BrokerEpoch(10 * broker_id if epoch is None else epoch),
         incarnation_id=f"broker-{broker_id}-{epoch}",
+        directory_id=f"disk-{broker_id}",
+        flushes=True,
         address=f"broker-{broker_id}:9092",
         rack=None,
         fenced=fenced,
@@ -312,7 +314,14 @@ class PartitionBench:
             log_start_offset=Offset(0),
         )
 
-    def fetch(self, replica_id: int | None, part: m.FetchPartition | int, *, broker_epoch: int | None = None) -> Read:
+    def fetch(
+        self,
+        replica_id: int | None,
+        part: m.FetchPartition | int,
+        *,
+        broker_epoch: int | None = None,
+        rack_id: str | None = None,
+    ) -> Read:
         """Let a replica (or with None a consumer) fetch; a number stands for what a replica at that offset asks."""
         asked = self.ask(part) if isinstance(part, int) else part
         registered = None if replica_id is None else BrokerEpoch(10 * replica_id)
@@ -321,6 +330,7 @@ class PartitionBench:
             asked,
             replica_id=None if replica_id is None else ReplicaId(replica_id),
             broker_epoch=registered if broker_epoch is None else BrokerEpoch(broker_epoch),
+            rack_id=rack_id,
             now_ms=self.now_ms,
         )
         self._end()

@@ -67,9 +67,8 @@ def test_follower_ends_with_its_leaders_log(drawn: tuple[Log, Log], config: Brok
 def test_follower_overtaken_by_retention_begins_anew() -> None:
     """Records that were deleted before the follower had them are passed over, and the rest is replicated."""
     leader = leader_of((1, 6), high_watermark=6)
-    answer = leader.bench.answer(m.DeleteRecordsRequest(topic_partition=LOG, offset=Offset(4)))
-    assert isinstance(answer, m.DeleteRecordsResponse)
-    assert answer.log_start_offset == 4
+    leader.bench.call(m.DeleteRecordsRequest(topic_partition=LOG, offset=Offset(4), timeout_ms=1000))
+    assert leader.bench.partition.log.log_start_offset == 4
     follower = FollowerBench(log=[(1, 2)], leader_epoch=11)
     converse(follower, leader)
     assert (follower.ends, follower.epochs) == ((4, 6, 6), {1: 4})

@@ -173,7 +173,9 @@ def test_fenced_error_caused_by_become_leader() -> None:
     asked = bench.ask(4)
     assert bench.fetch(2, asked).answer.error is ErrorCode.NONE
     bench.metadata(registration(1, 6))
-    assert bench.partition.look(asked, replica_id=ReplicaId(2)).answer.error is ErrorCode.FENCED_LEADER_EPOCH
+    assert (
+        bench.partition.look(asked, replica_id=ReplicaId(2), rack_id=None).answer.error is ErrorCode.FENCED_LEADER_EPOCH
+    )
     assert bench.fetch(2, asked).answer.error is ErrorCode.FENCED_LEADER_EPOCH
 
 
@@ -268,7 +270,7 @@ def test_looking_again_changes_nothing() -> None:
     before = bench.partition.role
     bench.elapse(100)
     bench.fill(1)
-    read = bench.partition.look(asked, replica_id=ReplicaId(2))
+    read = bench.partition.look(asked, replica_id=ReplicaId(2), rack_id=None)
     assert (read.bytes > 0, bench.partition.role) == (True, before)
 
 

@@ -1,4 +1,4 @@
-"""Questions to a leader: where epochs end, how far its log may be read, what it holds, and what it may forget."""
+"""Questions to a leader: where epochs end, how far its log may be read, and what it holds."""
 
 from __future__ import annotations
 
@@ -30,13 +30,6 @@ def offsets(bench: PartitionBench, request: m.ListOffsetsRequest) -> m.ListOffse
     return response
 
 
-def deleted(bench: PartitionBench, offset: int) -> m.DeleteRecordsResponse:
-    """Ask to delete what lies below an offset."""
-    response = bench.answer(m.DeleteRecordsRequest(topic_partition=LOG, offset=Offset(offset)))
-    assert isinstance(response, m.DeleteRecordsResponse)
-    return response
-
-
 @pytest.mark.parametrize(
     ("epoch", "expected"),
     [(0, (0, 0)), (1, (1, 2)), (2, (1, 2)), (4, (4, 5)), (5, (5, 5)), (6, None)],
@@ -53,13 +46,23 @@ def test_offset_for_leader_epoch(epoch: int, expected: tuple[int, int] | None) -
 
 
 def test_fetch_latest_offset_includes_leader_epoch() -> None:
-    """The latest offset is the high watermark for a client and the log's end for a replica, in the leader's epoch."""
+    """The latest offset is a client's high watermark, a replica's log end, with the epoch of the record just below."""
     bench = leading((4, 3))
     bench.fetch(2, 3)
     bench.fill(2)
     latest = m.ListOffsetsRequest(topic_partition=LOG, latest=True)
     client, replica = offsets(bench, latest), offsets(bench, replace(latest, replica_id=ReplicaId(2)))
-    assert [(each.offset, each.leader_epoch) for each in (client, replica)] == [(3, 5), (5, 5)]
+    assert [(each.offset, each.leader_epoch) for each in (client, replica)] == [(3, 4), (5, 5)]
+
+
+@pytest.mark.parametrize("latest", [True, False])
+@pytest.mark.parametrize("log_start", [0, 7], ids=["never_written", "all_deleted"])
+def test_no_record_has_no_epoch(log_start: int, latest: bool) -> None:
+    """Where the log holds no record that an offset could be told by, none is named."""
+    bench = leading(log_start=log_start, high_watermark=log_start)
+    bench.fetch(2, log_start)
+    response = offsets(bench, m.ListOffsetsRequest(topic_partition=LOG, latest=latest))
+    assert (response.error, response.offset, response.leader_epoch) == (ErrorCode.NONE, log_start, None)
 
 
 @pytest.mark.parametrize("timestamp_ms", [None, 1000])
@@ -96,33 +99,6 @@ def test_offset_of_a_time_is_looked_up_below_the_high_watermark() -> None:
             end_offset=Offset(3),
         )
     ]
-
-
-@pytest.mark.parametrize(
-    ("offset", "error", "start"),
-    [
-        (2, ErrorCode.NONE, 2),
-        (3, ErrorCode.NONE, 3),
-        (0, ErrorCode.NONE, 1),
-        (4, ErrorCode.OFFSET_OUT_OF_RANGE, None),
-        (m.HIGH_WATERMARK, ErrorCode.NONE, 3),
-        (-2, ErrorCode.OFFSET_OUT_OF_RANGE, None),
-    ],
-)
-def test_delete_records(offset: int, error: ErrorCode, start: int | None) -> None:
-    """Up to the high watermark, by its offset or its name, and not beyond; what is gone already is gone."""
-    bench = leading((4, 4), log_start=1, high_watermark=3)
-    response = deleted(bench, offset)
-    assert (response.error, response.log_start_offset) == (error, start)
-    assert bench.disk.log_start == (start or 1)
-    assert bench.fetch(2, bench.ask(3)).answer.log_start_offset == bench.disk.log_start
-
-
-def test_delete_records_needs_the_leader() -> None:
-    """A follower forgets what its leader has forgotten, not what a client says."""
-    bench = leading((4, 4), high_watermark=3)
-    bench.metadata(registration(2, 6))
-    assert deleted(bench, 2).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_describe_replica() -> None:

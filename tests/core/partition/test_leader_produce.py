@@ -19,7 +19,7 @@ CONTROL = leader_change_batch(
     leader_id=ReplicaId(1), voters=(), granting_voters=(), base_offset=Offset(0), leader_epoch=Epoch(0)
 ).data
 ONE = encode_batch([b"a"]).data
-TWO_BATCHES = ONE + encode_batch([b"b"], base_offset=1).data
+TWO_BATCHES = ONE + encode_batch([b"b"]).data
 LARGE = encode_batch([b"x" * 2000]).data
 
 
@@ -70,6 +70,12 @@ def refused(bench: PartitionBench, asked: m.ProduceRequest) -> ErrorCode:
         pytest.param(request(records=ONE[:-1] + b"\xff"), ErrorCode.CORRUPT_MESSAGE, id="flipped"),
         pytest.param(request(records=b""), ErrorCode.INVALID_RECORD, id="no_batch"),
         pytest.param(request(records=TWO_BATCHES), ErrorCode.INVALID_RECORD, id="two_batches"),
+        pytest.param(
+            request(records=ONE + encode_batch([b"b"], base_offset=1).data),
+            ErrorCode.INVALID_RECORD,
+            id="two_batches_in_a_row",
+        ),
+        pytest.param(request(records=ONE + ONE[:-1]), ErrorCode.CORRUPT_MESSAGE, id="trailing_bytes"),
         pytest.param(request(records=CONTROL), ErrorCode.INVALID_RECORD, id="control_batch"),
         pytest.param(request(records=LARGE), ErrorCode.MESSAGE_TOO_LARGE, id="too_large"),
     ],

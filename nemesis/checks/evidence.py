@@ -1,0 +1,137 @@
+"""All that could have shown a violation is there to be looked at.
+
+Owns **missing-evidence**: what a run recorded to its end must hold of a topic-partition, and does not. What that is,
+the run says itself: the history counts the batches of each log that was dumped, the final ISR names whose logs there
+must be, and what was acknowledged must lie within the final reads. And it owns what a log vouches for beside its own
+high watermark, which its dump may lack: that of a member of the final ISR for all that is known to be committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.in_sync import known_committed_end
+from nemesis.checks.losses import acknowledged, read_ranges
+from nemesis.checks.partition import NEVER, NONE, Ints, Operations, Partition, ReplicaLog
+from nemesis.checks.replica_events import ReplicaEvents
+from nemesis.checks.schemas import AnomalyName, Severity
+
+
+def as_dumped(logs: tuple[ReplicaLog, ...], operations: Operations, events: ReplicaEvents) -> tuple[ReplicaLog, ...]:
+    """The logs as far as other witnesses bear them out.
+
+    A log is not complete unless it has as many batches as were dumped. If its replica was in sync in the end it vouches
+    for what was committed then, whatever it knows of that itself.
+    """
+    claim = events.isr_claim
+    committed = known_committed_end(operations, claim) if claim is not None and claim.restored else 0
+    in_sync = () if claim is None or committed == 0 else claim.isr
+    return tuple(
+        replace(
+            log,
+            complete=log.complete and events.dumped.get(log.replica_id, len(log.base_offset)) == len(log.base_offset),
+            high_watermark=max(log.high_watermark, committed if log.replica_id in in_sync else NONE),
+        )
+        for log in logs
+    )
+
+
+def check_missing_evidence(partition: Partition) -> Iterator[Anomaly]:
+    """What should be there and is not, of the logs, the final ISR and the final reads; nothing where none is due."""
+    if not partition.evidence_due:
+        return
+    looks = (_appends, _logs, _high_watermarks, _isr, _final_reads)
+    for what, replicas in (missing for look in looks for missing in look(partition)):
+        yield Anomaly(
+            name=AnomalyName.MISSING_EVIDENCE,
+            severity=Severity.UNKNOWN,
+            detail=what,
+            replicas=replicas,
+            evidence={"missing": what},
+        )
+
+
+Missing = Iterator[tuple[str, tuple[int, ...]]]
+"""A sentence, and whose evidence it is about."""
+
+
+def _appends(partition: Partition) -> Missing:
+    """Each value was sent once; else a line is there twice, or is another than it was."""
+    operations = partition.operations
+    sent = operations.value[operations.append & operations.has_value]
+    again = len(sent) - len(np.unique(sent))
+    if again:
+        yield f"{again} appends send what another one sends", ()
+
+
+def _logs(partition: Partition) -> Missing:
+    """Each log has what was dumped of it, and nothing is there that was not dumped."""
+    found = {log.replica_id: len(log.base_offset) for log in partition.logs}
+    dumped = partition.events.dumped
+    for replica_id in sorted(found.keys() | dumped.keys()):
+        told, there = dumped.get(replica_id), found.get(replica_id)
+        if told is None:
+            yield f"the history does not tell that the log of replica {replica_id} was dumped", (replica_id,)
+        elif there is None:
+            yield f"the log of replica {replica_id} was dumped, and no row of it is there", (replica_id,)
+        elif there != told:
+            yield f"{told} batches of replica {replica_id} were dumped, and {there} are there", (replica_id,)
+
+
+def _high_watermarks(partition: Partition) -> Missing:
+    """Somebody says what of the logs is committed."""
+    written = [log for log in partition.logs if len(log.base_offset)]
+    if written and all(log.high_watermark == NONE for log in written):
+        yield "nobody tells the high watermark of any replica's log", tuple(log.replica_id for log in written)
+
+
+def _isr(partition: Partition) -> Missing:
+    """Who was in sync in the end is known, and has a log."""
+    claim = partition.events.isr_claim
+    if claim is None:
+        if partition.operations.append.any():
+            yield "nobody tells who was in sync in the end", ()
+        return
+    logs = {log.replica_id for log in partition.logs}
+    # What was dumped and is gone has been told already.
+    for replica_id in sorted(set(claim.isr) - logs - partition.events.dumped.keys()):
+        yield f"replica {replica_id} was in sync in the end, and there is no log of it", (replica_id,)
+
+
+def _final_reads(partition: Partition) -> Missing:
+    """What was acknowledged lies within the final reads."""
+    operations = partition.operations
+    if not operations.append.any():
+        return
+    if not operations.final_read.any():
+        yield "there is no final read", ()
+    starts, ends = _final_ranges(operations)
+    if NEVER not in ends:
+        # That none saw the end is counted elsewhere.
+        return
+    acked = acknowledged(operations)
+    late = int((operations.return_index[acked] > operations.invoke_index[operations.final_read].min()).sum())
+    if late:
+        yield f"{late} appends were acknowledged when the final read had begun", ()
+    offsets = np.unique(operations.offset[acked & (operations.offset != NONE)])
+    order = np.argsort(starts, kind="stable")
+    furthest = np.append(NONE, np.maximum.accumulate(ends[order]) if len(order) else order)
+    passed = offsets[furthest[np.searchsorted(starts[order], offsets, side="right")] <= offsets]
+    if len(passed):
+        yield f"no final read covers {len(passed)} offsets that were acknowledged, the first is {passed[0]}", ()
+
+
+def _final_ranges(operations: Operations) -> tuple[Ints, Ints]:
+    """What each final read covers: where it begins, and its end, exclusive."""
+    final = np.flatnonzero(operations.final_read & operations.ok & operations.has_records)
+    start = np.maximum(operations.position[final], 0)
+    end = start.copy()
+    rows, starts, ends = read_ranges(operations)
+    returned = np.isin(final, rows)
+    at = np.searchsorted(rows, final[returned])
+    start[returned], end[returned] = starts[at], ends[at]
+    return start, np.where(operations.limited[final], end, NEVER)

@@ -1,0 +1,70 @@
+"""What a replica does on its disk from time to time: note how far logs are flushed and where they begin, free space.
+
+Owns what is due when. Each chore blocks on the disk, so that all of it is for another thread. Knows no clock: time is
+handed in. Source: Kafka's ``LogManager.startup``, which schedules the same chores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from replica.core.config import LogFlush
+from replica.server.options import ServerOptions
+
+FREE_INTERVAL_MS = 5000
+"""How often the space of what was deleted is freed."""
+
+
+class Storage(Protocol):
+    """The logs of a data directory, as far as this needs them. StorageError where the disk refuses."""
+
+    def flush(self) -> None:
+        """Flush every log."""
+
+    def checkpoint_recovery_points(self) -> None:
+        """Note how far each log is known to be flushed."""
+
+    def checkpoint_log_starts(self) -> None:
+        """Note where each log begins."""
+
+    def free_deleted(self, now_ms: int, *, file_delete_delay_ms: int) -> None:
+        """Remove the files of what was deleted, once they were first looked at that long ago."""
+
+
+class Housekeeping:
+    """The chores of one replica, each at its own pace from ``now_ms`` on."""
+
+    def __init__(self, *, storage: Storage, options: ServerOptions, now_ms: int) -> None:
+        self._storage = storage
+        self._options = options
+        self._chores: dict[Callable[[int], None], int] = {
+            self._checkpoint_recovery_points: options.log_flush_offset_checkpoint_interval_ms,
+            self._checkpoint_log_starts: options.log_flush_start_offset_checkpoint_interval_ms,
+            self._free_deleted: FREE_INTERVAL_MS,
+        }
+        self._due_ms = {chore: now_ms + interval_ms for chore, interval_ms in self._chores.items()}
+
+    @property
+    def deadline_ms(self) -> int:
+        """When the next chore is due."""
+        return min(self._due_ms.values())
+
+    def do_due(self, now_ms: int) -> None:
+        """Do what is due, each chore once however late it is. Raises StorageError."""
+        for chore, interval_ms in self._chores.items():
+            if self._due_ms[chore] <= now_ms:
+                self._due_ms[chore] = now_ms + interval_ms
+                chore(now_ms)
+
+    def _checkpoint_recovery_points(self, _: int) -> None:
+        if self._options.broker.log_flush is LogFlush.OS:
+            # Nobody else asks for flushes there, and what is not known to be flushed is searched after a crash.
+            self._storage.flush()
+        self._storage.checkpoint_recovery_points()
+
+    def _checkpoint_log_starts(self, _: int) -> None:
+        self._storage.checkpoint_log_starts()
+
+    def _free_deleted(self, now_ms: int) -> None:
+        self._storage.free_deleted(now_ms, file_delete_delay_ms=self._options.file_delete_delay_ms)

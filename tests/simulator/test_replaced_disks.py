@@ -1,0 +1,103 @@
+"""Disks that are replaced in simulated clusters: whose, when, what it costs, and what convicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from nemesis.checks.verdict import Verdict
+from nemesis.schedule import Schedule
+from nemesis.simulator.climate import CALM, Weather
+from nemesis.simulator.cluster_census import ClusterRare
+from nemesis.simulator.cluster_climate import ClusterClimate
+from nemesis.simulator.cluster_seeds import draw_cluster_climate
+from nemesis.simulator.metadata_census import MetadataRare
+from nemesis.simulator.node import Node
+from nemesis.simulator.run import Run, SimOptions, simulate
+from nemesis.simulator.voter_census import VoterRare
+from nemesis.simulator.world import Observer
+from replica.ids import ReplicaId
+
+LOSING: dict[str, Any] = {
+    "topics": 1,
+    "observers": 1,
+    "disk_losses": 60.0,
+    "broker_heartbeat_interval_ms": 300,
+    "broker_session_timeout_ms": 1500,
+    "controller_request_timeout_ms": 400,
+    "metadata_log_max_record_bytes_between_snapshots": 1,
+    "metadata_log_max_snapshot_interval_ms": 1000,
+}
+"""Four brokers, three of them voters, whose disks are replaced again and again."""
+
+
+def run_of(*observers: Observer, seed: int = 1, variant: str | None = None, **cluster: Any) -> Run:
+    """A run of a calm cluster in which disks are replaced."""
+    climate = replace(CALM, rate=10.0, cluster=replace(ClusterClimate(**LOSING), **cluster))
+    schedule = Schedule(name="simulated", time_limit_s=40, steps=())
+    options = SimOptions(seed=seed, time_limit_s=50, climate=climate, schedule=schedule, variant=variant)
+    return simulate(options, observers)
+
+
+class Replaced(Observer):
+    """Whose disks were replaced."""
+
+    def __init__(self) -> None:
+        self.losers: set[ReplicaId] = set()
+
+    def on_wiped(self, node: Node) -> None:
+        """See ``Observer``."""
+        self.losers.add(node.replica_id)
+
+
+def test_whoever_is_counted_on_loses_its_disk_like_anybody_else() -> None:
+    """Voters and others, those in sync and eligible: nothing is lost by it, and every broker comes back."""
+    replaced = Replaced()
+    run = run_of(replaced)
+    assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
+    assert replaced.losers == {1, 2, 3, 4}
+    rare = run.outcome.rare
+    assert rare[ClusterRare.COUNTED_ON_DISK_REPLACED] > 0
+    assert rare[VoterRare.VOTER_DISK_WIPED] > 0
+    assert rare[VoterRare.VOTER_REPLACED] > 0
+    assert rare[MetadataRare.METADATA_SNAPSHOT_ON_NEW_DISK] > 0
+
+
+def test_who_knows_brokers_by_their_ids_alone_is_convicted() -> None:
+    """An empty disk is elected for what the one before it held."""
+    convicted = [run_of(seed=seed, variant="brokers-by-id-alone").outcome.violation for seed in range(1, 5)]
+    assert "leader-candidate-completeness" in {violation.name for violation in convicted if violation is not None}
+
+
+def test_a_snapshot_that_names_no_voters_convicts() -> None:
+    """Voters change where disks are replaced, and whoever begins with a snapshot must learn of it."""
+    violation = run_of(variant="snapshot-without-voters").outcome.violation
+    assert violation is not None
+    assert violation.name == "snapshot-voters"
+
+
+WAITING: dict[str, Any] = {"min_insync_replicas": 1, "replication_factor": 2, "partitions": 3, "elr_enable": False}
+
+
+@pytest.mark.parametrize("elr_enable", [False, True])
+def test_an_operator_saves_what_nobody_may_lead_with(elr_enable: bool) -> None:
+    """The last in sync loses its disk, and another holds all: the partition waits, and nothing is lost in the end."""
+    waited = 0
+    for seed in range(1, 5):
+        run = run_of(seed=seed, **{**WAITING, "elr_enable": elr_enable})
+        assert run.outcome.verdict is Verdict.VALID, (seed, run.outcome.reasons)
+        waited += run.outcome.rare.get(ClusterRare.PARTITION_WAITED_FOR_OPERATOR, 0)
+    assert waited > 0
+
+
+def test_seeds_differ_in_their_disks() -> None:
+    """In many worlds disks are replaced, and none of these has another cause that takes records from disks for ever."""
+    drawn = [draw_cluster_climate(Random(seed)) for seed in range(300)]
+    losing = [climate for climate in drawn if climate.cluster is not None and climate.cluster.disk_losses]
+    assert 80 < len(losing) < 160
+    assert not any(Weather.DAMAGE in climate.weather for climate in losing)
+    factors = {climate.cluster.replication_factor for climate in losing if climate.cluster is not None}
+    assert factors == {1, 2, 3}
