@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ class LocalCluster:
         self.folder = folder
         self.ids = [ReplicaId(number) for number in range(1, size + 1)]
         self.voters = self.ids[:voters]
-        self.addresses = dict(zip(self.ids, free_addresses(size), strict=True))
+        self._held = ExitStack()
+        self.addresses = {replica_id: self._held.enter_context(held_address()) for replica_id in self.ids}
         self.processes: dict[ReplicaId, subprocess.Popen[bytes]] = {}
 
     def data_dir(self, replica_id: ReplicaId) -> Path:
@@ -86,10 +87,11 @@ class LocalCluster:
         return self.processes[replica_id].poll() is None
 
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill what still runs, and give the addresses back."""
         for process in self.processes.values():
             process.kill()
             process.wait(PATIENCE_SECONDS)
+        self._held.close()
 
     def lines(self, replica_id: ReplicaId) -> list[dict[str, Any]]:
         """Return the replica's log lines so far; every line must be JSON, but for the last word of a refusal."""
@@ -100,14 +102,14 @@ class LocalCluster:
         return self.folder / f"replica-{replica_id}.log"
 
 
-def free_addresses(count: int) -> Iterator[str]:
-    """Yield loopback addresses that were free a moment ago, all different."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for listening in sockets:
-            listening.bind(("127.0.0.1", 0))
-        ports = [listening.getsockname()[1] for listening in sockets]
-    yield from (f"127.0.0.1:{port}" for port in ports)
+@contextmanager
+def held_address() -> Iterator[str]:
+    """A loopback address on which a replica may listen, and that nobody else is given meanwhile, alive or not."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        # After the bind: who asks for any free port is not given this one, and who asks for this very one gets it.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        yield f"127.0.0.1:{holder.getsockname()[1]}"
 
 
 def command(*arguments: object) -> list[str]:

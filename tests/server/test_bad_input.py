@@ -27,7 +27,7 @@ from replica.records import encode_batch
 from replica.server.channels import channel_options
 from replica.server.codec import PRODUCE
 from replica.server.transport import GrpcTransport
-from tests.server.local_cluster import LocalCluster, free_addresses, run_replica
+from tests.server.local_cluster import LocalCluster, held_address, run_replica
 from tests.server.topics import Topics, eventually
 
 pytestmark = pytest.mark.cluster
@@ -242,14 +242,14 @@ def test_a_taken_metrics_port_refuses_the_start(lone: LocalCluster) -> None:
 
 async def test_the_metrics_page_is_served(lone: LocalCluster) -> None:
     """With --metrics-listen, the page shows the role and the offsets of the running replica."""
-    (address,) = free_addresses(1)
-    lone.start(options=("--metrics-listen", address))
-    topics = Topics(lone.addresses)
-    await topics.create(partitions=1, replication_factor=1, min_isr=1)
-    await topics.write(0, "a")
-    await topics.close()
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
-        text = page.read().decode()
+    with held_address() as address:
+        lone.start(options=("--metrics-listen", address))
+        topics = Topics(lone.addresses)
+        await topics.create(partitions=1, replication_factor=1, min_isr=1)
+        await topics.write(0, "a")
+        await topics.close()
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
+            text = page.read().decode()
     for topic in (METADATA_LOG.topic, "t"):
         assert f'replica_role{{partition="0",role="leader",topic="{topic}"}} 1.0' in text
     assert 'replica_high_watermark{partition="0",topic="t"} 1.0' in text
