@@ -23,6 +23,5 @@ async def test_a_replica_listens_on_a_held_address_and_again_after_it_has_stoppe
 
 def test_a_held_address_is_nobody_elses() -> None:
     """Who does not say that it may be shared does not get it, and neither does who asks for any free port."""
-    with held_address() as address, socket.socket() as other:
-        with pytest.raises(OSError, match="in use"):
-            other.bind(("127.0.0.1", int(address.rpartition(":")[2])))
+    with held_address() as address, socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", int(address.rpartition(":")[2])))
