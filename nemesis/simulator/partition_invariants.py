@@ -257,8 +257,10 @@ class PartitionInvariants(Observer):
         for effect in step.effects:
             if isinstance(effect, _Storing) and not self._is_quorum_log(effect.topic_partition):
                 self._on_stored(node.replica_id, effect)
+        held: dict[TopicPartition, Offset] = {}
         match step.interrupted:  # Perhaps it was done; what is there is seen at the next start.
             case fx.Append(topic_partition=name) as append if not self._is_quorum_log(name):
+                held[name] = self._hosted[node.replica_id][name].chain(node.replica_id).end
                 self._on_stored(node.replica_id, append)
             case fx.StartLogAt(topic_partition=name, start_offset=start):
                 self._hosted[node.replica_id][name].begins_at[node.replica_id] = start
@@ -272,7 +274,8 @@ class PartitionInvariants(Observer):
             if before is None or now[0] is not before[0] or now[1] != before[1]:
                 seen[name] = now  # Also where it is another role of the same content: from now on it is the very same.
                 if now != before:
-                    self._look(node.replica_id, partition, is_whole=step.is_whole)
+                    end = min(now[1], held.get(name, now[1]))
+                    self._look(node.replica_id, partition, end, is_whole=step.is_whole)
         if step.is_whole:
             self._check_image(node.replica_id, node.core.metadata)
         for effect in step.effects:
@@ -345,11 +348,12 @@ class PartitionInvariants(Observer):
 
     # --- what a replica believes ------------------------------------------------------------------------------------
 
-    def _look(self, replica_id: ReplicaId, partition: Partition, *, is_whole: bool) -> None:
+    def _look(self, replica_id: ReplicaId, partition: Partition, high_watermark: Offset, *, is_whole: bool) -> None:
         """Look at the role and the high watermark.
 
-        After a step that was cut short, a leader's high watermark still counts, for it rests on earlier steps; all else
-        was never true outside the memory that is being lost.
+        After a step that was cut short, a leader's high watermark still counts, for it rests on earlier steps, except
+        for what just this step was to append and nobody was told of: a leader that does not flush counts that at once.
+        All else was never true outside the memory that is being lost.
         """
         history = self._hosted[replica_id].get(partition.topic_partition)
         if history is None or history.topic_id != partition.topic_id:
@@ -358,7 +362,7 @@ class PartitionInvariants(Observer):
             if is_whole:
                 self._check_leadership(history, replica_id, partition)
             if not history.was_unclean or _is_news(history, partition):
-                self._on_high_watermark(history, replica_id, partition.high_watermark)
+                self._on_high_watermark(history, replica_id, high_watermark)
         elif is_whole and not history.was_unclean:
             self._check_prefix(history, replica_id, min(partition.high_watermark, history.committed.end))
 
