@@ -78,7 +78,7 @@ def start_command(
     """
 
     def start(**values: Any) -> None:
-        """Run one replica until it is told to stop (SIGTERM, Ctrl-C)."""
+        """Run one replica until it is told to stop (SIGTERM, Ctrl-C, SIGHUP)."""
         # gRPC's own library writes to standard error past every logger, and lines there are ours to format. It reads
         # this once, when it is loaded.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")

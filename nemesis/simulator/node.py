@@ -233,9 +233,9 @@ class Node:
         self._world.on_down(self, crash)
 
     def _checkpoint(self) -> None:
+        assert self._open is not None, self.replica_id
         try:
-            for store in self.stores.values():
-                store.checkpoint_recovery_point()
+            self._open.checkpoint_recovery_points()
         except PowerLossError:
             self.lose_power()
         except StorageError as error:

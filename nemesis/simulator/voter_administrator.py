@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -176,12 +177,15 @@ class VoterAdministrator:
         if self.is_stopped or not self._is_quiet() or not self._may_ask(request):
             self.start()
             return
+        book = self._books[request.topic_partition]
+        book.on_its_way = partial(_changed, request=request)
         f, detail = _told(request)
         caller = self._callers[request.topic_partition]
         self._record.nemesis(EventType.INVOKE, f, detail)
 
         def on_reply(response: m.Response | None) -> None:
             assert isinstance(response, m.ChangeVotersResponse | m.TransferLeadershipResponse | None), response
+            book.on_its_way = None
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER if response is None else response.error
             is_done = error is ErrorCode.NONE
             self._record.nemesis(EventType.INFO, f, detail, error=None if is_done else error)
@@ -205,9 +209,16 @@ class VoterAdministrator:
         self._world.queue.after(delay_ms * US_PER_MS, action)
 
     def _is_quiet(self) -> bool:
-        """Whether nobody has a change before it that is not decided: it could still come to something."""
+        """Whether nobody has a change before it that is not decided: it could still come to something.
+
+        Asked between two changes only: what was asked for and not answered cannot arrive any more.
+        """
         requests = (request for node in self._world.nodes.values() for request in node.requests.values())
-        return not any(isinstance(request, _Change) for request in requests)
+        if any(isinstance(request, _Change) for request in requests):
+            return False
+        for book in self._books.values():
+            book.on_its_way = None
+        return True
 
     def _may_ask(self, request: _Request) -> bool:
         """Whether a majority is left of any set of voters that may come of it."""

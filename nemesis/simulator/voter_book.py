@@ -9,7 +9,7 @@ Source: KIP-853; Ongaro's thesis, section 4.1: of two sets that follow one anoth
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nemesis.simulator.node import Node
 from nemesis.simulator.violations import BrokenInvariantError
@@ -29,6 +29,8 @@ class VoterBook:
         """What committed records have named, in order."""
         self.taken_back = 0
         """How often a truncation has dropped a record that named voters."""
+        self.on_its_way: Callable[[VoterSet], VoterSet] | None = None
+        """What a change that was asked for makes of a set, while it is not known what has come of it."""
         self._own: dict[ReplicaId, list[VoterEntry]] = {replica_id: [] for replica_id in replica_ids}
         """What the records in a replica's log have named, and those that its snapshot stands for."""
 
@@ -99,8 +101,9 @@ class VoterBook:
         return self.committed[-1].voters if self.committed else self.base
 
     def possible(self) -> set[VoterSet]:
-        """Every set by which anybody goes, or will if uncommitted records are dropped."""
-        return {self.latest_committed, *(voters for own in self._own.values() for voters in self._possible_to(own))}
+        """Every set by which anybody goes, or will if uncommitted records are dropped, or a change arrives."""
+        sets = {self.latest_committed, *(voters for own in self._own.values() for voters in self._possible_to(own))}
+        return sets if self.on_its_way is None else sets | {self.on_its_way(voters) for voters in sets}
 
     def _possible_to(self, own: list[VoterEntry]) -> Iterator[VoterSet]:
         """The sets of a log from the last that is committed on."""

@@ -20,12 +20,16 @@ class InvalidConfigError(ValueError):
     """A parameter, or a combination of them, that no replica should start with; the message says what to change."""
 
 
-def check_positive(config: QuorumConfig | BrokerConfig | ControllerConfig | MetadataConfig | GroupConfig) -> None:
-    """Raise InvalidConfigError unless every number of a configuration is above 0."""
+NUMBER_MAX = (1 << 31) - 1
+"""The largest parameter: what the wire and Kafka's settings of type INT can say, 24 days in milliseconds."""
+
+
+def check_numbers(config: QuorumConfig | BrokerConfig | ControllerConfig | MetadataConfig | GroupConfig) -> None:
+    """Raise InvalidConfigError unless every number of a configuration is above 0 and at most ``NUMBER_MAX``."""
     for field in fields(config):
         value = getattr(config, field.name)
-        if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
-            raise InvalidConfigError(f"{field.name} is {value}; it must be above 0")
+        if isinstance(value, int) and not isinstance(value, bool) and not 0 < value <= NUMBER_MAX:
+            raise InvalidConfigError(f"{field.name} is {value}; it must be above 0 and at most {NUMBER_MAX}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,7 @@ class QuorumConfig:
     truncate_on_fetch: bool = True
 
     def __post_init__(self) -> None:
-        check_positive(self)
+        check_numbers(self)
         if self.fetch_max_wait_ms >= self.fetch_timeout_ms:
             raise InvalidConfigError(
                 f"fetch_max_wait_ms ({self.fetch_max_wait_ms}) must be below "
@@ -129,7 +133,7 @@ class BrokerConfig:
     truncate_on_fetch: bool = True
 
     def __post_init__(self) -> None:
-        check_positive(self)
+        check_numbers(self)
         if self.replica_fetch_wait_max_ms >= self.replica_socket_timeout_ms:
             raise InvalidConfigError(
                 f"replica_fetch_wait_max_ms ({self.replica_fetch_wait_max_ms}) must be below "
@@ -160,7 +164,7 @@ class ControllerConfig:
     pending_replies_max: int = 10_000
 
     def __post_init__(self) -> None:
-        check_positive(self)
+        check_numbers(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +178,7 @@ class MetadataConfig:
     metadata_log_max_snapshot_interval_ms: int = 3_600_000
 
     def __post_init__(self) -> None:
-        check_positive(self)
+        check_numbers(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +220,7 @@ class GroupConfig:
     lease_clock_drift_max_percent: int = 10
 
     def __post_init__(self) -> None:
-        check_positive(self)
+        check_numbers(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

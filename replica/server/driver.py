@@ -11,6 +11,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from itertools import count
+from typing import ParamSpec
+
+import structlog
 
 from replica.core.effects import (
     DeleteLog,
@@ -51,6 +54,8 @@ from replica.server.snapshot_writer import SnapshotWriter
 from replica.server.transport import TransportError
 from replica.storage import StorageEffect, StorageError
 
+_Told = ParamSpec("_Told")
+
 
 class ReplicaStoppedError(Exception):
     """The replica stopped before the reply. ``not_applied`` if before the request reached the core, else unknown."""
@@ -81,6 +86,7 @@ class Driver:
         self._storage = storage
         self._transport = transport
         self._observer = observer
+        self._observer_is_broken = False
         self._clocks = clocks
         self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
         self._snapshots = SnapshotWriter(lambda log: storage.stores[log], self._on_snapshot_outcome)
@@ -169,9 +175,9 @@ class Driver:
             self._events.appendleft(StorageFailed(reason=str(error)))
         except Exception as error:
             # A broken core must not go on answering: whatever it promised last is all it may promise.
-            self._halt(f"internal error: {type(error).__name__}: {error}", error)
+            self._halt_on_bug(error)
             return
-        self._observer.on_step(event, effects, now_ms)
+        self._tell(self._observer.on_step, event, effects, now_ms)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -227,8 +233,13 @@ class Driver:
             if isinstance(error, asyncio.CancelledError) and self._stopped:
                 raise
             # Also a call whose channel was closed, because the replica has moved: the core waits for every outcome.
-            self._observer.on_peer_unreachable(send.replica_id, send.request, str(error) or "no answer in time")
+            reason = str(error) or "no answer in time"
+            self._tell(self._observer.on_peer_unreachable, send.replica_id, send.request, reason)
             self.submit(SendFailed(correlation_id=send.correlation_id, replica_id=send.replica_id))
+            return
+        except Exception as error:
+            # Without an outcome the core would wait for ever: this leader would never be fetched from again.
+            self._halt_on_bug(error)
             return
         assert isinstance(response, PeerResponse), f"{type(response).__name__} is no answer to a peer"
         self.submit(ResponseReceived(correlation_id=send.correlation_id, replica_id=send.replica_id, response=response))
@@ -249,7 +260,7 @@ class Driver:
         if outcome.failure is not None:
             self.submit(StorageFailed(reason=outcome.failure))
             return
-        self._observer.on_flushed(outcome.topic_partition, outcome.end_offset, outcome.seconds)
+        self._tell(self._observer.on_flushed, outcome.topic_partition, outcome.end_offset, outcome.seconds)
         self.submit(Flushed(topic_partition=outcome.topic_partition, end_offset=outcome.end_offset))
 
     def _on_snapshot_outcome(self, effect: StoreSnapshot, failure: str | None) -> None:
@@ -274,9 +285,21 @@ class Driver:
         self._timer = None
         self.submit(Ticked())
 
+    def _tell(self, hear: Callable[_Told, None], *what: _Told.args, **named: _Told.kwargs) -> None:
+        """Let the observer hear of something. Its first mistake is written down, and none of them breaks a step."""
+        try:
+            hear(*what, **named)
+        except Exception as error:
+            if not self._observer_is_broken:
+                self._observer_is_broken = True
+                structlog.get_logger().error("observer_failed", exc_info=error)
+
+    def _halt_on_bug(self, error: Exception) -> None:
+        self._halt(f"internal error: {type(error).__name__}: {error}", error)
+
     def _halt(self, reason: str, error: Exception | None = None) -> None:
         self.halt_reason = reason
-        self._observer.on_halted(reason, error)
+        self._tell(self._observer.on_halted, reason, error)
         self._cease(reason)
         self.halted.set()
 

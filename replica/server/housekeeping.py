@@ -11,6 +11,7 @@ from typing import Protocol
 
 from replica.core.config import LogFlush
 from replica.server.options import ServerOptions
+from replica.storage import StorageError
 
 FREE_INTERVAL_MS = 5000
 """How often the space of what was deleted is freed."""
@@ -51,11 +52,19 @@ class Housekeeping:
         return min(self._due_ms.values())
 
     def do_due(self, now_ms: int) -> None:
-        """Do what is due, each chore once however late it is. Raises StorageError."""
+        """Do what is due, each chore once however late it is. Raises StorageError, also for a mistake of our own.
+
+        A chore that ended in silence would never be done again: no log would be checkpointed, no space be freed.
+        """
         for chore, interval_ms in self._chores.items():
             if self._due_ms[chore] <= now_ms:
                 self._due_ms[chore] = now_ms + interval_ms
-                chore(now_ms)
+                try:
+                    chore(now_ms)
+                except StorageError:
+                    raise
+                except Exception as error:
+                    raise StorageError(f"house-keeping failed: {type(error).__name__}: {error}") from error
 
     def _checkpoint_recovery_points(self, _: int) -> None:
         if self._options.broker.log_flush is LogFlush.OS:

@@ -248,8 +248,9 @@ class ReplicaProcess:
     async def run(self) -> int:
         """Serve until a signal comes or the replica halts; returns the exit code."""
         stop_requested = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # What nohup asks for.
+                asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
         self._driver.start()
         await self._server.start()
         await self._set_health(health_pb2.HealthCheckResponse.SERVING)

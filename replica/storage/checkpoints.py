@@ -89,11 +89,16 @@ def _read_offsets(files: Files, path: Path) -> dict[TopicPartition, Offset]:
 
 
 class OffsetCheckpoint:
-    """One offset per log of a data directory, kept in one file. Safe to share between the threads of several logs."""
+    """One offset per log of a data directory, kept in one file. Safe to share between the threads of several logs.
+
+    Whatever is stored brings to the file what was only noted before: so a change that must be durable at once never
+    waits for the others, and one write serves any number of notes.
+    """
 
     def __init__(self, files: Files, path: Path, offsets: Mapping[TopicPartition, Offset]) -> None:
         self._files = files
         self._offsets = dict(offsets)
+        self._stored = dict(offsets)
         self._lock = threading.Lock()
         self.path = path
 
@@ -112,30 +117,51 @@ class OffsetCheckpoint:
         with self._lock:
             return frozenset(self._offsets)
 
-    def put(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        """Store the offset of one log, durable on return; an unchanged offset costs nothing. May raise OSError."""
+    def note(self, topic_partition: TopicPartition, offset: Offset | None) -> None:
+        """Take the offset of one log, absent to forget it; durable once anything is stored, or ``store`` returns."""
         with self._lock:
-            self._store(self._offsets | {topic_partition: offset})
+            self._note(topic_partition, offset)
+
+    def store(self) -> None:
+        """Bring what was noted to the file, durable on return; nothing new costs nothing. May raise OSError."""
+        with self._lock:
+            self._store()
+
+    def put(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        """Store the offset of one log, durable on return. May raise OSError."""
+        with self._lock:
+            self._note(topic_partition, offset)
+            self._store()
 
     def lower(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        """Store ``offset`` where a larger one is stored, durable on return. May raise OSError."""
+        """Store ``offset`` where a larger one is known, durable on return. May raise OSError."""
         with self._lock:
             if self._offsets.get(topic_partition, offset) > offset:
-                self._store(self._offsets | {topic_partition: offset})
+                self._note(topic_partition, offset)
+                self._store()
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Forget one log, durable on return; one that was never stored costs nothing. May raise OSError."""
+        """Forget one log, durable on return; one that is not known costs nothing. May raise OSError."""
         with self._lock:
-            self._store({log: offset for log, offset in self._offsets.items() if log != topic_partition})
+            if topic_partition in self._offsets or topic_partition in self._stored:
+                self._note(topic_partition, None)
+                self._store()
 
     def replace_all(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Store these offsets in place of all that were stored, durable on return. May raise OSError."""
+        """Store these offsets in place of all that were known, durable on return. May raise OSError."""
         with self._lock:
-            self._store(dict(offsets))
+            self._offsets = dict(offsets)
+            self._store()
 
-    def _store(self, offsets: dict[TopicPartition, Offset]) -> None:
-        if offsets == self._offsets:
+    def _note(self, topic_partition: TopicPartition, offset: Offset | None) -> None:
+        if offset is None:
+            self._offsets.pop(topic_partition, None)
+        else:
+            self._offsets[topic_partition] = offset
+
+    def _store(self) -> None:
+        if self._offsets == self._stored:
             return
-        lines = (f"{log.topic} {log.partition} {offset}" for log, offset in sorted(offsets.items()))
+        lines = (f"{log.topic} {log.partition} {offset}" for log, offset in sorted(self._offsets.items()))
         write_lines(self._files, self.path, lines)
-        self._offsets = offsets
+        self._stored = dict(self._offsets)

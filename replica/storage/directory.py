@@ -285,6 +285,15 @@ class DataDirectory:
         with self._guard("store the high watermarks of"):
             self.high_watermarks.replace_all(offsets)
 
+    def store_checkpoints(self) -> None:
+        """Store what was noted of the logs, durable on return. StorageError if the disk refuses."""
+        with self._guard("store the checkpoints of"):
+            self._store_checkpoints()
+
+    def _store_checkpoints(self) -> None:
+        self.recovery_points.store()
+        self.log_starts.store()
+
     @contextmanager
     def _guard(self, action: str) -> Iterator[None]:
         try:
@@ -319,6 +328,8 @@ class DataDirectory:
         if lock is None:
             return
         try:
+            if clean:
+                self._store_checkpoints()
             if clean and not self._unclean_logs:
                 clean_shutdown.write_clean_shutdown(self.files, self.path / clean_shutdown.FILE_NAME, broker_epoch)
         except OSError as error:

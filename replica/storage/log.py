@@ -395,36 +395,34 @@ class LogStore:
 
     # --- checkpoints and end ----------------------------------------------------------------------------------------
 
-    def checkpoint_recovery_point(self) -> None:
-        """Store durably that everything below ``flushed_end_offset`` is flushed, so that recovery never cuts it.
+    def note_recovery_point(self) -> None:
+        """Note that everything below ``flushed_end_offset`` is flushed, so that recovery never cuts it.
 
-        Like the other checkpoint, it does nothing on a log that was closed meanwhile.
+        The directory stores what is noted of all logs at once. Like the other note, it is none of a log that was closed
+        meanwhile.
         """
         with self._sync_lock:
-            if self._is_over:
-                return
-            with self._guard("checkpoint the recovery point of"):
-                self._directory.recovery_points.put(self._topic_partition, self._flushed_end_offset)
+            if not self._is_over:
+                with self._guard("note the recovery point of"):
+                    self._directory.recovery_points.note(self._topic_partition, self._flushed_end_offset)
 
-    def checkpoint_log_start(self) -> None:
-        """Store durably where the log begins, unless its first segment says the same."""
+    def note_log_start(self) -> None:
+        """Note where the log begins, unless its first segment says the same."""
         with self._sync_lock:
-            if self._is_over:
-                return
-            with self._guard("checkpoint the start of"):
-                self._checkpoint_log_start()
+            if not self._is_over:
+                with self._guard("note the start of"):
+                    self._note_log_start()
 
-    def _checkpoint_log_start(self) -> None:
+    def _note_log_start(self) -> None:
         with self._state_lock:
             log_start_offset, first_base_offset = self.log_start_offset, self._segments.first.base_offset
-        if log_start_offset > first_base_offset:
-            self._directory.log_starts.put(self._topic_partition, log_start_offset)
-        else:
-            self._directory.log_starts.remove(self._topic_partition)
+        says_more = log_start_offset > first_base_offset
+        self._directory.log_starts.note(self._topic_partition, log_start_offset if says_more else None)
 
     def close(self, *, clean: bool) -> None:
         """Give the files back; with ``clean``, flush first and make the directory's clean-shutdown marker true.
 
+        What the directory is to store of the log is noted: its own close stores it, before it leaves the marker.
         Closing twice does nothing. With ``clean``, StorageError if the store has failed or fails now; without it,
         never. The files are given back in every case.
         """
@@ -443,8 +441,8 @@ class LogStore:
     def _close_cleanly(self) -> None:
         end_offset = self._flush()
         self._producers.store_end(end_offset)
-        self._directory.recovery_points.put(self._topic_partition, end_offset)
-        self._checkpoint_log_start()
+        self._directory.recovery_points.note(self._topic_partition, end_offset)
+        self._note_log_start()
         for segment in self._segments:
             segment.store_index()
         self._directory.log_closed_cleanly(self._topic_partition)

@@ -211,12 +211,14 @@ class LogTable:
     def checkpoint_recovery_points(self) -> None:
         """Note how far each log is known to be flushed."""
         for store in tuple(self._stores.values()):
-            store.checkpoint_recovery_point()
+            store.note_recovery_point()
+        self.directory.store_checkpoints()
 
     def checkpoint_log_starts(self) -> None:
         """Note where each log begins."""
         for store in tuple(self._stores.values()):
-            store.checkpoint_log_start()
+            store.note_log_start()
+        self.directory.store_checkpoints()
 
     def free_deleted(self, now_ms: int, *, file_delete_delay_ms: int) -> None:
         """Remove the files of what was deleted, once they were first looked at that long ago."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+import structlog.testing
 
 from replica.core.effects import (
     Append,
@@ -45,7 +46,7 @@ from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
 from replica.server.clocks import monotonic_ms
 from replica.server.driver import ReplicaStoppedError
 from replica.server.transport import TransportError
-from tests.server.driver_fakes import LOG, Script, wait_until
+from tests.server.driver_fakes import LOG, NotingObserver, Script, wait_until
 from tests.server.driver_rig import ASK, batch, flush, on, running
 
 ANSWER = ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(7))
@@ -281,6 +282,33 @@ async def test_no_answer_comes_back_as_an_event(refused: bool) -> None:
         await wait_until(lambda: len(rig.core.events) == 2, "the failure")
         assert rig.core.events[1] == SendFailed(correlation_id=CorrelationId(9), replica_id=ReplicaId(2))
         assert rig.observer.unreachable == [2]
+
+
+async def test_a_mistake_in_a_send_stops_the_replica() -> None:
+    """A Send that ends in a way that nobody foresaw is a bug, and halts: the core would wait for ever."""
+    async with running(on(Started, lambda _: (send(5000),))) as rig:
+        await wait_until(lambda: bool(rig.transport.answers), "the call")
+        rig.transport.answers[0].set_exception(ValueError("Value out of range: 4294967296"))
+        await wait_until(rig.driver.halted.is_set, "the halt")
+        assert rig.driver.halt_reason == "internal error: ValueError: Value out of range: 4294967296"
+
+
+async def test_an_observer_that_fails_breaks_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the observer raises, events are stepped, sends have outcomes, flushes come back; it is said once."""
+
+    def fail(*_: object) -> None:
+        raise KeyError("no such label")
+
+    for name in ("on_step", "on_flushed", "on_peer_unreachable", "on_halted"):
+        monkeypatch.setattr(NotingObserver, name, fail)
+    with structlog.testing.capture_logs() as lines:
+        async with running(on(Started, lambda _: (flush(1), send(10)))) as rig:
+            await wait_until(lambda: len(rig.core.events) == 3, "the flush and the failure")
+            assert {type(event) for event in rig.core.events} == {Started, Flushed, SendFailed}
+            rig.core.script = lambda _: (Halt(reason="the test says so"),)
+            rig.driver.submit(Ticked())
+            assert rig.driver.halted.is_set()
+    assert [line["event"] for line in lines] == ["observer_failed"]
 
 
 async def test_a_call_whose_connection_is_taken_away_comes_back_as_an_event() -> None:

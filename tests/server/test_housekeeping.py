@@ -14,6 +14,7 @@ from replica.core.config import BrokerConfig, InvalidConfigError, LogFlush
 from replica.ids import ReplicaId
 from replica.server.housekeeping import Housekeeping
 from replica.server.options import DAY_MS, ServerOptions
+from replica.storage import StorageError
 
 MINUTE_MS = 60_000
 RECOVERY_POINTS, LOG_STARTS = "log_flush_offset_checkpoint_interval_ms", "log_flush_start_offset_checkpoint_interval_ms"
@@ -54,6 +55,20 @@ def asked_in_a_minute(given: ServerOptions) -> Counter[str]:
     while house.deadline_ms <= MINUTE_MS:
         house.do_due(house.deadline_ms)
     return storage.asked
+
+
+@pytest.mark.parametrize("mistake", [TypeError("an int is no offset"), OSError(5, "input/output error")])
+def test_a_chore_that_fails_in_an_unforeseen_way_fails_the_storage(
+    monkeypatch: pytest.MonkeyPatch, mistake: Exception
+) -> None:
+    """Nothing that a chore raises ends house-keeping in silence."""
+
+    def fail(_: FakeStorage) -> None:
+        raise mistake
+
+    monkeypatch.setattr(FakeStorage, "checkpoint_recovery_points", fail)
+    with pytest.raises(StorageError, match=f"house-keeping failed: {type(mistake).__name__}"):
+        asked_in_a_minute(options())
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,6 +12,8 @@ import pytest
 from replica.core.config import (
     BrokerConfig,
     BrokerIdentity,
+    ControllerConfig,
+    GroupConfig,
     InvalidConfigError,
     MetadataConfig,
     QuorumConfig,
@@ -70,6 +72,18 @@ def test_a_metadata_log_that_is_always_or_never_taken_down_is_refused(name: str,
     """A snapshot is due after some bytes and after some time, and both are above nothing."""
     with pytest.raises(InvalidConfigError, match=f"{name} is {value}; it must be above 0"):
         MetadataConfig(**{name: value})
+
+
+@pytest.mark.parametrize("part", [QuorumConfig, BrokerConfig, ControllerConfig, MetadataConfig, GroupConfig])
+def test_a_parameter_that_the_wire_cannot_say_is_refused(part: Callable[..., object]) -> None:
+    """No number is above 2^31 - 1: a fetch of 4 GiB could not even be encoded."""
+    numbers = [field.name for field in fields(part()) if type(field.default) is int]  # type: ignore[arg-type] # all are dataclasses
+    assert numbers
+    for name in numbers:
+        with pytest.raises(
+            InvalidConfigError, match=f"{name} is 4294967296; it must be above 0 and at most 2147483647"
+        ):
+            part(**{name: 1 << 32})
 
 
 @pytest.mark.parametrize(

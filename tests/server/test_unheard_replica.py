@@ -1,4 +1,4 @@
-"""A replica whose log lines nobody can take: a full disk under them, or a pipe without a reader."""
+"""A replica that nobody listens to: its log lines cannot be taken, or the terminal that it was started in is gone."""
 
 from __future__ import annotations
 
@@ -54,6 +54,31 @@ async def test_a_replica_serves_though_its_lines_cannot_be_written(
         await topics.close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
+        assert (cluster.data_dir(ONE) / ".kafka_cleanshutdown").exists()
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize("is_ignored", [False, True], ids=["terminal", "nohup"])
+async def test_a_terminal_that_goes_away_stops_a_replica_cleanly(tmp_path: Path, is_ignored: bool) -> None:
+    """SIGHUP is a controlled shutdown, unless whoever started the replica has asked that it be ignored."""
+    cluster = LocalCluster(tmp_path, size=1)
+    cluster.format()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
+    try:
+        cluster.start(ONE)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    try:
+        topics = Topics(cluster.addresses)
+        await topics.create(partitions=1, replication_factor=1, min_isr=1)
+        cluster.processes[ONE].send_signal(signal.SIGHUP)
+        if is_ignored:
+            await topics.write(0, "kept")
+            assert cluster.is_alive(ONE)
+            assert cluster.stop(ONE) == 0
+        await topics.close()
+        assert cluster.processes[ONE].wait(PATIENCE_SECONDS) == 0
         assert (cluster.data_dir(ONE) / ".kafka_cleanshutdown").exists()
     finally:
         cluster.close()

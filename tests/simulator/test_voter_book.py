@@ -74,6 +74,17 @@ def test_who_is_behind_may_still_go_by_an_old_set() -> None:
     assert kept.possible() == {voters(1, 2, 3), voters(1, 2), voters(1)}
 
 
+def test_a_change_on_its_way_may_still_be_made_of_every_set() -> None:
+    """What the cluster can do without, it must be able to do without after the change as well.
+
+    1. A, B and C vote, and A is asked to remove A. 2. C loses its disk. 3. A does it: B and C vote, and C is gone.
+    """
+    kept = book((B, 5, voters(1, 2)))
+    kept.on_its_way = lambda named: named.without(ReplicaId(1))
+
+    assert kept.possible() == {voters(1, 2, 3), voters(1, 2), voters(2, 3), voters(2)}
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [(voters(1, 2), voters(1, 3)), (voters(1, 2), voters(1, 2, 3, 4)), (voters(2), voters(2, wiped=1))],

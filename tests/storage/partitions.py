@@ -40,7 +40,8 @@ def filled_partition(count: int = 12, *, config: LogConfig = SMALL) -> tuple[Sim
     append(log, count=count)
     log.store_epochs(entries((1, 0)))
     log.flush()
-    log.checkpoint_recovery_point()
+    log.note_recovery_point()
+    directory.store_checkpoints()
     return files, directory, log
 
 

@@ -36,7 +36,8 @@ def filled_log(*, log_start: int = 0) -> tuple[SimulatedFiles, DataDirectory, Lo
     append(log, count=END - 6, epoch=3)
     log.flush()
     log.store_epochs(entries((1, 0), (3, 6)))
-    log.checkpoint_recovery_point()
+    log.note_recovery_point()
+    directory.store_checkpoints()
     store(log, OLD)
     log.raise_log_start(Offset(log_start))
     if log_start:

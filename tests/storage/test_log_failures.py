@@ -35,7 +35,7 @@ def test_a_failed_fsync_is_never_retried() -> None:
         lambda: log.read(Offset(0), Offset(1), 1),
         lambda: log.store_epochs([]),
         lambda: log.store_quorum_state(state),
-        log.checkpoint_recovery_point,
+        log.note_recovery_point,
         lambda: log.close(clean=True),
     ):
         with pytest.raises(StorageError, match="cannot flush log /data/log-0: input/output error"):

@@ -124,7 +124,8 @@ def test_only_log_starts_above_the_first_segment_are_stored() -> None:
     """An entry that says no more than the first segment's name is taken out."""
     files, directory, log = filled_partition()
     log.raise_log_start(Offset(5))
-    log.checkpoint_log_start()
+    log.note_log_start()
+    directory.store_checkpoints()
     assert files.content(LOG_STARTS) == b"0\n0\n"
     assert reopened(files, directory, log)[1].log_start_offset == 5
 
@@ -145,9 +146,10 @@ def test_segments_below_the_log_start_are_not_looked_at() -> None:
 
 def test_log_end_less_than_start_after_reopen() -> None:
     """Damage below the log start that leaves a log ending below it: all is deleted, and the log is empty there."""
-    files, _, log = filled_partition(4)
+    files, directory, log = filled_partition(4)
     log.raise_log_start(Offset(4))
-    log.checkpoint_log_start()
+    log.note_log_start()
+    directory.store_checkpoints()
     files.crash()
     flip(files, PARTITION_PATH / f"{0:020d}.log", 90)
     log, recovered = crashed(files)
@@ -162,9 +164,10 @@ def test_log_end_less_than_start_after_reopen() -> None:
 
 def test_damage_below_the_log_start_that_costs_promised_records_is_refused() -> None:
     """If flushed records above the log start cannot be reached any more, the log is not begun anew."""
-    files, _, log = filled_partition(5)
+    files, directory, log = filled_partition(5)
     log.raise_log_start(Offset(3))
-    log.checkpoint_log_start()
+    log.note_log_start()
+    directory.store_checkpoints()
     files.crash()
     flip(files, PARTITION_PATH / f"{0:020d}.log", 90)
     before = files.tree()

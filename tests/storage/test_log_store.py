@@ -192,10 +192,11 @@ def test_truncate_inside_a_batch_is_refused() -> None:
 def test_truncate_lowers_the_recovery_point_first() -> None:
     """The recovery point goes down durably before any data does, and stays below what was cut."""
     files = formatted()
-    _, log, _ = open_log(files, SMALL)
+    directory, log, _ = open_log(files, SMALL)
     append(log, count=12)
     log.flush()
-    log.checkpoint_recovery_point()
+    log.note_recovery_point()
+    directory.store_checkpoints()
     files.calls.clear()
     log.truncate(Offset(3))
     assert files.content(RECOVERY_POINTS) == b"0\n1\nlog 0 3\n"
@@ -249,13 +250,15 @@ def test_stored_state_is_durable_on_return() -> None:
 def test_the_recovery_point_is_what_was_flushed() -> None:
     """The checkpoint never claims more than a flush has covered."""
     files = formatted()
-    _, log, _ = open_log(files)
+    directory, log, _ = open_log(files)
     append(log, count=3)
-    log.checkpoint_recovery_point()
+    log.note_recovery_point()
+    directory.store_checkpoints()
     assert files.content(RECOVERY_POINTS) == b"0\n1\nlog 0 0\n"
     log.flush()
     append(log)
-    log.checkpoint_recovery_point()
+    log.note_recovery_point()
+    directory.store_checkpoints()
     assert files.content(RECOVERY_POINTS) == b"0\n1\nlog 0 3\n"
 
 

@@ -82,9 +82,10 @@ class PartitionHistory:
                 self.log_start = self.chance.randint(self.log_start, self.log_end)
                 self.log.raise_log_start(Offset(self.log_start))
             case "checkpoint":
-                self.log.checkpoint_log_start()
+                self.log.note_log_start()
                 self.lowest_start = self.log_start
-                self.log.checkpoint_recovery_point()
+                self.log.note_recovery_point()
+                self.directory.store_checkpoints()
                 self.directory.store_high_watermarks({PARTITION: Offset(self.log_end)})
             case "start_at":
                 self.start_at()

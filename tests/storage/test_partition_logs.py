@@ -250,8 +250,9 @@ def test_late_calls_on_a_deleted_log_do_nothing() -> None:
     directory.delete_log(PARTITION)
     before = files.operations
     assert log.flush() == 3
-    log.checkpoint_recovery_point()
-    log.checkpoint_log_start()
+    log.note_recovery_point()
+    log.note_log_start()
+    directory.store_checkpoints()
     assert files.operations == before
 
 

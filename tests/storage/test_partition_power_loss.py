@@ -230,11 +230,13 @@ def test_checkpointing_the_log_start_then_crash() -> None:
     """The log begins where the old or the new entry says."""
 
     def prepare() -> tuple[SimulatedFiles, Callable[[], object]]:
-        files, _, log = filled_partition()
+        files, directory, log = filled_partition()
         log.raise_log_start(Offset(2))
-        log.checkpoint_log_start()
+        log.note_log_start()
+        directory.store_checkpoints()
         log.raise_log_start(Offset(4))
-        return files, log.checkpoint_log_start
+        log.note_log_start()
+        return files, directory.store_checkpoints
 
     for outcome in interrupted(prepare):
         _, recovered = opened(outcome)

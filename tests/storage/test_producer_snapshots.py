@@ -49,7 +49,8 @@ def filled(count: int = COUNT) -> tuple[SimulatedFiles, LogStore, Callable[[], N
         log.append([batch])
     log.store_epochs(entries((1, 0)))
     log.flush()
-    log.checkpoint_recovery_point()
+    log.note_recovery_point()
+    directory.store_checkpoints()
     return files, log, lambda: close(directory, log)
 
 

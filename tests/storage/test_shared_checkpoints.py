@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from nemesis.simulator.files import PowerLossError
-from replica.ids import BrokerEpoch, Offset, TopicPartition
-from replica.storage import CorruptCheckpointError, StorageError, open_directory
+from replica.core.effects import Append, CreateLog
+from replica.ids import BrokerEpoch, Offset, TopicId, TopicPartition
+from replica.records import encode_batch
+from replica.storage import CorruptCheckpointError, LogTable, StorageError, open_directory
 from replica.storage.checkpoints import OffsetCheckpoint
-from tests.storage.disks import DATA, close, failing, formatted
+from tests.storage.disks import DATA, RECOVERY_POINTS, close, failing, formatted
 from tests.storage.partitions import HIGH_WATERMARKS, LOG_STARTS, PARTITION, crashed, filled_partition
 
 MARKER = DATA / ".kafka_cleanshutdown"
@@ -24,7 +27,8 @@ def test_a_recovered_high_watermark_lies_within_the_log(stored: int, recovered: 
     """The checkpoint is clamped to what the log holds after its recovery."""
     files, directory, log = filled_partition()
     log.raise_log_start(Offset(3))
-    log.checkpoint_log_start()
+    log.note_log_start()
+    directory.store_checkpoints()
     directory.store_high_watermarks({PARTITION: Offset(stored)})
     assert crashed(files)[1].high_watermark == recovered
 
@@ -105,6 +109,44 @@ def test_lowering_and_removing_entries() -> None:
     checkpoint.remove(PARTITION)
     files.crash()
     assert files.content(HIGH_WATERMARKS) == b"0\n0\n"
+
+
+def test_a_note_is_stored_with_whatever_is_stored_next() -> None:
+    """What is only noted is durable with the next change that must be, and never above what a cut has left."""
+    files = formatted()
+    checkpoint = OffsetCheckpoint.load(files, HIGH_WATERMARKS)
+    before = files.operations
+    checkpoint.note(PARTITION, Offset(7))
+    checkpoint.note(OTHER, Offset(9))
+    assert files.operations == before
+    assert checkpoint.get(PARTITION) == 7
+    checkpoint.lower(PARTITION, Offset(3))  # As a truncation does that comes between the note and its store.
+    files.crash()
+    assert files.content(HIGH_WATERMARKS) == b"0\n2\nmy-topic 3 3\nother 0 9\n"
+    before = files.operations
+    checkpoint.store()
+    assert files.operations == before
+    checkpoint.note(OTHER, None)
+    checkpoint.store()
+    files.crash()
+    assert files.content(HIGH_WATERMARKS) == b"0\n1\nmy-topic 3 3\n"
+
+
+@pytest.mark.parametrize("close", [LogTable.checkpoint_recovery_points, LogTable.close_clean])
+def test_each_checkpoint_is_written_once_for_all_logs(close: Callable[[LogTable], None]) -> None:
+    """However many logs there are, noting how far they are flushed writes one file, at intervals and in the end."""
+    files = formatted()
+    table = LogTable.open(open_directory(DATA, files=files), ())
+    for number in range(20):
+        log = TopicPartition("many", number)
+        table.perform(CreateLog(topic_partition=log, topic_id=TopicId(7)), 0)
+        table.perform(Append(topic_partition=log, batches=(encode_batch([b"v"], leader_epoch=1),)), 0)
+        table.stores[log].flush()
+    files.calls.clear()
+    close(table)
+    assert files.calls.count("fsync recovery-point-offset-checkpoint.tmp") == 1, files.calls
+    files.crash()
+    assert files.content(RECOVERY_POINTS).startswith(b"0\n20\nmany 0 1\n")
 
 
 @pytest.mark.parametrize(

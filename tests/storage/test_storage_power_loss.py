@@ -68,7 +68,8 @@ class History:
             case "truncate":
                 self.truncate()
             case "checkpoint":
-                self.log.checkpoint_recovery_point()
+                self.log.note_recovery_point()
+                self.directory.store_checkpoints()
             case "vote":
                 self.vote()
             case _:
@@ -122,10 +123,11 @@ def test_power_loss_keeps_every_promise(seed: int) -> None:
 def truncate_interrupted(step: int, chance: random.Random | None) -> tuple[SimulatedFiles, bool]:
     """Lose the power before the given operation of a truncation to 3 of 12 flushed batches; tell if it returned."""
     files = formatted()
-    _, log, _ = open_log(files, CONFIG)
+    directory, log, _ = open_log(files, CONFIG)
     append(log, count=12)
     log.flush()
-    log.checkpoint_recovery_point()
+    log.note_recovery_point()
+    directory.store_checkpoints()
     files.power_fails_before = files.operations + step
     try:
         log.truncate(Offset(3))
