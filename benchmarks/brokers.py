@@ -15,6 +15,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from replica.storage.meta_properties import random_directory_id
+
 VOTERS = 3
 """The first so many vote on the metadata, too; the others are brokers only."""
 STOP_S = 30
@@ -43,10 +45,9 @@ class Brokers:
     def _started(self, number: int) -> subprocess.Popen[bytes]:
         """Start one, with its log beside its data."""
         address = self.addresses[number - 1]
-        voters = [word for voter, at in enumerate(self.addresses[:VOTERS], 1) for word in ("--voter", f"{voter}={at}")]
-        roles = [] if number <= VOTERS else ["--roles", "broker", "--advertised-address", address]
-        where = ["--data-dir", str(self.folder / str(number)), "--listen", address]
-        command = [_replica(), "start", *where, *voters, *roles, *self.options]
+        ask = [] if number <= VOTERS else ["--voter", f"1={self.addresses[0]}", "--roles", "broker"]
+        where = ["--data-dir", str(self.folder / str(number)), "--listen", address, "--advertised-address", address]
+        command = [_replica(), "start", *where, *ask, *self.options]
         with (self.folder / f"{number}.log").open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -61,9 +62,11 @@ def running(count: int, *options: str) -> Iterator[Brokers]:
     addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
     brokers = Brokers(addresses=addresses, processes=[], folder=folder, options=options)
     try:
+        voters = [f"{number}={at}={random_directory_id()}" for number, at in enumerate(addresses[:VOTERS], 1)]
         for number in range(1, count + 1):
             identity = ["--cluster-id", "bench", "--replica-id", str(number)]
-            format_it = [_replica(), "format", "--data-dir", str(folder / str(number)), *identity]
+            votes = ["--initial-voters", ",".join(voters)] if number <= VOTERS else ["--no-initial-voters"]
+            format_it = [_replica(), "format", "--data-dir", str(folder / str(number)), *identity, *votes]
             subprocess.run(format_it, check=True, stdout=subprocess.DEVNULL)
         brokers.start_all()
         yield brokers

@@ -120,7 +120,7 @@ def cluster_for(
                 f"membership means nothing to the workload {workload}: who has the partitions is not voted on, and a "
                 f"disk that is wiped takes their records with it; give --workload {' or '.join(WORKLOADS[1:])}"
             )
-        return replace(cluster, dynamic_voters=replaces_disks)
+        return cluster
     if replaces_disks:
         raise click.UsageError(
             f"replace-disk is about the records of topics, and the workload {workload} has none: membership replaces "
@@ -130,4 +130,4 @@ def cluster_for(
     if changes_voters:
         store = replace(store, snapshot_record_bytes=SMALL_SNAPSHOT_RECORD_BYTES)
     topics = replace(cluster.topics, topic_count=0)
-    return replace(cluster, topics=topics, store=store, dynamic_voters=changes_voters)
+    return replace(cluster, topics=topics, store=store)

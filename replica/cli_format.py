@@ -48,8 +48,8 @@ def format_data_directory(
 ) -> None:
     """Make a directory the data directory of one replica, with an identity of its own.
 
-    With --initial-voters, --standalone or --no-initial-voters, voters can be added and removed later. With none of
-    them, the voters are those that are named at every start, for ever. Format all disks of a cluster one way.
+    Say who votes at first, by one of --initial-voters, --standalone and --no-initial-voters; voters can be added and
+    removed later.
     """
     from replica.server.addresses import InvalidAddressError
     from replica.storage import StorageError, format_directory
@@ -90,16 +90,16 @@ class _FormatChoice:
     advertised_address: str | None
     directory_id: str | None
 
-    def identity(self) -> tuple[str | None, VoterSet | None]:
-        """The directory id, absent for a fresh one, and the initial voters, absent where there are none for ever.
-
-        Raises click.UsageError, InvalidAddressError.
-        """
+    def identity(self) -> tuple[str | None, VoterSet]:
+        """The directory id, absent for a fresh one, and the voters. Raises click.UsageError, InvalidAddressError."""
         from replica.server.addresses import check_directory_id
         from replica.voters import VoterSet
 
-        if sum((self.initial_voters is not None, self.standalone, self.no_initial_voters)) > 1:
-            raise click.UsageError("give one of --initial-voters, --standalone and --no-initial-voters")
+        if sum((self.initial_voters is not None, self.standalone, self.no_initial_voters)) != 1:
+            raise click.UsageError(
+                "give one of --initial-voters, --standalone and --no-initial-voters: who votes at first; a disk that "
+                "replaces another, or joins, has --no-initial-voters"
+            )
         if self.advertised_address is not None and not self.standalone:
             raise click.UsageError("--advertised-address is for --standalone; otherwise `replica start` has it")
         if self.directory_id is not None:
@@ -108,7 +108,7 @@ class _FormatChoice:
             return self._listed(self.initial_voters)
         if self.standalone:
             return self._alone()
-        return self.directory_id, VoterSet(()) if self.no_initial_voters else None
+        return self.directory_id, VoterSet(())
 
     def _listed(self, text: str) -> tuple[str | None, VoterSet]:
         from replica.server.addresses import parse_voters
@@ -138,9 +138,7 @@ class _FormatChoice:
         return directory_id, VoterSet((voter,))
 
 
-def _told(voters: VoterSet | None) -> str:
-    if voters is None:
-        return ""
+def _told(voters: VoterSet) -> str:
     if not voters.voters:
         return ", no vote until it is added"
     return f", initial voters {','.join(map(str, voters.ids))}"

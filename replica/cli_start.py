@@ -165,8 +165,8 @@ def _server_params() -> list[click.Parameter]:
             "voter",
             multiple=True,
             metavar=entry,
-            help="A voter and its address; once per voter. On a disk that was formatted with initial voters, whom to "
-            "ask who leads; without, those.",
+            help="Whom to ask who leads, and where: a voter, or any replica; several. Needed on a disk without initial "
+            "voters only.",
         ),
         _option(
             "group",
@@ -180,8 +180,7 @@ def _server_params() -> list[click.Parameter]:
             default="broker,controller",
             show_default=True,
             metavar="ROLE[,ROLE]",
-            help="A voter is a controller, and nobody else is; on a disk that was formatted with initial voters, who "
-            "may become a voter is one as well.",
+            help="A voter, and who may become one, is a controller.",
         ),
         _option(
             "advertised-address", metavar=address, help="Where others reach this broker; needed if it is no voter."

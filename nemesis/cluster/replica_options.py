@@ -76,8 +76,7 @@ class Timing:
 class ReplicaOptions:
     """How many nodes, with which topics, timing and clients; ``server`` is how Python starts a replica.
 
-    With ``store`` every replica hosts the key-value store as well. With ``dynamic_voters`` the disks are formatted with
-    all nodes as initial voters, so that voters can be removed and added. With ``can_stand_still`` replicas can be told
+    With ``store`` every replica hosts the key-value store as well. With ``can_stand_still`` replicas can be told
     to stand still at points of their work, with ``clocks_in_hand`` their clocks can be set, and with
     ``can_break_disks`` their disks can lose power, refuse and tarry; ``server`` must know these options. The options of
     ``replica start`` are appended to it. ``log_flush`` and ``log_segment_bytes`` are its options of these names.
@@ -88,7 +87,6 @@ class ReplicaOptions:
     timing: Timing = field(default_factory=Timing)
     client: ClientOptions = field(default_factory=ClientOptions)
     store: StoreOptions | None = None
-    dynamic_voters: bool = False
     can_stand_still: bool = False
     clocks_in_hand: bool = False
     can_break_disks: bool = False

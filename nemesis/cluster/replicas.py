@@ -31,7 +31,7 @@ from nemesis.disks.place import DATA_NAME, LOG_NAME, place_in
 from nemesis.faults.crash_points import ORDER_NAME, Order, give_order, reached, take_back
 from nemesis.faults.dials import DIALS_NAME, Dials, set_dials
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.values import ChangeVoters, ClockFault, DiskFault, Fault, KillAt, Reassign, ReplaceDisk
+from nemesis.faults.values import ClockFault, DiskFault, Fault, KillAt, Reassign, ReplaceDisk
 from nemesis.history import METADATA_LOG
 from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
@@ -84,12 +84,11 @@ class ReplicaCluster:
 
     @property
     def voters(self) -> QuorumVoters:
-        """The voters of the metadata log and of the state machines, where they can be changed."""
-        logs = (METADATA_LOG, *self._options.group_logs) if self._options.dynamic_voters else ()
+        """The voters of the metadata log and of the state machines."""
         return QuorumVoters(
             self._looking,
             cluster_id=CLUSTER_ID,
-            logs=logs,
+            logs=(METADATA_LOG, *self._options.group_logs),
             dial=self._host.addresses(CONTROL),
             advertised=self._host.addresses(CLIENTS),
         )
@@ -116,8 +115,6 @@ class ReplicaCluster:
 
     def unsupported(self, fault: Fault) -> str | None:
         """Why this cluster cannot do such a fault; absent if it can."""
-        if isinstance(fault, ChangeVoters | ReplaceDisk) and not self._options.dynamic_voters:
-            return "the voters of this cluster are voters for ever"
         if isinstance(fault, ReplaceDisk) and self._options.topics.min_insync_replicas < 2:
             return "what one replica alone has acknowledged is gone with its disk: give --min-insync-replicas 2"
         if isinstance(fault, ReplaceDisk) and self._options.log_flush == OS:
@@ -252,9 +249,7 @@ class ReplicaCluster:
         return self._host.folder(node) / LOG_NAME
 
     def _initial_voters(self) -> tuple[str, ...]:
-        """The option of ``replica format`` that makes all nodes voters; none where they are voters for ever."""
-        if not self._options.dynamic_voters:
-            return ()
+        """The option of ``replica format`` that makes all nodes voters."""
         where = self._host.addresses(CLIENTS)
         entries = (f"{node}={where[node]}={random_directory_id()}" for node in self._nodes)
         return "--initial-voters", ",".join(entries)
@@ -268,7 +263,8 @@ class ReplicaCluster:
             raise NodeFailedError(f"replica {node} cannot be formatted: {format_log.read_text().strip()}")
 
     def _start_command(self, node: int) -> tuple[str, ...]:
-        voters = _table("--voter", self._host.addresses(CLIENTS))
+        addresses = self._host.addresses(CLIENTS)
+        voters = (*_table("--voter", addresses), "--advertised-address", addresses[node])
         dial = _table("--dial", self._host.addresses(node))
         listen = ("--listen", self._host.listen_address(node))
         where = ("--data-dir", str(self._host.inside(node) / DATA_NAME), *listen, "--replica-id", str(node))

@@ -44,6 +44,8 @@ class VoterChanges:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._healings: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
         self._is_under_way = False
+        self._may_be_missed = False
+        """Whether anything was ever begun after which a node may not vote."""
         self._missing: dict[tuple[str, int], None] = {}
         """(log, node) of those that do not vote any more, or may not; in the order in which they were removed."""
         self._stale: set[tuple[str, int]] = set()
@@ -51,6 +53,7 @@ class VoterChanges:
 
     def begin(self, fault_id: int, fault: ChangeVoters, nodes: Sequence[int]) -> None:
         """Begin the change, of one node after the other."""
+        self._may_be_missed = True
         healing = self._healings[fault_id] = asyncio.get_running_loop().create_future()
         self._tasks[fault_id] = asyncio.create_task(self._go(fault, tuple(nodes), healing))
 
@@ -69,7 +72,7 @@ class VoterChanges:
         """Wait until all changes are over, and add whoever does not vote, whoever has removed it."""
         end_s = asyncio.get_running_loop().time() + at_most_s
         await end_all(self._tasks, at_most_s)
-        if self._system.voters.logs:
+        if self._may_be_missed:
             await self._add_all(end_s)
 
     async def abandon(self) -> None:

@@ -51,10 +51,10 @@ class ProcessRole(StrEnum):
 class ServerOptions:
     """The whole configuration of ``replica start``. Addresses are ``HOST:PORT``; port 0 of ``listen`` takes a free one.
 
-    ``voters`` are the advertised addresses of those who may be controllers; on a disk that was formatted with initial
-    voters, of those whom to ask who leads (none: the initial voters). ``dial`` overrides them and those of brokers,
-    entry by entry, for this replica's own dials. ``advertised_address`` is where others reach this broker, absent for
-    a voter's own entry. ``groups`` are those to host: their names, and the names of their state machines.
+    ``voters`` are the advertised addresses of those whom to ask who leads (none: the initial voters, with which the disk
+    was formatted). ``dial`` overrides them and those of brokers, entry by entry, for this replica's own dials.
+    ``advertised_address`` is where others reach this broker, absent for a voter's own entry. ``groups`` are those to
+    host: their names, and the names of their state machines.
     ``stream_calls_max`` is how many calls of one stream may be inside at once. ``cluster_id`` and ``replica_id``, when
     given, must be those that the data directory was formatted with.
     """
@@ -133,12 +133,14 @@ class ServerOptions:
         previous_broker_epoch: BrokerEpoch | None,
     ) -> ReplicaConfig:
         """Build the core's configuration for the replica whose disk this is; raises InvalidConfigError."""
-        addresses = {**addresses_of(initial_voters or VoterSet(())), **self.voters}
-        voters = self._voters_to_ask(initial_voters)
         if initial_voters is None:
-            self._check_roles(replica_id)
-        else:
-            self._check_initial_roles(replica_id, initial_voters)
+            raise InvalidConfigError(
+                "this disk does not say who votes: it was formatted by an earlier version, which took the voters from "
+                "--voter; format an empty directory with --initial-voters"
+            )
+        self._check_roles(replica_id, initial_voters)
+        addresses = {**addresses_of(initial_voters), **self.voters}
+        voters = self._voters_to_ask(initial_voters)
         is_broker, is_controller = (role in self.roles for role in (ProcessRole.BROKER, ProcessRole.CONTROLLER))
         identity = BrokerIdentity(
             incarnation_id=incarnation_id,
@@ -160,12 +162,10 @@ class ServerOptions:
             controller=self.controller if is_controller else None,
         )
 
-    def _voters_to_ask(self, initial_voters: VoterSet | None) -> tuple[ReplicaId, ...]:
-        """Whom to ask who leads; without initial voters the voters themselves."""
+    def _voters_to_ask(self, initial_voters: VoterSet) -> tuple[ReplicaId, ...]:
+        """Whom to ask who leads."""
         if self.voters:
             return tuple(sorted(self.voters))
-        if initial_voters is None:
-            raise InvalidConfigError("nobody votes: name every voter with --voter")
         if not initial_voters.voters:
             raise InvalidConfigError(
                 "this disk was formatted without initial voters, so that it knows nobody: name a replica of the "
@@ -173,22 +173,8 @@ class ServerOptions:
             )
         return initial_voters.ids
 
-    def _check_roles(self, replica_id: ReplicaId) -> None:
-        """Who may be elected must be able to decide, and who decides must be able to be elected (Kafka's rule)."""
-        is_voter = replica_id in self.voters
-        if ProcessRole.CONTROLLER in self.roles and not is_voter:
-            raise InvalidConfigError(
-                f"replica {replica_id} has the role of a controller but is no voter; "
-                "name it with --voter on every replica, or give it --roles broker"
-            )
-        if ProcessRole.CONTROLLER not in self.roles and is_voter:
-            raise InvalidConfigError(
-                f"replica {replica_id} is a voter but has not the role of a controller; "
-                "take it out of --voter on every replica, or give it --roles broker,controller"
-            )
-
-    def _check_initial_roles(self, replica_id: ReplicaId, initial_voters: VoterSet) -> None:
-        """Who may be elected must be able to decide. Who is no voter at first may become one."""
+    def _check_roles(self, replica_id: ReplicaId, initial_voters: VoterSet) -> None:
+        """Who may be elected must be able to decide (Kafka's rule). Who is no voter at first may become one."""
         if ProcessRole.CONTROLLER not in self.roles and initial_voters.find(replica_id) is not None:
             raise InvalidConfigError(
                 f"replica {replica_id} was formatted as a voter but has not the role of a controller; "

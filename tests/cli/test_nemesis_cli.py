@@ -274,8 +274,8 @@ def test_a_run_on_objects_is_repeated_by_its_command() -> None:
     assert options.cluster.store == StoreOptions(reads=Reads.STALE)
 
 
-def test_changes_of_voters_bring_a_cluster_that_can_have_them(tmp_path: Path) -> None:
-    """It is formatted with initial voters and takes snapshots often, also if a stored schedule asks for it."""
+def test_changes_of_voters_bring_a_store_that_takes_snapshots_often(tmp_path: Path) -> None:
+    """So that newcomers load them; also if a stored schedule asks for it."""
     asked = DEFAULTS | {"workload": "register", "nemesis": (Package.KILL, Package.MEMBERSHIP), "time_limit": 30.0}
     asked |= {"concurrency": 10, "rate": 200.0}
     schedule, options = plan(asked)
@@ -284,11 +284,10 @@ def test_changes_of_voters_bring_a_cluster_that_can_have_them(tmp_path: Path) ->
     stored = plan(run.make_context("run", command).params)
     _, usual = plan(DEFAULTS | {"workload": "register"})
 
-    assert options.cluster.dynamic_voters
     assert options.cluster.store == StoreOptions(snapshot_record_bytes=SMALL_SNAPSHOT_RECORD_BYTES)
     assert (stored[0], stored[1].cluster) == (schedule, options.cluster)
     assert plan(run.make_context("run", command_of(3, asked)[2:]).params) == (schedule, options)
-    assert (usual.cluster.dynamic_voters, usual.cluster.store) == (False, StoreOptions())
+    assert usual.cluster.store == StoreOptions()
 
 
 def test_changes_of_voters_need_objects() -> None:
@@ -299,13 +298,12 @@ def test_changes_of_voters_need_objects() -> None:
     assert "--workload register" in refused.value.message
 
 
-def test_replaced_disks_bring_voters_that_can_change(tmp_path: Path) -> None:
-    """An empty disk must not vote: also if a stored schedule asks for it. Objects have no records to lose by it."""
+def test_replaced_disks_need_topics(tmp_path: Path) -> None:
+    """Objects have no records to lose by a replaced disk, also if a stored schedule asks for it."""
     schedule, options = plan(DEFAULTS | {"nemesis": (Package.REPLACE_DISK,), "time_limit": 30.0})
     (tmp_path / "schedule.json").write_text(schedule.to_json())
     stored = plan(run.make_context("run", ["--schedule", str(tmp_path / "schedule.json"), "--seed", "3"]).params)
 
-    assert options.cluster.dynamic_voters
     assert options.cluster.store is None
     assert stored[1].cluster == options.cluster
     with pytest.raises(click.UsageError) as refused:

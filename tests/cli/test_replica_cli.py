@@ -82,7 +82,7 @@ def test_a_health_check_is_cheap_and_fails_by_its_exit_code(free_address: str) -
 
 def test_format_makes_a_directory_once(tmp_path: Path) -> None:
     """A directory is formatted once; a second time is refused and changes nothing."""
-    arguments = ("format", "--data-dir", tmp_path / "d", "--cluster-id", "c", "--replica-id", 1)
+    arguments = ("format", "--data-dir", tmp_path / "d", "--cluster-id", "c", "--replica-id", 1, "--no-initial-voters")
     first = replica(*arguments)
     assert first.exit_code == 0
     assert "replica 1 of cluster c" in first.output

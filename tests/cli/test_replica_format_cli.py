@@ -27,8 +27,6 @@ def formatted(folder: Path, *options: str) -> Result:
 @pytest.mark.parametrize(
     ("options", "directory_id", "initial_voters", "told"),
     [
-        ([], None, None, ""),
-        (["--directory-id", DISK_2], DISK_2, None, ""),
         (["--initial-voters", BOTH], DISK, VoterSet((ONE, TWO)), ", initial voters 1,2"),
         (["--initial-voters", BOTH, "--directory-id", DISK], DISK, VoterSet((ONE, TWO)), ", initial voters 1,2"),
         (
@@ -42,9 +40,9 @@ def formatted(folder: Path, *options: str) -> Result:
     ],
 )
 def test_a_disk_knows_who_votes_at_first(
-    tmp_path: Path, options: list[str], directory_id: str | None, initial_voters: VoterSet | None, told: str
+    tmp_path: Path, options: list[str], directory_id: str | None, initial_voters: VoterSet, told: str
 ) -> None:
-    """Nobody may ever be added where nothing was said of initial voters, and that differs from none at first."""
+    """What the options say comes back when the directory is opened, and is told."""
     result = formatted(tmp_path, *options)
     assert result.exit_code == 0, result.output
     directory = open_directory(tmp_path / "data")
@@ -66,6 +64,8 @@ def test_a_lone_voter_draws_a_directory_id_that_its_voters_name(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
+        ([], "who votes at first; a disk that replaces another, or joins, has --no-initial-voters"),
+        (["--directory-id", DISK_2], "give one of --initial-voters, --standalone and --no-initial-voters"),
         (["--initial-voters", f"2=b:2={DISK_2}"], "replica 1 is not among --initial-voters"),
         (["--initial-voters", BOTH, "--directory-id", DISK_2], "--directory-id is"),
         (["--initial-voters", f"1=a:1={DISK},1=b:2={DISK_2}"], "replica 1 is named twice"),

@@ -81,7 +81,6 @@ class Case:
             topics=topics,
             timing=TIMING,
             client=ClientOptions(client_timeout_ms=8000),
-            dynamic_voters=True,
             server=(*(RIGHT if self.variant is None else variant_server(self.variant)), elr),
         )
 

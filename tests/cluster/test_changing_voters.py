@@ -24,7 +24,6 @@ FAST = ReplicaOptions(
     topics=TopicOptions(topic_count=0),
     timing=Timing(election_timeout_ms=300, fetch_timeout_ms=600, fetch_max_wait_ms=100, broker_session_timeout_ms=1500),
     store=StoreOptions(store_timeout_ms=8000, snapshot_record_bytes=SNAPSHOT_BYTES),
-    dynamic_voters=True,
 )
 
 

@@ -35,7 +35,7 @@ async def test_a_broker_that_is_known_by_its_id_alone_is_found_out(tmp_path: Pat
     assert why_wrong(case, seen) == f"replica {seen.replaced} leads, whose disk is empty, and 100 records are lost"
 
 
-OPTIONS = ReplicaOptions(topics=TopicOptions(partitions=1), timing=TIMING, dynamic_voters=True)
+OPTIONS = ReplicaOptions(topics=TopicOptions(partitions=1), timing=TIMING)
 
 
 @pytest.mark.parametrize("outage", [False, True], ids=["alone", "outage"])

@@ -207,7 +207,7 @@ async def test_a_replica_that_does_not_start_says_where_to_look(tmp_path: Path) 
 
 async def test_a_wiped_disk_has_no_vote(tmp_path: Path) -> None:
     """Disks are formatted with all nodes as voters where voters can change; a disk in their place is nobody's voter."""
-    lone = replace(FAST, nodes=1, topics=TopicOptions(replication_factor=1, min_insync_replicas=1), dynamic_voters=True)
+    lone = replace(FAST, nodes=1, topics=TopicOptions(replication_factor=1, min_insync_replicas=1))
 
     def found() -> tuple[VoterSet | None, str]:
         directory = open_directory(tmp_path / "nodes" / "1" / "data")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from replica.ids import ReplicaId, TopicPartition
+from replica.storage.meta_properties import random_directory_id
 
 PATIENCE_SECONDS = 30.0
 FAST_TIMING = (
@@ -52,10 +53,16 @@ class LocalCluster:
         return self.data_dir(replica_id) / str(log) / f"{0:020d}.log"
 
     def format(self, *, cluster_id: str = "test") -> None:
-        """Format every replica's data directory."""
+        """Format every replica's data directory; the voters are the initial ones."""
+        voters = ",".join(f"{voter}={self.addresses[voter]}={random_directory_id()}" for voter in self.voters)
         for replica_id in self.ids:
-            run_replica("format", "--data-dir", self.data_dir(replica_id), "--cluster-id", cluster_id,
-                        "--replica-id", replica_id)  # fmt: skip
+            who = ("--initial-voters", voters) if replica_id in self.voters else ("--no-initial-voters",)
+            self.format_one(replica_id, *who, cluster_id=cluster_id)
+
+    def format_one(self, replica_id: ReplicaId, *who_votes: object, cluster_id: str = "test") -> None:
+        """Format one replica's data directory, as one that joins unless ``who_votes`` says otherwise."""
+        whose = ("--data-dir", self.data_dir(replica_id), "--cluster-id", cluster_id, "--replica-id", replica_id)
+        run_replica("format", *whose, *(who_votes or ("--no-initial-voters",)))
 
     def start(self, *replica_ids: ReplicaId, options: Iterable[object] = ()) -> None:
         """Start these replicas; their log lines are appended to one file each."""
@@ -69,7 +76,8 @@ class LocalCluster:
         """Return the arguments of ``replica start`` for one replica."""
         entries = [f"{voter}={self.addresses[voter]}" for voter in self.voters]
         voters = [argument for entry in entries for argument in ("--voter", entry)]
-        where = ("--data-dir", self.data_dir(replica_id), "--listen", self.addresses[replica_id])
+        address = self.addresses[replica_id]
+        where = ("--data-dir", self.data_dir(replica_id), "--listen", address, "--advertised-address", address)
         return ("start", *where, *voters, "--replica-id", replica_id, *FAST_TIMING)
 
     def kill(self, replica_id: ReplicaId) -> None:

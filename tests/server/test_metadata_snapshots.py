@@ -13,7 +13,7 @@ from replica.core import messages as m
 from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
-from tests.server.local_cluster import LocalCluster, run_replica
+from tests.server.local_cluster import LocalCluster
 from tests.server.topics import Topics, eventually
 
 pytestmark = pytest.mark.cluster
@@ -148,7 +148,7 @@ async def test_the_metadata_log_stays_small_and_fills_an_empty_disk(life: Life) 
 
     cluster.kill(OBSERVER)
     shutil.rmtree(cluster.data_dir(OBSERVER))
-    run_replica(*("format", "--data-dir", cluster.data_dir(OBSERVER), "--cluster-id", "test", "--replica-id", OBSERVER))
+    cluster.format_one(OBSERVER)
     await life.churn(5)
     life.start(OBSERVER)
     await life.wait_same_image()

@@ -42,7 +42,13 @@ def options(
     )
 
 
-def core_config(given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet | None = None) -> ReplicaConfig:
+INITIAL = VoterSet((Voter(replica_id=VOTER, directory_id="AAAAAAAAAAAAAAAAAAAAAQ", address="i:1"),))
+NOBODY = VoterSet(())
+
+
+def core_config(
+    given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet | None = INITIAL
+) -> ReplicaConfig:
     return given.core_config(
         cluster_id="c",
         replica_id=replica_id,
@@ -93,6 +99,7 @@ def test_a_parameter_that_the_wire_cannot_say_is_refused(part: Callable[..., obj
         pytest.param(options(advertised_address="b:2"), VOTER, "b:2", True, id="a voter elsewhere"),
         pytest.param(options(CONTROLLER), VOTER, None, True, id="controller only"),
         pytest.param(options(BROKER, "b:2"), OTHER, "b:2", False, id="broker only"),
+        pytest.param(options(advertised_address="b:2"), OTHER, "b:2", True, id="one that may become a voter"),
     ],
 )
 def test_roles_make_a_process_a_broker_and_a_controller(
@@ -106,25 +113,6 @@ def test_roles_make_a_process_a_broker_and_a_controller(
 
 
 @pytest.mark.parametrize(
-    ("given", "replica_id", "complaint"),
-    [
-        (options(), OTHER, "is no voter"),
-        (options(BROKER), VOTER, "is a voter but has not the role of a controller"),
-        (options(BROKER), OTHER, "give --advertised-address"),
-        (options(voters={}), VOTER, "nobody votes: name every voter with --voter"),
-    ],
-)
-def test_roles_that_cannot_work_are_refused(given: ServerOptions, replica_id: ReplicaId, complaint: str) -> None:
-    """Voters are controllers and nobody else is, and a broker must be found by others."""
-    with pytest.raises(InvalidConfigError, match=complaint):
-        core_config(given, replica_id)
-
-
-INITIAL = VoterSet((Voter(replica_id=VOTER, directory_id="AAAAAAAAAAAAAAAAAAAAAQ", address="i:1"),))
-NOBODY = VoterSet(())
-
-
-@pytest.mark.parametrize(
     ("given", "replica_id", "initial_voters", "address", "asked"),
     [
         pytest.param(options(voters={}), VOTER, INITIAL, "i:1", (VOTER,), id="nothing is named twice"),
@@ -134,7 +122,7 @@ NOBODY = VoterSet(())
         pytest.param(options(advertised_address="b:2", voters={}), OTHER, INITIAL, "b:2", (VOTER,), id="elsewhere"),
     ],
 )
-def test_a_disk_with_initial_voters_may_have_either_role(
+def test_options_say_whom_to_ask_and_no_option_who_votes(
     given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet, address: str, asked: tuple[ReplicaId, ...]
 ) -> None:
     """Who votes the logs say; the options only say whom to ask, and who is reached where."""
@@ -150,12 +138,13 @@ def test_a_disk_with_initial_voters_may_have_either_role(
         (options(BROKER), VOTER, INITIAL, "was formatted as a voter but has not the role of a controller"),
         (options(voters={}), OTHER, NOBODY, "formatted without initial voters, so that it knows nobody"),
         (options(), OTHER, NOBODY, "give --advertised-address"),
+        (options(), VOTER, None, "this disk does not say who votes"),
     ],
 )
-def test_a_disk_with_initial_voters_is_refused_where_it_cannot_work(
-    given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet, complaint: str
+def test_a_disk_is_refused_where_it_cannot_work(
+    given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet | None, complaint: str
 ) -> None:
-    """A voter that cannot decide, one that knows nobody, and one that nobody finds."""
+    """A voter that cannot decide, one that knows nobody, one that nobody finds, and one of the time before voters."""
     with pytest.raises(InvalidConfigError, match=complaint):
         core_config(given, replica_id, initial_voters)
 
