@@ -51,12 +51,11 @@ class ProcessRole(StrEnum):
 class ServerOptions:
     """The whole configuration of ``replica start``. Addresses are ``HOST:PORT``; port 0 of ``listen`` takes a free one.
 
-    ``voters`` are the advertised addresses of those whom to ask who leads (none: the initial voters, with which the disk
-    was formatted). ``dial`` overrides them and those of brokers, entry by entry, for this replica's own dials.
-    ``advertised_address`` is where others reach this broker, absent for a voter's own entry. ``groups`` are those to
-    host: their names, and the names of their state machines.
-    ``stream_calls_max`` is how many calls of one stream may be inside at once. ``cluster_id`` and ``replica_id``, when
-    given, must be those that the data directory was formatted with.
+    ``voters`` are the advertised addresses of those whom to ask who leads (none: the initial voters of the disk).
+    ``dial`` overrides them and those of brokers, entry by entry, for this replica's own dials. ``advertised_address``
+    is where others reach this broker, absent for a voter's own entry. ``groups`` are those to host: their names, and
+    the names of their state machines. ``stream_calls_max`` is how many calls of one stream may be inside at once.
+    ``cluster_id`` and ``replica_id``, when given, must be those that the data directory was formatted with.
     """
 
     data_dir: Path
