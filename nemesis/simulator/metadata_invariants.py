@@ -10,7 +10,7 @@ Source: KIP-630; Kafka's ``RaftEventSimulationTest`` (SnapshotAtLogStart).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from nemesis.simulator.node import Node, Step
@@ -20,6 +20,7 @@ from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core.metadata.encoding import records_of
 from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.records import MetadataRecord, RegisterBrokerRecord
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.metadata.snapshots import encode_image
 from replica.core.recovered import StoredSnapshot
@@ -42,7 +43,9 @@ class MetadataInvariants(Observer):
     def on_metadata(self, batch: RecordBatch) -> None:
         """A batch of the metadata log is committed now."""
         if not batch.is_control:
-            self._image = self._image.apply_all(records_of(batch))
+            before, records = self._image, records_of(batch)
+            self._image = before.apply_all(records)
+            _check_eligibility_is_kept(before, self._image, records)
         self._images[SnapshotId(batch.end_offset, batch.leader_epoch)] = self._image
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
@@ -93,6 +96,24 @@ class MetadataInvariants(Observer):
         for snapshot_id in stored:
             if snapshot_id not in self._images:
                 _convict("snapshot-id", f"replica {replica_id} counts on {snapshot_id} of the metadata")
+
+
+def _check_eligibility_is_kept(before: MetadataImage, after: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+    """Who comes back on the same disk, and had flushed all that it acknowledged, may lead whatever it might before.
+
+    No world brings back an older copy of a disk, so that the same one always holds what was flushed to it.
+    """
+    for record in records:
+        if not isinstance(record, RegisterBrokerRecord):
+            continue
+        known = before.brokers.get(record.broker_id)
+        if known is None or not known.flushes or known.directory_id != record.directory_id:
+            continue
+        for name, registration in before.partitions():
+            now = after.partition(name)
+            was_eligible = known.broker_id in registration.elr
+            if was_eligible and now is not None and known.broker_id not in (*now.isr, *now.elr):
+                _convict("eligibility-is-kept", f"replica {known.broker_id} is back, whole, and may not lead {name}")
 
 
 def _convict(name: str, detail: str) -> NoReturn:

@@ -200,6 +200,13 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         Need.REPLACED_DISKS,
     ),
     _variant(
+        "H27",
+        "killed-while-it-registers",
+        "ours; KIP-966",
+        Invariant.VALID_CONTROLLER_STATE,
+        controller.KilledWhileItRegisters,
+    ),
+    _variant(
         "P17",
         "min-isr-after-append",
         "classic",

@@ -33,21 +33,14 @@ class UncleanRestartStaysInIsr(PartitionsOnly):
     """A replica that may have lost its unflushed tail stays in the ISR."""
 
     def holds_what_it_acknowledged(
-        self,
-        *,
-        registered: BrokerRegistration,
-        previous_broker_epoch: BrokerEpoch | None,
-        metadata_end_offset: Offset,
+        self, *, registered: BrokerRegistration, previous_broker_epoch: BrokerEpoch | None
     ) -> bool:
         """Who comes back has everything."""
         return True
 
 
 class BrokersByIdAlone(PartitionsOnly):
-    """A broker that comes back with another disk counts for what the one that it had before has acknowledged.
-
-    Two decisions, for what the disk holds would tell as much as its id does.
-    """
+    """A broker that comes back with another disk counts for what the one that it had before has acknowledged."""
 
     def has_another_disk(
         self, *, registered: BrokerRegistration, directory_id: str, metadata_end_offset: Offset
@@ -55,15 +48,15 @@ class BrokersByIdAlone(PartitionsOnly):
         """A broker is its id."""
         return False
 
-    def holds_what_it_acknowledged(
-        self,
-        *,
-        registered: BrokerRegistration,
-        previous_broker_epoch: BrokerEpoch | None,
-        metadata_end_offset: Offset,
+
+class KilledWhileItRegisters(PartitionsOnly):
+    """A broker that was killed before it had the record of its registration counts as one with another disk."""
+
+    def has_another_disk(
+        self, *, registered: BrokerRegistration, directory_id: str, metadata_end_offset: Offset
     ) -> bool:
-        """What it flushed, it has."""
-        return registered.flushes or previous_broker_epoch == registered.broker_epoch
+        """Every incarnation is held against the disk, whether it was ever let in or not."""
+        return registered.directory_id != directory_id or metadata_end_offset <= registered.broker_epoch
 
 
 class ReassignedAtOnce(PartitionsOnly):

@@ -80,6 +80,7 @@ class Producer:
         deadline = self._view.deadline(self._config.max_block_ms)
         headers = tuple(headers)
         check_record(key, value, headers, timestamp_ms)
+        _check_place(topic, partition)
         image = self._view.topic(topic) or await self._wait_topic(topic, deadline)
         size = record_bytes_bound(key, value, headers)
         await self._let_others_run(size)
@@ -152,6 +153,14 @@ class Producer:
                 if deadline.is_over():
                     raise
                 await self._sender.wait_room(deadline)
+
+
+def _check_place(topic: object, partition: object) -> None:
+    """Raise TypeError where a record can go nowhere: 0.0 is equal to 0, and no number of a partition."""
+    if not isinstance(topic, str):
+        raise TypeError(f"the topic is {type(topic).__name__}; it must be str")
+    if partition is not None and type(partition) is not int:
+        raise TypeError(f"the partition is {type(partition).__name__}; it must be int or None")
 
 
 def _outcome(done: asyncio.Future[RecordMetadata]) -> RecordMetadata | WriteError:

@@ -357,7 +357,8 @@ class Replica:
             if self.controller is not None:
                 self.controller.settle(self.metadata, now_ms)
             if self.broker is not None:
-                self.broker.settle(self.metadata, log.leader_id, now_ms)
+                flushed_end_offset = log.log.flushed_end_offset
+                self.broker.settle(self.metadata, log.leader_id, now_ms, flushed_end_offset=flushed_end_offset)
             if self.halted is not None or not self._hand_over(now_ms):
                 return
         raise AssertionError(f"more than {SETTLING_MAX} rounds at {now_ms}: the parts never stop asking each other")

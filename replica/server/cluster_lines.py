@@ -38,6 +38,8 @@ class ClusterLines:
             self._was_active = self._view.is_active_controller
             epoch = self._view.logs[METADATA_LOG].epoch
             self._logger.info("controller_active" if self._was_active else "controller_renounced", epoch=epoch)
+            if self._was_active:
+                self._elections.on_active(self._image)
         image = self._view.image
         if image is self._image:
             return

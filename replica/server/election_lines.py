@@ -27,6 +27,12 @@ class ElectionLines:
         self._metrics = metrics
         self._logger = logger
 
+    def on_active(self, image: MetadataImage) -> None:
+        """Write what waited already when this controller became the active one: who was before it may be gone."""
+        for name, registration in image.partitions():
+            if registration.waits_for_operator:
+                self._on_waiting(name, registration)
+
     def on_topics(self, before: MetadataImage, now: MetadataImage) -> None:
         """Write what has changed; of partitions that are new there is nothing to tell."""
         returned = _returned(before, now)
@@ -41,11 +47,10 @@ class ElectionLines:
                 if seen.leader_epoch != registration.leader_epoch:
                     self._on_leadership(TopicPartition(name, number), seen, registration, returned)
                 if registration.waits_for_operator and not seen.waits_for_operator:
-                    self._logger.warning(
-                        "partition_waits_for_operator",
-                        **_which(TopicPartition(name, number), registration),
-                        replicas=list(registration.replicas),
-                    )
+                    self._on_waiting(TopicPartition(name, number), registration)
+
+    def _on_waiting(self, name: TopicPartition, now: PartitionRegistration) -> None:
+        self._logger.warning("partition_waits_for_operator", **_which(name, now), replicas=list(now.replicas))
 
     def _on_leadership(
         self,

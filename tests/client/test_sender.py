@@ -149,6 +149,9 @@ async def test_sending_in_a_loop_does_not_starve_the_sender() -> None:
         ({"value": b"a", "headers": 7}, TypeError),
         ({"value": b"a", "timestamp_ms": "now"}, TypeError),
         ({"value": b"a", "timestamp_ms": 1.5}, TypeError),
+        ({"value": b"a", "partition": 0.0}, TypeError),
+        ({"value": b"a", "partition": False}, TypeError),
+        ({"value": b"a", "topic": 7}, TypeError),
         ({"value": b"a", "timestamp_ms": -1}, ValueError),
         ({"value": b"a", "timestamp_ms": 1 << 63}, ValueError),
     ],
@@ -159,7 +162,7 @@ async def test_what_is_no_record_is_refused_at_once(given: dict[str, Any], error
     async with producer:
         first = await producer.send("orders", b"a", timestamp_ms=1)
         with pytest.raises(error):
-            await producer.send("orders", **given)
+            await producer.send(**{"topic": "orders", **given})
         assert (await first).offset == 4
 
 

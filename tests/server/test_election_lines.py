@@ -79,6 +79,19 @@ def test_each_change_of_leadership_that_may_cost_records_is_a_line(
     assert [line["event"] for line in lines_of(image_of(before), image_of(now))] == expected
 
 
+def test_a_new_controller_says_what_waits_already() -> None:
+    """Whoever was the controller when it began may be gone, with its log."""
+    replica = FakeReplica(replica_id=ReplicaId(3), is_active_controller=False)
+    observer, _ = observer_of_replica(replica)
+    with capture_logs() as lines:
+        replica.image = image_of(EMPTIED)
+        observer.on_step(Ticked(), (), 1)
+        replica.is_active_controller = True
+        observer.on_step(Ticked(), (), 2)
+        observer.on_step(Ticked(), (), 3)
+    assert [line["log"] for line in lines if line["event"] == "partition_waits_for_operator"] == ["t-0"]
+
+
 def broker(epoch: BrokerEpoch) -> BrokerRegistration:
     """Replica 2 as it has registered."""
     return BrokerRegistration(

@@ -198,8 +198,14 @@ class Broker:
 
     # --- what follows from them -------------------------------------------------------------------------------------
 
-    def settle(self, metadata: MetadataReplay, controller_id: ReplicaId | None, now_ms: int) -> None:
-        """Do all that is due, and all that follows from what has happened in this step."""
+    def settle(
+        self, metadata: MetadataReplay, controller_id: ReplicaId | None, now_ms: int, *, flushed_end_offset: Offset
+    ) -> None:
+        """Do all that is due, and all that follows from what has happened in this step.
+
+        The controller is told of metadata that is applied and on stable storage, below ``flushed_end_offset``: once it
+        lets a broker in, that the disk has the record of its registration tells that it is the same disk.
+        """
         self._controller_id = controller_id
         self._take_image(metadata.image, now_ms)
         self._tick(now_ms)
@@ -207,7 +213,7 @@ class Broker:
         if self.broker_epoch is not None:
             self._ask_leaders(self.broker_epoch, now_ms)
         if controller_id is not None:
-            self._ask_controller(controller_id, metadata.applied_offset, now_ms)
+            self._ask_controller(controller_id, min(metadata.applied_offset, flushed_end_offset), now_ms)
         if self.lifecycle.refusal is not None:
             self._emit(Halt(reason=self.lifecycle.refusal))
 

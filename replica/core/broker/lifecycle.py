@@ -79,10 +79,6 @@ class Lifecycle:
         self.want_shut_down = True
         self._next_at_ms = min(self._next_at_ms, now_ms)
 
-    def hurry(self, now_ms: int) -> None:
-        """Let the next heartbeat go at once: there is news for the controller."""
-        self._next_at_ms = min(self._next_at_ms, now_ms)
-
     def on_registered(self, response: BrokerRegistrationResponse, now_ms: int) -> None:
         """Begin the heartbeats, or try again later."""
         self._is_asking = False

@@ -43,12 +43,19 @@ def on_registration(c: ControllerState, request: BrokerRegistrationRequest, now_
             flushes=request.flushes,
             address=request.address,
             rack=request.rack,
+            last_active_epoch=_last_active_epoch(registered, request),
         )
     )
     if registered is not None:
         remove_broker(c, request.broker_id, lost=_lost(c, registered, request))
     c.refresh_session(request.broker_id, now_ms)
     return BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=broker_epoch)
+
+
+def _last_active_epoch(registered: BrokerRegistration | None, request: BrokerRegistrationRequest) -> BrokerEpoch | None:
+    """Who was let in last on the disk that registers now: of another disk nothing is known."""
+    is_known = registered is not None and registered.directory_id == request.directory_id
+    return registered.last_active_epoch if registered is not None and is_known else None
 
 
 def _lost(c: ControllerState, registered: BrokerRegistration, request: BrokerRegistrationRequest) -> Lost:
@@ -58,9 +65,7 @@ def _lost(c: ControllerState, registered: BrokerRegistration, request: BrokerReg
     ):
         return Lost.EVERYTHING
     kept = c.rules.holds_what_it_acknowledged(
-        registered=registered,
-        previous_broker_epoch=request.previous_broker_epoch,
-        metadata_end_offset=request.metadata_end_offset,
+        registered=registered, previous_broker_epoch=request.previous_broker_epoch
     )
     return Lost.NOTHING if kept else Lost.TAIL
 

@@ -180,6 +180,7 @@ def records_of(batch: RecordBatch) -> tuple[MetadataRecord, ...]:
 
 
 def _register_broker(fields: _Fields) -> RegisterBrokerRecord:
+    epoch = fields.optional_integer("last_active_epoch")
     return RegisterBrokerRecord(
         broker_id=fields.replica_id("broker_id"),
         broker_epoch=BrokerEpoch(fields.integer("broker_epoch")),
@@ -188,6 +189,7 @@ def _register_broker(fields: _Fields) -> RegisterBrokerRecord:
         flushes=fields.flag("flushes"),
         address=fields.text("address"),
         rack=fields.optional_text("rack"),
+        last_active_epoch=None if epoch is None else BrokerEpoch(epoch),
     )
 
 

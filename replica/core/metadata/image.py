@@ -29,7 +29,11 @@ from replica.ids import BrokerEpoch, ReplicaId, TopicId, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """One broker as it last registered. Only an *active* one may join an ISR or be elected."""
+    """One broker as it last registered. Only an *active* one may join an ISR or be elected.
+
+    ``last_active_epoch`` is of its last incarnation that ever was, on the disk that it is registered with: whoever has
+    that record has at least what that incarnation has acknowledged.
+    """
 
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
@@ -40,6 +44,7 @@ class BrokerRegistration:
     rack: str | None
     fenced: bool
     in_controlled_shutdown: bool
+    last_active_epoch: BrokerEpoch | None = None
 
     @property
     def is_active(self) -> bool:
@@ -59,13 +64,19 @@ def registered_broker(record: RegisterBrokerRecord) -> BrokerRegistration:
         rack=record.rack,
         fenced=True,
         in_controlled_shutdown=False,
+        last_active_epoch=record.last_active_epoch,
     )
 
 
 def changed_broker(registered: BrokerRegistration, record: BrokerRegistrationChangeRecord) -> BrokerRegistration:
     """The same incarnation of a broker, after a change."""
     assert registered.broker_epoch == record.broker_epoch, (registered, record)
-    return replace(registered, fenced=record.fenced, in_controlled_shutdown=record.in_controlled_shutdown)
+    return replace(
+        registered,
+        fenced=record.fenced,
+        in_controlled_shutdown=record.in_controlled_shutdown,
+        last_active_epoch=registered.last_active_epoch if record.fenced else record.broker_epoch,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,7 @@ def _records_of_broker(broker: BrokerRegistration) -> Iterator[MetadataRecord]:
         flushes=broker.flushes,
         address=broker.address,
         rack=broker.rack,
+        last_active_epoch=broker.last_active_epoch,
     )
     yield registration
     if broker != registered_broker(registration):

@@ -31,27 +31,22 @@ class ControllerRules:
         1. All brokers are killed, and the disk of the last leader is replaced. 2. It registers first. 3. Known by its
         id alone it would lead, and the others, whose logs are whole, would cut them to the length of its own.
 
-        A disk without any metadata is another one too, though it was given the id of the old one: whoever has ever been
-        active has flushed the record of its registration.
+        A disk that lacks the record by which its last active incarnation registered is another one too, though it was
+        given the id of the old one: it is empty, or an older copy. Whoever is let in has flushed that record.
         """
-        return registered.directory_id != directory_id or metadata_end_offset == 0
+        last_active = registered.last_active_epoch
+        is_older = last_active is not None and metadata_end_offset <= last_active
+        return registered.directory_id != directory_id or is_older
 
     def holds_what_it_acknowledged(
-        self,
-        *,
-        registered: BrokerRegistration,
-        previous_broker_epoch: BrokerEpoch | None,
-        metadata_end_offset: Offset,
+        self, *, registered: BrokerRegistration, previous_broker_epoch: BrokerEpoch | None
     ) -> bool:
         """Decide whether a broker that is back on the same disk still holds what it acknowledged.
 
-        If its disk remembers the clean stop of its last incarnation, or if that one flushed before it acknowledged, and
-        the disk has the record of its registration; any other may have lost the tail of its logs (KIP-966), or be an
-        older copy of the disk.
+        If its disk remembers the clean stop of its last incarnation, or if that one flushed before it acknowledged; any
+        other may have lost the tail of its logs (KIP-966).
         """
-        if previous_broker_epoch == registered.broker_epoch:
-            return True
-        return registered.flushes and metadata_end_offset > registered.broker_epoch
+        return registered.flushes or previous_broker_epoch == registered.broker_epoch
 
     def may_unfence(self, *, metadata_offset: Offset, broker_epoch: BrokerEpoch) -> bool:
         """Decide whether a fenced broker may lead and join again: once it has applied its own registration.

@@ -139,6 +139,8 @@ class BrokerBench:
         self.sent: list[Sent] = []
         self.controller_id: ReplicaId | None = None
         self.metadata = MetadataReplay(read_max_bytes=1)
+        self.flushed_metadata: Offset | None = None
+        """How far the metadata log is flushed; absent where it always is as far as it is applied."""
         self._correlation_ids = count(1)
         self.broker = Broker(
             config=ReplicaConfig(
@@ -181,7 +183,8 @@ class BrokerBench:
 
     def settle(self) -> None:
         """Let the broker do what follows."""
-        self.broker.settle(self.metadata, self.controller_id, self.now_ms)
+        held = self.metadata.applied_offset if self.flushed_metadata is None else self.flushed_metadata
+        self.broker.settle(self.metadata, self.controller_id, self.now_ms, flushed_end_offset=held)
 
     def decide(self, *records: MetadataRecord) -> None:
         """Let these decisions be committed and applied."""

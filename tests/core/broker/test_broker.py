@@ -7,7 +7,7 @@ import pytest
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, CallId
+from replica.ids import BrokerEpoch, CallId, Offset
 from tests.core.broker.bench import CONFIG, CONTROLLER, BrokerBench, registered, registration, topic, topic_partition
 
 A = topic_partition("topic")
@@ -25,6 +25,21 @@ def a_leader() -> BrokerBench:
     bench.elapse(CONFIG.controller_retry_backoff_ms)
     bench.answer(m.BrokerHeartbeatRequest, m.BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False))
     return bench
+
+
+def test_the_controller_is_told_of_metadata_that_is_flushed() -> None:
+    """What a crash can take from the disk lets nobody in: it would look like an older copy of the disk afterwards."""
+    bench = BrokerBench()
+    bench.controller_id = CONTROLLER
+    bench.settle()
+    bench.answer(
+        m.BrokerRegistrationRequest, m.BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=BrokerEpoch(10))
+    )
+    bench.flushed_metadata = Offset(1)
+    bench.decide(*registered(1), *topic("topic", 7, registration(1, leader=1)))
+    bench.elapse(CONFIG.controller_retry_backoff_ms)
+    ((_, request),) = bench.out(m.BrokerHeartbeatRequest)
+    assert (request.metadata_offset, bench.metadata.applied_offset > 1) == (1, True)
 
 
 def stored(bench: BrokerBench) -> list[int]:

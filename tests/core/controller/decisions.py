@@ -12,7 +12,9 @@ from tests.core.decisions import Row
 Ids = tuple[int, ...]
 
 
-def _broker(*, fenced: bool = False, leaving: bool = False, flushes: bool = False) -> BrokerRegistration:
+def _broker(
+    *, fenced: bool = False, leaving: bool = False, flushes: bool = False, last_active: int | None = 5
+) -> BrokerRegistration:
     return BrokerRegistration(
         broker_id=ReplicaId(1),
         broker_epoch=BrokerEpoch(7),
@@ -23,6 +25,7 @@ def _broker(*, fenced: bool = False, leaving: bool = False, flushes: bool = Fals
         rack=None,
         fenced=fenced,
         in_controlled_shutdown=leaving,
+        last_active_epoch=None if last_active is None else BrokerEpoch(last_active),
     )
 
 
@@ -31,18 +34,15 @@ def _taken(session_is_valid: bool, leaving: bool, expected: bool) -> Row:
     return Row(f"session_{session_is_valid}_leaving_{leaving}", asked, expected)
 
 
-def _disk(directory_id: str, metadata_end: int, expected: bool) -> Row:
-    asked = {"registered": _broker(), "directory_id": directory_id, "metadata_end_offset": metadata_end}
-    return Row(f"{directory_id}_{metadata_end}", asked, expected)
+def _disk(directory_id: str, metadata_end: int, expected: bool, *, last_active: int | None = 5) -> Row:
+    broker = _broker(last_active=last_active)
+    asked = {"registered": broker, "directory_id": directory_id, "metadata_end_offset": metadata_end}
+    return Row(f"{directory_id}_{metadata_end}_last_active_{last_active}", asked, expected)
 
 
-def _stopped(previous: int | None, expected: bool, *, flushes: bool = False, metadata_end: int = 8) -> Row:
-    asked = {
-        "registered": _broker(flushes=flushes),
-        "previous_broker_epoch": previous,
-        "metadata_end_offset": metadata_end,
-    }
-    return Row(f"{previous}_at_7_flushes_{flushes}_metadata_{metadata_end}", asked, expected)
+def _stopped(previous: int | None, expected: bool, *, flushes: bool = False) -> Row:
+    asked = {"registered": _broker(flushes=flushes), "previous_broker_epoch": previous}
+    return Row(f"{previous}_at_7_flushes_{flushes}", asked, expected)
 
 
 def _unfence(metadata_offset: int, expected: bool) -> Row:
@@ -108,15 +108,19 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         _taken(False, False, False),
         _taken(False, True, False),
     ),
-    "has_another_disk": (_disk("a-disk", 1, False), _disk("a-disk", 0, True), _disk("another-disk", 1, True)),
+    "has_another_disk": (
+        _disk("a-disk", 6, False),
+        _disk("a-disk", 5, True),
+        _disk("a-disk", 0, True),
+        _disk("a-disk", 0, False, last_active=None),
+        _disk("another-disk", 9, True),
+    ),
     "holds_what_it_acknowledged": (
         _stopped(7, True),
         _stopped(6, False),
         _stopped(8, False),
         _stopped(None, False),
         _stopped(None, True, flushes=True),
-        _stopped(None, False, flushes=True, metadata_end=7),
-        _stopped(7, True, metadata_end=7),
     ),
     "may_unfence": (_unfence(8, True), _unfence(7, False), _unfence(0, False)),
     "producer_ids_are_in_snapshot": (Row("always", {}, True),),

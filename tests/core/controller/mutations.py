@@ -37,6 +37,17 @@ def who_has_another_disk_is_not_elected(rules: Rules) -> None:
     assert bench.shape() == (None, (), ())
 
 
+def who_was_not_let_in_has_lost_nothing(rules: Rules) -> None:
+    bench = Bench(rules=rules)
+    bench.start(1, 2, flushes=True)
+    bench.create((1, 2))
+    bench.silence(2)
+    bench.register(2, "second", flushes=True, metadata_end_offset=bench.next_offset)
+    bench.now_ms += 1 << 20
+    bench.register(2, "third", flushes=True, metadata_end_offset=bench.epoch_of(2))
+    assert bench.shape()[2] == (2,)
+
+
 def a_broker_that_is_heard_keeps_its_id(rules: Rules) -> None:
     bench = three_replicas(rules)
     assert bench.register(1, "second").error is ErrorCode.DUPLICATE_BROKER_REGISTRATION

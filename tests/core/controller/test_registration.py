@@ -184,11 +184,7 @@ def test_unclean_stop_of_the_last_member_without_elr() -> None:
 
 class _TrustsEveryStop(Rules):
     def holds_what_it_acknowledged(
-        self,
-        *,
-        registered: BrokerRegistration,
-        previous_broker_epoch: BrokerEpoch | None,
-        metadata_end_offset: Offset,
+        self, *, registered: BrokerRegistration, previous_broker_epoch: BrokerEpoch | None
     ) -> bool:
         return True
 
@@ -226,6 +222,54 @@ def test_what_a_follower_keeps_of_its_place(
     bench.silence(2)
     bench.register(2, "second", disk=disk, flushes=True, metadata_end_offset=metadata_end)
     assert bench.shape() == (1, (1,), elr)
+
+
+def test_a_broker_that_is_killed_while_it_registers_stays_eligible() -> None:
+    """1. All are killed. 2. Each is killed again, registered and not let in, its own record not on its disk yet.
+
+    Nothing was acknowledged meanwhile, so that nothing is lost: whoever was eligible is, and leads without recovery.
+    """
+    bench = Bench()
+    bench.start(1, 2, 3, flushes=True)
+    bench.create((1, 2, 3))
+    bench.silence(1, 2, 3)
+    seen = bench.next_offset
+    for attempt in ("second", "third"):
+        for broker_id in (1, 2, 3):
+            bench.now_ms += SESSION_MS
+            bench.register(broker_id, attempt, flushes=True, metadata_end_offset=seen)
+    assert bench.shape() == (None, (), (2, 3))
+    bench.heartbeat(2)
+    assert bench.shape() == (2, (2,), (3,))
+    assert bench.partition().leader_recovery_state == "RECOVERED"
+
+
+@BOTH_WAYS
+def test_an_older_copy_of_a_disk_is_never_elected(config: ControllerConfig) -> None:
+    """What has less than its last active incarnation had is another disk, for who led last and who was in sync last."""
+    bench = Bench(config)
+    bench.start(1, 2, flushes=True)
+    bench.create((1, 2), configs={"min.insync.replicas": "1"})
+    bench.alter_isr(1)
+    bench.silence(1)
+    bench.register(1, "second", flushes=True, metadata_end_offset=bench.epoch_of(1))
+    bench.heartbeat(1)
+    assert bench.shape() == (None, (), ())
+    assert bench.partition().last_known_leader is None
+
+
+def test_who_was_active_is_known_from_a_snapshot_too() -> None:
+    """A controller that has begun with a snapshot holds a disk against the same incarnation."""
+    bench = Bench()
+    bench.start(1, 2, flushes=True)
+    first = bench.epoch_of(2)
+    bench.silence(2)
+    bench.register(2, "second", flushes=True)
+    assert (bench.broker(2).last_active_epoch, bench.broker(2).fenced) == (first, True)
+    bench.restart_from_snapshot(Rules())
+    assert bench.broker(2).last_active_epoch == first
+    bench.heartbeat(2)
+    assert bench.broker(2).last_active_epoch == bench.epoch_of(2)
 
 
 def test_an_empty_disk_with_the_old_id_is_never_elected() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from replica.core import events as ev
 from replica.core import messages as m
-from replica.core.config import GroupConfig
+from replica.core.config import NUMBER_MAX, GroupConfig
 from replica.errors import ErrorCode
 from replica.ids import Offset
 from tests.core.group.bench import STALE, GroupBench, add, answer_of, ask, leading_bench
@@ -22,7 +22,7 @@ FAR = Offset(1 << 40)
 
 def bounded(**limits: Any) -> GroupConfig:
     """Only these limits, and no ticks."""
-    return GroupConfig(tick_interval_ms=1 << 40, **limits)
+    return GroupConfig(tick_interval_ms=NUMBER_MAX, **limits)
 
 
 def watch(**others: Any) -> m.QueryRequest:

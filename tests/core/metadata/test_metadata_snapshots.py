@@ -29,7 +29,9 @@ from replica.machines.snapshots import sealed, unsealed
 AT = SnapshotId(Offset(40), Epoch(3))
 
 
-def registered(broker_id: int, epoch: int, rack: str | None = None) -> RegisterBrokerRecord:
+def registered(
+    broker_id: int, epoch: int, rack: str | None = None, last_active: int | None = None
+) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=ReplicaId(broker_id),
         broker_epoch=BrokerEpoch(epoch),
@@ -38,6 +40,7 @@ def registered(broker_id: int, epoch: int, rack: str | None = None) -> RegisterB
         flushes=True,
         address=f"broker-{broker_id}:9092",
         rack=rack,
+        last_active_epoch=None if last_active is None else BrokerEpoch(last_active),
     )
 
 
@@ -67,11 +70,11 @@ def partition(topic_id: int, number: int, leader_epoch: int) -> PartitionRecord:
 
 
 RECORDS: tuple[MetadataRecord, ...] = (
-    registered(1, 5, rack="a"),
+    registered(1, 5, rack="a", last_active=5),
     changed(1, 5, fenced=False, leaving=True),
-    registered(2, 11),
+    registered(2, 11, last_active=11),
     changed(2, 11, fenced=False, leaving=False),
-    registered(3, 14),
+    registered(3, 14, last_active=8),
     TopicRecord(name="zebra", topic_id=TopicId(20)),
     ConfigRecord(topic_id=TopicId(20), name="min.insync.replicas", value="2"),
     ConfigRecord(topic_id=TopicId(20), name="retention.ms", value="7"),
