@@ -41,6 +41,7 @@ def judges_of(world: World) -> list[Observer]:
     partitions = PartitionInvariants(
         world.nodes,
         is_durable=climate.cluster.fsync,
+        may_forget=climate.may_forget,
         may_be_unclean=climate.cluster.unclean_leader_election_enable,
     )
     metadata = MetadataInvariants()

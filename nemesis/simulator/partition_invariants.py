@@ -81,13 +81,16 @@ class History:
 class PartitionInvariants(Observer):
     """The promises of all partitions of a world. It is told of committed metadata before it is told of the step.
 
-    ``is_durable`` says that what is acknowledged is on the platter first, ``may_be_unclean`` that the topics allow
-    unclean elections. Where they do not, an operator who holds one all the same has chosen who has everything.
+    ``is_durable`` says that what is acknowledged is on the platter first, ``may_forget`` that it is not and that the
+    power goes, ``may_be_unclean`` that the topics allow unclean elections. Where they do not, an operator who holds one all the same has chosen who has everything.
     """
 
-    def __init__(self, nodes: Mapping[ReplicaId, Node], *, is_durable: bool, may_be_unclean: bool) -> None:
+    def __init__(
+        self, nodes: Mapping[ReplicaId, Node], *, is_durable: bool, may_forget: bool, may_be_unclean: bool
+    ) -> None:
         self._nodes = nodes
         self._is_durable = is_durable
+        self._may_forget = may_forget
         self._may_be_unclean = may_be_unclean
         self.image = MetadataImage()
         """What the controller has committed."""
@@ -143,7 +146,7 @@ class PartitionInvariants(Observer):
         has_all = leader_id in (*was.isr, *was.elr, was.leader_id)
         if has_all or now.leader_recovery_state is LeaderRecoveryState.RECOVERED:
             return False
-        return not self._is_durable or (self._may_be_unclean and leader_id != was.last_known_leader)
+        return self._may_forget or (self._may_be_unclean and leader_id != was.last_known_leader)
 
     def given_up(self) -> set[TopicPartition]:
         """The partitions of which an unclean election may have given up what was committed."""

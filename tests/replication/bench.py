@@ -74,7 +74,7 @@ class Cluster:
         )
         self.world.observers += observers
         if is_judged and not puppets:
-            partitions = PartitionInvariants(self.world.nodes, is_durable=True, may_be_unclean=True)
+            partitions = PartitionInvariants(self.world.nodes, is_durable=True, may_forget=False, may_be_unclean=True)
             snapshots = MetadataInvariants()
             told = {METADATA_LOG: both(partitions.on_metadata, snapshots.on_metadata)}
             logs = Invariants(self.world.logs, self.world.nodes, lying_disks=False, on_commit=told)

@@ -38,7 +38,7 @@ def test_the_last_copy_of_what_is_committed_is_known_after_a_broken_off_append()
     core = SimpleNamespace(broker=SimpleNamespace(partitions={LOG: partition}), metadata=SimpleNamespace())
     disk = SimpleNamespace(directory_id="disk", is_damaged=False)
     node: Any = SimpleNamespace(replica_id=ONE, core=core, flushed_end={}, disk=disk)
-    judge = PartitionInvariants({ONE: node}, is_durable=False, may_be_unclean=False)
+    judge = PartitionInvariants({ONE: node}, is_durable=False, may_forget=True, may_be_unclean=False)
     records: tuple[MetadataRecord, ...] = (
         TopicRecord(name=LOG.topic, topic_id=TOPIC),
         PartitionRecord(topic_id=TOPIC, partition=0, registration=ALONE),
