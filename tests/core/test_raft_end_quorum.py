@@ -180,23 +180,6 @@ def test_begin_quorum_epoch_is_stored_before_its_reply() -> None:
     assert bench.disk.quorum_state == stored(6, leader_id=2)
 
 
-def test_two_leaders_in_one_epoch_are_fatal() -> None:
-    """A second leader of a known epoch cannot be: whoever hears of it stops before anything is lost."""
-    bench = follower_bench(leader_id=2)
-    bench.call(begin(1, 5))
-    assert bench.halted is not None
-    assert "two leaders" in bench.halted
-    assert bench.step(ev.Ticked()) == ()
-    assert bench.replica.deadline_ms is None
-
-
-def test_leader_to_follower_same_epoch_is_fatal() -> None:
-    """A leader follows nobody in its own epoch."""
-    bench = leader_bench()
-    bench.call(begin(1, 6))
-    assert bench.halted is not None
-
-
 # --- telling --------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from replica.core import effects as fx
+from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
@@ -90,6 +91,7 @@ def test_a_shorter_log_gets_no_vote_from_a_stranger_either() -> None:
     bench = joining_follower()
     answer_fetch(bench, records([naming(FOUR, 0, 5)], leader_id=1, epoch=5))
     bench.flush_all()
+    answer_fetch(bench, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, None, 5))
     assert not voted(bench, directed_vote(6, last=(4, 9))).vote_granted
     assert voted(bench, directed_vote(6, last=(5, 1))).vote_granted
 
@@ -237,12 +239,13 @@ def test_observer_with_id_can_vote(power_loss: bool) -> None:
 
 
 def test_leader_accept_vote_from_observer() -> None:
-    """A leader takes a stranger's request as anybody's: fenced, rejected in its own epoch, granted in a later one."""
+    """Who led takes a stranger's request as anybody's: fenced, rejected in its own epoch, granted in a later one."""
     bench = settled_leader(quorum_state=stored(5))
     epoch = bench.epoch
     assert voted(bench, directed_vote(epoch - 1, candidate=7)).error is ErrorCode.FENCED_LEADER_EPOCH
     response = voted(bench, directed_vote(epoch, candidate=7))
     assert (response.error, response.vote_granted, bench.role) == (ErrorCode.NONE, False, "leader")
+    bench.step(ev.ResignRequested())
     assert voted(bench, directed_vote(epoch + 1, candidate=7, last=(epoch, 2))).vote_granted
     assert (bench.role, bench.epoch) == ("unattached", epoch + 1)
 
