@@ -54,6 +54,7 @@ BAD_INPUT = frozenset(
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.INVALID_VOTER_KEY,
         ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.STALE_BROKER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.UNKNOWN_SERVER_ERROR,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

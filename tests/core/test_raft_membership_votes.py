@@ -183,19 +183,21 @@ def test_any_other_replica_may_lead(leader_id: int) -> None:
     assert response == m.EndQuorumEpochResponse(error=ErrorCode.NONE, current_leader=leader(None, 3))
 
 
-def test_a_leader_that_means_another_disk_is_told() -> None:
-    """It is followed all the same: it leads."""
-    bench = changeable_bench()
-    response = bench.answer(begin(1, 3, voter_id=0, voter_directory_id=disk_id(0, 1)))
-    assert response == m.BeginQuorumEpochResponse(error=INVALID_KEY, current_leader=leader(1, 3))
-    assert bench.role == "follower"
+@pytest.mark.parametrize("disk", [1, None])
+def test_a_leader_that_means_another_disk_is_not_believed(disk: int | None) -> None:
+    """Who leads this very voter knows its disk; who was meant otherwise learns of a leader by asking."""
+    bench = changeable_bench(quorum_state=stored(2))
+    named = None if disk is None else disk_id(0, disk)
+    response = bench.answer(begin(1, 3, voter_id=0, voter_directory_id=named))
+    assert response == m.BeginQuorumEpochResponse(error=INVALID_KEY, current_leader=leader(None, 2))
+    assert bench.role == "unattached"
 
 
 def test_a_replica_never_believes_that_it_leads_itself() -> None:
     """A request in its own name comes from who has its id and another disk."""
     bench = changeable_bench()
     assert voted(bench, directed_vote(3, candidate=0)).error is ErrorCode.INVALID_REQUEST
-    response = bench.answer(begin(0, 3))
+    response = bench.answer(begin(0, 3, voter_id=0, voter_directory_id=disk_id(0)))
     assert isinstance(response, m.BeginQuorumEpochResponse)
     assert response.error is ErrorCode.INVALID_REQUEST
     assert bench.epoch == 0

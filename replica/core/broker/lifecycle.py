@@ -69,6 +69,7 @@ class Lifecycle:
         return BrokerHeartbeatRequest(
             broker_id=self._broker_id,
             broker_epoch=self.broker_epoch,
+            incarnation_id=self._identity.incarnation_id,
             cluster_id=self._cluster_id,
             metadata_offset=metadata_offset,
             want_shut_down=self.want_shut_down,

@@ -24,11 +24,13 @@ class Proposals:
         self,
         *,
         broker_id: ReplicaId,
+        incarnation_id: str,
         cluster_id: str,
         config: BrokerConfig,
         partitions: Mapping[TopicPartition, Partition],
     ) -> None:
         self._broker_id = broker_id
+        self._incarnation_id = incarnation_id
         self._cluster_id = cluster_id
         self._config = config
         self._partitions = partitions
@@ -55,6 +57,7 @@ class Proposals:
         return AlterPartitionRequest(
             broker_id=self._broker_id,
             broker_epoch=broker_epoch,
+            incarnation_id=self._incarnation_id,
             cluster_id=self._cluster_id,
             partitions=tuple(self._out.values()),
         )

@@ -45,10 +45,14 @@ class BrokerRegistrationResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeatRequest:
-    """A registered broker is alive and has applied the metadata log below ``metadata_offset``."""
+    """A registered broker is alive and has applied the metadata log below ``metadata_offset``.
+
+    ``incarnation_id``, here as in AlterPartition, is what it has registered with: the epoch alone anybody can guess.
+    """
 
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
+    incarnation_id: str
     cluster_id: str
     metadata_offset: Offset
     want_shut_down: bool = False
@@ -88,6 +92,7 @@ class AlterPartition:
 class AlterPartitionRequest:
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
+    incarnation_id: str
     cluster_id: str
     partitions: tuple[AlterPartition, ...]
 

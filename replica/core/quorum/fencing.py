@@ -72,6 +72,22 @@ def cluster_error(q: QuorumLogState, cluster_id: str | None) -> ErrorCode | None
     return None
 
 
+def peer_error(q: QuorumLogState, cluster_id: str | None) -> ErrorCode | None:
+    """Refuse a request that another replica of this very cluster cannot have sent: that names the cluster."""
+    return None if cluster_id == q.config.cluster_id else ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def wrong_voter(q: QuorumLogState, voter_id: ReplicaId | None, voter_directory_id: str | None) -> ErrorCode | None:
+    """Refuse what was meant for another voter, or for the disk that this replica had before.
+
+    Where voters change, a request has to name both: that is by what this replica knows that its vote counts.
+    """
+    wrong_id, wrong_disk = voter_id != q.replica_id, voter_directory_id != q.config.directory_id
+    if q.config.has_static_voters:
+        wrong_id, wrong_disk = wrong_id and voter_id is not None, wrong_disk and voter_directory_id is not None
+    return ErrorCode.INVALID_VOTER_KEY if wrong_id or wrong_disk else None
+
+
 def epoch_error(q: QuorumLogState, current_leader_epoch: Epoch | None) -> ErrorCode | None:
     """Refuse a request from an older or a newer epoch than this replica's; one that names none is taken."""
     return q.rules.epoch_error(current_leader_epoch=current_leader_epoch, own_epoch=q.epoch)

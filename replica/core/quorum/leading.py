@@ -18,7 +18,7 @@ from replica.core.messages import (
     EndQuorumEpochResponse,
     ProduceResponse,
 )
-from replica.core.quorum.fencing import ahead_error, cluster_error, is_contradicted, spend_epochs
+from replica.core.quorum.fencing import ahead_error, is_contradicted, peer_error, spend_epochs, wrong_voter
 from replica.core.quorum.membership import (
     change_deadline_ms,
     count_voters_in_force,
@@ -184,12 +184,12 @@ def on_end_quorum_epoch_send_failed(q: QuorumLogState, correlation_id: Correlati
 def on_begin_quorum_epoch_request(
     q: QuorumLogState, call_id: CallId, request: BeginQuorumEpochRequest, now_ms: int
 ) -> None:
-    """Follow the leader that makes itself known, unless its epoch is over."""
-    error = cluster_error(q, request.cluster_id) or _hear_leader(q, request, now_ms)
-    if error is None:
-        wrong_id = request.voter_id not in (None, q.replica_id)
-        wrong_disk = request.voter_directory_id not in (None, q.config.directory_id)
-        error = ErrorCode.INVALID_VOTER_KEY if wrong_id or wrong_disk else None
+    """Follow the leader that makes itself known to this very voter, unless its epoch is over."""
+    error = (
+        peer_error(q, request.cluster_id)
+        or wrong_voter(q, request.voter_id, request.voter_directory_id)
+        or _hear_leader(q, request, now_ms)
+    )
     q.reply(call_id, BeginQuorumEpochResponse(error=error or ErrorCode.NONE, current_leader=q.current_leader))
 
 
@@ -199,7 +199,8 @@ def _hear_leader(
     """Believe a leader what epoch it leads or led, or tell why not.
 
     Only another can lead, one that votes if they are known; an epoch that is over has no leader any more, and one whose
-    leader is known has no other.
+    leader is known has no other. One that this replica does not know to vote may lead all the same: the record
+    that says so may be what it lacks, and those whom it could ask may be gone.
     """
     leader = CurrentLeader(leader_id=request.leader_id, leader_epoch=request.leader_epoch)
     if request.leader_id == q.replica_id:
@@ -220,7 +221,7 @@ def on_end_quorum_epoch_request(
     q: QuorumLogState, call_id: CallId, request: EndQuorumEpochRequest, now_ms: int
 ) -> None:
     """Stop following a leader that resigns. The first it prefers campaigns at once, the others wait their turn."""
-    error = cluster_error(q, request.cluster_id) or _hear_leader(q, request, now_ms)
+    error = peer_error(q, request.cluster_id) or _hear_leader(q, request, now_ms)
     follows = isinstance(q.role, Follower | Unattached) and q.quorum_state.leader_id == request.leader_id
     if error is None and follows:
         q.heard_leader_ms = None
