@@ -89,13 +89,7 @@ class Broker:
             partitions=self.partitions,
             send=send,
         )
-        self._proposals = Proposals(
-            broker_id=config.replica_id,
-            incarnation_id=identity.incarnation_id,
-            cluster_id=config.cluster_id,
-            config=config.broker,
-            partitions=self.partitions,
-        )
+        self._proposals = Proposals(config=config, incarnation_id=identity.incarnation_id, partitions=self.partitions)
         self._server = FetchServer(
             cluster_id=config.cluster_id,
             registered=self._registered,

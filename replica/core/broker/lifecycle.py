@@ -63,6 +63,7 @@ class Lifecycle:
                 flushes=self._config.log_flush is LogFlush.FSYNC,
                 metadata_end_offset=self._metadata_end_offset,
                 address=self._identity.address,
+                peer_address=self._identity.peer_address,
                 rack=self._identity.rack,
                 previous_broker_epoch=self._identity.previous_broker_epoch,
             )

@@ -43,6 +43,7 @@ def on_registration(c: ControllerState, request: BrokerRegistrationRequest, now_
             directory_id=request.directory_id,
             flushes=request.flushes,
             address=request.address,
+            peer_address=request.peer_address,
             rack=request.rack,
         )
     )

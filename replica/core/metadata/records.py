@@ -26,7 +26,7 @@ class RegisterBrokerRecord:
     """A broker process has registered. It stays fenced until it has caught up with the metadata log.
 
     ``directory_id`` is that of the disk which holds its logs (KIP-858); ``flushes`` says that it acknowledges only what
-    is on stable storage.
+    is on stable storage. ``address`` is for clients, and for replicas as well where ``peer_address`` is empty.
     """
 
     broker_id: ReplicaId
@@ -35,6 +35,7 @@ class RegisterBrokerRecord:
     directory_id: str
     flushes: bool
     address: str
+    peer_address: str = ""
     rack: str | None = None
 
 
