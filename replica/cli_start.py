@@ -106,6 +106,7 @@ def server_options_from(values: dict[str, Any]) -> ServerOptions:
             dial=parse_entries(values["dial"]),
             roles=_roles_from(values["roles"]),
             advertised_address=values["advertised_address"],
+            peer_listen=values["peer_listen"],
             rack=values["rack"],
             cluster_id=values["cluster_id"],
             replica_id=None if values["replica_id"] is None else ReplicaId(values["replica_id"]),
@@ -184,6 +185,12 @@ def _server_params() -> list[click.Parameter]:
         ),
         _option(
             "advertised-address", metavar=address, help="Where others reach this broker; needed if it is no voter."
+        ),
+        _option(
+            "peer-listen",
+            metavar=address,
+            help="Serve other replicas here, and them nowhere else; --voter then names where they reach each other, "
+            "and --advertised-address where clients reach this one.",
         ),
         _option("rack", help="Where this broker stands."),
         _option("cluster-id", help="Refuse a data directory of another cluster."),

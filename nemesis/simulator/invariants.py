@@ -268,6 +268,9 @@ class LogInvariants:
             self._check_quorum(node, log, role)
         elif isinstance(role, Candidate):
             self._vote(node, log.epoch, node.replica_id)
+        if is_whole and log.refused_leader is not None:
+            # A server refuses such a claim and goes on, because anybody could have made it. Here nobody makes any up.
+            _convict("single-leader", f"replica {node.replica_id} in {log.quorum_state} heard of {log.refused_leader}")
         if is_whole and self._is_dynamic:
             check_voters(node, log, self.voters)
         if not is_whole and not isinstance(role, Leader):

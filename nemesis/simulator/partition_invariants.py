@@ -82,7 +82,8 @@ class PartitionInvariants(Observer):
     """The promises of all partitions of a world. It is told of committed metadata before it is told of the step.
 
     ``is_durable`` says that what is acknowledged is on the platter first, ``may_forget`` that it is not and that the
-    power goes, ``may_be_unclean`` that the topics allow unclean elections. Where they do not, an operator who holds one all the same has chosen who has everything.
+    power goes, ``may_be_unclean`` that the topics allow unclean elections. Where they do not, an operator who holds one
+    all the same has chosen who has everything.
     """
 
     def __init__(

@@ -227,12 +227,15 @@ class GroupConfig:
 class BrokerIdentity:
     """How one incarnation of a broker introduces itself: ``address`` is where others reach it, ``HOST:PORT``.
 
+    ``peer_address`` is where other replicas do, if that is another one; otherwise empty.
+
     ``incarnation_id`` is drawn anew for every process. ``previous_broker_epoch`` is that of the incarnation whose clean
     stop the data directory remembers; absent after any other end.
     """
 
     incarnation_id: str
     address: str
+    peer_address: str = ""
     rack: str | None = None
     previous_broker_epoch: BrokerEpoch | None = None
 

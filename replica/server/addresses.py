@@ -2,7 +2,8 @@
 
 Owns the table that every dial goes through: the voters' advertised addresses, those that quorum logs have for their
 voters, those under which other brokers have registered, and over all, entry by entry, the table given at start, so that
-each directed link can be led through a proxy. Owns how voters are written on a command line. Knows nothing of
+each directed link can be led through a proxy. What clients are told differs where brokers say so.
+Owns how voters are written on a command line. Knows nothing of
 connections.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from replica.core.metadata.image import BrokerRegistration
 from replica.ids import ReplicaId
 from replica.voters import Voter, VoterSet, is_directory_id
 
@@ -67,6 +69,26 @@ class AddressTable(Mapping[ReplicaId, str]):
             raise InvalidAddressError(f"no address is known for replica {replica_id}; the table names {known}")
         check_address(address)
         return address
+
+
+class ClientAddresses(Mapping[ReplicaId, str]):
+    """Replica id -> ``HOST:PORT`` for clients: as in ``table``, but where a broker says that this is for replicas."""
+
+    def __init__(
+        self, table: Mapping[ReplicaId, str], brokers: Callable[[], Mapping[ReplicaId, BrokerRegistration]]
+    ) -> None:
+        self._table = table
+        self._brokers = brokers
+
+    def __getitem__(self, replica_id: ReplicaId) -> str:
+        broker = self._brokers().get(replica_id)
+        return broker.address if broker is not None and broker.peer_address else self._table[replica_id]
+
+    def __iter__(self) -> Iterator[ReplicaId]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
 
 
 def check_address(address: str, *, port_min: int = 1) -> None:

@@ -32,7 +32,7 @@ from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import ReplicaId, TopicPartition
 from replica.machines import AppliedLog
-from replica.server.addresses import AddressTable, InvalidAddressError, addresses_of, check_address
+from replica.server.addresses import AddressTable, ClientAddresses, InvalidAddressError, addresses_of, check_address
 from replica.server.channels import server_options
 from replica.server.clocks import MACHINE_CLOCKS, Clocks, monotonic_ms
 from replica.server.codec import SERVICES
@@ -52,6 +52,7 @@ from replica.storage import OS_FILES, Files, LogConfig, LogTable, StorageError, 
 
 EXIT_STOPPED = 0
 EXIT_REFUSED_OR_HALTED = 1
+HEALTH_INTERVAL_S = 0.5
 
 
 class StartRefusedError(Exception):
@@ -176,16 +177,23 @@ class ReplicaProcess:
             clocks=clocks,
         )
         self._health = health.aio.HealthServicer()
-        self._server = grpc.aio.server(options=server_options())
         service = ReplicaService(
             call=self._serve,
-            addresses=addresses,
+            addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
             logger=self._logger,
             limits=ServiceLimits(client_calls_max=options.client_calls_max, stream_calls_max=options.stream_calls_max),
         )
-        self._server.add_generic_rpc_handlers(service.handlers())
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        self._servers = [("--listen", options.listen, self._make_server(service, with_peers=not options.peer_listen))]
+        """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
+        if options.peer_listen:
+            self._servers.append(("--peer-listen", options.peer_listen, self._make_server(service, with_peers=True)))
+
+    def _make_server(self, service: ReplicaService, *, with_peers: bool) -> grpc.aio.Server:
+        server = grpc.aio.server(options=server_options())
+        server.add_generic_rpc_handlers(service.handlers(with_peers=with_peers))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        return server
 
     def _address_table(self, dial: Mapping[ReplicaId, str], heard: HeardLeaders) -> AddressTable:
         voters = VoterAddresses(self._voter_histories)
@@ -207,7 +215,8 @@ class ReplicaProcess:
         return self._leaders.answer(await self._driver.call(request))
 
     def _registered_addresses(self) -> dict[ReplicaId, str]:
-        return {broker_id: broker.address for broker_id, broker in self._core.metadata.image.brokers.items()}
+        brokers = self._core.metadata.image.brokers
+        return {broker_id: broker.peer_address or broker.address for broker_id, broker in brokers.items()}
 
     def _voter_histories(self) -> Iterable[VoterHistory]:
         """Of the quorum logs; what the metadata log says of its voters counts for more, so that it comes last."""
@@ -219,20 +228,25 @@ class ReplicaProcess:
         return {} if initial_voters is None else addresses_of(initial_voters)
 
     async def bind(self) -> None:
-        """Take the port; raises StartRefusedError if it cannot be had."""
-        listen = self._options.listen
-        check_address(listen, port_min=0)
-        try:
-            _check_every_address_is_free(listen)
-            port = self._server.add_insecure_port(listen)
-        except (OSError, RuntimeError):
-            # Without a started server the destructor would warn that it was never awaited.
-            await self._server.stop(None)
-            raise StartRefusedError(
-                f"cannot listen on {listen}: the port is taken or the address is not this machine's; "
-                "stop the process that holds it, or choose another with --listen"
-            ) from None
-        self._address = f"{listen.rpartition(':')[0]}:{port}"
+        """Take the ports; raises StartRefusedError if one cannot be had."""
+        bound = []
+        for option, listen, server in self._servers:
+            check_address(listen, port_min=0)
+            try:
+                _check_every_address_is_free(listen)
+                port = server.add_insecure_port(listen)
+            except (OSError, RuntimeError):
+                # Without a started server the destructor would warn that it was never awaited.
+                await self._stop_servers(None)
+                raise StartRefusedError(
+                    f"cannot listen on {listen}: the port is taken or the address is not this machine's; "
+                    f"stop the process that holds it, or choose another with {option}"
+                ) from None
+            bound.append(f"{listen.rpartition(':')[0]}:{port}")
+        self._address, self._peer_address = bound[0], bound[-1]
+
+    async def _stop_servers(self, grace_s: float | None) -> None:
+        await asyncio.gather(*[server.stop(grace_s) for _, _, server in self._servers])
 
     def serve_metrics(self) -> Callable[[], None]:
         """Serve the metrics page if one was asked for; returns what stops it."""
@@ -252,14 +266,20 @@ class ReplicaProcess:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # What nohup asks for.
                 asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
         self._driver.start()
-        await self._server.start()
+        for _, _, server in self._servers:
+            await server.start()
         await self._set_health(health_pb2.HealthCheckResponse.SERVING)
         self._logger.info(
-            "started", address=self._address, voters=sorted(self._core.config.voters), roles=sorted(self._options.roles)
+            "started",
+            address=self._address,
+            peer_address=self._peer_address,
+            voters=sorted(self._core.config.voters),
+            roles=sorted(self._options.roles),
         )
-        checkpoints = asyncio.create_task(self._keep_house())
+        meanwhile = [asyncio.create_task(self._keep_house()), asyncio.create_task(self._keep_health())]
         await _wait_first(stop_requested, self._driver.halted)
-        checkpoints.cancel()
+        for task in meanwhile:
+            task.cancel()
         if self._driver.halted.is_set():
             return await self._end_halted()
         await self._hand_over()
@@ -270,6 +290,25 @@ class ReplicaProcess:
         await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
         for service in SERVICES:
             await self._health.set(service, status)
+
+    async def _keep_health(self) -> None:
+        """Be not ready while the controller lets this broker go that does not want to: somebody spoke in its name."""
+        was_let_go = False
+        while True:
+            await asyncio.sleep(HEALTH_INTERVAL_S)
+            if self._is_let_go != was_let_go:
+                was_let_go = self._is_let_go
+                status = health_pb2.HealthCheckResponse
+                await self._set_health(status.NOT_SERVING if was_let_go else status.SERVING)
+                self._logger.warning("let_go_unasked" if was_let_go else "let_in_again")
+
+    @property
+    def _is_let_go(self) -> bool:
+        broker = self._core.broker
+        registered = self._core.metadata.image.brokers.get(self._replica_id)
+        if broker is None or registered is None or registered.broker_epoch != broker.broker_epoch:
+            return False
+        return registered.in_controlled_shutdown
 
     async def _keep_house(self) -> None:
         """Do what is to be done on the disk from time to time."""
@@ -309,7 +348,7 @@ class ReplicaProcess:
         return broker is None or broker.lifecycle.broker_epoch is None or broker.lifecycle.may_shut_down
 
     async def _end_stopped(self) -> int:
-        await self._server.stop(self._options.stop_grace_ms / 1000)
+        await self._stop_servers(self._options.stop_grace_ms / 1000)
         await self._driver.stop()
         await self._transport.close()
         if self._driver.halted.is_set():
@@ -321,7 +360,7 @@ class ReplicaProcess:
 
     async def _end_halted(self) -> int:
         """Stop serving at once: after a failure there is nothing that this replica may still say."""
-        await self._server.stop(None)
+        await self._stop_servers(None)
         await self._driver.stop()
         await self._transport.close()
         sys.stderr.write(f"replica: halted: {self._driver.halt_reason}\n")

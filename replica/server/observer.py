@@ -3,7 +3,7 @@
 Owns which lines exist. Watches steps from outside, compares the state after a step with what it saw last, and changes
 nothing. One ``step`` line per step at debug level; what happens seldom and matters (``role_changed``,
 ``log_truncated``, and what ``cluster_lines``, ``snapshot_lines`` and ``voter_lines`` tell) at info, and as a warning a
-leader that cannot be dialled (``leader_address_unknown``).
+leader that cannot be dialled (``leader_address_unknown``) and one that cannot be (``leader_refused``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from replica.core.effects import Append, CreateLog, DeleteLog, Effect, InstallSnapshot, StartLogAt, Truncate
 from replica.core.events import Event, RequestReceived, ResponseReceived
-from replica.core.messages import PeerRequest
+from replica.core.messages import CurrentLeader, PeerRequest
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.server.cluster_lines import ClusterLines
 from replica.server.metrics import Metrics, labels_of
@@ -61,6 +61,7 @@ class ReplicaObserver:
         self._seen: dict[TopicPartition, Leadership] = {}
         self._image = view.image
         self._end_offsets = dict(end_offsets)
+        self._refused: dict[TopicPartition, CurrentLeader | None] = {}
         self._unreachable: set[ReplicaId] = set()
         self._without_address: set[ReplicaId] = set()
 
@@ -73,6 +74,8 @@ class ReplicaObserver:
         self._on_logs("logs_deleted", [effect.topic_partition for effect in effects if isinstance(effect, DeleteLog)])
         for topic_partition, log in self._view.logs.items():
             self._on_leadership(topic_partition, log, log.epoch)
+            if log.refused_leader is not self._refused.get(topic_partition):
+                self._on_refused(topic_partition, log)
         if self._view.image is not self._image:
             # The partitions are many, and take other roles only when new metadata is applied.
             self._image = self._view.image
@@ -131,6 +134,19 @@ class ReplicaObserver:
                 epoch=now.epoch,
                 leader_id=now.leader_id,
                 log_end_offset=log.log.log_end_offset,
+            )
+
+    def _on_refused(self, topic_partition: TopicPartition, log: LogView) -> None:
+        """Warn of whoever was named as the leader of an epoch, and is not; of the same one not again and again."""
+        before, refused = self._refused.get(topic_partition), log.refused_leader
+        self._refused[topic_partition] = refused
+        if refused is not None and refused != before:
+            self._logger.warning(
+                "leader_refused",
+                log=str(topic_partition),
+                epoch=refused.leader_epoch,
+                refused_id=refused.leader_id,
+                leader_id=log.leader_id,
             )
 
     def _on_effect(self, effect: Effect) -> None:

@@ -53,9 +53,11 @@ class ServerOptions:
 
     ``voters`` are the advertised addresses of those whom to ask who leads (none: the initial voters of the disk).
     ``dial`` overrides them and those of brokers, entry by entry, for this replica's own dials. ``advertised_address``
-    is where others reach this broker, absent for a voter's own entry. ``groups`` are those to host: their names, and
-    the names of their state machines. ``stream_calls_max`` is how many calls of one stream may be inside at once.
-    ``cluster_id`` and ``replica_id``, when given, must be those that the data directory was formatted with.
+    is where others reach this broker, absent for a voter's own entry. With ``peer_listen`` replicas talk to each other
+    there and not at ``listen``: ``voters`` are addresses of that, and ``advertised_address`` is for clients. ``groups``
+    are those to host: their names, and the names of their state machines. ``stream_calls_max`` is how many calls of one
+    stream may be inside at once. ``cluster_id`` and ``replica_id``, when given, must be those that the data directory
+    was formatted with.
     """
 
     data_dir: Path
@@ -64,6 +66,7 @@ class ServerOptions:
     dial: Mapping[ReplicaId, str] = field(default_factory=dict)
     roles: frozenset[ProcessRole] = frozenset(ProcessRole)
     advertised_address: str | None = None
+    peer_listen: str | None = None
     rack: str | None = None
     cluster_id: str | None = None
     replica_id: ReplicaId | None = None
@@ -144,6 +147,7 @@ class ServerOptions:
         identity = BrokerIdentity(
             incarnation_id=incarnation_id,
             address=self._advertised_address(replica_id, addresses),
+            peer_address=self._peer_address(replica_id, addresses),
             rack=self.rack,
             previous_broker_epoch=previous_broker_epoch,
         )
@@ -179,6 +183,20 @@ class ServerOptions:
                 f"replica {replica_id} was formatted as a voter but has not the role of a controller; "
                 "give it --roles broker,controller, or format its disk with --no-initial-voters"
             )
+
+    def _peer_address(self, replica_id: ReplicaId, addresses: Mapping[ReplicaId, str]) -> str:
+        """Where other replicas reach this one: as a voter is named, or at the advertised host; empty where all do."""
+        if self.peer_listen is None:
+            return ""
+        if self.advertised_address is None:
+            raise InvalidConfigError(
+                "with --peer-listen, --voter names where replicas reach each other: give --advertised-address, where "
+                "clients reach this one"
+            )
+        host, port = self.advertised_address.rpartition(":")[0], self.peer_listen.rpartition(":")[2]
+        address = addresses.get(replica_id, f"{host}:{port}")
+        check_address(address)
+        return address
 
     def _advertised_address(self, replica_id: ReplicaId, addresses: Mapping[ReplicaId, str]) -> str:
         address = self.advertised_address or addresses.get(replica_id)

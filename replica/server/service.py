@@ -54,6 +54,7 @@ BAD_INPUT = frozenset(
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.INVALID_VOTER_KEY,
         ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.STALE_BROKER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.UNKNOWN_SERVER_ERROR,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -62,6 +63,12 @@ BAD_INPUT = frozenset(
     }
 )
 """Answers that say that the asker did something wrong: they get a log line, unlike those of an ordinary election."""
+
+_OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest | FetchSnapshotRequest
+"""What only replicas ask."""
+
+_OF_BOTH = FetchRequest | OffsetForLeaderEpochRequest | ListOffsetsRequest
+"""What clients ask as well: without a replica id."""
 
 _CLIENTS_CONTEXT = grpc.aio.ServicerContext[Any, Any]
 
@@ -102,16 +109,23 @@ class ReplicaService:
         self._limits = limits
         self._client_calls = 0
 
-    def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
-        """Return what a gRPC server needs to route to this service. Bytes in, bytes out: we decode by ourselves."""
+    def handlers(self, *, with_peers: bool = True) -> tuple[grpc.GenericRpcHandler, ...]:
+        """Return what a gRPC server needs to route to this service. Bytes in, bytes out: we decode by ourselves.
+
+        Without ``with_peers`` it is for clients alone: what only replicas ask is not offered, or refused.
+        """
         handlers: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {service: {} for service in SERVICES}
         for method in METHODS.values():
-            handlers[method.service][method.rpc] = grpc.unary_unary_rpc_method_handler(partial(self._handle, method))
+            if with_peers or not issubclass(method.request_type, _OF_REPLICAS):
+                handle = partial(self._handle, method, with_peers=with_peers)
+                handlers[method.service][method.rpc] = grpc.unary_unary_rpc_method_handler(handle)
         handlers[CONVERSE.service][CONVERSE.rpc] = grpc.stream_stream_rpc_method_handler(self._converse)
         return tuple(grpc.method_handlers_generic_handler(*service) for service in handlers.items())
 
-    async def _handle(self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT) -> bytes:
-        answer = await self._serve(method, encoded, context)
+    async def _handle(
+        self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT, *, with_peers: bool = True
+    ) -> bytes:
+        answer = await self._serve(method, encoded, context, with_peers=with_peers)
         if isinstance(answer, bytes):
             return answer
         # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by. Requests can
@@ -147,12 +161,17 @@ class ReplicaService:
             refusal = _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(stopped.exceptions[0]), not_applied=False)
         return refusal
 
-    async def _serve(self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT) -> bytes | _Refusal:
+    async def _serve(
+        self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT, *, with_peers: bool
+    ) -> bytes | _Refusal:
         try:
             request = method.decode_request(encoded)
         except MalformedMessageError as error:
             reason = f"malformed {method.rpc}: {error}"
             return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason)
+        if is_from_replica(request) and not with_peers:
+            reason = f"{method.rpc} of a replica is served at its --peer-listen"
+            return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason)
         if is_from_replica(request):
             return await self._answer(method, request, context)
         refusal = self._full(method.rpc, context)
@@ -201,9 +220,9 @@ async def _abort(refusal: _Refusal, context: _CLIENTS_CONTEXT) -> NoReturn:
 
 def is_from_replica(request: Request) -> bool:
     """Tell whether another replica asks; fetches and their like say so by ``replica_id``."""
-    if isinstance(request, FetchRequest | OffsetForLeaderEpochRequest | ListOffsetsRequest):
+    if isinstance(request, _OF_BOTH):
         return request.replica_id is not None
-    return isinstance(request, QuorumPeerRequest | BrokerRequest | ReadIndexRequest | FetchSnapshotRequest)
+    return isinstance(request, _OF_REPLICAS)
 
 
 def _errors_of(response: Response) -> set[ErrorCode]:

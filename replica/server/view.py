@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from replica.core.messages import CurrentLeader
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.quorum.voter_history import VoterHistory
@@ -68,6 +69,10 @@ class LogView(Protocol):
     @property
     def voter_history(self) -> VoterHistory:
         """From which record on they are."""
+
+    @property
+    def refused_leader(self) -> CurrentLeader | None:
+        """The last claim of a leader that contradicted what is known here; absent before the first."""
 
     @property
     def log(self) -> LogEnd:

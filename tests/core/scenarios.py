@@ -52,6 +52,11 @@ def begin(leader_id: int, epoch: int, **others: Any) -> m.BeginQuorumEpochReques
     )
 
 
+def begin_to(bench: Bench, leader_id: int, epoch: int) -> m.BeginQuorumEpochRequest:
+    """Make a leader known to this very voter."""
+    return begin(leader_id, epoch, voter_id=bench.config.replica_id, voter_directory_id=bench.config.directory_id)
+
+
 def end(leader_id: int, epoch: int, *preferred: int, cluster_id: str | None = CLUSTER) -> m.EndQuorumEpochRequest:
     """Let a leader resign and name its successors."""
     return m.EndQuorumEpochRequest(
@@ -178,7 +183,7 @@ def fetch_answer(**others: Any) -> m.FetchResponse:
 
 def follow(bench: Bench, leader_id: int, epoch: int) -> None:
     """Let the leader of a newer epoch make itself known."""
-    response = bench.answer(begin(leader_id, epoch))
+    response = bench.answer(begin_to(bench, leader_id, epoch))
     assert isinstance(response, m.BeginQuorumEpochResponse), response
     assert response.error is NONE, response
 

@@ -89,6 +89,7 @@ def a_follower_a_little_behind_finds_records(rules: Rules) -> None:
 
 def one_that_has_installed_does_not_vote_for_an_older_log(rules: Rules) -> None:
     bench = installed_bench(rules=rules)
+    bench.to_role("prospective")
     assert not voted(bench, vote(bench.epoch + 1, last=(3, 99))).vote_granted
 
 

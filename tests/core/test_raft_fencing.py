@@ -78,12 +78,13 @@ def test_current_epoch_validation(request_of: Callable[[Epoch | None], m.Request
 
 
 def test_fetch_request_cluster_id_validation() -> None:
-    """Another cluster's fetch is refused before its epoch is looked at; one that names none is taken."""
+    """Another cluster's fetch is refused before its epoch is looked at; of one that names none only a reader's."""
     bench = leader_bench()
     assert fetched(bench, fetch(0, 0, 5, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert fetched(bench, consume(0, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert fetched(bench, fetch(-1, 0, 6, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert fetched(bench, fetch(0, 0, 6, cluster_id=None)).error is ErrorCode.NONE
+    assert fetched(bench, fetch(0, 0, 6, cluster_id=None)).error is ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert fetched(bench, consume(0, cluster_id=None)).error is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from replica.core import effects as fx
+from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
@@ -90,6 +91,7 @@ def test_a_shorter_log_gets_no_vote_from_a_stranger_either() -> None:
     bench = joining_follower()
     answer_fetch(bench, records([naming(FOUR, 0, 5)], leader_id=1, epoch=5))
     bench.flush_all()
+    answer_fetch(bench, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, None, 5))
     assert not voted(bench, directed_vote(6, last=(4, 9))).vote_granted
     assert voted(bench, directed_vote(6, last=(5, 1))).vote_granted
 
@@ -181,19 +183,21 @@ def test_any_other_replica_may_lead(leader_id: int) -> None:
     assert response == m.EndQuorumEpochResponse(error=ErrorCode.NONE, current_leader=leader(None, 3))
 
 
-def test_a_leader_that_means_another_disk_is_told() -> None:
-    """It is followed all the same: it leads."""
-    bench = changeable_bench()
-    response = bench.answer(begin(1, 3, voter_id=0, voter_directory_id=disk_id(0, 1)))
-    assert response == m.BeginQuorumEpochResponse(error=INVALID_KEY, current_leader=leader(1, 3))
-    assert bench.role == "follower"
+@pytest.mark.parametrize("disk", [1, None])
+def test_a_leader_that_means_another_disk_is_not_believed(disk: int | None) -> None:
+    """Who leads this very voter knows its disk; who was meant otherwise learns of a leader by asking."""
+    bench = changeable_bench(quorum_state=stored(2))
+    named = None if disk is None else disk_id(0, disk)
+    response = bench.answer(begin(1, 3, voter_id=0, voter_directory_id=named))
+    assert response == m.BeginQuorumEpochResponse(error=INVALID_KEY, current_leader=leader(None, 2))
+    assert bench.role == "unattached"
 
 
 def test_a_replica_never_believes_that_it_leads_itself() -> None:
     """A request in its own name comes from who has its id and another disk."""
     bench = changeable_bench()
     assert voted(bench, directed_vote(3, candidate=0)).error is ErrorCode.INVALID_REQUEST
-    response = bench.answer(begin(0, 3))
+    response = bench.answer(begin(0, 3, voter_id=0, voter_directory_id=disk_id(0)))
     assert isinstance(response, m.BeginQuorumEpochResponse)
     assert response.error is ErrorCode.INVALID_REQUEST
     assert bench.epoch == 0
@@ -237,12 +241,13 @@ def test_observer_with_id_can_vote(power_loss: bool) -> None:
 
 
 def test_leader_accept_vote_from_observer() -> None:
-    """A leader takes a stranger's request as anybody's: fenced, rejected in its own epoch, granted in a later one."""
+    """Who led takes a stranger's request as anybody's: fenced, rejected in its own epoch, granted in a later one."""
     bench = settled_leader(quorum_state=stored(5))
     epoch = bench.epoch
     assert voted(bench, directed_vote(epoch - 1, candidate=7)).error is ErrorCode.FENCED_LEADER_EPOCH
     response = voted(bench, directed_vote(epoch, candidate=7))
     assert (response.error, response.vote_granted, bench.role) == (ErrorCode.NONE, False, "leader")
+    bench.step(ev.ResignRequested())
     assert voted(bench, directed_vote(epoch + 1, candidate=7, last=(epoch, 2))).vote_granted
     assert (bench.role, bench.epoch) == ("unattached", epoch + 1)
 

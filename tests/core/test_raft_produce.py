@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from replica.core import effects as fx
+from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import QuorumConfig
 from replica.errors import ErrorCode, write_definitely_failed
 from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import encode_batch, leader_change_batch
-from tests.core.harness import Bench, stored
+from tests.core.harness import Bench, leader, stored
 from tests.core.scenarios import commit, fetch, follow, follower_bench, leader_bench, produce, reply_of, vote, voted
 
 GARBAGE = b"\x00garbage" * 10
@@ -206,9 +207,10 @@ def test_accumulator_cleared_after_becoming_follower() -> None:
 
 
 def test_accumulator_cleared_after_becoming_voted() -> None:
-    """So does one that votes in a newer epoch."""
+    """So does one that has resigned, and votes in a newer epoch."""
     bench = leader_bench()
     call_id = bench.call(produce())
+    bench.step(ev.ResignRequested())
     assert voted(bench, vote(7, last=(6, 9))).vote_granted
     assert (bench.role, bench.disk.quorum_state) == ("unattached", stored(7, voted_id=1))
     assert_unknown_and_nothing_more_is_appended(bench, call_id)
@@ -218,7 +220,10 @@ def test_accumulator_cleared_after_becoming_unattached() -> None:
     """So does one that hears of a newer epoch, and votes for nobody in it."""
     bench = leader_bench()
     call_id = bench.call(produce())
-    assert not voted(bench, vote(7, last=(0, 0))).vote_granted
+    bench.respond(
+        bench.send_to(1, m.BeginQuorumEpochRequest),
+        m.BeginQuorumEpochResponse(error=ErrorCode.FENCED_LEADER_EPOCH, current_leader=leader(None, 7)),
+    )
     assert (bench.role, bench.disk.quorum_state) == ("unattached", stored(7))
     assert_unknown_and_nothing_more_is_appended(bench, call_id)
 

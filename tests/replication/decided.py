@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from nemesis.simulator.disk import CLUSTER_ID
 from nemesis.simulator.node import Node
 from nemesis.simulator.queue import US_PER_MS
 from replica.core import effects as fx
@@ -220,7 +221,7 @@ class DecidedCluster(Cluster):
 
         All that it has is of epoch 0.
         """
-        registered = self.image.brokers[broker_id].broker_epoch
+        registered = self.image.brokers[broker_id]
         part = m.FetchPartition(
             topic_partition=TOPIC,
             fetch_offset=Offset(offset),
@@ -230,8 +231,10 @@ class DecidedCluster(Cluster):
         )
         request = m.FetchRequest(
             partitions=(part,),
+            cluster_id=CLUSTER_ID,
             replica_id=broker_id,
-            broker_epoch=registered if broker_epoch is None else broker_epoch,
+            replica_directory_id=registered.directory_id,
+            broker_epoch=registered.broker_epoch if broker_epoch is None else broker_epoch,
             max_wait_ms=max_wait_ms,
         )
         return self.begin(BROKER, request)

@@ -52,6 +52,7 @@ class Puppet:
         assert answer.error is ErrorCode.NONE, answer
         assert answer.broker_epoch is not None, answer
         self.broker_epoch = answer.broker_epoch
+        self._incarnation_id = request.incarnation_id
 
     def wait_until_let_in(self) -> None:
         """Wait until the controller counts this broker as alive."""
@@ -82,6 +83,7 @@ class Puppet:
             request = m.BrokerHeartbeatRequest(
                 broker_id=self.broker_id,
                 broker_epoch=self.broker_epoch,
+                incarnation_id=self._incarnation_id,
                 cluster_id=CLUSTER_ID,
                 metadata_offset=self.cluster.metadata.applied_offset,
                 want_shut_down=self.want_shut_down,
@@ -112,7 +114,9 @@ class Puppet:
         )
         request = m.FetchRequest(
             partitions=(part,),
+            cluster_id=CLUSTER_ID,
             replica_id=self.broker_id,
+            replica_directory_id=self.cluster.image.brokers[self.broker_id].directory_id,
             broker_epoch=self.broker_epoch if broker_epoch is None else BrokerEpoch(broker_epoch),
         )
         answer = self.cluster.ask(self.cluster.leader(name) if at is None else at, request, m.FetchResponse)
@@ -150,7 +154,11 @@ class Puppet:
         acting_as = self.broker_epoch if broker_epoch is None else broker_epoch
         assert acting_as is not None, self.broker_id
         request = m.AlterPartitionRequest(
-            broker_id=self.broker_id, broker_epoch=acting_as, cluster_id=CLUSTER_ID, partitions=proposals
+            broker_id=self.broker_id,
+            broker_epoch=acting_as,
+            incarnation_id=self._incarnation_id,
+            cluster_id=CLUSTER_ID,
+            partitions=proposals,
         )
         answer = self.cluster.ask(self.cluster.controller_id, request, m.AlterPartitionResponse)
         self.cluster.pass_ms(50)

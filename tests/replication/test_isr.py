@@ -221,10 +221,11 @@ def test_high_watermark_waits_for_unfenced_follower_within_the_limit() -> None:
     """A follower that is out, alive and not far behind is waited for: it is about to be in sync again."""
     cluster, topic, puppet = in_sync(records=10)
     append(cluster, topic, 10)
-    leader_epoch = cluster.image.brokers[ReplicaId(1)].broker_epoch
+    leader = cluster.image.brokers[ReplicaId(1)]
     request = m.AlterPartitionRequest(
         broker_id=ReplicaId(1),
-        broker_epoch=leader_epoch,
+        broker_epoch=leader.broker_epoch,
+        incarnation_id=leader.incarnation_id,
         cluster_id=CLUSTER_ID,
         partitions=(puppet.proposal(topic, 1),),
     )

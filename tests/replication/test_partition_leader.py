@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from nemesis.simulator.disk import CLUSTER_ID
 from replica.core import messages as m
 from replica.core.config import BrokerConfig
+from replica.core.metadata.image import BrokerRegistration
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import parse_batches
@@ -43,7 +45,7 @@ def test_replica_fetch_to_follower() -> None:
     topic = cluster.create("topic", (1, 2, 3))
     cluster.produce(topic, b"a")
     cluster.wait_for_same_logs(topic, 1, 2, 3)
-    registered = cluster.image.brokers[ReplicaId(3)].broker_epoch
+    registered = cluster.image.brokers[ReplicaId(3)]
     part = m.FetchPartition(
         topic_partition=topic,
         fetch_offset=Offset(0),
@@ -51,7 +53,7 @@ def test_replica_fetch_to_follower() -> None:
         last_fetched_epoch=None,
         log_start_offset=Offset(0),
     )
-    request = m.FetchRequest(partitions=(part,), replica_id=ReplicaId(3), broker_epoch=registered)
+    request = fetch_of(registered, part)
 
     (answer,) = cluster.ask(2, request, m.FetchResponse).partitions
     assert answer.error is NOT_LEADER
@@ -74,12 +76,23 @@ def test_fetch_from_unrecognized_follower(epoch: int | None, error: ErrorCode) -
         current_leader_epoch=None if epoch is None else Epoch(epoch),
         log_start_offset=Offset(0),
     )
-    registered = cluster.image.brokers[ReplicaId(3)].broker_epoch
+    registered = cluster.image.brokers[ReplicaId(3)]
 
-    request = m.FetchRequest(partitions=(part,), replica_id=ReplicaId(3), broker_epoch=registered)
+    request = fetch_of(registered, part)
     (answer,) = cluster.ask(1, request, m.FetchResponse).partitions
 
     assert answer.error is error
+
+
+def fetch_of(broker: BrokerRegistration, part: m.FetchPartition) -> m.FetchRequest:
+    """Fetch as this broker."""
+    return m.FetchRequest(
+        partitions=(part,),
+        cluster_id=CLUSTER_ID,
+        replica_id=broker.broker_id,
+        replica_directory_id=broker.directory_id,
+        broker_epoch=broker.broker_epoch,
+    )
 
 
 def test_fence_follower_fetch_with_stale_broker_epoch() -> None:

@@ -33,15 +33,21 @@ FAST_TIMING = (
 class LocalCluster:
     """A cluster of ``size`` replicas, numbered from 1, in folders below ``folder``. Close it, or processes stay.
 
-    The first ``voters`` of them are voters; all, if no number is given.
+    The first ``voters`` of them are voters; all, if no number is given. ``with_peer_listeners`` they talk to each other
+    at addresses of their own.
     """
 
-    def __init__(self, folder: Path, size: int = 3, *, voters: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, size: int = 3, *, voters: int | None = None, with_peer_listeners: bool = False
+    ) -> None:
         self.folder = folder
         self.ids = [ReplicaId(number) for number in range(1, size + 1)]
         self.voters = self.ids[:voters]
         self._held = ExitStack()
         self.addresses = {replica_id: self._held.enter_context(held_address()) for replica_id in self.ids}
+        self.peer_addresses = self.addresses
+        if with_peer_listeners:
+            self.peer_addresses = {replica_id: self._held.enter_context(held_address()) for replica_id in self.ids}
         self.processes: dict[ReplicaId, subprocess.Popen[bytes]] = {}
 
     def data_dir(self, replica_id: ReplicaId) -> Path:
@@ -54,7 +60,7 @@ class LocalCluster:
 
     def format(self, *, cluster_id: str = "test") -> None:
         """Format every replica's data directory; the voters are the initial ones."""
-        voters = ",".join(f"{voter}={self.addresses[voter]}={random_directory_id()}" for voter in self.voters)
+        voters = ",".join(f"{voter}={self.peer_addresses[voter]}={random_directory_id()}" for voter in self.voters)
         for replica_id in self.ids:
             who = ("--initial-voters", voters) if replica_id in self.voters else ("--no-initial-voters",)
             self.format_one(replica_id, *who, cluster_id=cluster_id)
@@ -74,11 +80,12 @@ class LocalCluster:
 
     def start_arguments(self, replica_id: ReplicaId) -> tuple[object, ...]:
         """Return the arguments of ``replica start`` for one replica."""
-        entries = [f"{voter}={self.addresses[voter]}" for voter in self.voters]
+        entries = [f"{voter}={self.peer_addresses[voter]}" for voter in self.voters]
         voters = [argument for entry in entries for argument in ("--voter", entry)]
-        address = self.addresses[replica_id]
+        address, peer_address = self.addresses[replica_id], self.peer_addresses[replica_id]
         where = ("--data-dir", self.data_dir(replica_id), "--listen", address, "--advertised-address", address)
-        return ("start", *where, *voters, "--replica-id", replica_id, *FAST_TIMING)
+        peers = ("--peer-listen", peer_address) if peer_address != address else ()
+        return ("start", *where, *peers, *voters, "--replica-id", replica_id, *FAST_TIMING)
 
     def kill(self, replica_id: ReplicaId) -> None:
         """End a replica as a power cut of its process would."""

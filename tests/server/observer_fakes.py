@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from replica.core.messages import CurrentLeader
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.metadata.replay import METADATA_LOG
@@ -48,6 +49,7 @@ class FakeView:
     snapshots_rejected: int = 0
     voter_history: VoterHistory = field(default_factory=lambda: VoterHistory(base=VoterSet.of_ids([ONE, TWO])))
     log: FakeEnd = field(default_factory=FakeEnd)
+    refused_leader: CurrentLeader | None = None
 
     @property
     def voters(self) -> VoterSet:

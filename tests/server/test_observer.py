@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from replica.core.effects import Append, CreateLog, DeleteLog, InstallSnapshot, StartLogAt, Truncate
 from replica.core.events import ResponseReceived, Started, Ticked
-from replica.core.messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from replica.core.messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse, CurrentLeader
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
@@ -54,6 +54,21 @@ def test_a_change_of_voters_is_one_line() -> None:
     assert [(line["log"], line["offset"], line["role"], line["voters"]) for line in told] == [
         ("log-0", 8, "follower", [1, 2, 3]),
         ("log-0", None, "follower", [1, 2]),
+    ]
+
+
+def test_a_leader_that_cannot_be_is_a_warning() -> None:
+    """leader_refused names who was called the leader of an epoch that another leads; a repetition is no news."""
+    view = FakeView()
+    observer, _ = observer_of(view)
+    with capture_logs() as lines:
+        for refused_id in (1, 1, 5):
+            view.refused_leader = CurrentLeader(leader_id=ReplicaId(refused_id), leader_epoch=Epoch(3))
+            observer.on_step(Ticked(), (), 1)
+    told = [line for line in lines if line["event"] == "leader_refused"]
+    assert [(line["log_level"], line["refused_id"], line["epoch"], line["leader_id"]) for line in told] == [
+        ("warning", 1, 3, 2),
+        ("warning", 5, 3, 2),
     ]
 
 

@@ -162,3 +162,19 @@ def test_answers_that_no_connection_takes_are_refused(quorum: QuorumConfig, brok
     """What one answer may hold must fit into a message, or whoever asks for it gets nothing, for ever."""
     with pytest.raises(InvalidConfigError, match="it must be at most"):
         ServerOptions(data_dir=Path("data"), listen="a:1", voters={VOTER: "a:1"}, quorum=quorum, broker=broker)
+
+
+def test_a_peer_listener_has_an_address_of_its_own() -> None:
+    """Voters are named by it, another broker has it at the advertised host; clients are told the advertised address."""
+    given = replace(options(advertised_address="outside:9092"), peer_listen="0.0.0.0:9093")
+
+    def addresses(given: ServerOptions, replica_id: ReplicaId) -> tuple[str, str]:
+        identity = core_config(given, replica_id).identity
+        assert identity is not None
+        return identity.address, identity.peer_address
+
+    assert addresses(given, VOTER) == ("outside:9092", "a:1")
+    assert addresses(replace(given, roles=BROKER), OTHER) == ("outside:9092", "outside:9093")
+    assert addresses(replace(given, peer_listen=None), VOTER) == ("outside:9092", "")
+    with pytest.raises(InvalidConfigError, match="give --advertised-address"):
+        addresses(replace(given, advertised_address=None), VOTER)

@@ -112,7 +112,9 @@ async def test_a_request_goes_in_and_its_answer_comes_back() -> None:
             id="replica_service",
         ),
         pytest.param(
-            AlterPartitionRequest(broker_id=ONE, broker_epoch=BrokerEpoch(7), cluster_id="c", partitions=()),
+            AlterPartitionRequest(
+                broker_id=ONE, broker_epoch=BrokerEpoch(7), incarnation_id="i", cluster_id="c", partitions=()
+            ),
             AlterPartitionResponse(error=ErrorCode.STALE_BROKER_EPOCH),
             id="controller_service",
         ),
@@ -256,7 +258,7 @@ async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
                      last_offset=0, pre_vote=True), True),
         (FetchRequest(partitions=(), replica_id=ONE), True),
         (FetchRequest(partitions=()), False),
-        (BrokerHeartbeatRequest(broker_id=ONE, broker_epoch=BrokerEpoch(7), cluster_id="c",
+        (BrokerHeartbeatRequest(broker_id=ONE, broker_epoch=BrokerEpoch(7), incarnation_id="i", cluster_id="c",
                                 metadata_offset=Offset(9)), True),
         (InitProducerIdRequest(), False),
         (OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(0)), False),

@@ -22,7 +22,7 @@ CONVICTED = [
     ("log-begins-after-its-snapshot", 1, "core-assertion"),
     ("read-without-read-index", 1, "nonlinearizable"),
     ("read-before-applying", 17, "nonlinearizable"),
-    ("read-index-of-an-old-fetch", 1, "nonlinearizable"),
+    ("read-index-of-an-old-fetch", 2, "nonlinearizable"),
     ("voters-count-when-committed", 2, "committed-is-durable"),
     ("change-upon-change", 21, "leader-completeness"),
     ("change-before-own-epoch", 2, "leader-completeness"),
@@ -33,7 +33,7 @@ CONVICTED = [
     ("snapshot-without-voters", 1, "snapshot-voters"),
     ("only-voters-campaign", 4, "liveness"),
     ("lease-without-a-clock-bound", 5, "stale-read"),
-    ("lease-read-under-a-paused-clock", 1, "nonlinearizable"),
+    ("lease-read-under-a-paused-clock", 2, "stale-read"),
 ]
 
 
@@ -56,7 +56,7 @@ def test_a_seed_convicts_a_wrong_protocol_and_not_the_right_one(name: str, seed:
 
 def test_a_lease_for_every_question_is_convicted_of_clocks_that_stand_still_and_of_nothing_else() -> None:
     """With the same partitions at the same times, and clocks that run, its answers are never old."""
-    options = resolved(SimOptions(seed=1, world=WorldKind.GROUP, variant="lease-read-under-a-paused-clock"))
+    options = resolved(SimOptions(seed=2, world=WorldKind.GROUP, variant="lease-read-under-a-paused-clock"))
     assert options.schedule is not None
     steps = [
         step

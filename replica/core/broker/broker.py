@@ -36,7 +36,7 @@ from replica.core.messages import (
     ProduceRequest,
 )
 from replica.core.metadata.configs import TopicConfig
-from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.image import BrokerRegistration, MetadataImage
 from replica.core.metadata.replay import MetadataReplay
 from replica.core.partition import Partition
 from replica.core.partition.producing import has_valid_acks
@@ -83,16 +83,16 @@ class Broker:
         """The partitions that this broker hosts, to look at between steps."""
         self._fetchers = Fetchers(
             broker_id=config.replica_id,
+            directory_id=config.directory_id,
             cluster_id=config.cluster_id,
             config=config.broker,
             partitions=self.partitions,
             send=send,
         )
-        self._proposals = Proposals(
-            broker_id=config.replica_id, cluster_id=config.cluster_id, config=config.broker, partitions=self.partitions
-        )
+        self._proposals = Proposals(config=config, incarnation_id=identity.incarnation_id, partitions=self.partitions)
         self._server = FetchServer(
             cluster_id=config.cluster_id,
+            registered=self._registered,
             config=config.broker,
             partitions=self.partitions,
             why_not_hosted=self._why_not_hosted,
@@ -287,6 +287,9 @@ class Broker:
             if request is not None:
                 timeout_ms = self._config.controller_request_timeout_ms
                 self._asked_controller[self._send(controller_id, request, timeout_ms)] = request
+
+    def _registered(self, broker_id: ReplicaId) -> BrokerRegistration | None:
+        return self._image.brokers.get(broker_id)
 
     def _why_not_served(self, request: LogRequest) -> ErrorCode:
         """A write that no leader would take is not sent on to one, as in Kafka (``ReplicaManager.appendRecords``)."""

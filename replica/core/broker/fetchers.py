@@ -50,12 +50,14 @@ class Fetchers:
         self,
         *,
         broker_id: ReplicaId,
+        directory_id: str,
         cluster_id: str,
         config: BrokerConfig,
         partitions: Mapping[TopicPartition, Partition],
         send: Send,
     ) -> None:
         self._broker_id = broker_id
+        self._directory_id = directory_id
         self._cluster_id = cluster_id
         self._config = config
         self._partitions = partitions
@@ -129,6 +131,7 @@ class Fetchers:
         return FetchRequest(
             partitions=partitions,
             replica_id=self._broker_id,
+            replica_directory_id=self._directory_id,
             broker_epoch=broker_epoch,
             cluster_id=self._cluster_id,
             max_wait_ms=self._config.replica_fetch_wait_max_ms,

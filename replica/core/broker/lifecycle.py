@@ -63,12 +63,14 @@ class Lifecycle:
                 flushes=self._config.log_flush is LogFlush.FSYNC,
                 metadata_end_offset=self._metadata_end_offset,
                 address=self._identity.address,
+                peer_address=self._identity.peer_address,
                 rack=self._identity.rack,
                 previous_broker_epoch=self._identity.previous_broker_epoch,
             )
         return BrokerHeartbeatRequest(
             broker_id=self._broker_id,
             broker_epoch=self.broker_epoch,
+            incarnation_id=self._identity.incarnation_id,
             cluster_id=self._cluster_id,
             metadata_offset=metadata_offset,
             want_shut_down=self.want_shut_down,

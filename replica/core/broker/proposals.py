@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replica.core.config import BrokerConfig
+from replica.core.config import ReplicaConfig
 from replica.core.messages import AlterPartition, AlterPartitionRequest, AlterPartitionResponse
 from replica.core.partition import Partition
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, ReplicaId, TopicPartition
+from replica.ids import BrokerEpoch, TopicPartition
 
 
 class Proposals:
@@ -23,14 +23,13 @@ class Proposals:
     def __init__(
         self,
         *,
-        broker_id: ReplicaId,
-        cluster_id: str,
-        config: BrokerConfig,
+        config: ReplicaConfig,
+        incarnation_id: str,
         partitions: Mapping[TopicPartition, Partition],
     ) -> None:
-        self._broker_id = broker_id
-        self._cluster_id = cluster_id
-        self._config = config
+        self._broker_id = config.replica_id
+        self._incarnation_id = incarnation_id
+        self._cluster_id = config.cluster_id
         self._partitions = partitions
         self._wanting: set[TopicPartition] = set()
         self._out: dict[TopicPartition, AlterPartition] = {}
@@ -55,6 +54,7 @@ class Proposals:
         return AlterPartitionRequest(
             broker_id=self._broker_id,
             broker_epoch=broker_epoch,
+            incarnation_id=self._incarnation_id,
             cluster_id=self._cluster_id,
             partitions=tuple(self._out.values()),
         )

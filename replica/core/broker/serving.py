@@ -1,7 +1,8 @@
 """Answering Fetch: several partitions in one answer, at once or when one of them has something to say.
 
 Owns the parked fetches and which partition wakes which of them. What each partition has to say is the partition's
-business. A follower's progress is noted once, when its fetch comes, not again when it is answered.
+business. A follower's progress is noted once, when its fetch comes, not again when it is answered. Its fetch offset is
+an acknowledgement, so that it names its cluster, itself and its disk, as its broker has registered.
 
 Source: Kafka ``ReplicaManager.fetchMessages``, ``DelayedFetch``; KIP-1166 for waking on a new high watermark.
 """
@@ -14,10 +15,11 @@ from dataclasses import dataclass
 from replica.core.config import BrokerConfig
 from replica.core.effects import Effect, Reply, ReplyWithRecords
 from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from replica.core.metadata.image import BrokerRegistration
 from replica.core.partition import Partition, Read
 from replica.core.purgatory import Purgatory
 from replica.errors import ErrorCode
-from replica.ids import CallId, TopicPartition
+from replica.ids import CallId, ReplicaId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +38,13 @@ class FetchServer:
         self,
         *,
         cluster_id: str,
+        registered: Callable[[ReplicaId], BrokerRegistration | None],
         config: BrokerConfig,
         partitions: Mapping[TopicPartition, Partition],
         why_not_hosted: Callable[[TopicPartition], ErrorCode],
     ) -> None:
         self._cluster_id = cluster_id
+        self._registered = registered
         self._why_not_hosted = why_not_hosted
         self._config = config
         self._partitions = partitions
@@ -70,7 +74,8 @@ class FetchServer:
     def _error(self, request: FetchRequest) -> ErrorCode | None:
         """Refuse what is malformed as a whole."""
         names = {part.topic_partition for part in request.partitions}
-        if request.cluster_id is not None and request.cluster_id != self._cluster_id:
+        names_cluster = request.cluster_id is not None
+        if request.cluster_id != self._cluster_id and (names_cluster or request.replica_id is not None):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         believable = (
             len(names) == len(request.partitions) <= self._config.fetch_partitions_max
@@ -78,7 +83,15 @@ class FetchServer:
             and request.max_bytes > 0
             and (request.replica_id is None) == (request.broker_epoch is None)
         )
-        return None if believable else ErrorCode.INVALID_REQUEST
+        if not believable:
+            return ErrorCode.INVALID_REQUEST
+        return None if request.replica_id is None else self._disk_error(request.replica_id, request)
+
+    def _disk_error(self, replica_id: ReplicaId, request: FetchRequest) -> ErrorCode | None:
+        """Refuse who names another disk than its broker has registered with: it acknowledges nothing."""
+        registered = self._registered(replica_id)
+        is_own = registered is not None and registered.directory_id == request.replica_directory_id
+        return None if is_own else ErrorCode.STALE_BROKER_EPOCH
 
     def _fetch(self, part: FetchPartition, request: FetchRequest, now_ms: int) -> Read:
         partition = self._partitions.get(part.topic_partition)

@@ -10,6 +10,7 @@ KIP-903.
 
 from __future__ import annotations
 
+from replica.core.controller.brokers import is_incarnation
 from replica.core.controller.partition_change import Wanted
 from replica.core.controller.state import ControllerState
 from replica.core.messages import AlteredPartition, AlterPartition, AlterPartitionRequest, AlterPartitionResponse
@@ -21,7 +22,7 @@ from replica.ids import ReplicaId, TopicPartition
 def on_alter_partition(c: ControllerState, request: AlterPartitionRequest) -> AlterPartitionResponse:
     """Decide about each proposal on its own, in order."""
     registered = c.image.brokers.get(request.broker_id)
-    if registered is None or registered.broker_epoch != request.broker_epoch:
+    if registered is None or not is_incarnation(registered, request):
         return AlterPartitionResponse(error=ErrorCode.STALE_BROKER_EPOCH)
     return AlterPartitionResponse(
         error=ErrorCode.NONE,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from replica.core.controller.elections import Lost, elect_with, remove_broker
 from replica.core.controller.state import ControllerState
 from replica.core.messages import (
+    AlterPartitionRequest,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
@@ -42,6 +43,7 @@ def on_registration(c: ControllerState, request: BrokerRegistrationRequest, now_
             directory_id=request.directory_id,
             flushes=request.flushes,
             address=request.address,
+            peer_address=request.peer_address,
             rack=request.rack,
             last_active_epoch=_last_active_epoch(registered, request),
         )
@@ -81,17 +83,23 @@ def _registration_error(c: ControllerState, registered: BrokerRegistration | Non
 
 
 def on_heartbeat(c: ControllerState, request: BrokerHeartbeatRequest, now_ms: int) -> BrokerHeartbeatResponse:
-    """Note that a broker is alive, and let it in or out when its time has come."""
+    """Note that a broker is alive, and let it in or out when its time has come.
+
+    One that is to be let out, and does not want that itself, is let in again: somebody has spoken in its name. So is
+    one whose heartbeat comes late, after those that want it out; its next one says so again, or there is none, and it
+    is fenced when its session ends, as any that stops.
+    """
     registered = c.image.brokers.get(request.broker_id)
     if registered is None:
         return BrokerHeartbeatResponse(error=ErrorCode.BROKER_ID_NOT_REGISTERED)
-    if registered.broker_epoch != request.broker_epoch:
+    if not is_incarnation(registered, request):
         return BrokerHeartbeatResponse(error=ErrorCode.STALE_BROKER_EPOCH)
     c.refresh_session(request.broker_id, now_ms)
+    comes_back = registered.fenced or registered.in_controlled_shutdown
     if request.want_shut_down and not registered.in_controlled_shutdown:
         _change(c, registered, fenced=registered.fenced, in_controlled_shutdown=True)
         remove_broker(c, request.broker_id)
-    elif registered.fenced and not registered.in_controlled_shutdown and _has_caught_up(c, request):
+    elif comes_back and not request.want_shut_down and _has_caught_up(c, request):
         _change(c, registered, fenced=False, in_controlled_shutdown=False)
         elect_with(c, request.broker_id)
     now = c.image.brokers[request.broker_id]
@@ -100,6 +108,12 @@ def on_heartbeat(c: ControllerState, request: BrokerHeartbeatRequest, now_ms: in
         is_fenced=now.fenced,
         should_shut_down=now.in_controlled_shutdown and not _leads(c, request.broker_id),
     )
+
+
+def is_incarnation(registered: BrokerRegistration, request: BrokerHeartbeatRequest | AlterPartitionRequest) -> bool:
+    """Tell whether a request comes from the very process that has registered."""
+    named = (request.broker_epoch, request.incarnation_id)
+    return named == (registered.broker_epoch, registered.incarnation_id)
 
 
 def _has_caught_up(c: ControllerState, request: BrokerHeartbeatRequest) -> bool:

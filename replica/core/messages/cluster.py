@@ -18,6 +18,8 @@ from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, T
 class BrokerRegistrationRequest:
     """A broker process introduces itself. ``address`` is where others reach it, ``HOST:PORT``.
 
+    ``peer_address`` is where other replicas do, if it has a listener of its own for them; otherwise empty.
+
     ``directory_id`` is that of its data directory: another one than before holds nothing of what was acknowledged
     (KIP-858). ``flushes`` says that this process will acknowledge only what is on stable storage.
     ``metadata_end_offset`` is where the metadata log on that disk ended when the process began: 0 where it holds none.
@@ -32,6 +34,7 @@ class BrokerRegistrationRequest:
     flushes: bool
     metadata_end_offset: Offset
     address: str
+    peer_address: str = ""
     rack: str | None = None
     previous_broker_epoch: BrokerEpoch | None = None
 
@@ -45,10 +48,14 @@ class BrokerRegistrationResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeatRequest:
-    """A registered broker is alive and has applied the metadata log below ``metadata_offset``."""
+    """A registered broker is alive and has applied the metadata log below ``metadata_offset``.
+
+    ``incarnation_id``, here as in AlterPartition, is what it has registered with: the epoch alone anybody can guess.
+    """
 
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
+    incarnation_id: str
     cluster_id: str
     metadata_offset: Offset
     want_shut_down: bool = False
@@ -88,6 +95,7 @@ class AlterPartition:
 class AlterPartitionRequest:
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
+    incarnation_id: str
     cluster_id: str
     partitions: tuple[AlterPartition, ...]
 

@@ -188,6 +188,7 @@ def _register_broker(fields: _Fields) -> RegisterBrokerRecord:
         directory_id=fields.text("directory_id"),
         flushes=fields.flag("flushes"),
         address=fields.text("address"),
+        peer_address=fields.text("peer_address"),
         rack=fields.optional_text("rack"),
         last_active_epoch=None if epoch is None else BrokerEpoch(epoch),
     )

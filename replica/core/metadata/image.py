@@ -41,6 +41,7 @@ class BrokerRegistration:
     directory_id: str
     flushes: bool
     address: str
+    peer_address: str = ""
     rack: str | None
     fenced: bool
     in_controlled_shutdown: bool
@@ -61,6 +62,7 @@ def registered_broker(record: RegisterBrokerRecord) -> BrokerRegistration:
         directory_id=record.directory_id,
         flushes=record.flushes,
         address=record.address,
+        peer_address=record.peer_address,
         rack=record.rack,
         fenced=True,
         in_controlled_shutdown=False,

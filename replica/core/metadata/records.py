@@ -26,8 +26,8 @@ class RegisterBrokerRecord:
     """A broker process has registered. It stays fenced until it has caught up with the metadata log.
 
     ``directory_id`` is that of the disk which holds its logs (KIP-858); ``flushes`` says that it acknowledges only what
-    is on stable storage. ``last_active_epoch`` is the broker epoch of the last incarnation that was let in on this
-    disk; absent if none was.
+    is on stable storage. ``address`` is for clients, and for replicas as well where ``peer_address`` is empty.
+    ``last_active_epoch`` is the broker epoch of the last incarnation that was let in on this disk; absent if none was.
     """
 
     broker_id: ReplicaId
@@ -36,6 +36,7 @@ class RegisterBrokerRecord:
     directory_id: str
     flushes: bool
     address: str
+    peer_address: str = ""
     rack: str | None = None
     last_active_epoch: BrokerEpoch | None = None
 

@@ -63,6 +63,7 @@ def _records_of_broker(broker: BrokerRegistration) -> Iterator[MetadataRecord]:
         directory_id=broker.directory_id,
         flushes=broker.flushes,
         address=broker.address,
+        peer_address=broker.peer_address,
         rack=broker.rack,
         last_active_epoch=broker.last_active_epoch,
     )

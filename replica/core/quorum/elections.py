@@ -2,8 +2,9 @@
 
 A voter gives at most one vote in an epoch, and none in an epoch whose leader it knows. A pre-vote costs nothing and
 changes nothing: it asks "would you vote for me?", so that a replica that was cut off does not come back with a high
-epoch and topple a healthy leader (KIP-996). Where a leader may answer by lease, a voter that hears from one votes for
-nobody, whatever its epoch.
+epoch and topple a healthy leader (KIP-996). Nor does any other request for votes. Who leads, or hears from its leader,
+would promise nobody its vote, so that an honest candidate does not depend on it: it takes no later epoch either. Where
+a leader may answer by lease, a voter that hears from one votes for nobody, whatever its epoch.
 
 Source: Raft sections 5.2, 5.4 and 9.6; Ongaro's thesis, section 4.2.3; Kafka
 ``KafkaRaftClient.handleVoteRequest``, ``EpochState.canGrantVote``.
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from replica.core.messages import VoteRequest, VoteResponse
-from replica.core.quorum.fencing import cluster_error, is_believable_epoch, may_campaign
+from replica.core.quorum.fencing import ahead_error, may_campaign, peer_error, spend_epochs, wrong_voter
 from replica.core.quorum.leasing import withholds_vote
 from replica.core.quorum.roles import Campaign, Candidate, Follower, Leader, Prospective
 from replica.core.quorum.state import QuorumLogState
@@ -29,20 +30,23 @@ from replica.core.quorum.transitions import (
     observe_answer,
 )
 from replica.errors import ErrorCode
-from replica.ids import CallId, CorrelationId, Epoch, ReplicaId
+from replica.ids import EPOCH_MAX, CallId, CorrelationId, Epoch, ReplicaId
 from replica.voters import is_directory_name
 
 
 def on_vote_request(q: QuorumLogState, call_id: CallId, request: VoteRequest, now_ms: int) -> None:
     """Answer a request for a vote or a pre-vote. One that makes no sense changes nothing, not even the epoch."""
-    error = cluster_error(q, request.cluster_id) or _malformed(q, request)
+    is_withheld = withholds_vote(q, now_ms) or (request.candidate_epoch > q.epoch and _keeps_leader(q))
+    error = peer_error(q, request.cluster_id) or _malformed(q, request)
     if error is None and request.candidate_epoch < q.epoch:
         error = ErrorCode.FENCED_LEADER_EPOCH
-    is_withheld = error is None and withholds_vote(q, now_ms)
+    if error is None and not is_withheld:
+        error = ahead_error(q, request.candidate_epoch, now_ms)
     if error is None and not is_withheld:
         if request.candidate_epoch > q.epoch:
+            spend_epochs(q, request.candidate_epoch, now_ms)
             become_unattached(q, request.candidate_epoch, now_ms)
-        error = _wrong_voter(q, request)
+        error = wrong_voter(q, request.voter_id, request.voter_directory_id)
     granted = error is None and not is_withheld and _is_granted(q, request, now_ms)
     q.reply(
         call_id,
@@ -62,24 +66,12 @@ def _malformed(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:
     newest_epoch = request.candidate_epoch if request.pre_vote else request.candidate_epoch - 1
     believable = (
         may_campaign(q, request.candidate_id)
-        and is_believable_epoch(q, request.candidate_epoch)
+        and request.candidate_epoch <= EPOCH_MAX
         and request.last_offset >= 0
         and 0 <= request.last_offset_epoch <= newest_epoch
         and is_directory_name(request.candidate_directory_id)
     )
     return None if believable else ErrorCode.INVALID_REQUEST
-
-
-def _wrong_voter(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:
-    """Refuse a vote that was meant for another replica, or for the disk that this replica had before.
-
-    Where voters change, a request has to name both: that is by what this replica knows that its vote counts.
-    """
-    asked = (request.voter_id, request.voter_directory_id)
-    wrong_id, wrong_disk = asked[0] != q.replica_id, asked[1] != q.config.directory_id
-    if q.config.has_static_voters:
-        wrong_id, wrong_disk = wrong_id and asked[0] is not None, wrong_disk and asked[1] is not None
-    return ErrorCode.INVALID_VOTER_KEY if wrong_id or wrong_disk else None
 
 
 def _may_vote(q: QuorumLogState) -> bool:
@@ -100,9 +92,18 @@ def _log_is_up_to_date(q: QuorumLogState, request: VoteRequest) -> bool:
     )
 
 
+def _keeps_leader(q: QuorumLogState) -> bool:
+    """Tell whether a later epoch that a candidate brings is no news here; where there are leases, those say when."""
+    return isinstance(q.role, Leader) or (_hears_from_leader(q) and not q.has_leases)
+
+
+def _hears_from_leader(q: QuorumLogState) -> bool:
+    return isinstance(q.role, Leader) or (isinstance(q.role, Follower) and q.role.has_fetched)
+
+
 def _would_vote(q: QuorumLogState, request: VoteRequest) -> bool:
     """A leader would not; a follower that hears from its leader would not; anyone else looks at the log."""
-    if isinstance(q.role, Leader) or (isinstance(q.role, Follower) and q.role.has_fetched):
+    if _hears_from_leader(q):
         return False
     return _may_vote(q) and _log_is_up_to_date(q, request)
 

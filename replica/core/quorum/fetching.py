@@ -10,7 +10,7 @@ Source: Kafka ``KafkaRaftClient.handleFetchRequest``.
 from __future__ import annotations
 
 from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from replica.core.quorum.fencing import cluster_error, leader_request_error
+from replica.core.quorum.fencing import cluster_error, leader_request_error, peer_error
 from replica.core.quorum.serving import is_answerable, refuse_fetch, reply_to_fetch, reply_with_snapshot_id
 from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.core.quorum.watermark import maybe_advance_high_watermark, note_fetch
@@ -21,7 +21,8 @@ from replica.voters import ReplicaKey, is_directory_name
 
 def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
     """Answer or park a fetch from a follower, an observer or a consumer."""
-    refused = cluster_error(q, request.cluster_id)
+    is_replica = request.replica_id is not None
+    refused = (peer_error if is_replica else cluster_error)(q, request.cluster_id)
     if refused is None and len(request.partitions) != 1:
         refused = ErrorCode.INVALID_REQUEST
     if refused is not None:

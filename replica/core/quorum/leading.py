@@ -18,7 +18,7 @@ from replica.core.messages import (
     EndQuorumEpochResponse,
     ProduceResponse,
 )
-from replica.core.quorum.fencing import cluster_error, is_believable_epoch, may_campaign
+from replica.core.quorum.fencing import ahead_error, is_contradicted, peer_error, spend_epochs, wrong_voter
 from replica.core.quorum.membership import (
     change_deadline_ms,
     count_voters_in_force,
@@ -40,7 +40,7 @@ from replica.core.quorum.transitions import (
 )
 from replica.core.quorum.watermark import maybe_advance_high_watermark
 from replica.errors import ErrorCode
-from replica.ids import CallId, CorrelationId, Epoch, ReplicaId
+from replica.ids import CallId, CorrelationId, ReplicaId
 
 
 def pump_leader(q: QuorumLogState, now_ms: int) -> None:
@@ -184,34 +184,48 @@ def on_end_quorum_epoch_send_failed(q: QuorumLogState, correlation_id: Correlati
 def on_begin_quorum_epoch_request(
     q: QuorumLogState, call_id: CallId, request: BeginQuorumEpochRequest, now_ms: int
 ) -> None:
-    """Follow the leader that makes itself known, unless its epoch is over."""
-    error = cluster_error(q, request.cluster_id) or _leadership_error(q, request.leader_id, request.leader_epoch)
-    if error is None:
-        leader = CurrentLeader(leader_id=request.leader_id, leader_epoch=request.leader_epoch)
-        observe_leader(q, leader, now_ms)
-        wrong_id = request.voter_id not in (None, q.replica_id)
-        wrong_disk = request.voter_directory_id not in (None, q.config.directory_id)
-        error = ErrorCode.INVALID_VOTER_KEY if wrong_id or wrong_disk else None
+    """Follow the leader that makes itself known to this very voter, unless its epoch is over."""
+    error = (
+        peer_error(q, request.cluster_id)
+        or wrong_voter(q, request.voter_id, request.voter_directory_id)
+        or _hear_leader(q, request, now_ms)
+    )
     q.reply(call_id, BeginQuorumEpochResponse(error=error or ErrorCode.NONE, current_leader=q.current_leader))
 
 
-def _leadership_error(q: QuorumLogState, leader_id: ReplicaId, leader_epoch: Epoch) -> ErrorCode | None:
-    """Only another can lead, one that votes if they are known, and an epoch that is over has no leader any more."""
-    if not may_campaign(q, leader_id) or not is_believable_epoch(q, leader_epoch):
+def _hear_leader(
+    q: QuorumLogState, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, now_ms: int
+) -> ErrorCode | None:
+    """Believe a leader what epoch it leads or led, or tell why not.
+
+    Only another can lead, one that votes if they are known; an epoch that is over has no leader any more, and one whose
+    leader is known has no other. One that this replica does not know to vote may lead all the same: the record
+    that says so may be what it lacks, and those whom it could ask may be gone.
+    """
+    leader = CurrentLeader(leader_id=request.leader_id, leader_epoch=request.leader_epoch)
+    if request.leader_id == q.replica_id:
         return ErrorCode.INVALID_REQUEST
-    return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < q.epoch else None
+    if request.leader_epoch < q.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    error = ahead_error(q, request.leader_epoch, now_ms)
+    if error is None:
+        if is_contradicted(q, request.leader_id, request.leader_epoch):
+            error = ErrorCode.INVALID_REQUEST
+        else:
+            spend_epochs(q, request.leader_epoch, now_ms)
+        observe_leader(q, leader, now_ms)
+    return error
 
 
 def on_end_quorum_epoch_request(
     q: QuorumLogState, call_id: CallId, request: EndQuorumEpochRequest, now_ms: int
 ) -> None:
     """Stop following a leader that resigns. The first it prefers campaigns at once, the others wait their turn."""
-    error = cluster_error(q, request.cluster_id) or _leadership_error(q, request.leader_id, request.leader_epoch)
-    if error is None:
-        observe_leader(q, CurrentLeader(leader_id=request.leader_id, leader_epoch=request.leader_epoch), now_ms)
-        if isinstance(q.role, Follower | Unattached) and q.quorum_state.leader_id == request.leader_id:
-            q.heard_leader_ms = None
-            _succeed(q, request.preferred_candidates, now_ms)
+    error = peer_error(q, request.cluster_id) or _hear_leader(q, request, now_ms)
+    follows = isinstance(q.role, Follower | Unattached) and q.quorum_state.leader_id == request.leader_id
+    if error is None and follows:
+        q.heard_leader_ms = None
+        _succeed(q, request.preferred_candidates, now_ms)
     q.reply(call_id, EndQuorumEpochResponse(error=error or ErrorCode.NONE, current_leader=q.current_leader))
 
 

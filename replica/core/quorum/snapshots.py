@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from replica.core.effects import DropSnapshots, RaiseLogStart, ReplyWithSnapshot, StoreEpochs, StoreSnapshot
 from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
-from replica.core.quorum.fencing import cluster_error, leader_request_error
+from replica.core.quorum.fencing import leader_request_error, peer_error
 from replica.core.quorum.roles import Leader, ReplicaProgress
 from replica.core.quorum.serving import refuse_fetches_below_start
 from replica.core.quorum.state import QuorumLogState
@@ -120,7 +120,7 @@ def on_fetch_snapshot(q: QuorumLogState, call_id: CallId, request: FetchSnapshot
 
 def _found(q: QuorumLogState, request: FetchSnapshotRequest) -> StoredSnapshot | ErrorCode:
     """Find what is asked for, or why it is refused; the order of the checks is that of a Fetch."""
-    refused = cluster_error(q, request.cluster_id)
+    refused = peer_error(q, request.cluster_id)
     is_sound = request.max_bytes > 0 and is_directory_name(request.replica_directory_id)
     if refused is None and (not is_sound or request.replica_id == q.replica_id):
         refused = ErrorCode.INVALID_REQUEST

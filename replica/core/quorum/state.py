@@ -79,6 +79,10 @@ class QuorumLogState:
         """Whether calls wait for what is in the log of which it knows nothing; who hosts something on it says so."""
         self.heard_leader_ms: int | None = None
         """When a leader has last answered a fetch of this voter; absent once it has said that it leads no more."""
+        self.epochs_spent_until_ms = 0
+        """When all of the allowance is back by which requests may raise the epoch (``fencing``)."""
+        self.refused_leader: CurrentLeader | None = None
+        """The last claim of a leader that contradicted what is known; whoever watches this log says so."""
         self.config = config
         self.quorum: QuorumConfig = config.quorum
         """Timing and limits."""

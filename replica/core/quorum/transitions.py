@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from replica.core.effects import QuorumState, StoreQuorumState
 from replica.core.messages import ChangeVotersResponse, CurrentLeader, ProduceResponse, TransferLeadershipResponse
+from replica.core.quorum.fencing import is_contradicted
 from replica.core.quorum.roles import (
     Campaign,
     Candidate,
@@ -204,16 +205,19 @@ def observe_answer(q: QuorumLogState, error: ErrorCode, leader: CurrentLeader | 
 
 
 def observe_leader(q: QuorumLogState, leader: CurrentLeader | None, now_ms: int) -> None:
-    """Learn from any message who leads which epoch, and follow if that is news."""
+    """Learn from any message who leads which epoch, and follow if that is news.
+
+    What contradicts what is known is no reason to stop: whoever can reach a replica can say it. It is noted.
+    """
     if leader is None or not q.epoch <= leader.leader_epoch <= EPOCH_MAX:
         return
-    if leader.leader_id is None or leader.leader_id == q.replica_id:
+    if leader.leader_id is not None and is_contradicted(q, leader.leader_id, leader.leader_epoch):
+        q.refused_leader = leader
+    elif leader.leader_id is None or leader.leader_id == q.replica_id:
         if leader.leader_epoch > q.epoch:
             become_unattached(q, leader.leader_epoch, now_ms)
     elif leader.leader_epoch > q.epoch or q.quorum_state.leader_id is None:
         become_follower(q, leader.leader_epoch, leader.leader_id, now_ms)
-    elif q.quorum_state.leader_id != leader.leader_id:
-        q.halt(f"two leaders in epoch {q.epoch}: {q.quorum_state.leader_id} is recorded, {leader.leader_id} claims it")
     elif isinstance(q.role, Unattached) and not q.campaigns:
         # A voter that gave this leader up does not take others' word that it lives: they may merely not know better,
         # and a campaign that ends with every such word never wins. An observer has only their word.

@@ -98,7 +98,11 @@ def test_heartbeats_carry_the_epoch_and_the_applied_offset() -> None:
     lifecycle = registered()
 
     assert lifecycle.next_request(NOW_MS + 100, Offset(42)) == BrokerHeartbeatRequest(
-        broker_id=ReplicaId(1), broker_epoch=BrokerEpoch(7), cluster_id="a-cluster", metadata_offset=Offset(42)
+        broker_id=ReplicaId(1),
+        broker_epoch=BrokerEpoch(7),
+        incarnation_id="first",
+        cluster_id="a-cluster",
+        metadata_offset=Offset(42),
     )
 
 

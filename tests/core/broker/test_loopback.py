@@ -11,7 +11,11 @@ from replica.ids import BrokerEpoch, CallId, CorrelationId, Offset, ReplicaId
 
 def beat(broker_id: int) -> m.BrokerHeartbeatRequest:
     return m.BrokerHeartbeatRequest(
-        broker_id=ReplicaId(broker_id), broker_epoch=BrokerEpoch(1), cluster_id="c", metadata_offset=Offset(0)
+        broker_id=ReplicaId(broker_id),
+        broker_epoch=BrokerEpoch(1),
+        incarnation_id="i",
+        cluster_id="c",
+        metadata_offset=Offset(0),
     )
 
 

@@ -10,6 +10,7 @@ from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicPartition
 from tests.core.broker.bench import (
+    CLUSTER,
     CONFIG,
     CONTROLLER,
     BrokerBench,
@@ -44,7 +45,14 @@ def catch_up(bench: BrokerBench, *names: TopicPartition, epoch: int = 0) -> None
         )
         for name in names
     )
-    bench.fetch(1, m.FetchRequest(partitions=parts, replica_id=ReplicaId(2), broker_epoch=BrokerEpoch(20)))
+    request = m.FetchRequest(
+        partitions=parts,
+        cluster_id=CLUSTER,
+        replica_id=ReplicaId(2),
+        replica_directory_id=bench.metadata.image.brokers[ReplicaId(2)].directory_id,
+        broker_epoch=BrokerEpoch(20),
+    )
+    bench.fetch(1, request)
 
 
 def proposed(bench: BrokerBench) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
 from tests.core.broker.bench import (
+    CLUSTER,
     CONFIG,
     BrokerBench,
     changed,
@@ -138,7 +140,11 @@ def test_fetch_that_finds_no_room_to_wait_is_answered_at_once() -> None:
         pytest.param(wants(A, A), ErrorCode.INVALID_REQUEST, id="a_partition_twice"),
         pytest.param(wants(A, max_wait_ms=-1), ErrorCode.INVALID_REQUEST, id="negative_wait"),
         pytest.param(replace(wants(A), max_bytes=0), ErrorCode.INVALID_REQUEST, id="no_bytes"),
-        pytest.param(replace(wants(A), replica_id=ReplicaId(2)), ErrorCode.INVALID_REQUEST, id="no_incarnation"),
+        pytest.param(
+            replace(wants(A), cluster_id=CLUSTER, replica_id=ReplicaId(2)),
+            ErrorCode.INVALID_REQUEST,
+            id="no_incarnation",
+        ),
         pytest.param(replace(wants(A), broker_epoch=BrokerEpoch(2)), ErrorCode.INVALID_REQUEST, id="no_replica"),
         pytest.param(wants(), ErrorCode.NONE, id="nothing_to_wait_for"),
     ],
@@ -186,7 +192,12 @@ def test_parked_fetch_of_a_replica_is_answered_when_its_epoch_is_over() -> None:
         log_start_offset=Offset(0),
     )
     request = m.FetchRequest(
-        partitions=(part,), replica_id=ReplicaId(2), broker_epoch=BrokerEpoch(20), max_wait_ms=10_000
+        partitions=(part,),
+        cluster_id=CLUSTER,
+        replica_id=ReplicaId(2),
+        replica_directory_id=bench.metadata.image.brokers[ReplicaId(2)].directory_id,
+        broker_epoch=BrokerEpoch(20),
+        max_wait_ms=10_000,
     )
     bench.fetch(1, request)
     assert answered(bench) == {}
@@ -235,3 +246,37 @@ def test_parked_fetch_is_answered_when_the_log_is_cut(
     assert isinstance(reply.response, m.FetchResponse)
     (told,) = reply.response.partitions
     assert (told.error, told.diverging_epoch) == (error, diverging)
+
+
+@pytest.mark.parametrize(
+    ("forged", "error"),
+    [
+        ({"replica_directory_id": "another disk"}, ErrorCode.STALE_BROKER_EPOCH),
+        ({"replica_directory_id": None}, ErrorCode.STALE_BROKER_EPOCH),
+        ({"replica_id": ReplicaId(9)}, ErrorCode.STALE_BROKER_EPOCH),
+        ({"cluster_id": None}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"broker_epoch": None}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_fetch_in_the_name_of_another_acknowledges_nothing(forged: dict[str, Any], error: ErrorCode) -> None:
+    """Who names a follower, and not its cluster, its disk and its registration, is refused: no write is committed."""
+    bench = a_leader()
+    bench.decide(*topic("led", 8, registration(1, 2, leader=1)))
+    name = topic_partition("led")
+    bench.produce(name)
+    bench.flush(name)
+    part = m.FetchPartition(
+        topic_partition=name, fetch_offset=Offset(1), current_leader_epoch=Epoch(0), last_fetched_epoch=Epoch(0)
+    )
+    honest: dict[str, Any] = {
+        "cluster_id": CLUSTER,
+        "replica_id": ReplicaId(2),
+        "replica_directory_id": bench.metadata.image.brokers[ReplicaId(2)].directory_id,
+        "broker_epoch": BrokerEpoch(20),
+    }
+    bench.fetch(1, m.FetchRequest(partitions=(part,), **(honest | forged)))
+    (reply,) = [effect for effect in bench.effects if isinstance(effect, fx.Reply)]
+    assert reply.response == m.FetchResponse(error=error)
+    assert bench.broker.partitions[name].high_watermark == 0
+    bench.fetch(2, m.FetchRequest(partitions=(part,), **honest))
+    assert bench.broker.partitions[name].high_watermark == 1

@@ -127,6 +127,11 @@ class Bench:
         """The broker epoch of the present incarnation."""
         return self.broker(broker_id).broker_epoch
 
+    def incarnation_of(self, broker_id: int) -> str:
+        """What the present incarnation has registered with; of a broker that has not, something."""
+        registered = self.committed.brokers.get(ReplicaId(broker_id))
+        return "nobody" if registered is None else registered.incarnation_id
+
     def partition(self, number: int = 0, topic: str = TOPIC) -> PartitionRegistration:
         """A partition as it is registered."""
         found = self.committed.partition(TopicPartition(topic, number))
@@ -176,6 +181,7 @@ class Bench:
         request = m.BrokerHeartbeatRequest(
             broker_id=ReplicaId(broker_id),
             broker_epoch=self.epoch_of(broker_id),
+            incarnation_id=self.incarnation_of(broker_id),
             cluster_id=CLUSTER,
             metadata_offset=self.next_offset if metadata_offset is None else Offset(metadata_offset),
             want_shut_down=want_shut_down,
@@ -248,6 +254,7 @@ class Bench:
         request = m.AlterPartitionRequest(
             broker_id=leader_id,
             broker_epoch=self.epoch_of(leader_id),
+            incarnation_id=self.incarnation_of(leader_id),
             cluster_id=CLUSTER,
             partitions=(proposal,),
         )

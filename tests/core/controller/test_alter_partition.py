@@ -113,6 +113,7 @@ def test_stale_broker_epoch(broker_id: int, epoch_shift: int) -> None:
     request = m.AlterPartitionRequest(
         broker_id=ReplicaId(broker_id),
         broker_epoch=BrokerEpoch(bench.epoch_of(1) + epoch_shift),
+        incarnation_id=bench.incarnation_of(broker_id),
         cluster_id=CLUSTER,
         partitions=(bench.proposal(1, 2),),
     )
@@ -221,6 +222,7 @@ def test_proposals_of_one_request_are_decided_one_by_one() -> None:
     request = m.AlterPartitionRequest(
         broker_id=ReplicaId(1),
         broker_epoch=bench.epoch_of(1),
+        incarnation_id=bench.incarnation_of(1),
         cluster_id=CLUSTER,
         partitions=(first, foreign, third, first),
     )

@@ -14,10 +14,11 @@ from tests.core.controller.bench import CLUSTER, CONFIG, SESSION_MS, WITHOUT_ELR
 BOTH_WAYS = pytest.mark.parametrize("config", [CONFIG, WITHOUT_ELR], ids=["with_elr", "without_elr"])
 
 
-def beat(bench: Bench, broker_id: int, broker_epoch: int) -> ErrorCode:
+def beat(bench: Bench, broker_id: int, broker_epoch: int, incarnation_id: str | None = None) -> ErrorCode:
     request = m.BrokerHeartbeatRequest(
         broker_id=ReplicaId(broker_id),
         broker_epoch=BrokerEpoch(broker_epoch),
+        incarnation_id=bench.incarnation_of(broker_id) if incarnation_id is None else incarnation_id,
         cluster_id=CLUSTER,
         metadata_offset=Offset(99),
     )
@@ -181,13 +182,13 @@ def test_controlled_shutdown(config: ControllerConfig) -> None:
     assert bench.records == ()
 
 
-def test_shutdown_is_not_taken_back() -> None:
-    """A broker that once wanted to stop gets no leadership until it has registered again."""
+def test_a_broker_that_wants_to_stop_gets_no_leadership() -> None:
+    """As long as its heartbeats say so, and then until it has registered again."""
     bench = Bench()
     bench.start(1, 2)
     bench.create((1, 2))
     bench.heartbeat(1, want_shut_down=True)
-    bench.heartbeat(1)
+    bench.heartbeat(1, want_shut_down=True)
     assert bench.broker(1).in_controlled_shutdown
     bench.come_back(1)
     assert bench.broker(1).is_active
@@ -221,3 +222,26 @@ def test_shut_down_broker_that_falls_silent_is_fenced() -> None:
     bench.pass_ms(SESSION_MS)
     assert bench.broker(1).fenced
     assert bench.broker(1).in_controlled_shutdown
+
+
+def test_who_does_not_know_the_incarnation_does_not_speak_for_a_broker() -> None:
+    """A heartbeat with the epoch of a broker, but not with what that has registered with, is refused."""
+    bench = Bench()
+    bench.start(1)
+    assert beat(bench, 1, bench.epoch_of(1), "guessed") is ErrorCode.STALE_BROKER_EPOCH
+    assert beat(bench, 1, bench.epoch_of(1)) is ErrorCode.NONE
+
+
+@BOTH_WAYS
+def test_a_broker_that_is_told_to_leave_by_nobody_leads_on(config: ControllerConfig) -> None:
+    """Somebody wants all brokers out in their names: the next heartbeat of each lets it in, and leaders are elected."""
+    bench = Bench(config)
+    bench.start(1, 2, 3)
+    bench.create((1, 2, 3))
+    for broker_id in (1, 2, 3):
+        bench.heartbeat(broker_id, want_shut_down=True)
+    assert bench.shape()[0] is None
+    answers = [bench.heartbeat(broker_id) for broker_id in (1, 2, 3)]
+    assert all((answer.is_fenced, answer.should_shut_down) == (False, False) for answer in answers)
+    assert bench.shape()[0] is not None
+    assert not any(bench.broker(broker_id).in_controlled_shutdown for broker_id in (1, 2, 3))

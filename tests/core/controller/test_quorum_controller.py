@@ -140,7 +140,9 @@ class Stage:
             log_start_offset=Offset(0),
             read_round=read_round,
         )
-        self.call(m.FetchRequest(partitions=(part,), replica_id=OTHER, replica_directory_id=directory_id))
+        self.call(
+            m.FetchRequest(partitions=(part,), cluster_id=CLUSTER, replica_id=OTHER, replica_directory_id=directory_id)
+        )
 
     def lose_leadership(self) -> None:
         """Let replica 2 lead a later epoch."""
@@ -300,7 +302,11 @@ def test_nothing_is_decided_during_a_transfer() -> None:
     assert isinstance(registered, m.BrokerRegistrationResponse)
     assert registered.broker_epoch is not None
     alive = m.BrokerHeartbeatRequest(
-        broker_id=ReplicaId(7), broker_epoch=registered.broker_epoch, cluster_id=CLUSTER, metadata_offset=stage.end
+        broker_id=ReplicaId(7),
+        broker_epoch=registered.broker_epoch,
+        incarnation_id="broker-7",
+        cluster_id=CLUSTER,
+        metadata_offset=stage.end,
     )
     stage.call(alive)
     stage.commit()

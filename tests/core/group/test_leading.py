@@ -71,6 +71,7 @@ def test_handle_commit_callback_fires_in_voted_state() -> None:
     bench.call(add(5))
     bench.flush_all()
     commit(bench, 1)
+    bench.step(ev.ResignRequested())
     assert voted(bench, vote(9, last=(6, 99))).vote_granted
     bench.apply_all()
     assert (bench.role, bench.disk.quorum_state, bench.total()) == ("unattached", stored(9, voted_id=1), 5)

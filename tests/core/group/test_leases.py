@@ -171,9 +171,10 @@ def test_a_leader_that_resigns_frees_its_voters(how: str) -> None:
 
 @pytest.mark.parametrize("make", [leader_bench, lambda **others: leading_bench(group=GroupConfig(), **others)])
 def test_without_leases_all_is_as_ever(make: Callable[..., Bench]) -> None:
-    """A log without a group, or with one that has no leases, has none, and its voters vote."""
+    """A log without a group, or with one that has no leases, has none, and who has led votes at once."""
     bench = make()
     assert bench.log.lease_end_ms is None
+    bench.step(ev.ResignRequested())
     assert voted(bench, vote(7, candidate=2, last=(6, 9))).vote_granted
 
 
