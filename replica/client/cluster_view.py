@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from replica.bounds import TEXT_BYTES_MAX
 from replica.client.clock import Backoff, Clock, Deadline, SystemClock
 from replica.client.connections import Connections, Endpoint, GrpcConnections, bootstrap_endpoints
 from replica.client.failures import ClusterUnreachableError, UnknownTopicError
@@ -20,7 +21,7 @@ from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
-from replica.server.transport import NotAppliedError, TransportError
+from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +204,8 @@ class ClusterView:
     ) -> DescribeClusterResponse | str:
         try:
             answer = await self.call_endpoint(endpoint, request, deadline.left_ms(self.config.metadata_timeout_ms))
+        except MalformedRequestError as error:
+            raise ClusterUnreachableError(str(error), error=ErrorCode.INVALID_REQUEST) from error
         except TransportError as error:
             return str(error)
         assert isinstance(answer, DescribeClusterResponse), answer
@@ -225,6 +228,8 @@ class ClusterView:
 
     async def wait_topic(self, name: str, deadline: Deadline) -> TopicImage:
         """Learn of a topic, waiting for it to exist. Raises UnknownTopicError, ClusterUnreachableError."""
+        if not _can_exist(name):
+            raise UnknownTopicError(name)
         self._wanted.add(name)
         backoff = self.config.backoff()
         while (topic := self._topics.get(name)) is None:
@@ -236,8 +241,8 @@ class ClusterView:
         return topic
 
     def want(self, topics: Iterable[str]) -> None:
-        """Have refreshes ask for these topics too."""
-        self._wanted.update(topics)
+        """Have refreshes ask for these topics too, but for those that cannot exist: they would spoil the question."""
+        self._wanted.update(filter(_can_exist, topics))
 
     def _learn(self, asked: tuple[str, ...] | None, answer: DescribeClusterResponse) -> bool:
         """Take over what is new. Returns false for a broker that is behind.
@@ -274,3 +279,8 @@ class ClusterView:
         """The newest leader epoch of a partition that was heard of."""
         leader = self.leader(topic_partition)
         return None if leader is None else leader.leader_epoch
+
+
+def _can_exist(topic: str) -> bool:
+    """Tell whether a topic can have this name, as far as its length goes."""
+    return 0 < len(topic.encode(errors="replace")) <= TEXT_BYTES_MAX

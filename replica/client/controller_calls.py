@@ -26,7 +26,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId
-from replica.server.transport import NotAppliedError, TransportError
+from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
 
 AdminResponse = (
     CreateTopicResponse
@@ -78,6 +78,8 @@ class ControllerCalls:
                     raise AdminError(f"{error}{_DOUBT}", error=error.error, may_be_done=True) from error
                 raise
             attempt = await self._try(asked, request, response_type, deadline)
+            if isinstance(attempt, MalformedRequestError):
+                raise AdminError(str(attempt), error=ErrorCode.INVALID_REQUEST, may_be_done=may_be_done) from attempt
             if not isinstance(attempt, TransportError) and attempt.error not in RETRIABLE:
                 _check_done(attempt, may_be_done=may_be_done)
                 return attempt

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
+from replica.bounds import BATCH_BYTES_MAX, BROKERS_MAX, ENTRIES_MAX, PARTITIONS_MAX
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.voters import VoterSet, is_directory_id
 
@@ -58,6 +59,10 @@ class QuorumConfig:
 
     def __post_init__(self) -> None:
         check_positive(self)
+        if self.message_max_bytes > BATCH_BYTES_MAX:
+            raise InvalidConfigError(
+                f"message_max_bytes is {self.message_max_bytes}; of more than {BATCH_BYTES_MAX} nothing is replicated"
+            )
         if self.fetch_max_wait_ms >= self.fetch_timeout_ms:
             raise InvalidConfigError(
                 f"fetch_max_wait_ms ({self.fetch_max_wait_ms}) must be below "
@@ -118,7 +123,7 @@ class BrokerConfig:
     delete_records_timeout_max_ms: int = 120_000
     fetch_wait_max_ms: int = 30_000
     fetch_max_bytes: int = 16 << 20
-    fetch_partitions_max: int = 10_000
+    fetch_partitions_max: int = PARTITIONS_MAX
     dump_max_bytes: int = 4 << 20
     parked_produces_max: int = 10_000
     parked_deletions_max: int = 1000
@@ -155,8 +160,8 @@ class ControllerConfig:
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: int = 300
     elr_enable: bool = True
-    partitions_max: int = 10_000
-    brokers_max: int = 1000
+    partitions_max: int = PARTITIONS_MAX
+    brokers_max: int = BROKERS_MAX
     pending_replies_max: int = 10_000
 
     def __post_init__(self) -> None:
@@ -196,7 +201,7 @@ class GroupConfig:
     """
 
     read_max_bytes: int = 256 << 10
-    entries_max: int = 10_000
+    entries_max: int = ENTRIES_MAX
     answer_bytes_max: int = 4 << 20
     pending_applies_max: int = 10_000
     query_max_bytes: int = 1 << 20

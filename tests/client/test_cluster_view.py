@@ -13,7 +13,7 @@ from replica.core.messages import CurrentLeader, DescribeClusterRequest, Describ
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId, TopicId
 from replica.server.addresses import InvalidAddressError
-from replica.server.transport import NotAppliedError, TransportError
+from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
 from tests.client.views import BOOTSTRAP, ONE, ORDERS, THREE, TWO, broker, described, leads, led_by
 from tests.client.virtual import Answer, Script, ScriptedConnections, VirtualClock
 
@@ -75,6 +75,26 @@ async def test_who_answered_is_asked_again() -> None:
     assert connections.asked(DescribeClusterRequest) == [-1, 1, 1]
     asked = [request.topics for _, request in connections.calls if isinstance(request, DescribeClusterRequest)]
     assert asked == [("orders",)] * 3
+
+
+async def test_a_name_that_no_topic_can_have_spoils_no_question() -> None:
+    """It does not exist, without anybody being asked; and the other topics are still asked for."""
+    view, connections = view_of(lambda _, __: described({0: led_by(3, 5)}))
+    too_long = "x" * 250
+    with pytest.raises(UnknownTopicError):
+        await view.wait_topic(too_long, view.deadline())
+    view.want([too_long, "orders"])
+    await view.refresh(view.deadline())
+    asked = [request.topics for _, request in connections.calls if isinstance(request, DescribeClusterRequest)]
+    assert asked == [("orders",)]
+
+
+async def test_a_question_that_is_out_of_bounds_is_not_repeated() -> None:
+    """Every broker would refuse it: the sentence that names the field reaches the caller at once."""
+    view, connections = view_of(lambda _, __: MalformedRequestError("topics has 10001 entries"))
+    with pytest.raises(ClusterUnreachableError, match="topics has 10001 entries"):
+        await view.describe(None, view.deadline())
+    assert len(connections.calls) == 1
 
 
 async def test_a_broker_that_lags_behind_teaches_nothing() -> None:

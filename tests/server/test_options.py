@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import pytest
 
+from replica.bounds import ANSWER_BYTES_MAX, RECORDS_BYTES_MAX
 from replica.core.config import (
     BrokerConfig,
     BrokerIdentity,
@@ -18,7 +19,7 @@ from replica.core.config import (
     ReplicaConfig,
 )
 from replica.ids import BrokerEpoch, ReplicaId
-from replica.server.options import ANSWER_BYTES_MAX, RECORDS_BYTES_MAX, ProcessRole, ServerOptions
+from replica.server.options import ProcessRole, ServerOptions
 from replica.voters import Voter, VoterSet
 
 VOTER, OTHER = ReplicaId(1), ReplicaId(2)
@@ -159,3 +160,9 @@ def test_answers_that_no_connection_takes_are_refused(quorum: QuorumConfig, brok
     """What one answer may hold must fit into a message, or whoever asks for it gets nothing, for ever."""
     with pytest.raises(InvalidConfigError, match="it must be at most"):
         ServerOptions(data_dir=Path("data"), listen="a:1", voters={VOTER: "a:1"}, quorum=quorum, broker=broker)
+
+
+def test_a_rack_that_no_controller_would_register_is_refused() -> None:
+    """A broker that would be refused for ever does not start."""
+    with pytest.raises(InvalidConfigError, match="rack has 250 bytes; at most 249"):
+        ServerOptions(data_dir=Path("data"), listen="a:1", voters={VOTER: "a:1"}, rack="r" * 250)

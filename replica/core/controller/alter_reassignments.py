@@ -8,6 +8,7 @@ Source: KIP-455; Kafka ``ReplicationControlManager`` (``alterPartitionReassignme
 
 from __future__ import annotations
 
+from replica.bounds import REPLICAS_MAX
 from replica.core.controller.partition_change import NOBODY, Wanted
 from replica.core.controller.placement import replicas_fault
 from replica.core.controller.reassignment import Reassignment, reassignment_of, reassignment_to
@@ -57,7 +58,13 @@ def _begin(
     fault = replicas_fault(target, c.image.brokers)
     if fault is not None:
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the target of {name} {fault}"
-    c.maybe_change(name, Wanted(reassignment=reassignment_to(registration.replicas, target)))
+    reassignment = reassignment_to(registration.replicas, target)
+    if len(reassignment.replicas) > 2 * REPLICAS_MAX:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, (
+            f"{name} would have {len(reassignment.replicas)} replicas until it has moved; at most {2 * REPLICAS_MAX}, "
+            "so let the move that is under way end first"
+        )
+    c.maybe_change(name, Wanted(reassignment=reassignment))
     return None
 
 

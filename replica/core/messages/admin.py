@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
+from replica.bounds import ALL_PARTITIONS, MOVING_REPLICAS, OF_A_PAGE, REPLICAS, Long, Message
 from replica.core.messages.leadership import CurrentLeader
 from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.errors import ErrorCode
@@ -35,7 +37,7 @@ class CreateTopicRequest:
     name: str
     partition_count: int | None = None
     replication_factor: int | None = None
-    assignment: tuple[tuple[ReplicaId, ...], ...] = ()
+    assignment: Annotated[tuple[Annotated[tuple[ReplicaId, ...], REPLICAS], ...], ALL_PARTITIONS] = ()
     configs: Mapping[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
 
@@ -43,7 +45,7 @@ class CreateTopicRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopicResponse:
     error: ErrorCode
-    message: str = ""
+    message: Message = ""
     topic_id: TopicId | None = None
     current_leader: CurrentLeader | None = None
 
@@ -57,7 +59,7 @@ class DeleteTopicRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopicResponse:
     error: ErrorCode
-    message: str = ""
+    message: Message = ""
     current_leader: CurrentLeader | None = None
 
 
@@ -73,7 +75,7 @@ class AlterTopicRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTopicResponse:
     error: ErrorCode
-    message: str = ""
+    message: Message = ""
     current_leader: CurrentLeader | None = None
 
 
@@ -90,7 +92,7 @@ class ElectLeaderRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeaderResponse:
     error: ErrorCode
-    message: str = ""
+    message: Message = ""
     current_leader: CurrentLeader | None = None
 
 
@@ -99,14 +101,14 @@ class ReassignablePartition:
     """What the replicas of a partition are to be, preferred leader first; absent to cancel what is under way."""
 
     topic_partition: TopicPartition
-    replicas: tuple[ReplicaId, ...] | None = None
+    replicas: Annotated[tuple[ReplicaId, ...] | None, REPLICAS] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartitionReassignmentsRequest:
     """Have partitions move to other replicas, or stay. Each is decided about on its own, in order."""
 
-    partitions: tuple[ReassignablePartition, ...]
+    partitions: Annotated[tuple[ReassignablePartition, ...], ALL_PARTITIONS]
     cluster_id: str | None = None
 
 
@@ -116,7 +118,7 @@ class ReassignedPartition:
 
     topic_partition: TopicPartition
     error: ErrorCode
-    message: str = ""
+    message: Message = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +126,8 @@ class AlterPartitionReassignmentsResponse:
     """``error`` is about the request as a whole; then ``partitions`` is empty."""
 
     error: ErrorCode
-    message: str = ""
-    partitions: tuple[ReassignedPartition, ...] = ()
+    message: Message = ""
+    partitions: Annotated[tuple[ReassignedPartition, ...], ALL_PARTITIONS] = ()
     current_leader: CurrentLeader | None = None
 
 
@@ -133,7 +135,7 @@ class AlterPartitionReassignmentsResponse:
 class ListPartitionReassignmentsRequest:
     """Ask which reassignments are under way; ``topics`` names the topics wanted, absent for all."""
 
-    topics: tuple[str, ...] | None = None
+    topics: Annotated[tuple[str, ...] | None, ALL_PARTITIONS] = None
     cluster_id: str | None = None
 
 
@@ -142,9 +144,9 @@ class OngoingPartitionReassignment:
     """A reassignment that is under way: ``replicas`` are all of now, with those that come and those that go."""
 
     topic_partition: TopicPartition
-    replicas: tuple[ReplicaId, ...]
-    adding_replicas: tuple[ReplicaId, ...] = ()
-    removing_replicas: tuple[ReplicaId, ...] = ()
+    replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS]
+    adding_replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
+    removing_replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +154,8 @@ class ListPartitionReassignmentsResponse:
     """Topics that do not exist, and partitions at which nothing is under way, are left out."""
 
     error: ErrorCode
-    message: str = ""
-    partitions: tuple[OngoingPartitionReassignment, ...] = ()
+    message: Message = ""
+    partitions: Annotated[tuple[OngoingPartitionReassignment, ...], OF_A_PAGE] = ()
     current_leader: CurrentLeader | None = None
 
 
@@ -167,7 +169,7 @@ class InitProducerIdRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerIdResponse:
     error: ErrorCode
-    producer_id: int | None = None
+    producer_id: Long | None = None
     producer_epoch: int | None = None
     current_leader: CurrentLeader | None = None
 
@@ -176,7 +178,7 @@ class InitProducerIdResponse:
 class DescribeClusterRequest:
     """Ask any broker for what it knows of the cluster; ``topics`` names the topics wanted, absent for all."""
 
-    topics: tuple[str, ...] | None = None
+    topics: Annotated[tuple[str, ...] | None, ALL_PARTITIONS] = None
     cluster_id: str | None = None
 
 
@@ -190,4 +192,4 @@ class DescribeClusterResponse:
     controller: CurrentLeader | None = None
     metadata_offset: Offset | None = None
     brokers: tuple[BrokerRegistration, ...] = ()
-    topics: tuple[TopicImage, ...] = ()
+    topics: Annotated[tuple[TopicImage, ...], OF_A_PAGE] = ()

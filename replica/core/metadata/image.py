@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Annotated, assert_never
 
+from replica.bounds import ALL_PARTITIONS, Address, DirectoryId
 from replica.core.metadata.records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -34,9 +35,9 @@ class BrokerRegistration:
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
     incarnation_id: str
-    directory_id: str
+    directory_id: DirectoryId
     flushes: bool
-    address: str
+    address: Address
     rack: str | None
     fenced: bool
     in_controlled_shutdown: bool
@@ -74,7 +75,7 @@ class TopicImage:
 
     name: str
     topic_id: TopicId
-    partitions: Mapping[int, PartitionRegistration] = field(default_factory=dict)
+    partitions: Annotated[Mapping[int, PartitionRegistration], ALL_PARTITIONS] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
 
 

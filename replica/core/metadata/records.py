@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
+from replica.bounds import MOVING_REPLICAS
 from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, TopicId
 
 
@@ -69,16 +71,16 @@ class PartitionRegistration:
     ``replicas`` that come and that go with it; without the latter the assignment is the one that is aimed at.
     """
 
-    replicas: tuple[ReplicaId, ...]
-    isr: tuple[ReplicaId, ...]
-    elr: tuple[ReplicaId, ...] = ()
+    replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS]
+    isr: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS]
+    elr: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
     last_known_leader: ReplicaId | None = None
     leader_id: ReplicaId | None
     leader_epoch: Epoch
     partition_epoch: PartitionEpoch
     leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
-    adding_replicas: tuple[ReplicaId, ...] = ()
-    removing_replicas: tuple[ReplicaId, ...] = ()
+    adding_replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
+    removing_replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
 
     @property
     def waits_for_operator(self) -> bool:

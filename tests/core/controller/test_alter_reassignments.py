@@ -125,6 +125,7 @@ def test_reassign_partitions_handles_new_reassignment_that_removes_previously_ad
     ("target", "complaint"),
     [
         pytest.param((), "the target of topic-0 has no replicas", id="nobody"),
+        pytest.param(tuple(range(17)), "the target of topic-0 has 17 replicas, at most 16 are possible", id="too many"),
         pytest.param((1, 2, 1), "the target of topic-0 names a broker twice: [1, 2, 1]", id="twice"),
         pytest.param(
             (1, 7, 8), "the target of topic-0 names brokers that are not registered: [7, 8]", id="unregistered"
