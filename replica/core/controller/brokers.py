@@ -10,6 +10,10 @@ Source: KIP-631 (registration, fencing), KIP-858 (directory ids), KIP-966 (uncle
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import accumulate
+
+from replica.bounds import PARTITIONS_MAX
 from replica.core.controller.elections import Lost, elect_with, remove_broker
 from replica.core.controller.state import ControllerState
 from replica.core.messages import (
@@ -120,13 +124,19 @@ def fence_silent_brokers(c: ControllerState, now_ms: int) -> None:
     """Fence every broker whose session is over, then take them out, the one that fell silent first at first.
 
     So the last member of an ISR, where it stays in, is the one that was heard from last. All are fenced before the
-    first leadership moves: otherwise it could move to one that is fenced a moment later in the same decision.
+    first leadership moves: otherwise it could move to one that is fenced a moment later in the same decision. Those for
+    whom a decision is too small are left to the next one.
     """
-    silent = [
-        broker_id
-        for deadline_ms, broker_id in sorted((at_ms, broker_id) for broker_id, at_ms in c.session_deadlines_ms.items())
-        if deadline_ms <= now_ms
-    ]
+    silent = _first_of(
+        c,
+        [
+            broker_id
+            for deadline_ms, broker_id in sorted(
+                (at_ms, broker_id) for broker_id, at_ms in c.session_deadlines_ms.items()
+            )
+            if deadline_ms <= now_ms
+        ],
+    )
     for broker_id in silent:
         del c.session_deadlines_ms[broker_id]
     fenced = [broker_id for broker_id in silent if not c.image.brokers[broker_id].fenced]
@@ -135,3 +145,20 @@ def fence_silent_brokers(c: ControllerState, now_ms: int) -> None:
         _change(c, registered, fenced=True, in_controlled_shutdown=registered.in_controlled_shutdown)
     for broker_id in fenced:
         remove_broker(c, broker_id)
+
+
+def _first_of(c: ControllerState, silent: list[ReplicaId]) -> list[ReplicaId]:
+    """As many as one decision can carry, a record for each of their partitions; one at least, which has no more."""
+    if len(silent) <= 1:
+        return silent
+    changes = Counter(
+        member
+        for _, registration in c.image.partitions()
+        for member in {*registration.isr, *registration.elr, registration.leader_id}
+    )
+    totals = accumulate(changes[broker_id] for broker_id in silent)
+    return [
+        broker_id
+        for number, (broker_id, total) in enumerate(zip(silent, totals, strict=True))
+        if number == 0 or total <= PARTITIONS_MAX
+    ]

@@ -78,6 +78,14 @@ class Controller:
         """Forget everything: what was decided and is not committed did not happen."""
         self._state = None
 
+    def take_back(self, image: MetadataImage) -> None:
+        """Undo the last decision, which cannot be written: ``image`` is that of before."""
+        c = self._active()
+        c.image = image
+        c.session_deadlines_ms = {
+            broker_id: at_ms for broker_id, at_ms in c.session_deadlines_ms.items() if broker_id in image.brokers
+        }
+
     # --- deciding ---------------------------------------------------------------------------------------------------
 
     def handle(self, request: m.ControllerRequest, now_ms: int, next_offset: Offset) -> Decision:
@@ -91,14 +99,18 @@ class Controller:
         return Decision(records=_finished(c, before), response=response)
 
     def tick(self, now_ms: int) -> tuple[MetadataRecord, ...]:
-        """Decide what is due by time alone: fence silent brokers, look for leaders, give leaderships back."""
+        """Decide what is due by time alone: fence silent brokers, look for leaders, give leaderships back.
+
+        One of the three at a time: each may concern every partition, and a decision is one batch.
+        """
         c = self._active()
         if now_ms < _deadline_ms(c):
             return ()
         before = c.image
         fence_silent_brokers(c, now_ms)
-        maybe_elect_leaderless(c, now_ms)
-        maybe_rebalance(c, now_ms)
+        for maybe_decide in (maybe_elect_leaderless, maybe_rebalance):
+            if not c.has_decided:
+                maybe_decide(c, now_ms)
         return _finished(c, before)
 
     @property
