@@ -35,6 +35,8 @@ from replica.core.messages import (
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     ReassignablePartition,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from replica.core.metadata.image import TopicImage
 from replica.errors import ErrorCode
@@ -160,6 +162,15 @@ class Admin:
         )
         answer = await self._controller.ask(request, ListPartitionReassignmentsResponse, timeout_ms)
         return answer.partitions
+
+    async def unregister_broker(self, broker_id: ReplicaId, *, timeout_ms: int | None = None) -> None:
+        """Have the cluster forget a broker that is gone for good.
+
+        Refused, INVALID_REQUEST, while it is alive, and while it is a replica of anything: move that away first. One
+        that comes back all the same registers as any new one does.
+        """
+        request = UnregisterBrokerRequest(broker_id=broker_id, cluster_id=self._view.config.cluster_id)
+        await self._controller.ask(request, UnregisterBrokerResponse, timeout_ms)
 
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None

@@ -23,6 +23,7 @@ from replica.core.messages import (
     ElectLeaderResponse,
     InitProducerIdResponse,
     ListPartitionReassignmentsResponse,
+    UnregisterBrokerResponse,
 )
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId
@@ -36,6 +37,7 @@ AdminResponse = (
     | AlterPartitionReassignmentsResponse
     | ListPartitionReassignmentsResponse
     | InitProducerIdResponse
+    | UnregisterBrokerResponse
 )
 ResponseT = TypeVar("ResponseT", bound=AdminResponse)
 

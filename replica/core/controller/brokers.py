@@ -1,4 +1,4 @@
-"""The life of a broker: it registers, is unfenced, sends heartbeats, and leaves by its own wish or by silence.
+"""The life of a broker: it registers, is unfenced, sends heartbeats, leaves by its wish or by silence, is forgotten.
 
 A registration is one incarnation. Accepting a new one takes everything from the old one in the same batch: nobody leads
 in a leader epoch that was granted to an earlier incarnation. Otherwise a leader that has lost the tail of its log would
@@ -21,9 +21,11 @@ from replica.core.messages import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from replica.core.metadata.image import BrokerRegistration
-from replica.core.metadata.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from replica.core.metadata.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, ReplicaId
 
@@ -117,6 +119,40 @@ def _change(c: ControllerState, registered: BrokerRegistration, *, fenced: bool,
             fenced=fenced,
             in_controlled_shutdown=in_controlled_shutdown,
         )
+    )
+
+
+def on_unregister_broker(c: ControllerState, request: UnregisterBrokerRequest, now_ms: int) -> UnregisterBrokerResponse:
+    """Forget a broker that is gone for good. One that comes back all the same registers as any new one does.
+
+    Not while it is a replica of anything, where Kafka takes it out of the ISR and leaves it in the assignment: whether
+    another replica has all that was acknowledged is decided by moving the partition, or by an unclean election. So
+    whoever is named in an assignment is registered.
+    """
+    registered = c.image.brokers.get(request.broker_id)
+    if registered is None:
+        return UnregisterBrokerResponse(
+            error=ErrorCode.BROKER_ID_NOT_REGISTERED, message=f"broker {request.broker_id} is not registered"
+        )
+    fault = _still_needed(c, registered, now_ms)
+    if fault is not None:
+        return UnregisterBrokerResponse(error=ErrorCode.INVALID_REQUEST, message=fault)
+    c.session_deadlines_ms.pop(request.broker_id, None)
+    c.append(UnregisterBrokerRecord(broker_id=registered.broker_id, broker_epoch=registered.broker_epoch))
+    return UnregisterBrokerResponse(error=ErrorCode.NONE)
+
+
+def _still_needed(c: ControllerState, registered: BrokerRegistration, now_ms: int) -> str | None:
+    """Say why a broker cannot be forgotten; nothing if it can."""
+    broker_id = registered.broker_id
+    if not registered.fenced or c.has_session(broker_id, now_ms):
+        return f"broker {broker_id} is alive; stop it first"
+    held = [name for name, registration in c.image.partitions() if broker_id in registration.replicas]
+    if not held:
+        return None
+    return (
+        f"broker {broker_id} is a replica of {len(held)} partitions ({held[0]} is one); move them to others, or delete "
+        "them, first"
     )
 
 

@@ -16,7 +16,7 @@ from replica.core import messages as m
 from replica.core.config import ControllerConfig
 from replica.core.controller.alter_partition import on_alter_partition
 from replica.core.controller.alter_reassignments import on_alter_reassignments, on_list_reassignments
-from replica.core.controller.brokers import fence_silent_brokers, on_heartbeat, on_registration
+from replica.core.controller.brokers import fence_silent_brokers, on_heartbeat, on_registration, on_unregister_broker
 from replica.core.controller.elections import MS_PER_SECOND, maybe_elect_leaderless, maybe_rebalance, on_elect_leader
 from replica.core.controller.invariants import check_decision
 from replica.core.controller.producer_ids import on_init_producer_id
@@ -145,6 +145,8 @@ def _respond(c: ControllerState, request: m.ControllerRequest, now_ms: int) -> m
             return on_list_reassignments(c, request)
         case m.InitProducerIdRequest():
             return on_init_producer_id(c)
+        case m.UnregisterBrokerRequest():
+            return on_unregister_broker(c, request, now_ms)
         case _:
             assert_never(request)
 

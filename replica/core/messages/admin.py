@@ -3,7 +3,7 @@
 Changes go to the active controller; any other replica answers NOT_CONTROLLER with the one it knows. Every answer has a
 ``message`` for people where the error's name does not say it all. Sources: Kafka's ``CreateTopicsRequest.json``,
 ``IncrementalAlterConfigsRequest.json``, ``ElectLeadersRequest.json``, ``AlterPartitionReassignmentsRequest.json``,
-``ListPartitionReassignmentsRequest.json``, ``MetadataRequest.json``.
+``ListPartitionReassignmentsRequest.json``, ``UnregisterBrokerRequest.json``, ``MetadataRequest.json``.
 """
 
 from __future__ import annotations
@@ -171,6 +171,23 @@ class InitProducerIdResponse:
     error: ErrorCode
     producer_id: Long | None = None
     producer_epoch: int | None = None
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerRequest:
+    """Forget a broker that is gone for good, and that no partition counts among its replicas."""
+
+    broker_id: ReplicaId
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerResponse:
+    """BROKER_ID_NOT_REGISTERED; INVALID_REQUEST: it is alive, or still a replica of a partition."""
+
+    error: ErrorCode
+    message: Message = ""
     current_leader: CurrentLeader | None = None
 
 

@@ -21,7 +21,7 @@ class DescribeReplicaRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeReplicaResponse:
-    """One replica's own state. ``role`` is the lower-case name of the quorum role; ``epochs`` the epoch cache, newest part."""
+    """One replica's own state. ``role`` is the lower-case name of the quorum role; ``epochs`` its newest."""
 
     error: ErrorCode
     replica_id: ReplicaId | None = None

@@ -24,6 +24,7 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 from replica.ids import BrokerEpoch, ReplicaId, TopicId, TopicPartition
 
@@ -122,6 +123,10 @@ class MetadataImage:
                 return self._with_broker(registered_broker(record))
             case BrokerRegistrationChangeRecord():
                 return self._with_broker(changed_broker(self.brokers[record.broker_id], record))
+            case UnregisterBrokerRecord(broker_id=broker_id):
+                assert self.brokers[broker_id].broker_epoch == record.broker_epoch, record
+                brokers = {other: broker for other, broker in self.brokers.items() if other != broker_id}
+                return replace(self, brokers=brokers)
             case TopicRecord(name=name, topic_id=topic_id):
                 assert name not in self.topics, record
                 return replace(

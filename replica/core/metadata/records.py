@@ -51,6 +51,14 @@ class BrokerRegistrationChangeRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerRecord:
+    """A broker is gone for good, and no partition has it as a replica."""
+
+    broker_id: ReplicaId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
     """A topic exists from here on; its partitions follow in the same batch."""
 
@@ -128,6 +136,7 @@ class ProducerIdsRecord:
 MetadataRecord = (
     RegisterBrokerRecord
     | BrokerRegistrationChangeRecord
+    | UnregisterBrokerRecord
     | TopicRecord
     | PartitionRecord
     | RemoveTopicRecord
