@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from replica.bounds import TEXT_BYTES_MAX
 from replica.client.clock import Backoff, Clock, Deadline, SystemClock
@@ -18,6 +18,7 @@ from replica.client.connections import Connections, Endpoint, GrpcConnections, b
 from replica.client.failures import ClusterUnreachableError, UnknownTopicError
 from replica.core.messages import CurrentLeader, DescribeClusterRequest, DescribeClusterResponse, Request, Response
 from replica.core.metadata.image import BrokerRegistration, TopicImage
+from replica.core.metadata.pages import with_page
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
@@ -202,6 +203,28 @@ class ClusterView:
     async def _described_by(
         self, endpoint: Endpoint, request: DescribeClusterRequest, deadline: Deadline
     ) -> DescribeClusterResponse | str:
+        """Have one broker tell all, page after page; or say why it did not.
+
+        What all of it is known to be as new as is the oldest page.
+        """
+        whole = await self._page_of(endpoint, request, deadline)
+        while isinstance(whole, DescribeClusterResponse) and whole.next_cursor is not None:
+            page = await self._page_of(endpoint, replace(request, cursor=whole.next_cursor), deadline)
+            if isinstance(page, str):
+                return page
+            whole = replace(
+                whole,
+                metadata_offset=min(whole.metadata_offset or Offset(0), page.metadata_offset or Offset(0)),
+                topics=with_page(whole.topics, page.topics),
+                next_cursor=page.next_cursor,
+            )
+        return whole
+
+    async def _page_of(
+        self, endpoint: Endpoint, request: DescribeClusterRequest, deadline: Deadline
+    ) -> DescribeClusterResponse | str:
+        if deadline.is_over():
+            return f"{endpoint}: not all was told in time"
         try:
             answer = await self.call_endpoint(endpoint, request, deadline.left_ms(self.config.metadata_timeout_ms))
         except MalformedRequestError as error:

@@ -22,6 +22,8 @@ from replica.core.messages import (
     ReassignablePartition,
     ReassignedPartition,
 )
+from replica.core.metadata.image import TopicImage
+from replica.core.metadata.pages import page_of
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
@@ -91,17 +93,26 @@ def _cancel(c: ControllerState, name: TopicPartition, registration: PartitionReg
 def on_list_reassignments(
     c: ControllerState, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Tell what is under way, topic by topic in the order of their creation."""
+    """Tell what is under way, topic by topic in the order of their creation, a page at a time."""
+    told, next_cursor = page_of(
+        c.image,
+        topics=request.topics,
+        cursor=request.cursor,
+        limit=request.response_partition_limit,
+        concerns=lambda registration: registration.is_reassigned,
+    )
     return ListPartitionReassignmentsResponse(
         error=ErrorCode.NONE,
-        partitions=tuple(
-            OngoingPartitionReassignment(
-                topic_partition=name,
-                replicas=registration.replicas,
-                adding_replicas=registration.adding_replicas,
-                removing_replicas=registration.removing_replicas,
-            )
-            for name, registration in c.image.partitions()
-            if registration.is_reassigned and (request.topics is None or name.topic in request.topics)
-        ),
+        partitions=tuple(_ongoing(topic, number) for topic, number in told),
+        next_cursor=next_cursor,
+    )
+
+
+def _ongoing(topic: TopicImage, number: int) -> OngoingPartitionReassignment:
+    registration = topic.partitions[number]
+    return OngoingPartitionReassignment(
+        topic_partition=TopicPartition(topic.name, number),
+        replicas=registration.replicas,
+        adding_replicas=registration.adding_replicas,
+        removing_replicas=registration.removing_replicas,
     )

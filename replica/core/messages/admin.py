@@ -16,6 +16,7 @@ from typing import Annotated
 from replica.bounds import ALL_PARTITIONS, MOVING_REPLICAS, OF_A_PAGE, REPLICAS, Long, Message
 from replica.core.messages.leadership import CurrentLeader
 from replica.core.metadata.image import BrokerRegistration, TopicImage
+from replica.core.metadata.pages import Cursor
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
 
@@ -133,10 +134,15 @@ class AlterPartitionReassignmentsResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPartitionReassignmentsRequest:
-    """Ask which reassignments are under way; ``topics`` names the topics wanted, absent for all."""
+    """Ask which reassignments are under way; ``topics`` names the topics wanted, absent for all.
+
+    ``cursor`` is ``next_cursor`` of the page before, ``response_partition_limit`` how many the asker takes at once.
+    """
 
     topics: Annotated[tuple[str, ...] | None, ALL_PARTITIONS] = None
     cluster_id: str | None = None
+    cursor: Cursor | None = None
+    response_partition_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,12 +157,16 @@ class OngoingPartitionReassignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPartitionReassignmentsResponse:
-    """Topics that do not exist, and partitions at which nothing is under way, are left out."""
+    """Topics that do not exist, and partitions at which nothing is under way, are left out.
+
+    Where ``next_cursor`` is there, it is not all yet.
+    """
 
     error: ErrorCode
     message: Message = ""
     partitions: Annotated[tuple[OngoingPartitionReassignment, ...], OF_A_PAGE] = ()
     current_leader: CurrentLeader | None = None
+    next_cursor: Cursor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,16 +203,25 @@ class UnregisterBrokerResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeClusterRequest:
-    """Ask any broker for what it knows of the cluster; ``topics`` names the topics wanted, absent for all."""
+    """Ask any broker for what it knows of the cluster; ``topics`` names the topics wanted, absent for all.
+
+    ``cursor`` is ``next_cursor`` of the page before, ``response_partition_limit`` how many partitions the asker takes
+    at once.
+    """
 
     topics: Annotated[tuple[str, ...] | None, ALL_PARTITIONS] = None
     cluster_id: str | None = None
+    cursor: Cursor | None = None
+    response_partition_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeClusterResponse:
     """The answering broker's image of the cluster, applied up to ``metadata_offset``; topics that do not exist are left
-    out."""
+    out.
+
+    Where ``next_cursor`` is there, it is not all yet: the last topic may have some of its partitions only.
+    """
 
     error: ErrorCode
     cluster_id: str = ""
@@ -210,3 +229,4 @@ class DescribeClusterResponse:
     metadata_offset: Offset | None = None
     brokers: tuple[BrokerRegistration, ...] = ()
     topics: Annotated[tuple[TopicImage, ...], OF_A_PAGE] = ()
+    next_cursor: Cursor | None = None
