@@ -19,7 +19,7 @@ from replica.cli_client import (
 )
 from replica.cli_topic_reassign import reassign, reassignments, replica_ids
 from replica.cli_topic_waiting import ReplicaEnds, replica_ends, waiting_lines
-from replica.ids import OFFSET_MAX
+from replica.ids import OFFSET_MAX, ReplicaId
 
 if TYPE_CHECKING:
     from replica.client.admin import Admin
@@ -209,7 +209,7 @@ def elect_leader(
 
 @click.group()
 def cluster() -> None:
-    """Look at the cluster."""
+    """Look at the cluster, and forget brokers that are gone."""
 
 
 @cluster.command("describe")
@@ -228,6 +228,16 @@ def cluster_describe(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -
     )
     click.echo()
     show(brokers, output)
+
+
+@cluster.command("unregister")
+@bootstrap_option
+@click.option("--broker-id", type=click.IntRange(min=0), required=True, help="A broker that is gone for good.")
+@timeout_option
+def cluster_unregister(bootstrap: tuple[str, ...], broker_id: int, timeout_ms: int) -> None:
+    """Forget a broker that is stopped, and of which no partition has a replica."""
+    with_admin(bootstrap, timeout_ms, lambda admin: admin.unregister_broker(ReplicaId(broker_id)))
+    click.echo(f"broker {broker_id} is unregistered")
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

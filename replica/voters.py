@@ -12,16 +12,11 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from replica.bounds import ADDRESS_BYTES_MAX, DIRECTORY_ID_BYTES_MAX, Address, DirectoryId
 from replica.ids import Offset, ReplicaId
 
 DIRECTORY_ID_BYTES = 16
 """How many bytes a directory id stands for (Kafka's ``Uuid``)."""
-
-DIRECTORY_ID_CHARS_MAX = 64
-"""More than any directory id has. It bounds what is remembered of whoever names one."""
-
-ADDRESS_CHARS_MAX = 262
-"""A host name of 255 characters, brackets and colons included, and a port."""
 
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 _PORT_MAX = (1 << 16) - 1
@@ -50,13 +45,13 @@ def is_directory_id(directory_id: str | None) -> bool:
 
 def is_directory_name(directory_id: str | None) -> bool:
     """Tell whether this can name the disk of a replica at all, which need not be one that votes by it."""
-    return directory_id is None or len(directory_id) <= DIRECTORY_ID_CHARS_MAX
+    return directory_id is None or len(directory_id) <= DIRECTORY_ID_BYTES_MAX
 
 
 def is_address(address: str) -> bool:
     """Tell whether this is ``HOST:PORT`` (an IPv6 host in brackets), and short enough to be kept in a log."""
     match = _ADDRESS.fullmatch(address)
-    return match is not None and len(address) <= ADDRESS_CHARS_MAX and 0 < int(match["port"]) <= _PORT_MAX
+    return match is not None and len(address) <= ADDRESS_BYTES_MAX and 0 < int(match["port"]) <= _PORT_MAX
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,7 +59,7 @@ class ReplicaKey:
     """A replica on a disk. ``directory_id`` is absent where any disk of the replica is meant, or none was told."""
 
     replica_id: ReplicaId
-    directory_id: str | None
+    directory_id: DirectoryId | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +67,8 @@ class Voter:
     """One voter: ``address`` (``HOST:PORT``) is where others reach it; empty where that is configured elsewhere."""
 
     replica_id: ReplicaId
-    directory_id: str | None
-    address: str = ""
+    directory_id: DirectoryId | None
+    address: Address = ""
 
     @property
     def key(self) -> ReplicaKey:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Self
 
 from replica.client.admin_records import RecordDeletion, check_offset
@@ -35,6 +36,8 @@ from replica.core.messages import (
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     ReassignablePartition,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from replica.core.metadata.image import TopicImage
 from replica.errors import ErrorCode
@@ -155,11 +158,26 @@ class Admin:
         self, topics: Iterable[str] | None = None, *, timeout_ms: int | None = None
     ) -> tuple[OngoingPartitionReassignment, ...]:
         """Ask the controller which partitions of these topics, by default of all, are moving."""
+        deadline = self._view.deadline(timeout_ms)
         request = ListPartitionReassignmentsRequest(
             topics=None if topics is None else tuple(topics), cluster_id=self._view.config.cluster_id
         )
-        answer = await self._controller.ask(request, ListPartitionReassignmentsResponse, timeout_ms)
-        return answer.partitions
+        answer = await self._controller.ask(request, ListPartitionReassignmentsResponse, deadline.left_ms())
+        partitions = answer.partitions
+        while answer.next_cursor is not None:
+            request = replace(request, cursor=answer.next_cursor)
+            answer = await self._controller.ask(request, ListPartitionReassignmentsResponse, deadline.left_ms())
+            partitions += answer.partitions
+        return partitions
+
+    async def unregister_broker(self, broker_id: ReplicaId, *, timeout_ms: int | None = None) -> None:
+        """Have the cluster forget a broker that is gone for good.
+
+        Refused, INVALID_REQUEST, while it is alive, and while it is a replica of anything: move that away first. One
+        that comes back all the same registers as any new one does.
+        """
+        request = UnregisterBrokerRequest(broker_id=broker_id, cluster_id=self._view.config.cluster_id)
+        await self._controller.ask(request, UnregisterBrokerResponse, timeout_ms)
 
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from replica.core.messages import ProduceResponse
 from replica.errors import ErrorCode, write_definitely_failed
-from replica.server.transport import NotAppliedError, TransportError
+from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
 
 
 class Ending(StrEnum):
@@ -68,6 +68,8 @@ NEEDS_NEW_VIEW = frozenset(
 
 def verdict_of(attempt: ProduceResponse | TransportError) -> Verdict:
     """Judge one attempt by its response, or by the failure that came instead."""
+    if isinstance(attempt, MalformedRequestError):
+        return Verdict(ending=Ending.REFUSED, may_be_written=False)
     if isinstance(attempt, TransportError):
         return Verdict(ending=Ending.RETRIABLE, may_be_written=not isinstance(attempt, NotAppliedError))
     if attempt.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from replica.bounds import TEXT_BYTES_MAX
 from replica.client.clock import Backoff, Clock, Deadline, SystemClock
 from replica.client.connections import Connections, Endpoint, GrpcConnections, bootstrap_endpoints
 from replica.client.failures import ClusterUnreachableError, UnknownTopicError
 from replica.core.messages import CurrentLeader, DescribeClusterRequest, DescribeClusterResponse, Request, Response
 from replica.core.metadata.image import BrokerRegistration, TopicImage
+from replica.core.metadata.pages import with_page
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
-from replica.server.transport import NotAppliedError, TransportError
+from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,8 +203,32 @@ class ClusterView:
     async def _described_by(
         self, endpoint: Endpoint, request: DescribeClusterRequest, deadline: Deadline
     ) -> DescribeClusterResponse | str:
+        """Have one broker tell all, page after page; or say why it did not.
+
+        What all of it is known to be as new as is the oldest page.
+        """
+        whole = await self._page_of(endpoint, request, deadline)
+        while isinstance(whole, DescribeClusterResponse) and whole.next_cursor is not None:
+            page = await self._page_of(endpoint, replace(request, cursor=whole.next_cursor), deadline)
+            if isinstance(page, str):
+                return page
+            whole = replace(
+                whole,
+                metadata_offset=min(whole.metadata_offset or Offset(0), page.metadata_offset or Offset(0)),
+                topics=with_page(whole.topics, page.topics),
+                next_cursor=page.next_cursor,
+            )
+        return whole
+
+    async def _page_of(
+        self, endpoint: Endpoint, request: DescribeClusterRequest, deadline: Deadline
+    ) -> DescribeClusterResponse | str:
+        if deadline.is_over():
+            return f"{endpoint}: not all was told in time"
         try:
             answer = await self.call_endpoint(endpoint, request, deadline.left_ms(self.config.metadata_timeout_ms))
+        except MalformedRequestError as error:
+            raise ClusterUnreachableError(str(error), error=ErrorCode.INVALID_REQUEST) from error
         except TransportError as error:
             return str(error)
         assert isinstance(answer, DescribeClusterResponse), answer
@@ -225,6 +251,8 @@ class ClusterView:
 
     async def wait_topic(self, name: str, deadline: Deadline) -> TopicImage:
         """Learn of a topic, waiting for it to exist. Raises UnknownTopicError, ClusterUnreachableError."""
+        if not _can_exist(name):
+            raise UnknownTopicError(name)
         self._wanted.add(name)
         backoff = self.config.backoff()
         while (topic := self._topics.get(name)) is None:
@@ -236,8 +264,8 @@ class ClusterView:
         return topic
 
     def want(self, topics: Iterable[str]) -> None:
-        """Have refreshes ask for these topics too."""
-        self._wanted.update(topics)
+        """Have refreshes ask for these topics too, but for those that cannot exist: they would spoil the question."""
+        self._wanted.update(filter(_can_exist, topics))
 
     def _learn(self, asked: tuple[str, ...] | None, answer: DescribeClusterResponse) -> bool:
         """Take over what is new. Returns false for a broker that is behind.
@@ -274,3 +302,8 @@ class ClusterView:
         """The newest leader epoch of a partition that was heard of."""
         leader = self.leader(topic_partition)
         return None if leader is None else leader.leader_epoch
+
+
+def _can_exist(topic: str) -> bool:
+    """Tell whether a topic can have this name, as far as its length goes."""
+    return 0 < len(topic.encode(errors="replace")) <= TEXT_BYTES_MAX

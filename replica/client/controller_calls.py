@@ -23,10 +23,11 @@ from replica.core.messages import (
     ElectLeaderResponse,
     InitProducerIdResponse,
     ListPartitionReassignmentsResponse,
+    UnregisterBrokerResponse,
 )
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId
-from replica.server.transport import NotAppliedError, TransportError
+from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
 
 AdminResponse = (
     CreateTopicResponse
@@ -36,6 +37,7 @@ AdminResponse = (
     | AlterPartitionReassignmentsResponse
     | ListPartitionReassignmentsResponse
     | InitProducerIdResponse
+    | UnregisterBrokerResponse
 )
 ResponseT = TypeVar("ResponseT", bound=AdminResponse)
 
@@ -78,6 +80,8 @@ class ControllerCalls:
                     raise AdminError(f"{error}{_DOUBT}", error=error.error, may_be_done=True) from error
                 raise
             attempt = await self._try(asked, request, response_type, deadline)
+            if isinstance(attempt, MalformedRequestError):
+                raise AdminError(str(attempt), error=ErrorCode.INVALID_REQUEST, may_be_done=may_be_done) from attempt
             if not isinstance(attempt, TransportError) and attempt.error not in RETRIABLE:
                 _check_done(attempt, may_be_done=may_be_done)
                 return attempt

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
+from replica.bounds import BATCH_BYTES_MAX, BROKERS_MAX, ENTRIES_MAX, INT32_MAX, PARTITIONS_MAX
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.voters import VoterSet, is_directory_id
 
@@ -20,16 +21,12 @@ class InvalidConfigError(ValueError):
     """A parameter, or a combination of them, that no replica should start with; the message says what to change."""
 
 
-NUMBER_MAX = (1 << 31) - 1
-"""The largest parameter: what the wire and Kafka's settings of type INT can say, 24 days in milliseconds."""
-
-
 def check_numbers(config: QuorumConfig | BrokerConfig | ControllerConfig | MetadataConfig | GroupConfig) -> None:
-    """Raise InvalidConfigError unless every number of a configuration is above 0 and at most ``NUMBER_MAX``."""
+    """Raise InvalidConfigError unless every number of a configuration is above 0 and at most ``INT32_MAX``."""
     for field in fields(config):
         value = getattr(config, field.name)
-        if isinstance(value, int) and not isinstance(value, bool) and not 0 < value <= NUMBER_MAX:
-            raise InvalidConfigError(f"{field.name} is {value}; it must be above 0 and at most {NUMBER_MAX}")
+        if isinstance(value, int) and not isinstance(value, bool) and not 0 < value <= INT32_MAX:
+            raise InvalidConfigError(f"{field.name} is {value}; it must be above 0 and at most {INT32_MAX}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +59,10 @@ class QuorumConfig:
 
     def __post_init__(self) -> None:
         check_numbers(self)
+        if self.message_max_bytes > BATCH_BYTES_MAX:
+            raise InvalidConfigError(
+                f"message_max_bytes is {self.message_max_bytes}; of more than {BATCH_BYTES_MAX} nothing is replicated"
+            )
         if self.fetch_max_wait_ms >= self.fetch_timeout_ms:
             raise InvalidConfigError(
                 f"fetch_max_wait_ms ({self.fetch_max_wait_ms}) must be below "
@@ -122,7 +123,7 @@ class BrokerConfig:
     delete_records_timeout_max_ms: int = 120_000
     fetch_wait_max_ms: int = 30_000
     fetch_max_bytes: int = 16 << 20
-    fetch_partitions_max: int = 10_000
+    fetch_partitions_max: int = PARTITIONS_MAX
     dump_max_bytes: int = 4 << 20
     parked_produces_max: int = 10_000
     parked_deletions_max: int = 1000
@@ -159,8 +160,8 @@ class ControllerConfig:
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: int = 300
     elr_enable: bool = True
-    partitions_max: int = 10_000
-    brokers_max: int = 1000
+    partitions_max: int = PARTITIONS_MAX
+    brokers_max: int = BROKERS_MAX
     pending_replies_max: int = 10_000
 
     def __post_init__(self) -> None:
@@ -200,7 +201,7 @@ class GroupConfig:
     """
 
     read_max_bytes: int = 256 << 10
-    entries_max: int = 10_000
+    entries_max: int = ENTRIES_MAX
     answer_bytes_max: int = 4 << 20
     pending_applies_max: int = 10_000
     query_max_bytes: int = 1 << 20

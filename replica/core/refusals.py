@@ -119,6 +119,8 @@ def _cluster_refusal(
             return m.ListPartitionReassignmentsResponse(error=error, current_leader=leader)
         case m.InitProducerIdRequest():
             return m.InitProducerIdResponse(error=error, current_leader=leader)
+        case m.UnregisterBrokerRequest():
+            return m.UnregisterBrokerResponse(error=error, current_leader=leader)
         case m.DescribeClusterRequest():
             return m.DescribeClusterResponse(error=error)
         case _:

@@ -37,6 +37,7 @@ from replica.core.events import (
 )
 from replica.core.group import Group
 from replica.core.loopback import Loopback
+from replica.core.metadata.pages import page_of, topics_told
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.quorum import QuorumLog
 from replica.core.recovered import RecoveredLog
@@ -322,15 +323,17 @@ class Replica:
         if self._metadata_log is None:
             return m.DescribeClusterResponse(error=ErrorCode.BROKER_NOT_AVAILABLE)
         image = self.metadata.image
+        told, next_cursor = page_of(
+            image, topics=request.topics, cursor=request.cursor, limit=request.response_partition_limit
+        )
         return m.DescribeClusterResponse(
             error=ErrorCode.NONE,
             cluster_id=self.config.cluster_id,
             controller=self._metadata_log.current_leader,
             metadata_offset=self.metadata.applied_offset,
             brokers=tuple(image.brokers.values()),
-            topics=tuple(
-                topic for name, topic in image.topics.items() if request.topics is None or name in request.topics
-            ),
+            topics=topics_told(told),
+            next_cursor=next_cursor,
         )
 
     def _refuse(self, call_id: CallId, request: m.Request, error: ErrorCode) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from replica.bounds import ADDRESS_BYTES_MAX
 from replica.core.metadata.image import BrokerRegistration
 from replica.ids import ReplicaId
 from replica.voters import Voter, VoterSet, is_directory_id
@@ -96,6 +97,8 @@ def check_address(address: str, *, port_min: int = 1) -> None:
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise InvalidAddressError(f"{address!r} is not HOST:PORT (for example 127.0.0.1:9092)")
+    if len(address) > ADDRESS_BYTES_MAX:
+        raise InvalidAddressError(f"an address has at most {ADDRESS_BYTES_MAX} characters, not {len(address)}")
     if not port_min <= int(match["port"]) <= _PORT_MAX:
         raise InvalidAddressError(f"the port in {address!r} is not between {port_min} and {_PORT_MAX}")
 

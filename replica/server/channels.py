@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-MESSAGE_BYTES_MAX = 32 << 20
-"""The largest message that either side takes, in bytes. A record batch is at most a quarter of it."""
+from replica.bounds import MESSAGE_BYTES_MAX
 
 
 class Side(StrEnum):

@@ -56,6 +56,11 @@ class ClusterLines:
         for broker_id, broker in now.items():
             if broker is not before.get(broker_id) and (self._was_active or broker_id == self._view.replica_id):
                 self._on_broker(before.get(broker_id), broker)
+        for broker_id in before.keys() - now.keys():
+            if self._was_active:
+                self._logger.info(
+                    "broker_unregistered", broker_id=broker_id, broker_epoch=before[broker_id].broker_epoch
+                )
 
     def _on_broker(self, before: BrokerRegistration | None, now: BrokerRegistration) -> None:
         who = {"broker_id": now.broker_id, "broker_epoch": now.broker_epoch}

@@ -78,10 +78,13 @@ from replica.core.messages import (
     Response,
     TransferLeadershipRequest,
     TransferLeadershipResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
     VoteRequest,
     VoteResponse,
 )
-from replica.server.codec_shapes import MalformedMessageError, Shape
+from replica.server.codec_bounds import MalformedMessageError
+from replica.server.codec_shapes import Shape
 from replica.v1 import admin_pb2, cluster_pb2, data_pb2, group_pb2, inspection_pb2, quorum_pb2
 
 __all__ = [
@@ -115,6 +118,7 @@ __all__ = [
     "REMOVE_VOTER",
     "SERVICES",
     "TRANSFER_LEADERSHIP",
+    "UNREGISTER_BROKER",
     "VOTE",
     "MalformedMessageError",
     "Method",
@@ -217,6 +221,7 @@ LIST_PARTITION_REASSIGNMENTS = _method(
     _ADMIN, "ListPartitionReassignments", ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 )
 INIT_PRODUCER_ID = _method(_ADMIN, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse)
+UNREGISTER_BROKER = _method(_ADMIN, "UnregisterBroker", UnregisterBrokerRequest, UnregisterBrokerResponse)
 DESCRIBE_CLUSTER = _method(_ADMIN, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse)
 DESCRIBE_REPLICA = _method(_INSPECTION, "DescribeReplica", DescribeReplicaRequest, DescribeReplicaResponse)
 DUMP_LOG = _method(_INSPECTION, "DumpLog", DumpLogRequest, DumpLogResponse)
@@ -251,6 +256,7 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
             ALTER_PARTITION_REASSIGNMENTS,
             LIST_PARTITION_REASSIGNMENTS,
             INIT_PRODUCER_ID,
+            UNREGISTER_BROKER,
             DESCRIBE_CLUSTER,
             DESCRIBE_REPLICA,
             DUMP_LOG,

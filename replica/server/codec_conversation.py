@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replica.bounds import AnyLong
 from replica.core.messages import ApplyRequest, ApplyResponse, QueryRequest, QueryResponse
-from replica.server.codec_shapes import MalformedMessageError, Shape
+from replica.server.codec_bounds import MalformedMessageError
+from replica.server.codec_shapes import Shape
 from replica.v1 import group_pb2
 
 
@@ -31,14 +33,14 @@ class GroupAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CallOnWire:
-    id: int
+    id: AnyLong
     apply: ApplyRequest | None = None
     query: QueryRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AnswerOnWire:
-    id: int
+    id: AnyLong
     apply: ApplyResponse | None = None
     query: QueryResponse | None = None
 
@@ -51,8 +53,8 @@ class StreamMethod:
         method = service.methods_by_name["Converse"]
         self.service: str = service.full_name
         self.rpc: str = method.name
-        self._calls = Shape(_CallOnWire, method.input_type)
-        self._answers = Shape(_AnswerOnWire, method.output_type)
+        self.calls = Shape(_CallOnWire, method.input_type)
+        self.answers = Shape(_AnswerOnWire, method.output_type)
 
     @property
     def full_name(self) -> str:
@@ -63,32 +65,32 @@ class StreamMethod:
         """Translate a call to the wire."""
         match call.request:
             case ApplyRequest() as apply:
-                return self._calls.encode(_CallOnWire(id=call.id, apply=apply))
+                return self.calls.encode(_CallOnWire(id=call.id, apply=apply))
             case QueryRequest() as query:
-                return self._calls.encode(_CallOnWire(id=call.id, query=query))
+                return self.calls.encode(_CallOnWire(id=call.id, query=query))
 
     def decode_call(self, data: bytes) -> GroupCall:
         """Translate a call from the wire. Raises MalformedMessageError."""
-        wire = self._calls.decode(data)
+        wire = self.calls.decode(data)
         request = wire.query if wire.apply is None else wire.apply
         if request is None:
-            raise MalformedMessageError(f"{self._calls.descriptor.full_name}: it holds neither apply nor query")
+            raise MalformedMessageError(f"{self.calls.descriptor.full_name}: it holds neither apply nor query")
         return GroupCall(id=wire.id, request=request)
 
     def encode_answer(self, answer: GroupAnswer) -> bytes:
         """Translate an answer to the wire."""
         match answer.response:
             case ApplyResponse() as apply:
-                return self._answers.encode(_AnswerOnWire(id=answer.id, apply=apply))
+                return self.answers.encode(_AnswerOnWire(id=answer.id, apply=apply))
             case QueryResponse() as query:
-                return self._answers.encode(_AnswerOnWire(id=answer.id, query=query))
+                return self.answers.encode(_AnswerOnWire(id=answer.id, query=query))
 
     def decode_answer(self, data: bytes) -> GroupAnswer:
         """Translate an answer from the wire. Raises MalformedMessageError."""
-        wire = self._answers.decode(data)
+        wire = self.answers.decode(data)
         response = wire.query if wire.apply is None else wire.apply
         if response is None:
-            raise MalformedMessageError(f"{self._answers.descriptor.full_name}: it holds neither apply nor query")
+            raise MalformedMessageError(f"{self.answers.descriptor.full_name}: it holds neither apply nor query")
         return GroupAnswer(id=wire.id, response=response)
 
 

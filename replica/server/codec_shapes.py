@@ -3,10 +3,9 @@
 Owns how each kind of field travels: an absent value is an absent field (a message that must be there is refused where
 it is absent), a topic-partition is two fields, a member of a closed set is an enum value with a prefix, and an epoch,
 offset or replica id is 0 or more. What protobuf cannot nest (a list in a list, a list or a map's value that may be
-absent) travels in a message with one field. Plain numbers pass as they are: the core judges them (``acks``,
-``last_offset``) and has an error code to say so. The shape of a message is read off the value class's annotations once,
-at import, and compared with the message's descriptor: a field that only one side has stops the program there, not in
-production. Knows no particular message, no RPC and no network.
+absent) travels in a message with one field. The shape of a message is read off the value class's annotations once, at
+import, its bounds among them (``codec_bounds``), and compared with the message's descriptor: a field that only one side
+has stops the program there, not in production. Knows no particular message, no RPC and no network.
 """
 
 from __future__ import annotations
@@ -14,25 +13,23 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from enum import Enum
 from operator import itemgetter
-from typing import Any, Generic, NewType, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Generic, NewType, TypeVar, get_args, get_origin, get_type_hints
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from replica.bounds import INT32_MAX, Bound, Entries, Number, Text
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
+from replica.server.codec_bounds import MalformedMessageError, as_is, bound_of, checked, written
 
 ValueT = TypeVar("ValueT")
 
 _WIRE_SCALARS = frozenset({int, bool, str, bytes})
-
-
-class MalformedMessageError(ValueError):
-    """The bytes are not the message they should be, or break a rule that no honest sender breaks; says which."""
 
 
 class ContractMismatchError(TypeError):
@@ -40,21 +37,37 @@ class ContractMismatchError(TypeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Element:
-    """How one element of a field is written and read: a nested message, an identifier in bounds, or plain."""
+class Element:
+    """How one element of a field is written and read: a scalar in its ``bound``, or a message that is ``nested``.
+
+    Flags and members of closed sets have neither.
+    """
 
     to_wire: Callable[[Any], Any]
     from_wire: Callable[[Any], Any]
+    bound: Bound | None = None
+    nested: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Field:
-    """How one field of a value travels: under which names, what is put into the message, what is read back."""
+class Field:
+    """How one field of a value travels: under which names, what is put into the message, what is read back.
+
+    ``elements`` has one for each of ``wire_names``; of a map those of its ``key`` and ``value``. ``entries`` is how
+    many there may be in a list or a map.
+    """
 
     name: str
-    wire_names: tuple[str, ...]
+    elements: Mapping[str, Element]
+    entries: Entries | None = None
+    is_map: bool = False
     put: Callable[[Any, dict[str, Any]], None]
     get: Callable[[Any], Any]
+
+    @property
+    def wire_names(self) -> tuple[str, ...]:
+        """The fields of the message that hold it."""
+        return (self.name,) if self.is_map else tuple(self.elements)
 
 
 class Shape(Generic[ValueT]):
@@ -64,8 +77,8 @@ class Shape(Generic[ValueT]):
         self.value_type = value_type
         self.descriptor = descriptor
         self._message_class: type[Message] = GetMessageClass(descriptor)
-        hints = get_type_hints(value_type)
-        self._fields = tuple(_field(name, hint, descriptor) for name, hint in hints.items())
+        hints = get_type_hints(value_type, include_extras=True)
+        self.fields = tuple(_field(name, hint, descriptor) for name, hint in hints.items())
         self._check_names()
 
     def encode(self, value: ValueT) -> bytes:
@@ -87,19 +100,19 @@ class Shape(Generic[ValueT]):
                 f"{self.descriptor.full_name} carries {self.value_type.__name__}, not {type(value).__name__}"
             )
         contents: dict[str, Any] = {}
-        for field in self._fields:
+        for field in self.fields:
             field.put(getattr(value, field.name), contents)
         return self._message_class(**contents)
 
     def from_message(self, message: Message) -> ValueT:
         """Make the value of a parsed message. Raises MalformedMessageError."""
         try:
-            return self.value_type(**{field.name: field.get(message) for field in self._fields})
+            return self.value_type(**{field.name: field.get(message) for field in self.fields})
         except MalformedMessageError as error:
             raise MalformedMessageError(f"{self.descriptor.full_name}: {error}") from error
 
     def _check_names(self) -> None:
-        ours = {wire_name for field in self._fields for wire_name in field.wire_names}
+        ours = {wire_name for field in self.fields for wire_name in field.wire_names}
         theirs = {field.name for field in self.descriptor.fields}
         if ours != theirs:
             difference = ", ".join(sorted(ours ^ theirs))
@@ -108,24 +121,40 @@ class Shape(Generic[ValueT]):
             )
 
 
-def _field(name: str, hint: Any, descriptor: Descriptor) -> _Field:
-    """Choose how a field travels by its annotation."""
+def _field(name: str, hint: Any, descriptor: Descriptor, bounds: tuple[Bound, ...] = ()) -> Field:
+    """Choose how a field travels by its annotation; ``bounds`` are those that were named around it."""
+    hint, bounds = _plain(hint, bounds)
     if hint is TopicPartition:
         return _topic_partition_field(name)
     if hint is ErrorCode:
-        return _plain_field(name, f"{name}_code", hint, descriptor)
+        return _plain_field(name, f"{name}_code", hint, descriptor, bounds)
     if _may_be_absent(hint):
-        return _optional_field(name, _inner(hint), descriptor)
+        return _optional_field(name, _inner(hint), descriptor, bounds)
     if get_origin(hint) is tuple:
-        return _repeated_field(name, get_args(hint)[0], descriptor)
+        return _repeated_field(name, get_args(hint)[0], descriptor, bounds)
     if get_origin(hint) is Mapping:
-        return _map_field(name, hint, descriptor)
+        return _map_field(name, hint, descriptor, bounds)
     if isinstance(hint, type) and is_dataclass(hint):
         return _required_field(name, hint, descriptor)
-    return _plain_field(name, name, hint, descriptor)
+    return _plain_field(name, name, hint, descriptor, bounds)
 
 
-def _topic_partition_field(name: str) -> _Field:
+def _plain(hint: Any, bounds: tuple[Bound, ...]) -> tuple[Any, tuple[Bound, ...]]:
+    """Part an annotation from the bounds that it names; those that are nearer to the type count for more."""
+    if get_origin(hint) is not Annotated:
+        return hint, bounds
+    return hint.__origin__, (*bounds, *hint.__metadata__)
+
+
+def _entries(bounds: tuple[Bound, ...]) -> tuple[Entries, tuple[Bound, ...]]:
+    """Part how many elements there may be from what is said of each."""
+    counts = [bound for bound in bounds if isinstance(bound, Entries)]
+    return (counts[-1] if counts else Entries()), tuple(bound for bound in bounds if not isinstance(bound, Entries))
+
+
+def _topic_partition_field(name: str) -> Field:
+    topic, partition = checked("topic", Text()), checked("partition", Number())
+
     def put(value: TopicPartition, contents: dict[str, Any]) -> None:
         contents["topic"] = value.topic
         contents["partition"] = value.partition
@@ -133,54 +162,63 @@ def _topic_partition_field(name: str) -> _Field:
     def get(message: Any) -> TopicPartition:
         if not message.topic:
             raise MalformedMessageError("topic is empty")
-        return TopicPartition(message.topic, message.partition)
+        return TopicPartition(topic(message.topic), partition(message.partition))
 
-    return _Field(name=name, wire_names=("topic", "partition"), put=put, get=get)
+    elements = {
+        "topic": Element(to_wire=as_is, from_wire=topic, bound=Text()),
+        "partition": Element(to_wire=as_is, from_wire=partition, bound=Number()),
+    }
+    return Field(name=name, elements=elements, put=put, get=get)
 
 
-def _optional_field(name: str, hint: Any, descriptor: Descriptor) -> _Field:
-    element = _element(hint, _wire_field(name, descriptor, presence=True))
+def _optional_field(name: str, hint: Any, descriptor: Descriptor, bounds: tuple[Bound, ...]) -> Field:
+    element = _element(hint, _wire_field(name, descriptor, presence=True), bounds)
+    from_wire, to_wire = element.from_wire, element.to_wire
 
     def put(value: Any, contents: dict[str, Any]) -> None:
         if value is not None:
-            contents[name] = element.to_wire(value)
+            contents[name] = to_wire(value)
 
     def get(message: Any) -> Any:
-        return element.from_wire(getattr(message, name)) if message.HasField(name) else None
+        return from_wire(getattr(message, name)) if message.HasField(name) else None
 
-    return _Field(name=name, wire_names=(name,), put=put, get=get)
+    return Field(name=name, elements={name: element}, put=put, get=get)
 
 
-def _required_field(name: str, hint: Any, descriptor: Descriptor) -> _Field:
+def _required_field(name: str, hint: Any, descriptor: Descriptor) -> Field:
     """A message, which protobuf lets every sender leave out."""
-    field = _optional_field(name, hint, descriptor)
+    field = _optional_field(name, hint, descriptor, ())
 
     def get(message: Any) -> Any:
         if not message.HasField(name):
             raise MalformedMessageError(f"{name} is missing")
         return field.get(message)
 
-    return _Field(name=name, wire_names=(name,), put=field.put, get=get)
+    return replace(field, get=get)
 
 
-def _repeated_field(name: str, hint: Any, descriptor: Descriptor) -> _Field:
-    element = _element(hint, _wire_field(name, descriptor, presence=False))
+def _repeated_field(name: str, hint: Any, descriptor: Descriptor, bounds: tuple[Bound, ...]) -> Field:
+    entries, bounds = _entries(bounds)
+    element = _element(hint, _wire_field(name, descriptor, presence=False), bounds)
+    counted, from_wire, to_wire = checked(name, entries), element.from_wire, element.to_wire
 
     def put(value: tuple[Any, ...], contents: dict[str, Any]) -> None:
-        contents[name] = [element.to_wire(item) for item in value]
+        contents[name] = [to_wire(item) for item in value]
 
     def get(message: Any) -> tuple[Any, ...]:
-        return tuple(element.from_wire(item) for item in getattr(message, name))
+        return tuple([from_wire(item) for item in counted(getattr(message, name))])
 
-    return _Field(name=name, wire_names=(name,), put=put, get=get)
+    return Field(name=name, elements={name: element}, entries=entries, put=put, get=get)
 
 
-def _map_field(name: str, hint: Any, descriptor: Descriptor) -> _Field:
+def _map_field(name: str, hint: Any, descriptor: Descriptor, bounds: tuple[Bound, ...]) -> Field:
     """A map, which has no order on the wire: it is read in the order of its keys."""
+    entries, bounds = _entries(bounds)
     entry = _nested(_wire_field(name, descriptor, presence=False))
     key_hint, value_hint = get_args(hint)
-    keys = _element(key_hint, entry.fields_by_name["key"])
-    values = _element(value_hint, entry.fields_by_name["value"])
+    keys = _element(key_hint, entry.fields_by_name["key"], bounds)
+    values = _element(value_hint, entry.fields_by_name["value"], bounds)
+    counted = checked(name, entries)
 
     def put(value: Mapping[Any, Any], contents: dict[str, Any]) -> None:
         contents[name] = {keys.to_wire(key): values.to_wire(item) for key, item in value.items()}
@@ -188,22 +226,23 @@ def _map_field(name: str, hint: Any, descriptor: Descriptor) -> _Field:
     def get(message: Any) -> dict[Any, Any]:
         return {
             keys.from_wire(key): values.from_wire(item)
-            for key, item in sorted(getattr(message, name).items(), key=itemgetter(0))
+            for key, item in sorted(counted(getattr(message, name)).items(), key=itemgetter(0))
         }
 
-    return _Field(name=name, wire_names=(name,), put=put, get=get)
+    return Field(name=name, elements={"key": keys, "value": values}, entries=entries, is_map=True, put=put, get=get)
 
 
-def _plain_field(name: str, wire_name: str, hint: Any, descriptor: Descriptor) -> _Field:
-    element = _element(hint, _wire_field(wire_name, descriptor, presence=False))
+def _plain_field(name: str, wire_name: str, hint: Any, descriptor: Descriptor, bounds: tuple[Bound, ...]) -> Field:
+    element = _element(hint, _wire_field(wire_name, descriptor, presence=False), bounds)
+    from_wire, to_wire = element.from_wire, element.to_wire
 
     def put(value: Any, contents: dict[str, Any]) -> None:
-        contents[wire_name] = element.to_wire(value)
+        contents[wire_name] = to_wire(value)
 
     def get(message: Any) -> Any:
-        return element.from_wire(getattr(message, wire_name))
+        return from_wire(getattr(message, wire_name))
 
-    return _Field(name=name, wire_names=(wire_name,), put=put, get=get)
+    return Field(name=name, elements={wire_name: element}, put=put, get=get)
 
 
 def _wire_field(name: str, descriptor: Descriptor, *, presence: bool) -> FieldDescriptor:
@@ -217,36 +256,38 @@ def _wire_field(name: str, descriptor: Descriptor, *, presence: bool) -> FieldDe
 # --- elements -------------------------------------------------------------------------------------------------------
 
 
-def _element(hint: Any, field: FieldDescriptor) -> _Element:
+def _element(hint: Any, field: FieldDescriptor, bounds: tuple[Bound, ...] = ()) -> Element:
     """Choose how one element travels, which ``field`` holds once, repeated, or as the key or value of a map."""
+    hint, bounds = _plain(hint, bounds)
     if isinstance(hint, type) and is_dataclass(hint):
         shape = Shape(hint, _nested(field))
-        return _Element(to_wire=shape.to_message, from_wire=shape.from_message)
+        return Element(to_wire=shape.to_message, from_wire=shape.from_message, nested=shape.fields)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _enum_element(hint, field)
     if get_origin(hint) is tuple or _may_be_absent(hint):
-        return _wrapped_element(hint, field)
-    if _scalar_type(hint, field) is int and isinstance(hint, NewType):
-        return _Element(to_wire=_as_is, from_wire=lambda number: _not_negative(field.name, number))
-    return _Element(to_wire=_as_is, from_wire=_as_is)
+        return _wrapped_element(hint, field, bounds)
+    _check_scalar(hint, field)
+    bound = bound_of(hint, bounds)
+    _check_width(bound, field)
+    return Element(to_wire=written(bound), from_wire=checked(field.name, bound), bound=bound)
 
 
-def _wrapped_element(hint: Any, field: FieldDescriptor) -> _Element:
+def _wrapped_element(hint: Any, field: FieldDescriptor, bounds: tuple[Bound, ...]) -> Element:
     """A list, or what may be absent, in a message that has nothing else."""
     nested = _nested(field)
     if len(nested.fields) != 1:
         raise ContractMismatchError(f"{nested.full_name} must have one field, for a {hint}")
-    inner, message_class = _field(nested.fields[0].name, hint, nested), GetMessageClass(nested)
+    inner, message_class = _field(nested.fields[0].name, hint, nested, bounds), GetMessageClass(nested)
 
     def to_wire(value: Any) -> Message:
         contents: dict[str, Any] = {}
         inner.put(value, contents)
         return message_class(**contents)
 
-    return _Element(to_wire=to_wire, from_wire=inner.get)
+    return Element(to_wire=to_wire, from_wire=inner.get, nested=(inner,))
 
 
-def _enum_element(hint: type[Enum], field: FieldDescriptor) -> _Element:
+def _enum_element(hint: type[Enum], field: FieldDescriptor) -> Element:
     enum = field.enum_type
     assert enum is not None, field.full_name
     prefix = _enum_prefix(enum)
@@ -262,7 +303,7 @@ def _enum_element(hint: type[Enum], field: FieldDescriptor) -> _Element:
             raise MalformedMessageError(f"{field.name} is {number}: {'unspecified' if number == 0 else 'unknown'}")
         return member_of[number]
 
-    return _Element(to_wire=lambda member: number_of[member.name], from_wire=from_wire)
+    return Element(to_wire=lambda member: number_of[member.name], from_wire=from_wire)
 
 
 def _enum_prefix(enum: EnumDescriptor) -> str:
@@ -286,20 +327,13 @@ def _inner(hint: Any) -> Any:
     return inner
 
 
-def _scalar_type(hint: Any, field: FieldDescriptor) -> type:
-    """Return what a NewType stands for, or the plain type itself."""
+def _check_scalar(hint: Any, field: FieldDescriptor) -> None:
     plain = hint.__supertype__ if isinstance(hint, NewType) else hint
     if plain not in _WIRE_SCALARS:
         raise ContractMismatchError(f"{field.full_name}: a {hint} has no form on the wire")
-    assert isinstance(plain, type), plain
-    return plain
 
 
-def _not_negative(name: str, number: int) -> int:
-    if number < 0:
-        raise MalformedMessageError(f"{name} is {number}; it must be 0 or more")
-    return number
-
-
-def _as_is(value: Any) -> Any:
-    return value
+def _check_width(bound: Bound | None, field: FieldDescriptor) -> None:
+    """Refuse a bound that is not one of a number of this width: it would cut honest numbers off, or never act."""
+    if isinstance(bound, Number) and (field.type == FieldDescriptor.TYPE_INT64) != (bound.most > INT32_MAX):
+        raise ContractMismatchError(f"{field.full_name} is of another width than its bound, {bound.most}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from replica.bounds import ANSWER_BYTES_MAX, MESSAGE_BYTES_MAX, RECORDS_BYTES_MAX, TEXT_BYTES_MAX
 from replica.core.config import (
     BrokerConfig,
     BrokerIdentity,
@@ -22,7 +23,6 @@ from replica.core.config import (
 )
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.server.addresses import addresses_of, check_address
-from replica.server.channels import MESSAGE_BYTES_MAX
 from replica.server.groups import check_groups
 from replica.storage import LogConfig
 from replica.storage.trash import FILE_DELETE_DELAY_MS
@@ -33,11 +33,6 @@ STOPPING_MS_MAX = 60_000
 DAY_MS = 24 * 3_600_000
 CLIENT_CALLS_MAX = 1_000_000
 STREAM_CALLS_MAX = 1_000_000
-RECORDS_BYTES_MAX = MESSAGE_BYTES_MAX // 4
-"""Records of one log that one request or answer may carry. A follower whose fetch is answered with more gets nothing,
-for ever."""
-ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX // 2
-"""Records of all partitions that one answer may carry; a single batch may come on top."""
 
 
 class ProcessRole(StrEnum):
@@ -103,6 +98,8 @@ class ServerOptions:
                 raise InvalidConfigError(f"{name} is {value}; it must be at least {smallest} and at most {largest}")
         if not self.roles:
             raise InvalidConfigError("roles is empty; name broker, controller or both")
+        if len((self.rack or "").encode()) > TEXT_BYTES_MAX:
+            raise InvalidConfigError(f"rack has {len((self.rack or '').encode())} bytes; at most {TEXT_BYTES_MAX}")
         check_groups(self.groups)
         self._check_sizes()
 

@@ -34,6 +34,10 @@ class NotAppliedError(TransportError):
     """No answer came, and the request certainly was not carried out: never sent, or refused at the door."""
 
 
+class MalformedRequestError(NotAppliedError):
+    """The other side takes no such request: a field breaks a rule or a bound. To repeat it is in vain."""
+
+
 class GrpcTransport:
     """Calls replicas by id. ``address_of`` is asked for each call: a broker may come back at another address."""
 
@@ -113,6 +117,7 @@ class GrpcTransport:
 def _classified(error: grpc.aio.AioRpcError, replica_id: ReplicaId) -> TransportError:
     """Translate a gRPC status; only the server's own mark makes it certain that nothing was done."""
     message = f"replica {replica_id}: {error.code().name}: {error.details()}"
-    if any(key == NOT_APPLIED_KEY for key, _ in error.trailing_metadata()):
-        return NotAppliedError(message)
-    return TransportError(message)
+    if not any(key == NOT_APPLIED_KEY for key, _ in error.trailing_metadata()):
+        return TransportError(message)
+    is_malformed = error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    return MalformedRequestError(message) if is_malformed else NotAppliedError(message)

@@ -54,6 +54,15 @@ def succeed(cluster: LocalCluster, *arguments: object, stdin: str | None = None)
     return result.output
 
 
+def test_a_broker_that_serves_cannot_be_unregistered(cluster: LocalCluster) -> None:
+    """The command says why, and the cluster is as before."""
+    refused = replica(cluster, "cluster", "unregister", "--broker-id", 1)
+    assert refused.exit_code == 1
+    assert "broker 1 is alive; stop it first" in refused.output
+    assert "broker 77 is not registered" in replica(cluster, "cluster", "unregister", "--broker-id", 77).output
+    wait_active(cluster)
+
+
 def create(cluster: LocalCluster, name: str, *arguments: object) -> None:
     """Create a topic whose name nobody else uses: that it exists already may come of an answer that was lost."""
     result = replica(cluster, "topic", "create", name, *arguments)

@@ -7,7 +7,7 @@ import pytest
 from replica.client.attempts import Ending, Verdict, verdict_of
 from replica.core.messages import ProduceResponse
 from replica.errors import DEFINITELY_NOT_WRITTEN, ErrorCode
-from replica.server.transport import NotAppliedError, TransportError
+from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
 
 
 def refused(error: ErrorCode, *, not_appended: bool = False) -> ProduceResponse:
@@ -20,6 +20,7 @@ def refused(error: ErrorCode, *, not_appended: bool = False) -> ProduceResponse:
         (ProduceResponse(error=ErrorCode.NONE), Ending.WRITTEN, True),
         (refused(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), Ending.WRITTEN, True),
         (NotAppliedError("never sent"), Ending.RETRIABLE, False),
+        (MalformedRequestError("records has 9000000 bytes"), Ending.REFUSED, False),
         (TransportError("UNAVAILABLE"), Ending.RETRIABLE, True),
         (refused(ErrorCode.NOT_LEADER_OR_FOLLOWER), Ending.RETRIABLE, True),
         (refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, not_appended=True), Ending.RETRIABLE, False),

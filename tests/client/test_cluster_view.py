@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -10,10 +11,11 @@ from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Endpoint, bootstrap_endpoints
 from replica.client.failures import ClusterUnreachableError, UnknownTopicError
 from replica.core.messages import CurrentLeader, DescribeClusterRequest, DescribeClusterResponse, Request
+from replica.core.metadata.pages import Cursor
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId, TopicId
 from replica.server.addresses import InvalidAddressError
-from replica.server.transport import NotAppliedError, TransportError
+from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
 from tests.client.views import BOOTSTRAP, ONE, ORDERS, THREE, TWO, broker, described, leads, led_by
 from tests.client.virtual import Answer, Script, ScriptedConnections, VirtualClock
 
@@ -75,6 +77,76 @@ async def test_who_answered_is_asked_again() -> None:
     assert connections.asked(DescribeClusterRequest) == [-1, 1, 1]
     asked = [request.topics for _, request in connections.calls if isinstance(request, DescribeClusterRequest)]
     assert asked == [("orders",)] * 3
+
+
+async def test_a_name_that_no_topic_can_have_spoils_no_question() -> None:
+    """It does not exist, without anybody being asked; and the other topics are still asked for."""
+    view, connections = view_of(lambda _, __: described({0: led_by(3, 5)}))
+    too_long = "x" * 250
+    with pytest.raises(UnknownTopicError):
+        await view.wait_topic(too_long, view.deadline())
+    view.want([too_long, "orders"])
+    await view.refresh(view.deadline())
+    asked = [request.topics for _, request in connections.calls if isinstance(request, DescribeClusterRequest)]
+    assert asked == [("orders",)]
+
+
+async def test_a_question_that_is_out_of_bounds_is_not_repeated() -> None:
+    """Every broker would refuse it: the sentence that names the field reaches the caller at once."""
+    view, connections = view_of(lambda _, __: MalformedRequestError("topics has 10001 entries"))
+    with pytest.raises(ClusterUnreachableError, match="topics has 10001 entries"):
+        await view.describe(None, view.deadline())
+    assert len(connections.calls) == 1
+
+
+async def test_a_description_in_pages_is_put_together() -> None:
+    """One broker is asked for page after page; a topic is whole again, and as new as the oldest page."""
+
+    def page(request: DescribeClusterRequest) -> DescribeClusterResponse:
+        number = 0 if request.cursor is None else request.cursor.partition
+        following = Cursor(topic_id=TopicId(7), partition=number + 1) if number < 2 else None
+        return replace(described({number: led_by(3, 5)}, offset=10 + number), next_cursor=following)
+
+    def answer(_: Endpoint, request: Request) -> Answer:
+        assert isinstance(request, DescribeClusterRequest)
+        return page(request)
+
+    view, connections = view_of(answer)
+    whole = await view.describe(None, view.deadline())
+    (topic,) = whole.topics
+    assert (list(topic.partitions), whole.metadata_offset, whole.next_cursor) == ([0, 1, 2], 10, None)
+    assert connections.asked(DescribeClusterRequest) == [-1, -1, -1]
+
+
+async def test_a_page_that_fails_is_no_description() -> None:
+    """What is half told may be the half that matters: the next broker is asked from the beginning."""
+
+    def answer(endpoint: Endpoint, request: Request) -> Answer:
+        assert isinstance(request, DescribeClusterRequest)
+        if endpoint.address == "b1:1" and request.cursor is None:
+            return replace(described({0: led_by(1, 1)}), next_cursor=Cursor(topic_id=TopicId(7), partition=1))
+        return DEAD if endpoint.address == "b1:1" else described({0: led_by(3, 5), 1: led_by(3, 5)})
+
+    view, connections = view_of(answer)
+    (topic,) = (await view.describe(None, view.deadline())).topics
+    assert list(topic.partitions) == [0, 1]
+    assert [request.cursor for _, request in connections.calls if isinstance(request, DescribeClusterRequest)] == [
+        None,
+        Cursor(topic_id=TopicId(7), partition=1),
+        None,
+    ]
+
+
+async def test_pages_without_end_end_with_the_time() -> None:
+    """A broker that always names another page keeps nobody for longer than the call may take."""
+
+    def answer(_: Endpoint, __: Request) -> Answer:
+        view.clock.pass_ms(100)  # type: ignore[attr-defined]  # it is a virtual one
+        return replace(described({0: led_by(3, 5)}), next_cursor=Cursor(topic_id=TopicId(7), partition=0))
+
+    view, _ = view_of(answer)
+    with pytest.raises(ClusterUnreachableError, match="not all was told in time"):
+        await view.describe(None, view.deadline())
 
 
 async def test_a_broker_that_lags_behind_teaches_nothing() -> None:

@@ -19,7 +19,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import TopicId
-from replica.server.transport import NotAppliedError, TransportError
+from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
 from tests.client.views import BOOTSTRAP, described, leads
 from tests.client.virtual import Answer, ScriptedConnections, VirtualClock
 
@@ -117,3 +117,12 @@ async def test_what_was_sent_before_all_were_lost_is_in_doubt(attempt: Answer | 
     assert ("may have done it" in str(lost.value)) is may_be_done
     assert getattr(lost.value, "may_be_done", False) is may_be_done
     assert len(connections.asked(CreateTopicRequest)) == attempts == (attempt is not None)
+
+
+async def test_a_request_that_is_out_of_bounds_is_not_repeated() -> None:
+    """Whoever is asked would refuse it: the sentence that names the field reaches the caller at once."""
+    calls, connections = calls_of(MalformedRequestError("name has 300 bytes; it may have at most 249"))
+    with pytest.raises(AdminError, match="name has 300 bytes") as refused:
+        await calls.ask(REQUEST, CreateTopicResponse)
+    assert (refused.value.error, refused.value.may_be_done) == (ErrorCode.INVALID_REQUEST, False)
+    assert len(connections.asked(CreateTopicRequest)) == 1

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pytest
 
+from replica.bounds import INT32_MAX
 from replica.core import effects as fx
 from replica.core import messages as m
-from replica.core.config import NUMBER_MAX, GroupConfig
+from replica.core.config import GroupConfig
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, SnapshotId
 from tests.core.group.bench import GroupBench, add, leading_bench
@@ -20,7 +21,7 @@ from tests.core.scenarios import answer_fetch, commit, fetch, fetched, lead, rec
 from tests.core.snapshot_scenarios import piece, sent_to
 
 NONE = SnapshotId(Offset(0), Epoch(0))
-BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=NUMBER_MAX)
+BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=INT32_MAX)
 
 
 # --- who leads ------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ VALUE_MODULES = frozenset(
     }
     | {"math", "operator", "random", "re", "string", "typing", "types"}
 )
-BASE_LAYER = ("replica.ids", "replica.errors", "replica.voters")
+BASE_LAYER = ("replica.ids", "replica.errors", "replica.bounds", "replica.voters")
 PURE_LAYER = ("replica.core", "replica.records", *BASE_LAYER)
 JUDGES = ("nemesis.checks", "nemesis.pipeline", "nemesis.report", "nemesis.history", "nemesis.formats")
 REGISTRY = "replica.machines.registry"
@@ -75,12 +75,12 @@ def is_outside(name: str, *allowed: str) -> bool:
 
 RULES = (
     Rule(
-        name="the core imports value modules, records, ids, errors, voters and machines",
+        name="the core imports value modules, records, ids, errors, bounds, voters and machines",
         binds=lambda module: within(module, "replica.core"),
         forbids=lambda found: is_outside(found.name, *VALUE_MODULES, *PURE_LAYER, "replica.machines"),
     ),
     Rule(
-        name="records import value modules, struct, crc32c, lz4, zstandard, ids, errors and voters",
+        name="records import value modules, struct, crc32c, lz4, zstandard, ids, errors, bounds and voters",
         binds=lambda module: within(module, "replica.records"),
         forbids=lambda found: is_outside(
             found.name,
@@ -90,7 +90,7 @@ RULES = (
         ),
     ),
     Rule(
-        name="ids, errors and voters import value modules and each other",
+        name="ids, errors, bounds and voters import value modules and each other",
         binds=lambda module: module in BASE_LAYER,
         forbids=lambda found: is_outside(found.name, *VALUE_MODULES, *BASE_LAYER),
     ),

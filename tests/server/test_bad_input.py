@@ -12,8 +12,19 @@ import grpc.aio
 import psutil
 import pytest
 
-from replica.client import Consumer, NotWrittenError, OutcomeUnknownError, Producer, ProducerConfig, ReadFailedError
+from replica.client import (
+    Admin,
+    AdminError,
+    Consumer,
+    NotWrittenError,
+    OutcomeUnknownError,
+    Producer,
+    ProducerConfig,
+    ReadFailedError,
+)
 from replica.core.messages import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -26,7 +37,7 @@ from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import encode_batch
 from replica.server.channels import channel_options
 from replica.server.codec import PRODUCE
-from replica.server.transport import GrpcTransport
+from replica.server.transport import GrpcTransport, MalformedRequestError
 from tests.server.local_cluster import LocalCluster, held_address, run_replica
 from tests.server.topics import Topics, eventually
 
@@ -150,6 +161,46 @@ async def test_the_client_names_what_is_wrong(lone: LocalCluster, topics: Topics
     async with Consumer(lone.addresses[ONE]) as consumer:
         with pytest.raises(ReadFailedError, match="nowhere-0 does not exist"):
             await consumer.beginning_offsets([TopicPartition("nowhere", 0)], timeout_ms=500)
+    await assert_unharmed(lone, topics)
+
+
+async def test_forged_brokers_are_bounded_and_can_be_forgotten(
+    lone: LocalCluster, topics: Topics, transport: GrpcTransport
+) -> None:
+    """Racks of MiB, which once halted the controller or made every DescribeCluster too large, are refused by name.
+
+    What is in bounds registers, the cluster can still be described, and when its session is over it is unregistered.
+    """
+    forged = BrokerRegistrationRequest(
+        broker_id=ReplicaId(9),
+        cluster_id="test",
+        incarnation_id="forged",
+        directory_id="d",
+        flushes=True,
+        metadata_end_offset=Offset(0),
+        address="nowhere:1",
+    )
+    for mib in (11, 8, 8, 8, 8, 8, 6):
+        with pytest.raises(MalformedRequestError, match="rack has .* bytes; it may have at most 249"):
+            await transport.call(ONE, replace(forged, rack="\x01" * (mib << 20)), 5000)
+    answer = await transport.call(ONE, replace(forged, rack="\x01" * 249), 5000)
+    assert isinstance(answer, BrokerRegistrationResponse)
+    assert answer.error is ErrorCode.NONE
+    async with Admin(lone.addresses[ONE]) as admin:
+        with pytest.raises(AdminError, match="broker 1 is alive; stop it first"):
+            await admin.unregister_broker(ONE)
+
+        async def unregister() -> bool:
+            try:
+                await admin.unregister_broker(ReplicaId(9))
+            except AdminError as refused:
+                assert "broker 9 is alive" in str(refused), refused
+                return False
+            return True
+
+        assert [broker.broker_id for broker in (await admin.describe_cluster()).brokers] == [1, 9]
+        await eventually(unregister, bool)
+        assert [broker.broker_id for broker in (await admin.describe_cluster()).brokers] == [1]
     await assert_unharmed(lone, topics)
 
 

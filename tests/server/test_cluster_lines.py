@@ -81,6 +81,12 @@ def test_of_other_brokers_only_the_active_controller_tells() -> None:
     assert len(lines_of(FakeReplica(replica_id=TWO, is_active_controller=True), *LIFE)) == 6
 
 
+def test_a_broker_that_is_forgotten_is_one_line() -> None:
+    """The active controller writes it."""
+    lines = lines_of(FakeReplica(replica_id=TWO, is_active_controller=True), image_of(BROKER), image_of())
+    assert lines == ["broker_registered 1", "broker_unregistered 1"]
+
+
 def test_controllers_come_and_go() -> None:
     """Becoming the active controller and ceasing to be are one line each, with the epoch of the metadata log."""
     replica = FakeReplica()

@@ -16,6 +16,7 @@ from google.protobuf import descriptor_pool
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replica.bounds import DIRECTORY_ID_BYTES_MAX, INT32_MAX, INT64_MAX
 from replica.core import messages
 from replica.core.messages import (
     AlterPartitionReassignmentsRequest,
@@ -57,7 +58,6 @@ from replica.v1 import admin_pb2, common_pb2, data_pb2, quorum_pb2
 LOG = TopicPartition("log", 0)
 NO_UTF_8 = b"\x0a\x02\xff\xfe\x12\x02\xff\xfe\x1a\x02\xff\xfe"
 """Fields 1 to 3 as texts that are none; every request has a text or a message among them."""
-INT32_MAX, INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
 _WIDE = {
     "Offset",
     "TopicId",
@@ -94,7 +94,7 @@ def _scalars(name: str, hint: Any) -> st.SearchStrategy[Any]:
     plain = getattr(hint, "__supertype__", hint)
     if plain is int:
         return st.integers(0, INT64_MAX if _WIDE & {name, getattr(hint, "__name__", "")} else INT32_MAX)
-    return st.from_type(plain)
+    return st.text(max_size=DIRECTORY_ID_BYTES_MAX // 4) if plain is str else st.from_type(plain)
 
 
 def _built(value_type: Any) -> st.SearchStrategy[Any]:
@@ -322,10 +322,10 @@ def test_no_bytes_raise_anything_else(method: codec.Method[Any, Any], data: byte
     ("fields", "complaint"),
     [
         ({"fetch_offset": 1, "topic": ""}, "topic is empty"),
-        ({"topic": "log", "fetch_offset": -1}, "fetch_offset is -1; it must be 0 or more"),
-        ({"topic": "log", "topic_id": -1}, "topic_id is -1; it must be 0 or more"),
-        ({"topic": "log", "last_fetched_epoch": -1}, "last_fetched_epoch is -1; it must be 0 or more"),
-        ({"topic": "log", "high_watermark": -1}, "high_watermark is -1; it must be 0 or more"),
+        ({"topic": "log", "fetch_offset": -1}, "fetch_offset is -1; it must be from 0"),
+        ({"topic": "log", "topic_id": -1}, "topic_id is -1; it must be from 0"),
+        ({"topic": "log", "last_fetched_epoch": -1}, "last_fetched_epoch is -1; it must be from 0"),
+        ({"topic": "log", "high_watermark": -1}, "high_watermark is -1; it must be from 0"),
     ],
 )
 def test_what_no_honest_sender_says_is_refused(fields: dict[str, Any], complaint: str) -> None:
@@ -338,15 +338,12 @@ def test_what_no_honest_sender_says_is_refused(fields: dict[str, Any], complaint
 
 
 def test_what_the_core_has_an_error_code_for_reaches_it() -> None:
-    """Negative plain numbers pass: INVALID_REQUEST and INVALID_REQUIRED_ACKS are the core's to say."""
-    vote = quorum_pb2.VoteRequest(topic="log", last_offset=-1, last_offset_epoch=-1)
-    produce = data_pb2.ProduceRequest(topic="log", partition=-1, acks=-7, timeout_ms=-1)
+    """Negative numbers that mean something, or that have an error of their own, pass: INVALID_REQUIRED_ACKS for one."""
+    produce = data_pb2.ProduceRequest(topic="log", acks=-7)
     deletion = data_pb2.DeleteRecordsRequest(topic="log", offset=-1)
 
     assert codec.DELETE_RECORDS.decode_request(deletion.SerializeToString()).offset == -1
-    assert codec.VOTE.decode_request(vote.SerializeToString()).last_offset == -1
-    decoded = codec.PRODUCE.decode_request(produce.SerializeToString())
-    assert (decoded.acks, decoded.timeout_ms, decoded.topic_partition) == (-7, -1, TopicPartition("log", -1))
+    assert codec.PRODUCE.decode_request(produce.SerializeToString()).acks == -7
 
 
 def test_a_fault_in_a_nested_message_names_both() -> None:

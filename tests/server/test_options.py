@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import pytest
 
+from replica.bounds import ANSWER_BYTES_MAX, RECORDS_BYTES_MAX
 from replica.core.config import (
     BrokerConfig,
     BrokerIdentity,
@@ -20,7 +21,7 @@ from replica.core.config import (
     ReplicaConfig,
 )
 from replica.ids import BrokerEpoch, ReplicaId
-from replica.server.options import ANSWER_BYTES_MAX, RECORDS_BYTES_MAX, ProcessRole, ServerOptions
+from replica.server.options import ProcessRole, ServerOptions
 from replica.voters import Voter, VoterSet
 
 VOTER, OTHER = ReplicaId(1), ReplicaId(2)
@@ -178,3 +179,9 @@ def test_a_peer_listener_has_an_address_of_its_own() -> None:
     assert addresses(replace(given, peer_listen=None), VOTER) == ("outside:9092", "")
     with pytest.raises(InvalidConfigError, match="give --advertised-address"):
         addresses(replace(given, advertised_address=None), VOTER)
+
+
+def test_a_rack_that_no_controller_would_register_is_refused() -> None:
+    """A broker that would be refused for ever does not start."""
+    with pytest.raises(InvalidConfigError, match="rack has 250 bytes; at most 249"):
+        ServerOptions(data_dir=Path("data"), listen="a:1", voters={VOTER: "a:1"}, rack="r" * 250)

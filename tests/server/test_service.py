@@ -12,12 +12,14 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from replica.bounds import MESSAGE_BYTES_MAX
 from replica.core.effects import Append, Effect, Reply
 from replica.core.events import Event, RequestReceived
 from replica.core.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
     CreateTopicRequest,
     CreateTopicResponse,
     DeleteRecordsRequest,
@@ -39,11 +41,11 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Epoch, Offset, ReplicaId
 from replica.records import encode_batch
-from replica.server.channels import MESSAGE_BYTES_MAX, server_options
+from replica.server.channels import server_options
 from replica.server.codec import PRODUCE, method_of
 from replica.server.driver import Driver, ReplicaStoppedError
 from replica.server.service import ReplicaService, ServiceLimits, is_from_replica
-from replica.server.transport import GrpcTransport, NotAppliedError, TransportError
+from replica.server.transport import GrpcTransport, MalformedRequestError, NotAppliedError, TransportError
 from tests.server.driver_fakes import LOG, FakeStorage, FakeTransport, NotingObserver, ScriptedCore
 
 ONE = ReplicaId(1)
@@ -144,6 +146,29 @@ async def test_a_replica_says_which_addresses_it_dials() -> None:
         response = await transport.call(ONE, DescribeReplicaRequest(topic_partition=LOG), 5000)
         assert isinstance(response, DescribeReplicaResponse)
         assert response.addresses == {ONE: "127.0.0.1:1"}
+
+
+@pytest.mark.parametrize("rack_bytes", [250, 6 << 20, 11 << 20])
+async def test_a_registration_that_is_too_large_is_refused_at_the_door(rack_bytes: int) -> None:
+    """No field may be larger than it is honest to be: 11 MiB of rack used to halt the controller, and 6 depose it."""
+
+    async def call(request: Request) -> Response:
+        raise AssertionError("what is out of bounds must not get here")
+
+    request = BrokerRegistrationRequest(
+        broker_id=ReplicaId(9),
+        cluster_id="c",
+        incarnation_id="i",
+        directory_id="d",
+        flushes=True,
+        metadata_end_offset=Offset(0),
+        address="h:1",
+        rack="\x01" * rack_bytes,
+    )
+    async with serving(call) as (transport, _):
+        complaint = rf"BrokerRegistrationRequest: rack has {rack_bytes} bytes; it may have at most 249"
+        with pytest.raises(MalformedRequestError, match=complaint):
+            await transport.call(ONE, request, 5000)
 
 
 async def test_a_malformed_message_is_refused_before_the_core_sees_it() -> None:

@@ -18,8 +18,6 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Offset
 
-_TAKEN_OVER = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
-
 
 class Lifecycle:
     """One incarnation of a broker, from its first registration to its leave."""
@@ -98,8 +96,10 @@ class Lifecycle:
         if response.error is ErrorCode.NONE:
             self.is_fenced = response.is_fenced
             self.may_shut_down = self.want_shut_down and response.should_shut_down
-        elif response.error in _TAKEN_OVER:
+        elif response.error is ErrorCode.STALE_BROKER_EPOCH:
             self.refusal = f"another process has registered as broker {self._broker_id}: only one may run"
+        elif response.error is ErrorCode.BROKER_ID_NOT_REGISTERED:
+            self.refusal = f"broker {self._broker_id} was unregistered; it registers anew when it is started again"
 
     def _pause_ms(self, response: BrokerHeartbeatResponse) -> int:
         """A broker that waits for the controller's decision asks more often."""

@@ -8,6 +8,7 @@ Source: KIP-455; Kafka ``ReplicationControlManager`` (``alterPartitionReassignme
 
 from __future__ import annotations
 
+from replica.bounds import REPLICAS_MAX
 from replica.core.controller.partition_change import NOBODY, Wanted
 from replica.core.controller.placement import replicas_fault
 from replica.core.controller.reassignment import Reassignment, reassignment_of, reassignment_to
@@ -21,6 +22,8 @@ from replica.core.messages import (
     ReassignablePartition,
     ReassignedPartition,
 )
+from replica.core.metadata.image import TopicImage
+from replica.core.metadata.pages import page_of
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
@@ -57,7 +60,13 @@ def _begin(
     fault = replicas_fault(target, c.image.brokers)
     if fault is not None:
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the target of {name} {fault}"
-    c.maybe_change(name, Wanted(reassignment=reassignment_to(registration.replicas, target)))
+    reassignment = reassignment_to(registration.replicas, target)
+    if len(reassignment.replicas) > 2 * REPLICAS_MAX:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, (
+            f"{name} would have {len(reassignment.replicas)} replicas until it has moved; at most {2 * REPLICAS_MAX}, "
+            "so let the move that is under way end first"
+        )
+    c.maybe_change(name, Wanted(reassignment=reassignment))
     return None
 
 
@@ -84,17 +93,26 @@ def _cancel(c: ControllerState, name: TopicPartition, registration: PartitionReg
 def on_list_reassignments(
     c: ControllerState, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Tell what is under way, topic by topic in the order of their creation."""
+    """Tell what is under way, topic by topic in the order of their creation, a page at a time."""
+    told, next_cursor = page_of(
+        c.image,
+        topics=request.topics,
+        cursor=request.cursor,
+        limit=request.response_partition_limit,
+        concerns=lambda registration: registration.is_reassigned,
+    )
     return ListPartitionReassignmentsResponse(
         error=ErrorCode.NONE,
-        partitions=tuple(
-            OngoingPartitionReassignment(
-                topic_partition=name,
-                replicas=registration.replicas,
-                adding_replicas=registration.adding_replicas,
-                removing_replicas=registration.removing_replicas,
-            )
-            for name, registration in c.image.partitions()
-            if registration.is_reassigned and (request.topics is None or name.topic in request.topics)
-        ),
+        partitions=tuple(_ongoing(topic, number) for topic, number in told),
+        next_cursor=next_cursor,
+    )
+
+
+def _ongoing(topic: TopicImage, number: int) -> OngoingPartitionReassignment:
+    registration = topic.partitions[number]
+    return OngoingPartitionReassignment(
+        topic_partition=TopicPartition(topic.name, number),
+        replicas=registration.replicas,
+        adding_replicas=registration.adding_replicas,
+        removing_replicas=registration.removing_replicas,
     )

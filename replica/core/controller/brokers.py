@@ -1,4 +1,4 @@
-"""The life of a broker: it registers, is unfenced, sends heartbeats, and leaves by its own wish or by silence.
+"""The life of a broker: it registers, is unfenced, sends heartbeats, leaves by its wish or by silence, is forgotten.
 
 A registration is one incarnation. Accepting a new one takes everything from the old one in the same batch: nobody leads
 in a leader epoch that was granted to an earlier incarnation. Otherwise a leader that has lost the tail of its log would
@@ -10,6 +10,10 @@ Source: KIP-631 (registration, fencing), KIP-858 (directory ids), KIP-966 (uncle
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import accumulate
+
+from replica.bounds import PARTITIONS_MAX
 from replica.core.controller.elections import Lost, elect_with, remove_broker
 from replica.core.controller.state import ControllerState
 from replica.core.messages import (
@@ -18,9 +22,11 @@ from replica.core.messages import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from replica.core.metadata.image import BrokerRegistration
-from replica.core.metadata.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from replica.core.metadata.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, ReplicaId
 
@@ -135,17 +141,57 @@ def _change(c: ControllerState, registered: BrokerRegistration, *, fenced: bool,
     )
 
 
+def on_unregister_broker(c: ControllerState, request: UnregisterBrokerRequest, now_ms: int) -> UnregisterBrokerResponse:
+    """Forget a broker that is gone for good. One that comes back all the same registers as any new one does.
+
+    Not while it is a replica of anything, where Kafka takes it out of the ISR and leaves it in the assignment: whether
+    another replica has all that was acknowledged is decided by moving the partition, or by an unclean election. So
+    whoever is named in an assignment is registered.
+    """
+    registered = c.image.brokers.get(request.broker_id)
+    if registered is None:
+        return UnregisterBrokerResponse(
+            error=ErrorCode.BROKER_ID_NOT_REGISTERED, message=f"broker {request.broker_id} is not registered"
+        )
+    fault = _still_needed(c, registered, now_ms)
+    if fault is not None:
+        return UnregisterBrokerResponse(error=ErrorCode.INVALID_REQUEST, message=fault)
+    c.session_deadlines_ms.pop(request.broker_id, None)
+    c.append(UnregisterBrokerRecord(broker_id=registered.broker_id, broker_epoch=registered.broker_epoch))
+    return UnregisterBrokerResponse(error=ErrorCode.NONE)
+
+
+def _still_needed(c: ControllerState, registered: BrokerRegistration, now_ms: int) -> str | None:
+    """Say why a broker cannot be forgotten; nothing if it can."""
+    broker_id = registered.broker_id
+    if not registered.fenced or c.has_session(broker_id, now_ms):
+        return f"broker {broker_id} is alive; stop it first"
+    held = [name for name, registration in c.image.partitions() if broker_id in registration.replicas]
+    if not held:
+        return None
+    return (
+        f"broker {broker_id} is a replica of {len(held)} partitions ({held[0]} is one); move them to others, or delete "
+        "them, first"
+    )
+
+
 def fence_silent_brokers(c: ControllerState, now_ms: int) -> None:
     """Fence every broker whose session is over, then take them out, the one that fell silent first at first.
 
     So the last member of an ISR, where it stays in, is the one that was heard from last. All are fenced before the
-    first leadership moves: otherwise it could move to one that is fenced a moment later in the same decision.
+    first leadership moves: otherwise it could move to one that is fenced a moment later in the same decision. Those for
+    whom a decision is too small are left to the next one.
     """
-    silent = [
-        broker_id
-        for deadline_ms, broker_id in sorted((at_ms, broker_id) for broker_id, at_ms in c.session_deadlines_ms.items())
-        if deadline_ms <= now_ms
-    ]
+    silent = _first_of(
+        c,
+        [
+            broker_id
+            for deadline_ms, broker_id in sorted(
+                (at_ms, broker_id) for broker_id, at_ms in c.session_deadlines_ms.items()
+            )
+            if deadline_ms <= now_ms
+        ],
+    )
     for broker_id in silent:
         del c.session_deadlines_ms[broker_id]
     fenced = [broker_id for broker_id in silent if not c.image.brokers[broker_id].fenced]
@@ -154,3 +200,20 @@ def fence_silent_brokers(c: ControllerState, now_ms: int) -> None:
         _change(c, registered, fenced=True, in_controlled_shutdown=registered.in_controlled_shutdown)
     for broker_id in fenced:
         remove_broker(c, broker_id)
+
+
+def _first_of(c: ControllerState, silent: list[ReplicaId]) -> list[ReplicaId]:
+    """As many as one decision can carry, a record for each of their partitions; one at least, which has no more."""
+    if len(silent) <= 1:
+        return silent
+    changes = Counter(
+        member
+        for _, registration in c.image.partitions()
+        for member in {*registration.isr, *registration.elr, registration.leader_id}
+    )
+    totals = accumulate(changes[broker_id] for broker_id in silent)
+    return [
+        broker_id
+        for number, (broker_id, total) in enumerate(zip(silent, totals, strict=True))
+        if number == 0 or total <= PARTITIONS_MAX
+    ]

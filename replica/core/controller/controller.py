@@ -16,7 +16,7 @@ from replica.core import messages as m
 from replica.core.config import ControllerConfig
 from replica.core.controller.alter_partition import on_alter_partition
 from replica.core.controller.alter_reassignments import on_alter_reassignments, on_list_reassignments
-from replica.core.controller.brokers import fence_silent_brokers, on_heartbeat, on_registration
+from replica.core.controller.brokers import fence_silent_brokers, on_heartbeat, on_registration, on_unregister_broker
 from replica.core.controller.elections import MS_PER_SECOND, maybe_elect_leaderless, maybe_rebalance, on_elect_leader
 from replica.core.controller.invariants import check_decision
 from replica.core.controller.producer_ids import on_init_producer_id
@@ -78,6 +78,14 @@ class Controller:
         """Forget everything: what was decided and is not committed did not happen."""
         self._state = None
 
+    def take_back(self, image: MetadataImage) -> None:
+        """Undo the last decision, which cannot be written: ``image`` is that of before."""
+        c = self._active()
+        c.image = image
+        c.session_deadlines_ms = {
+            broker_id: at_ms for broker_id, at_ms in c.session_deadlines_ms.items() if broker_id in image.brokers
+        }
+
     # --- deciding ---------------------------------------------------------------------------------------------------
 
     def handle(self, request: m.ControllerRequest, now_ms: int, next_offset: Offset) -> Decision:
@@ -91,14 +99,18 @@ class Controller:
         return Decision(records=_finished(c, before), response=response)
 
     def tick(self, now_ms: int) -> tuple[MetadataRecord, ...]:
-        """Decide what is due by time alone: fence silent brokers, look for leaders, give leaderships back."""
+        """Decide what is due by time alone: fence silent brokers, look for leaders, give leaderships back.
+
+        One of the three at a time: each may concern every partition, and a decision is one batch.
+        """
         c = self._active()
         if now_ms < _deadline_ms(c):
             return ()
         before = c.image
         fence_silent_brokers(c, now_ms)
-        maybe_elect_leaderless(c, now_ms)
-        maybe_rebalance(c, now_ms)
+        for maybe_decide in (maybe_elect_leaderless, maybe_rebalance):
+            if not c.has_decided:
+                maybe_decide(c, now_ms)
         return _finished(c, before)
 
     @property
@@ -133,6 +145,8 @@ def _respond(c: ControllerState, request: m.ControllerRequest, now_ms: int) -> m
             return on_list_reassignments(c, request)
         case m.InitProducerIdRequest():
             return on_init_producer_id(c)
+        case m.UnregisterBrokerRequest():
+            return on_unregister_broker(c, request, now_ms)
         case _:
             assert_never(request)
 

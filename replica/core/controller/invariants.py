@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from replica.core.metadata.image import MetadataImage, TopicImage
+from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.ids import ReplicaId
 
@@ -114,9 +114,18 @@ def _fenced_member_is_alone(name: str, registration: PartitionRegistration, fenc
 
 def _broker_epochs_never_fall(before: MetadataImage, after: MetadataImage) -> None:
     for broker_id, broker in before.brokers.items():
-        now = after.brokers[broker_id]
+        now = after.brokers.get(broker_id)
+        if now is None:
+            _forgotten_is_nowhere(broker, after)
+            continue
         assert broker.broker_epoch <= now.broker_epoch, (broker, now)
         assert broker.broker_epoch < now.broker_epoch or broker.incarnation_id == now.incarnation_id, (broker, now)
+
+
+def _forgotten_is_nowhere(broker: BrokerRegistration, after: MetadataImage) -> None:
+    assert broker.fenced, broker
+    for topic_partition, registration in after.partitions():
+        assert broker.broker_id not in registration.replicas, (broker, topic_partition, registration)
 
 
 def _nobody_is_fenced_in_the_isr(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from replica.bounds import REPLICAS_MAX
 from replica.ids import ReplicaId
 
 Assignment = tuple[tuple[ReplicaId, ...], ...]
@@ -55,6 +56,8 @@ def replicas_fault(replicas: Sequence[ReplicaId], registered: Collection[Replica
     """Say what is wrong with the replicas of one partition; nothing if they could be its replicas."""
     if not replicas:
         return "has no replicas"
+    if len(replicas) > REPLICAS_MAX:
+        return f"has {len(replicas)} replicas, at most {REPLICAS_MAX} are possible"
     if len(set(replicas)) != len(replicas):
         return f"names a broker twice: {list(replicas)}"
     unknown = [replica for replica in replicas if replica not in registered]

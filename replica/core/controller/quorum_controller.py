@@ -4,6 +4,9 @@ Owns the answers that wait for their records, and the beginning and the end of a
 when it has applied everything that is committed, up to and with the first record of its own epoch; it ceases to be when
 it no longer leads, and everything that it has decided beyond the committed is forgotten: the next controller decides.
 
+A decision that is too large for the log is refused and taken back. What follows by time alone never is: its records are
+counted (``brokers``), and each has a bound.
+
 1. A controller that is cut off shrinks an ISR. 2. The leader, told too early, lets its high watermark pass without the
 member. 3. The next controller knows nothing of it and elects that very member. Hence nothing is told before.
 
@@ -23,7 +26,7 @@ from replica.core.messages import ControllerRequest, Response
 from replica.core.metadata.encoding import metadata_batch
 from replica.core.metadata.records import MetadataRecord
 from replica.core.metadata.replay import MetadataReplay
-from replica.core.quorum import QuorumLog
+from replica.core.quorum import BatchTooLargeError, QuorumLog
 from replica.core.quorum.roles import Leader
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
@@ -77,8 +80,14 @@ class QuorumController:
         if not self._takes_requests():
             self._refuse(call_id, request)
             return
+        before = self.controller.image
         decision = self.controller.handle(request, now_ms, self._log.log.log_end_offset)
-        self._write(decision.records, now_ms)
+        try:
+            self._write(decision.records, now_ms)
+        except BatchTooLargeError:
+            self.controller.take_back(before)
+            self._emit(Reply(call_id=call_id, response=refusal(request, ErrorCode.MESSAGE_TOO_LARGE)))
+            return
         self._pending.append(
             Pending(
                 end_offset=self._log.log.log_end_offset,

@@ -52,6 +52,11 @@ class ControllerState:
         """The metadata offset of the next record that is appended."""
         return Offset(self._next_offset + len(self._records))
 
+    @property
+    def has_decided(self) -> bool:
+        """Whether the decision that is under way has any record yet."""
+        return bool(self._records)
+
     def append(self, record: MetadataRecord) -> None:
         """Decide: the record is part of this decision, and the image follows it."""
         self._records.append(record)

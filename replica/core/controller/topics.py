@@ -12,6 +12,7 @@ from __future__ import annotations
 import string
 from collections.abc import Mapping
 
+from replica.bounds import REPLICAS_MAX, TEXT_BYTES_MAX
 from replica.core.controller.elections import elect_for_topic
 from replica.core.controller.partition_change import Wanted
 from replica.core.controller.placement import Assignment, assignment_fault, placed
@@ -42,9 +43,6 @@ from replica.core.metadata.records import (
 from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
 from replica.ids import Epoch, PartitionEpoch, TopicId, TopicPartition
-
-NAME_LENGTH_MAX = 249
-"""With a dash and a partition number behind it, a name still fits a file system."""
 
 NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._-")
 
@@ -92,8 +90,8 @@ def _check_name(c: ControllerState, name: str) -> None:
 
 
 def _name_fault(name: str) -> str | None:
-    if not 0 < len(name) <= NAME_LENGTH_MAX:
-        return f"a name has 1 to {NAME_LENGTH_MAX} characters, this one has {len(name)}"
+    if not 0 < len(name) <= TEXT_BYTES_MAX:
+        return f"a name has 1 to {TEXT_BYTES_MAX} characters, this one has {len(name)}"
     if name in (".", "..", METADATA_LOG.topic):
         return f"{name} is not free to be used"
     if not set(name) <= NAME_CHARACTERS:
@@ -129,11 +127,11 @@ def _by_count(c: ControllerState, request: CreateTopicRequest, count: int, place
     asked = request.replication_factor
     replication_factor = c.config.default_replication_factor if asked is None else asked
     brokers = sorted(c.active_brokers)
-    if not 0 < replication_factor <= len(brokers):
+    if not 0 < replication_factor <= min(len(brokers), REPLICAS_MAX):
         raise _RefusedError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {replication_factor}; it must be at least 1 and there are {len(brokers)} active "
-            "brokers",
+            f"replication factor {replication_factor}; it must be from 1 to {REPLICAS_MAX} and there are "
+            f"{len(brokers)} active brokers",
         )
     return placed(brokers, partition_count=count, replication_factor=replication_factor, first_partition=placed_before)
 

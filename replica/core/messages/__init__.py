@@ -26,6 +26,8 @@ from replica.core.messages.admin import (
     OngoingPartitionReassignment,
     ReassignablePartition,
     ReassignedPartition,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from replica.core.messages.cluster import (
     AlteredPartition,
@@ -105,6 +107,7 @@ AdminRequest = (
     | AlterPartitionReassignmentsRequest
     | ListPartitionReassignmentsRequest
     | InitProducerIdRequest
+    | UnregisterBrokerRequest
 )
 """What clients send to the active controller."""
 
@@ -170,6 +173,7 @@ Response = (
     | AlterPartitionReassignmentsResponse
     | ListPartitionReassignmentsResponse
     | InitProducerIdResponse
+    | UnregisterBrokerResponse
     | DescribeClusterResponse
 )
 
@@ -253,6 +257,8 @@ __all__ = [
     "Response",
     "TransferLeadershipRequest",
     "TransferLeadershipResponse",
+    "UnregisterBrokerRequest",
+    "UnregisterBrokerResponse",
     "VoteRequest",
     "VoteResponse",
 ]

@@ -3,7 +3,7 @@
 Changes go to the active controller; any other replica answers NOT_CONTROLLER with the one it knows. Every answer has a
 ``message`` for people where the error's name does not say it all. Sources: Kafka's ``CreateTopicsRequest.json``,
 ``IncrementalAlterConfigsRequest.json``, ``ElectLeadersRequest.json``, ``AlterPartitionReassignmentsRequest.json``,
-``ListPartitionReassignmentsRequest.json``, ``MetadataRequest.json``.
+``ListPartitionReassignmentsRequest.json``, ``UnregisterBrokerRequest.json``, ``MetadataRequest.json``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
+from replica.bounds import ALL_PARTITIONS, MOVING_REPLICAS, OF_A_PAGE, REPLICAS, Long, Message
 from replica.core.messages.leadership import CurrentLeader
 from replica.core.metadata.image import BrokerRegistration, TopicImage
+from replica.core.metadata.pages import Cursor
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
 
@@ -35,7 +38,7 @@ class CreateTopicRequest:
     name: str
     partition_count: int | None = None
     replication_factor: int | None = None
-    assignment: tuple[tuple[ReplicaId, ...], ...] = ()
+    assignment: Annotated[tuple[Annotated[tuple[ReplicaId, ...], REPLICAS], ...], ALL_PARTITIONS] = ()
     configs: Mapping[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
 
@@ -43,7 +46,7 @@ class CreateTopicRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopicResponse:
     error: ErrorCode
-    message: str = ""
+    message: Message = ""
     topic_id: TopicId | None = None
     current_leader: CurrentLeader | None = None
 
@@ -57,7 +60,7 @@ class DeleteTopicRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopicResponse:
     error: ErrorCode
-    message: str = ""
+    message: Message = ""
     current_leader: CurrentLeader | None = None
 
 
@@ -73,7 +76,7 @@ class AlterTopicRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTopicResponse:
     error: ErrorCode
-    message: str = ""
+    message: Message = ""
     current_leader: CurrentLeader | None = None
 
 
@@ -90,7 +93,7 @@ class ElectLeaderRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeaderResponse:
     error: ErrorCode
-    message: str = ""
+    message: Message = ""
     current_leader: CurrentLeader | None = None
 
 
@@ -99,14 +102,14 @@ class ReassignablePartition:
     """What the replicas of a partition are to be, preferred leader first; absent to cancel what is under way."""
 
     topic_partition: TopicPartition
-    replicas: tuple[ReplicaId, ...] | None = None
+    replicas: Annotated[tuple[ReplicaId, ...] | None, REPLICAS] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartitionReassignmentsRequest:
     """Have partitions move to other replicas, or stay. Each is decided about on its own, in order."""
 
-    partitions: tuple[ReassignablePartition, ...]
+    partitions: Annotated[tuple[ReassignablePartition, ...], ALL_PARTITIONS]
     cluster_id: str | None = None
 
 
@@ -116,7 +119,7 @@ class ReassignedPartition:
 
     topic_partition: TopicPartition
     error: ErrorCode
-    message: str = ""
+    message: Message = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,17 +127,22 @@ class AlterPartitionReassignmentsResponse:
     """``error`` is about the request as a whole; then ``partitions`` is empty."""
 
     error: ErrorCode
-    message: str = ""
-    partitions: tuple[ReassignedPartition, ...] = ()
+    message: Message = ""
+    partitions: Annotated[tuple[ReassignedPartition, ...], ALL_PARTITIONS] = ()
     current_leader: CurrentLeader | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPartitionReassignmentsRequest:
-    """Ask which reassignments are under way; ``topics`` names the topics wanted, absent for all."""
+    """Ask which reassignments are under way; ``topics`` names the topics wanted, absent for all.
 
-    topics: tuple[str, ...] | None = None
+    ``cursor`` is ``next_cursor`` of the page before, ``response_partition_limit`` how many the asker takes at once.
+    """
+
+    topics: Annotated[tuple[str, ...] | None, ALL_PARTITIONS] = None
     cluster_id: str | None = None
+    cursor: Cursor | None = None
+    response_partition_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,19 +150,23 @@ class OngoingPartitionReassignment:
     """A reassignment that is under way: ``replicas`` are all of now, with those that come and those that go."""
 
     topic_partition: TopicPartition
-    replicas: tuple[ReplicaId, ...]
-    adding_replicas: tuple[ReplicaId, ...] = ()
-    removing_replicas: tuple[ReplicaId, ...] = ()
+    replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS]
+    adding_replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
+    removing_replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPartitionReassignmentsResponse:
-    """Topics that do not exist, and partitions at which nothing is under way, are left out."""
+    """Topics that do not exist, and partitions at which nothing is under way, are left out.
+
+    Where ``next_cursor`` is there, it is not all yet.
+    """
 
     error: ErrorCode
-    message: str = ""
-    partitions: tuple[OngoingPartitionReassignment, ...] = ()
+    message: Message = ""
+    partitions: Annotated[tuple[OngoingPartitionReassignment, ...], OF_A_PAGE] = ()
     current_leader: CurrentLeader | None = None
+    next_cursor: Cursor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,27 +179,54 @@ class InitProducerIdRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerIdResponse:
     error: ErrorCode
-    producer_id: int | None = None
+    producer_id: Long | None = None
     producer_epoch: int | None = None
     current_leader: CurrentLeader | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClusterRequest:
-    """Ask any broker for what it knows of the cluster; ``topics`` names the topics wanted, absent for all."""
+class UnregisterBrokerRequest:
+    """Forget a broker that is gone for good, and that no partition counts among its replicas."""
 
-    topics: tuple[str, ...] | None = None
+    broker_id: ReplicaId
     cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerResponse:
+    """BROKER_ID_NOT_REGISTERED; INVALID_REQUEST: it is alive, or still a replica of a partition."""
+
+    error: ErrorCode
+    message: Message = ""
+    current_leader: CurrentLeader | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClusterRequest:
+    """Ask any broker for what it knows of the cluster; ``topics`` names the topics wanted, absent for all.
+
+    ``cursor`` is ``next_cursor`` of the page before, ``response_partition_limit`` how many partitions the asker takes
+    at once.
+    """
+
+    topics: Annotated[tuple[str, ...] | None, ALL_PARTITIONS] = None
+    cluster_id: str | None = None
+    cursor: Cursor | None = None
+    response_partition_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeClusterResponse:
     """The answering broker's image of the cluster, applied up to ``metadata_offset``; topics that do not exist are left
-    out."""
+    out.
+
+    Where ``next_cursor`` is there, it is not all yet: the last topic may have some of its partitions only.
+    """
 
     error: ErrorCode
     cluster_id: str = ""
     controller: CurrentLeader | None = None
     metadata_offset: Offset | None = None
     brokers: tuple[BrokerRegistration, ...] = ()
-    topics: tuple[TopicImage, ...] = ()
+    topics: Annotated[tuple[TopicImage, ...], OF_A_PAGE] = ()
+    next_cursor: Cursor | None = None

@@ -7,7 +7,9 @@ Sources: KIP-631 (registration, heartbeats), KIP-497 and KIP-903 (AlterPartition
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from replica.bounds import ALL_PARTITIONS, MOVING_REPLICAS, Address, DirectoryId
 from replica.core.messages.leadership import CurrentLeader
 from replica.core.metadata.records import LeaderRecoveryState
 from replica.errors import ErrorCode
@@ -30,11 +32,11 @@ class BrokerRegistrationRequest:
     broker_id: ReplicaId
     cluster_id: str
     incarnation_id: str
-    directory_id: str
+    directory_id: DirectoryId
     flushes: bool
     metadata_end_offset: Offset
-    address: str
-    peer_address: str = ""
+    address: Address
+    peer_address: Address = ""
     rack: str | None = None
     previous_broker_epoch: BrokerEpoch | None = None
 
@@ -87,7 +89,7 @@ class AlterPartition:
     partition: int
     leader_epoch: Epoch
     partition_epoch: PartitionEpoch
-    new_isr: tuple[IsrMember, ...]
+    new_isr: Annotated[tuple[IsrMember, ...], MOVING_REPLICAS]
     leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
 
 
@@ -97,7 +99,7 @@ class AlterPartitionRequest:
     broker_epoch: BrokerEpoch
     incarnation_id: str
     cluster_id: str
-    partitions: tuple[AlterPartition, ...]
+    partitions: Annotated[tuple[AlterPartition, ...], ALL_PARTITIONS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +112,7 @@ class AlteredPartition:
     leader_id: ReplicaId | None = None
     leader_epoch: Epoch | None = None
     partition_epoch: PartitionEpoch | None = None
-    isr: tuple[ReplicaId, ...] = ()
+    isr: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
     leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
 
 
@@ -119,5 +121,5 @@ class AlterPartitionResponse:
     """``error`` is about the request as a whole (STALE_BROKER_EPOCH, NOT_CONTROLLER); then ``partitions`` is empty."""
 
     error: ErrorCode
-    partitions: tuple[AlteredPartition, ...] = ()
+    partitions: Annotated[tuple[AlteredPartition, ...], ALL_PARTITIONS] = ()
     current_leader: CurrentLeader | None = None

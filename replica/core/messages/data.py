@@ -8,10 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from replica.bounds import ALL_PARTITIONS, Carried, DirectoryId, Long, Message, Number, Timestamp
 from replica.core.messages.leadership import CurrentLeader
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, Epoch, EpochEndOffset, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
+from replica.ids import (
+    OFFSET_MAX,
+    BrokerEpoch,
+    Epoch,
+    EpochEndOffset,
+    Offset,
+    ReplicaId,
+    SnapshotId,
+    TopicId,
+    TopicPartition,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +31,7 @@ class ProduceRequest:
     """Append one record batch. ``records`` is exactly one encoded batch; ``acks`` is -1 (all), 1 or 0."""
 
     topic_partition: TopicPartition
-    acks: int
+    acks: Annotated[int, Number(-(1 << 15), (1 << 15) - 1)]
     timeout_ms: int
     records: bytes
     cluster_id: str | None = None
@@ -35,7 +47,7 @@ class ProduceResponse:
     """
 
     error: ErrorCode
-    message: str = ""
+    message: Message = ""
     not_appended: bool = False
     base_offset: Offset | None = None
     leader_epoch: Epoch | None = None
@@ -60,7 +72,7 @@ class FetchPartition:
     log_start_offset: Offset | None = None
     high_watermark: Offset | None = None
     max_bytes: int = 1 << 20
-    read_round: int = 0
+    read_round: Long = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +84,9 @@ class FetchRequest:
     ``rack_id`` is where a consumer stands: the leader may name a follower there instead of sending records.
     """
 
-    partitions: tuple[FetchPartition, ...]
+    partitions: Annotated[tuple[FetchPartition, ...], ALL_PARTITIONS]
     replica_id: ReplicaId | None = None
-    replica_directory_id: str | None = None
+    replica_directory_id: DirectoryId | None = None
     broker_epoch: BrokerEpoch | None = None
     cluster_id: str | None = None
     max_wait_ms: int = 0
@@ -101,8 +113,8 @@ class FetchedPartition:
     current_leader: CurrentLeader | None = None
     preferred_read_replica: ReplicaId | None = None
     snapshot_id: SnapshotId | None = None
-    read_round: int = 0
-    records: bytes = b""
+    read_round: Long = 0
+    records: Carried = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +125,7 @@ class FetchResponse:
     """
 
     error: ErrorCode = ErrorCode.NONE
-    partitions: tuple[FetchedPartition, ...] = ()
+    partitions: Annotated[tuple[FetchedPartition, ...], ALL_PARTITIONS] = ()
 
     def answer_for(self, topic_partition: TopicPartition) -> FetchedPartition:
         """What this answer says of one log that was asked for: an error of the whole request is one of each log.
@@ -171,7 +183,7 @@ class ListOffsetsRequest:
 
     topic_partition: TopicPartition
     latest: bool = False
-    timestamp_ms: int | None = None
+    timestamp_ms: Timestamp | None = None
     replica_id: ReplicaId | None = None
     cluster_id: str | None = None
     current_leader_epoch: Epoch | None = None
@@ -203,7 +215,7 @@ class DeleteRecordsRequest:
     """
 
     topic_partition: TopicPartition
-    offset: int
+    offset: Annotated[int, Number(HIGH_WATERMARK, OFFSET_MAX)]
     timeout_ms: int
     cluster_id: str | None = None
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Annotated
 
+from replica.bounds import ENTRIES_MAX, Carried, DirectoryId, Entries, Long
 from replica.core.messages.leadership import CurrentLeader
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId, TopicPartition
@@ -35,7 +37,7 @@ class ApplyRequest:
     """
 
     topic_partition: TopicPartition
-    entries: tuple[bytes, ...]
+    entries: Annotated[tuple[Carried, ...], Entries(ENTRIES_MAX)]
     timeout_ms: int
     cluster_id: str | None = None
 
@@ -52,7 +54,7 @@ class ApplyResponse:
     error: ErrorCode
     not_appended: bool = False
     base_offset: Offset | None = None
-    outcomes: tuple[bytes, ...] = ()
+    outcomes: Annotated[tuple[Carried, ...], Entries(ENTRIES_MAX)] = ()
     leader_epoch: Epoch | None = None
     current_leader: CurrentLeader | None = None
 
@@ -66,7 +68,7 @@ class QueryRequest:
     """
 
     topic_partition: TopicPartition
-    request: bytes
+    request: Carried
     consistency: Consistency
     timeout_ms: int
     after_offset: Offset | None = None
@@ -78,7 +80,7 @@ class QueryResponse:
     """``outcome`` (``replica.machines.decode_outcome``) of the state below ``applied_offset``; only with error NONE."""
 
     error: ErrorCode
-    outcome: bytes = b""
+    outcome: Carried = b""
     applied_offset: Offset | None = None
     current_leader: CurrentLeader | None = None
 
@@ -109,11 +111,11 @@ class FetchSnapshotRequest:
     topic_partition: TopicPartition
     snapshot_end_offset: Offset
     snapshot_epoch: Epoch
-    position: int
+    position: Long
     max_bytes: int
     current_leader_epoch: Epoch
     replica_id: ReplicaId
-    replica_directory_id: str | None = None
+    replica_directory_id: DirectoryId | None = None
     cluster_id: str | None = None
 
     @property
@@ -128,8 +130,8 @@ class FetchSnapshotResponse:
 
     error: ErrorCode
     snapshot_id: SnapshotId | None = None
-    size_bytes: int = 0
-    position: int = 0
+    size_bytes: Long = 0
+    position: Long = 0
     data: bytes = b""
     current_leader: CurrentLeader | None = None
 

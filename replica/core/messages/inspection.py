@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
+from replica.bounds import BROKERS_MAX, EPOCHS_MAX, Address, Carried, DirectoryId, Entries
 from replica.core.messages.leadership import CurrentLeader
 from replica.errors import ErrorCode
 from replica.ids import EpochEntry, Offset, ReplicaId, TopicPartition
@@ -19,11 +21,11 @@ class DescribeReplicaRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeReplicaResponse:
-    """One replica's own state. ``role`` is the lower-case name of the quorum role; ``epochs`` the whole epoch cache."""
+    """One replica's own state. ``role`` is the lower-case name of the quorum role; ``epochs`` its newest."""
 
     error: ErrorCode
     replica_id: ReplicaId | None = None
-    directory_id: str = ""
+    directory_id: DirectoryId = ""
     cluster_id: str = ""
     role: str = ""
     leader: CurrentLeader | None = None
@@ -31,8 +33,8 @@ class DescribeReplicaResponse:
     high_watermark: Offset | None = None
     flushed_end_offset: Offset | None = None
     log_end_offset: Offset | None = None
-    epochs: tuple[EpochEntry, ...] = ()
-    addresses: Mapping[ReplicaId, str] = field(default_factory=dict)
+    epochs: Annotated[tuple[EpochEntry, ...], Entries(EPOCHS_MAX)] = ()
+    addresses: Annotated[Mapping[ReplicaId, Address], Entries(2 * BROKERS_MAX)] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class DumpLogResponse:
     """Whole batches from ``offset``; empty records at ``log_end_offset`` end the dump."""
 
     error: ErrorCode
-    records: bytes = b""
+    records: Carried = b""
     high_watermark: Offset | None = None
     log_end_offset: Offset | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replica.bounds import Address
 from replica.ids import Epoch, ReplicaId
 
 
@@ -17,4 +18,4 @@ class CurrentLeader:
 
     leader_id: ReplicaId | None
     leader_epoch: Epoch
-    address: str = ""
+    address: Address = ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replica.bounds import Address, DirectoryId, Long
 from replica.core.messages.leadership import CurrentLeader
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
@@ -25,12 +26,12 @@ class VoteRequest:
     candidate_id: ReplicaId
     candidate_epoch: Epoch
     last_offset_epoch: int
-    last_offset: int
+    last_offset: Long
     pre_vote: bool
     cluster_id: str | None = None
-    candidate_directory_id: str | None = None
+    candidate_directory_id: DirectoryId | None = None
     voter_id: ReplicaId | None = None
-    voter_directory_id: str | None = None
+    voter_directory_id: DirectoryId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +52,8 @@ class BeginQuorumEpochRequest:
     leader_epoch: Epoch
     cluster_id: str | None = None
     voter_id: ReplicaId | None = None
-    voter_directory_id: str | None = None
-    leader_address: str = ""
+    voter_directory_id: DirectoryId | None = None
+    leader_address: Address = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,10 +152,10 @@ class QuorumReplicaState:
 
     replica_id: ReplicaId
     log_end_offset: Offset | None
-    directory_id: str | None = None
-    address: str = ""
-    last_fetch_ms_ago: int | None = None
-    last_caught_up_ms_ago: int | None = None
+    directory_id: DirectoryId | None = None
+    address: Address = ""
+    last_fetch_ms_ago: Long | None = None
+    last_caught_up_ms_ago: Long | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

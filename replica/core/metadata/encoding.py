@@ -27,6 +27,7 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
 from replica.records import RecordBatch, decode_records, encode_batch
@@ -203,6 +204,12 @@ def _broker_registration_change(fields: _Fields) -> BrokerRegistrationChangeReco
     )
 
 
+def _unregister_broker(fields: _Fields) -> UnregisterBrokerRecord:
+    return UnregisterBrokerRecord(
+        broker_id=fields.replica_id("broker_id"), broker_epoch=BrokerEpoch(fields.integer("broker_epoch"))
+    )
+
+
 def _topic(fields: _Fields) -> TopicRecord:
     return TopicRecord(name=fields.text("name"), topic_id=TopicId(fields.integer("topic_id")))
 
@@ -246,6 +253,7 @@ def _producer_ids(fields: _Fields) -> ProducerIdsRecord:
 _NAMES: Mapping[type[MetadataRecord], str] = {
     RegisterBrokerRecord: "REGISTER_BROKER",
     BrokerRegistrationChangeRecord: "BROKER_REGISTRATION_CHANGE",
+    UnregisterBrokerRecord: "UNREGISTER_BROKER",
     TopicRecord: "TOPIC",
     PartitionRecord: "PARTITION",
     RemoveTopicRecord: "REMOVE_TOPIC",
@@ -260,6 +268,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _DECODERS: Mapping[str, Callable[[_Fields], MetadataRecord]] = {
     "REGISTER_BROKER": _register_broker,
     "BROKER_REGISTRATION_CHANGE": _broker_registration_change,
+    "UNREGISTER_BROKER": _unregister_broker,
     "TOPIC": _topic,
     "PARTITION": _partition,
     "REMOVE_TOPIC": _remove_topic,

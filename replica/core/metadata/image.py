@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Annotated, assert_never
 
+from replica.bounds import ALL_PARTITIONS, Address, DirectoryId
 from replica.core.metadata.records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -23,6 +24,7 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 from replica.ids import BrokerEpoch, ReplicaId, TopicId, TopicPartition
 
@@ -38,10 +40,10 @@ class BrokerRegistration:
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
     incarnation_id: str
-    directory_id: str
+    directory_id: DirectoryId
     flushes: bool
-    address: str
-    peer_address: str = ""
+    address: Address
+    peer_address: Address = ""
     rack: str | None
     fenced: bool
     in_controlled_shutdown: bool
@@ -87,7 +89,7 @@ class TopicImage:
 
     name: str
     topic_id: TopicId
-    partitions: Mapping[int, PartitionRegistration] = field(default_factory=dict)
+    partitions: Annotated[Mapping[int, PartitionRegistration], ALL_PARTITIONS] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -134,6 +136,10 @@ class MetadataImage:
                 return self._with_broker(registered_broker(record))
             case BrokerRegistrationChangeRecord():
                 return self._with_broker(changed_broker(self.brokers[record.broker_id], record))
+            case UnregisterBrokerRecord(broker_id=broker_id):
+                assert self.brokers[broker_id].broker_epoch == record.broker_epoch, record
+                brokers = {other: broker for other, broker in self.brokers.items() if other != broker_id}
+                return replace(self, brokers=brokers)
             case TopicRecord(name=name, topic_id=topic_id):
                 assert name not in self.topics, record
                 return replace(

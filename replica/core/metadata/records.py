@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
+from replica.bounds import MOVING_REPLICAS
 from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, TopicId
 
 
@@ -52,6 +54,14 @@ class BrokerRegistrationChangeRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerRecord:
+    """A broker is gone for good, and no partition has it as a replica."""
+
+    broker_id: ReplicaId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
     """A topic exists from here on; its partitions follow in the same batch."""
 
@@ -72,16 +82,16 @@ class PartitionRegistration:
     ``replicas`` that come and that go with it; without the latter the assignment is the one that is aimed at.
     """
 
-    replicas: tuple[ReplicaId, ...]
-    isr: tuple[ReplicaId, ...]
-    elr: tuple[ReplicaId, ...] = ()
+    replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS]
+    isr: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS]
+    elr: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
     last_known_leader: ReplicaId | None = None
     leader_id: ReplicaId | None
     leader_epoch: Epoch
     partition_epoch: PartitionEpoch
     leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
-    adding_replicas: tuple[ReplicaId, ...] = ()
-    removing_replicas: tuple[ReplicaId, ...] = ()
+    adding_replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
+    removing_replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
 
     @property
     def waits_for_operator(self) -> bool:
@@ -129,6 +139,7 @@ class ProducerIdsRecord:
 MetadataRecord = (
     RegisterBrokerRecord
     | BrokerRegistrationChangeRecord
+    | UnregisterBrokerRecord
     | TopicRecord
     | PartitionRecord
     | RemoveTopicRecord

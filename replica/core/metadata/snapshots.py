@@ -28,6 +28,7 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 from replica.ids import ReplicaId, SnapshotId, TopicId
 from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
@@ -150,7 +151,7 @@ def _rebuilt(records: Iterable[MetadataRecord]) -> MetadataImage:
                 configs[topic_id][name] = value
             case ProducerIdsRecord():
                 next_producer_id = record.next_producer_id
-            case ConfigRecord() | RemoveTopicRecord():
+            case ConfigRecord() | RemoveTopicRecord() | UnregisterBrokerRecord():
                 raise CorruptMetadataRecordError(f"{record} takes something away")
             case _:
                 assert_never(record)

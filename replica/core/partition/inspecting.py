@@ -6,6 +6,7 @@ answers for itself.
 
 from __future__ import annotations
 
+from replica.bounds import EPOCHS_MAX
 from replica.core.dumping import dumped
 from replica.core.effects import ApplyRetention, ReplyWithOffset
 from replica.core.messages import (
@@ -122,7 +123,7 @@ def on_describe_replica(p: PartitionState, call_id: CallId, request: DescribeRep
             high_watermark=p.high_watermark,
             flushed_end_offset=p.log.flushed_end_offset,
             log_end_offset=p.log.log_end_offset,
-            epochs=p.log.epochs.entries,
+            epochs=p.log.epochs.entries[-EPOCHS_MAX:],
             addresses={broker_id: broker.address for broker_id, broker in p.brokers.items()},
         ),
     )

@@ -11,6 +11,6 @@ work), ``snapshots`` (what stands for the log's beginning), ``snapshot_header`` 
 
 from __future__ import annotations
 
-from replica.core.quorum.quorum_log import QuorumLog
+from replica.core.quorum.quorum_log import BatchTooLargeError, QuorumLog
 
-__all__ = ["QuorumLog"]
+__all__ = ["BatchTooLargeError", "QuorumLog"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from replica.bounds import EPOCHS_MAX
 from replica.core.dumping import dumped
 from replica.core.messages import (
     DescribeQuorumRequest,
@@ -127,7 +128,7 @@ def on_describe_replica(q: QuorumLogState, call_id: CallId, request: DescribeRep
             high_watermark=q.high_watermark,
             flushed_end_offset=q.log.flushed_end_offset,
             log_end_offset=q.log.log_end_offset,
-            epochs=q.log.epochs.entries,
+            epochs=q.log.epochs.entries[-EPOCHS_MAX:],
         ),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from replica.bounds import BATCH_BYTES_MAX
 from replica.core import messages as m
 from replica.core.effects import Effect
 from replica.core.events import (
@@ -58,6 +59,11 @@ from replica.records import RecordBatch
 ROLE_CHANGES_MAX = 8
 """More changes of role in one instant than any path through the roles has: beyond that the core is going in circles."""
 
+
+class BatchTooLargeError(ValueError):
+    """A batch that cannot be replicated; nothing was appended."""
+
+
 _OfNoLog = m.ControllerRequest | m.DescribeClusterRequest | m.GroupRequest
 
 
@@ -76,7 +82,13 @@ class QuorumLog(QuorumLogState):
         return self._finish(before, now_ms)
 
     def propose(self, batch: RecordBatch, now_ms: int) -> tuple[Effect, ...]:
-        """Append a batch of the replica's own, as the leader that it must be; return the effects of that."""
+        """Append a batch of the replica's own, as the leader that it must be; return the effects of that.
+
+        Raises BatchTooLargeError, before anything is appended, for one that no message could carry: no follower could
+        fetch it, nothing behind it could ever be committed, and the leader would be deposed.
+        """
+        if batch.size_bytes > BATCH_BYTES_MAX:
+            raise BatchTooLargeError(f"a batch of {batch.size_bytes} bytes; at most {BATCH_BYTES_MAX} are replicated")
         assert self.halted is None, self.halted
         assert isinstance(self.role, Leader), self.role
         assert self.role.transfer is None, self.role.transfer

@@ -145,14 +145,23 @@ def test_leave_to_go_means_nothing_to_a_broker_that_stays() -> None:
     assert not lifecycle.may_shut_down
 
 
-@pytest.mark.parametrize("error", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED])
-def test_a_broker_whose_id_was_taken_over_refuses_to_go_on(error: ErrorCode) -> None:
-    """Two processes under one id: the one that the controller no longer knows says so and asks no more."""
+@pytest.mark.parametrize(
+    ("error", "refusal"),
+    [
+        (ErrorCode.STALE_BROKER_EPOCH, "another process has registered as broker 1: only one may run"),
+        (
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            "broker 1 was unregistered; it registers anew when it is started again",
+        ),
+    ],
+)
+def test_a_broker_whose_registration_is_gone_refuses_to_go_on(error: ErrorCode, refusal: str) -> None:
+    """Two processes under one id, or none that counts: the one that the controller no longer knows says so."""
     lifecycle = registered()
     lifecycle.next_request(NOW_MS + 100, Offset(42))
     lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=error), NOW_MS + 200)
 
-    assert lifecycle.refusal == "another process has registered as broker 1: only one may run"
+    assert lifecycle.refusal == refusal
     assert lifecycle.next_request(NOW_MS + 60_000, Offset(42)) is None
     assert lifecycle.deadline_ms is None
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from replica.core import messages as m
+from replica.core.metadata.pages import Cursor
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from tests.core.controller.bench import CONFIG, TOPIC, WITHOUT_ELR, Bench, ids
@@ -125,6 +126,7 @@ def test_reassign_partitions_handles_new_reassignment_that_removes_previously_ad
     ("target", "complaint"),
     [
         pytest.param((), "the target of topic-0 has no replicas", id="nobody"),
+        pytest.param(tuple(range(17)), "the target of topic-0 has 17 replicas, at most 16 are possible", id="too many"),
         pytest.param((1, 2, 1), "the target of topic-0 names a broker twice: [1, 2, 1]", id="twice"),
         pytest.param(
             (1, 7, 8), "the target of topic-0 names brokers that are not registered: [7, 8]", id="unregistered"
@@ -219,3 +221,28 @@ def test_a_reassignment_is_known_to_the_next_controller() -> None:
     bench.restart()
     assert bench.moving() == {0: ((3, 2, 1), (3,), (1,))}
     assert bench.propose(bench.proposal(1, 2, 3)).error is ErrorCode.NEW_LEADER_ELECTED
+
+
+def test_list_reassignments_in_pages() -> None:
+    """A page has as many as the asker takes; those that do not move do not count."""
+    bench = bench_with((1, 2), (1, 2), (1, 2), (1, 2))
+    for number in (0, 2, 3):
+        assert bench.reassign(number, 3, 4).error is ErrorCode.NONE
+    request = m.ListPartitionReassignmentsRequest(response_partition_limit=2)
+    first = bench.ask(request, m.ListPartitionReassignmentsResponse)
+    assert [ongoing.topic_partition.partition for ongoing in first.partitions] == [0, 2]
+    assert first.next_cursor == Cursor(topic_id=bench.topic_id(), partition=3)
+    last = bench.ask(replace(request, cursor=first.next_cursor), m.ListPartitionReassignmentsResponse)
+    assert ([ongoing.topic_partition.partition for ongoing in last.partitions], last.next_cursor) == ([3], None)
+
+
+def test_targets_do_not_pile_up() -> None:
+    """Another target while the last is under way leaves more replicas that go: only so many at once."""
+    bench = Bench()
+    bench.start(*range(1, 50))
+    bench.create(tuple(range(1, 17)))
+    assert bench.reassign(0, *range(17, 33)).error is ErrorCode.NONE
+    piled = bench.reassign(0, *range(33, 49))
+    assert piled.error is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert piled.message.startswith("topic-0 would have 48 replicas until it has moved; at most 32")
+    assert bench.reassign(0, *range(1, 17)).error is ErrorCode.NONE

@@ -27,6 +27,7 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
 from replica.records import encode_batch, parse_batches
@@ -68,6 +69,7 @@ RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
         fenced=st.booleans(),
         in_controlled_shutdown=st.booleans(),
     ),
+    st.builds(UnregisterBrokerRecord, broker_id=BROKERS, broker_epoch=NUMBERS.map(BrokerEpoch)),
     st.builds(TopicRecord, name=TEXT, topic_id=NUMBERS.map(TopicId)),
     st.builds(PartitionRecord, topic_id=NUMBERS.map(TopicId), partition=NUMBERS, registration=REGISTRATIONS),
     st.builds(RemoveTopicRecord, topic_id=NUMBERS.map(TopicId)),

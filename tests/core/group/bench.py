@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from replica.bounds import INT32_MAX
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
-from replica.core.config import NUMBER_MAX, GroupConfig, QuorumConfig
+from replica.core.config import GroupConfig, QuorumConfig
 from replica.core.group import Group
 from replica.core.recovered import RecoveredLog, StoredSnapshot
 from replica.core.replica import Replica
@@ -32,7 +33,7 @@ from replica.machines.counter import Counter
 from tests.core.harness import CONFIG, LOG, Bench, epochs_of, stored
 from tests.core.scenarios import commit, fetch, fetched, lead, reply_of
 
-GROUP = GroupConfig(tick_interval_ms=NUMBER_MAX)
+GROUP = GroupConfig(tick_interval_ms=INT32_MAX)
 """Scenarios that are not about ticks have none."""
 
 LINEARIZABLE, LEASE, STALE = m.Consistency.LINEARIZABLE, m.Consistency.LEASE, m.Consistency.STALE

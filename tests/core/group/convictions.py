@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from replica.bounds import INT32_MAX
 from replica.core import events as ev
-from replica.core.config import NUMBER_MAX, GroupConfig, QuorumConfig
+from replica.core.config import GroupConfig, QuorumConfig
 from replica.core.quorum.roles import Leader
 from replica.core.rules import Rules
 from replica.ids import ReplicaId, TopicPartition
@@ -26,10 +27,10 @@ from tests.core.harness import stored
 from tests.core.scenarios import answer_fetch, commit, fetch, fetched, lead, records, reply_of, vote, voted
 from tests.core.test_raft_transfer import transfer
 
-BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=NUMBER_MAX)
-BY_TIME = GroupConfig(snapshot_max_interval_ms=1000, tick_interval_ms=NUMBER_MAX)
-BALANCED = GroupConfig(tick_interval_ms=NUMBER_MAX, leader_imbalance_check_interval_seconds=10)
-LEASES = GroupConfig(tick_interval_ms=NUMBER_MAX, lease_reads=True, lease_clock_drift_max_percent=10)
+BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=INT32_MAX)
+BY_TIME = GroupConfig(snapshot_max_interval_ms=1000, tick_interval_ms=INT32_MAX)
+BALANCED = GroupConfig(tick_interval_ms=INT32_MAX, leader_imbalance_check_interval_seconds=10)
+LEASES = GroupConfig(tick_interval_ms=INT32_MAX, lease_reads=True, lease_clock_drift_max_percent=10)
 LEASE_MS = QuorumConfig().election_timeout_ms * 100 // 110
 """How long a lease of these lasts."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from replica.core.config import NUMBER_MAX, GroupConfig
+from replica.bounds import INT32_MAX
+from replica.core.config import GroupConfig
 from replica.core.quorum.roles import Leader
 from replica.core.quorum.snapshot_header import split_snapshot
 from replica.errors import ErrorCode
@@ -13,7 +14,7 @@ from tests.core.membership_scenarios import add as add_voter
 from tests.core.scenarios import fetched, lead, reply_of
 from tests.core.test_raft_transfer import transfer
 
-OFTEN = GroupConfig(snapshot_max_record_bytes_between=1, tick_interval_ms=NUMBER_MAX)
+OFTEN = GroupConfig(snapshot_max_record_bytes_between=1, tick_interval_ms=INT32_MAX)
 
 
 def a_leading_group(*, replica_id: int, group: GroupConfig = BALANCED) -> GroupBench:
@@ -83,7 +84,7 @@ def test_a_group_begins_with_the_snapshot_behind_its_voters() -> None:
 def test_a_command_that_comes_first_when_a_transfer_is_over_is_answered() -> None:
     """It is appended in one step with the voter that had to wait for the transfer, and waits for itself alone."""
     bench = a_leading_group(
-        replica_id=0, group=GroupConfig(tick_interval_ms=NUMBER_MAX, auto_leader_rebalance_enable=False)
+        replica_id=0, group=GroupConfig(tick_interval_ms=INT32_MAX, auto_leader_rebalance_enable=False)
     )
     add_voter(bench, 3, timeout_ms=60_000)
     bench.call(transfer(2, timeout_ms=1000))

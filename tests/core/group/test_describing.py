@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from replica.bounds import INT32_MAX
 from replica.core import effects as fx
 from replica.core import events as ev
-from replica.core.config import NUMBER_MAX, GroupConfig
+from replica.core.config import GroupConfig
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
 from replica.machines import (
@@ -30,7 +31,7 @@ from tests.core.harness import stored
 from tests.core.scenarios import commit, lead, reply_of
 from tests.core.test_raft_transfer import transfer
 
-BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=NUMBER_MAX)
+BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=INT32_MAX)
 WORDS = "; start it with the machine, the options and the release that the other replicas of log have"
 
 
@@ -199,7 +200,7 @@ def test_a_client_cannot_describe_the_log_anew() -> None:
 
 def test_one_that_is_started_wrongly_disturbs_nobody() -> None:
     """Two of three serve on, and the third comes back with the right machine."""
-    cluster = GroupCluster(group=GroupConfig(tick_interval_ms=NUMBER_MAX))
+    cluster = GroupCluster(group=GroupConfig(tick_interval_ms=INT32_MAX))
     leader = cluster.wait_leader()
     assert replies_of(cluster.answer(leader, add(1))) == [b"1"]
     wrong = next(node for node in cluster.running() if node is not leader)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from nemesis.variants import groups
+from replica.bounds import INT32_MAX
 from replica.core import messages as m
-from replica.core.config import NUMBER_MAX, GroupConfig
+from replica.core.config import GroupConfig
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.machines import OpenSession, SessionCommand, SessionId, decode_outcome
@@ -16,7 +17,7 @@ from tests.core.group.bench import STALE, add, apply, ask, replies_of
 from tests.core.group.clients import Asking, Counting
 from tests.core.group.cluster import Climate, GroupCluster
 
-QUIET = GroupConfig(tick_interval_ms=NUMBER_MAX)
+QUIET = GroupConfig(tick_interval_ms=INT32_MAX)
 
 
 def reply_in(response: m.Response | None) -> bytes | ErrorCode:

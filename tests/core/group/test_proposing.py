@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from replica.bounds import INT32_MAX
 from replica.core import messages as m
-from replica.core.config import NUMBER_MAX, GroupConfig, QuorumConfig
+from replica.core.config import GroupConfig, QuorumConfig
 from replica.errors import ErrorCode
 from replica.machines import (
     OpenSession,
@@ -70,7 +71,7 @@ def test_an_entry_that_the_machine_refuses_is_answered_with_that() -> None:
     assert "INVALID_COMMAND" in str(outcome_of(reply_of(bench, call_id)))
 
 
-SMALL = GroupConfig(entries_max=2, pending_applies_max=1, tick_interval_ms=NUMBER_MAX)
+SMALL = GroupConfig(entries_max=2, pending_applies_max=1, tick_interval_ms=INT32_MAX)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_a_request_of_this_cluster_is_taken() -> None:
 @pytest.mark.parametrize(("asked_ms", "waits_ms"), [(300, 300), (10**9, 700), (-1, 0)])
 def test_a_timeout_leaves_the_outcome_open(asked_ms: int, waits_ms: int) -> None:
     """When time is up the entries may still be applied; how long a call waits is bounded."""
-    bench = leading_bench(group=GroupConfig(apply_timeout_max_ms=700, tick_interval_ms=NUMBER_MAX))
+    bench = leading_bench(group=GroupConfig(apply_timeout_max_ms=700, tick_interval_ms=INT32_MAX))
     call_id = bench.call(add(1, timeout_ms=asked_ms))
     if waits_ms:
         bench.elapse(waits_ms - 1)
@@ -139,9 +140,7 @@ class Verbose(Counter):
 
 def test_an_answer_that_is_too_large_says_that_all_were_applied() -> None:
     """Outcomes that do not fit are told as such: not as a failure, for they are applied."""
-    bench = leading_bench(
-        machine=hosting(Verbose), group=GroupConfig(answer_bytes_max=250, tick_interval_ms=NUMBER_MAX)
-    )
+    bench = leading_bench(machine=hosting(Verbose), group=GroupConfig(answer_bytes_max=250, tick_interval_ms=INT32_MAX))
     two, three = bench.call(add(1, 1)), bench.call(add(1, 1, 1))
     bench.commit_all()
     assert reply_of(bench, two).error is ErrorCode.NONE

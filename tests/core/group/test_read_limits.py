@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from replica.bounds import INT32_MAX
 from replica.core import events as ev
 from replica.core import messages as m
-from replica.core.config import NUMBER_MAX, GroupConfig
+from replica.core.config import GroupConfig
 from replica.errors import ErrorCode
 from replica.ids import Offset
 from tests.core.group.bench import STALE, GroupBench, add, answer_of, ask, leading_bench
@@ -22,7 +23,7 @@ FAR = Offset(1 << 40)
 
 def bounded(**limits: Any) -> GroupConfig:
     """Only these limits, and no ticks."""
-    return GroupConfig(tick_interval_ms=NUMBER_MAX, **limits)
+    return GroupConfig(tick_interval_ms=INT32_MAX, **limits)
 
 
 def watch(**others: Any) -> m.QueryRequest:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from replica.bounds import INT32_MAX
 from replica.core import events as ev
 from replica.core import messages as m
-from replica.core.config import NUMBER_MAX, GroupConfig
+from replica.core.config import GroupConfig
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId
 from replica.machines import Refusal, Refused
@@ -402,7 +403,7 @@ def test_a_question_whose_read_index_is_not_applied_in_time_is_not_answered() ->
 
 def test_how_long_a_question_waits_is_bounded() -> None:
     """Whatever timeout is asked for, there is a longest."""
-    bench = leading_bench(group=GroupConfig(query_timeout_max_ms=200, tick_interval_ms=NUMBER_MAX))
+    bench = leading_bench(group=GroupConfig(query_timeout_max_ms=200, tick_interval_ms=INT32_MAX))
     call_id = bench.call(ask(timeout_ms=10**9))
     bench.elapse(200)
     assert reply_of(bench, call_id).error is ErrorCode.REQUEST_TIMED_OUT
@@ -410,7 +411,7 @@ def test_how_long_a_question_waits_is_bounded() -> None:
 
 def test_an_answer_is_bounded() -> None:
     """A reply that is too large is refused."""
-    bench = leading_bench(machine=hosting(Verbose), group=GroupConfig(answer_bytes_max=50, tick_interval_ms=NUMBER_MAX))
+    bench = leading_bench(machine=hosting(Verbose), group=GroupConfig(answer_bytes_max=50, tick_interval_ms=INT32_MAX))
     response: Any = bench.answer(ask(consistency=STALE))
     assert (response.error, response.outcome) == (ErrorCode.MESSAGE_TOO_LARGE, b"")
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from replica.bounds import INT32_MAX
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
-from replica.core.config import NUMBER_MAX, ControllerConfig, GroupConfig, ReplicaConfig
+from replica.core.config import ControllerConfig, GroupConfig, ReplicaConfig
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.recovered import RecoveredLog
 from replica.core.replica import Replica
@@ -43,7 +44,7 @@ class Alone:
                 replica_id=ReplicaId(0),
                 directory_id="disk-0",
                 voters=(ReplicaId(0),),
-                group=GroupConfig(tick_interval_ms=NUMBER_MAX),
+                group=GroupConfig(tick_interval_ms=INT32_MAX),
                 controller=ControllerConfig(),
             ),
             logs=dict.fromkeys(self.logs, EMPTY),

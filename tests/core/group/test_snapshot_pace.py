@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from replica.bounds import INT32_MAX
 from replica.core import effects as fx
 from replica.core import messages as m
-from replica.core.config import NUMBER_MAX, GroupConfig
+from replica.core.config import GroupConfig
 from replica.ids import ReplicaId, SnapshotId
 from replica.machines import AppliedLog
 from replica.machines.counter import Counter
@@ -17,7 +18,7 @@ from tests.core.group.cluster import GroupCluster, Node
 from tests.core.harness import CLUSTER, CONFIG, LOG
 from tests.core.scenarios import fetch, fetched
 
-BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=NUMBER_MAX)
+BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=INT32_MAX)
 PADDING = 20_000
 
 

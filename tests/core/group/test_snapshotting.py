@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from replica.bounds import INT32_MAX
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
-from replica.core.config import NUMBER_MAX, GroupConfig
+from replica.core.config import GroupConfig
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.machines import (
@@ -39,8 +40,8 @@ from tests.core.group.bench import (
 from tests.core.harness import CONFIG, leader, stored
 from tests.core.scenarios import answer_fetch, fetch_answer, lead, reply_of
 
-BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=NUMBER_MAX)
-BY_TIME = GroupConfig(snapshot_max_interval_ms=1000, tick_interval_ms=NUMBER_MAX)
+BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=INT32_MAX)
+BY_TIME = GroupConfig(snapshot_max_interval_ms=1000, tick_interval_ms=INT32_MAX)
 
 
 def count_to(bench: GroupBench, number: int) -> None:

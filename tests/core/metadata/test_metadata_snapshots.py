@@ -20,6 +20,7 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 from replica.core.metadata.snapshots import decode_image, encode_image, records_of_image
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, SnapshotId, TopicId
@@ -146,6 +147,11 @@ def test_damage_is_noticed(place: int) -> None:
         pytest.param(written(RECORDS[8]), "has not named", id="a partition of nowhere"),
         pytest.param(written(RECORDS[6]), "has not named", id="a setting of nowhere"),
         pytest.param(written(RemoveTopicRecord(topic_id=TopicId(20))), "takes something away", id="a removal"),
+        pytest.param(
+            written(UnregisterBrokerRecord(broker_id=ReplicaId(1), broker_epoch=BrokerEpoch(5))),
+            "takes something away",
+            id="a broker that is gone",
+        ),
         pytest.param(
             written(RECORDS[5], ConfigRecord(topic_id=TopicId(20), name="retention.ms", value=None)),
             "takes something away",
