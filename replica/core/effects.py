@@ -258,6 +258,14 @@ class ReadLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FindBatch:
+    """Find where the batch begins that holds ``offset``, which lies in the log, and report it as ``BatchFound``."""
+
+    topic_partition: TopicPartition
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScanProducers:
     """Read all batch headers of a log and report its idempotent producers as ``ProducersScanned``."""
 
@@ -282,6 +290,7 @@ Effect = (
     | RaiseLogStart
     | ApplyRetention
     | ReadLog
+    | FindBatch
     | ScanProducers
     | StoreSnapshot
     | InstallSnapshot

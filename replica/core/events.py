@@ -65,6 +65,15 @@ class LogRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFound:
+    """What ``FindBatch`` asked for: the batch that holds ``offset`` begins at ``base_offset``."""
+
+    topic_partition: TopicPartition
+    offset: Offset
+    base_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducersScanned:
     """What ``ScanProducers`` found in the log as it stood when the effect was performed."""
 
@@ -108,6 +117,7 @@ Event = (
     | SendFailed
     | Flushed
     | LogRead
+    | BatchFound
     | ProducersScanned
     | LogStartMoved
     | SnapshotStored

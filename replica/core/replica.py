@@ -21,6 +21,7 @@ from replica.core.controller.quorum_controller import QuorumController
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, Send
 from replica.core.events import (
+    BatchFound,
     Event,
     Flushed,
     LogRead,
@@ -235,7 +236,7 @@ class Replica:
                 self._on_metadata_read(event)
             case SnapshotStored(topic_partition=topic_partition):
                 self._step_log(self._logs[topic_partition], event, now_ms)
-            case Flushed() | ProducersScanned() | LogStartMoved():
+            case Flushed() | BatchFound() | ProducersScanned() | LogStartMoved():
                 assert self.broker is not None, event
                 self.broker.on_storage(event, now_ms)
             case Started():

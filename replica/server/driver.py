@@ -28,6 +28,7 @@ from replica.core.effects import (
     Truncate,
 )
 from replica.core.events import (
+    BatchFound,
     Event,
     Flushed,
     LogRead,
@@ -291,6 +292,9 @@ class Driver:
             self._timer = None
 
 
+_REPORTS = Flushed | LogRead | BatchFound | ProducersScanned | LogStartMoved
+
+
 def _is_report_of(event: Event, log: TopicPartition) -> bool:
     """Tell whether an event is what storage has to say of this log."""
-    return isinstance(event, Flushed | LogRead | ProducersScanned | LogStartMoved) and event.topic_partition == log
+    return isinstance(event, _REPORTS) and event.topic_partition == log

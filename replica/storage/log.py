@@ -372,6 +372,13 @@ class LogStore:
                 found = self._segments.read(start_offset, bound, max_bytes)
             return b"".join(batch.data for batch in found)
 
+    def batch_start(self, offset: Offset) -> Offset:
+        """Where the batch begins that holds ``offset``. OffsetOutOfRangeError outside the log."""
+        with self._state_lock, self._guard("search"):
+            if not self.log_start_offset <= offset < self._log_end_offset:
+                raise self._out_of_range("search", offset)
+            return next(self._segments.batches_from(offset, wanted_bytes=1)).base_offset
+
     def offset_for_timestamp(self, timestamp_ms: int, end_offset: Offset) -> tuple[Offset, Epoch] | None:
         """Offset and leader epoch of the first record below ``end_offset`` that is not older; absent if all are."""
         with self._state_lock, self._guard("search"):

@@ -19,6 +19,7 @@ from replica.core.effects import (
     CreateLog,
     DeleteLog,
     DropSnapshots,
+    FindBatch,
     InstallSnapshot,
     LogRange,
     RaiseLogStart,
@@ -33,7 +34,7 @@ from replica.core.effects import (
     StoreVoters,
     Truncate,
 )
-from replica.core.events import LogRead, LogStartMoved, ProducersScanned
+from replica.core.events import BatchFound, LogRead, LogStartMoved, ProducersScanned
 from replica.core.messages import FetchSnapshotResponse, ListOffsetsResponse
 from replica.core.recovered import RecoveredLog
 from replica.core.rules.log import LogRules
@@ -57,11 +58,12 @@ StorageEffect = (
     | DropSnapshots
     | ApplyRetention
     | ReadLog
+    | FindBatch
     | ScanProducers
     | Append
     | Truncate
 )
-StorageReport = LogRead | ProducersScanned | LogStartMoved
+StorageReport = LogRead | BatchFound | ProducersScanned | LogStartMoved
 
 
 class LogTable:
@@ -157,15 +159,26 @@ class LogTable:
                 self._stores[name].append(batches)
             case Truncate(topic_partition=name, end_offset=end_offset):
                 self._stores[name].truncate(end_offset)
+            case ApplyRetention() | ReadLog() | FindBatch() | ScanProducers():
+                return self._look(effect, unix_ms)
+            case _:
+                assert_never(effect)
+        return None
+
+    def _look(self, effect: ApplyRetention | ReadLog | FindBatch | ScanProducers, unix_ms: int) -> StorageReport | None:
+        name = effect.range.topic_partition if isinstance(effect, ReadLog) else effect.topic_partition
+        store = self._stores[name]
+        match effect:
             case ApplyRetention():
                 return self._apply_retention(effect, unix_ms)
             case ReadLog(range=log_range):
                 return self._read_log(log_range)
-            case ScanProducers(topic_partition=name):
-                return ProducersScanned(topic_partition=name, producers=self._stores[name].scan_producers())
+            case FindBatch(offset=offset):
+                return BatchFound(topic_partition=name, offset=offset, base_offset=store.batch_start(offset))
+            case ScanProducers():
+                return ProducersScanned(topic_partition=name, producers=store.scan_producers())
             case _:
                 assert_never(effect)
-        return None
 
     def _create(self, effect: CreateLog) -> None:
         self.directory.create_log(effect.topic_partition, effect.topic_id)

@@ -20,7 +20,7 @@ from replica.core.broker.serving import FetchServer
 from replica.core.config import BrokerIdentity, ReplicaConfig
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, StoreHighWatermarks
-from replica.core.events import Flushed, LogStartMoved, ProducersScanned
+from replica.core.events import BatchFound, Flushed, LogStartMoved, ProducersScanned
 from replica.core.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -177,7 +177,7 @@ class Broker:
             case None:
                 pass
 
-    def on_storage(self, event: Flushed | ProducersScanned | LogStartMoved, now_ms: int) -> None:
+    def on_storage(self, event: Flushed | BatchFound | ProducersScanned | LogStartMoved, now_ms: int) -> None:
         """Hand what storage reports of a log to its partition, unless that is gone."""
         partition = self.partitions.get(event.topic_partition)
         if partition is None:
@@ -185,6 +185,8 @@ class Broker:
         match event:
             case Flushed(end_offset=end_offset):
                 partition.on_flushed(end_offset, now_ms)
+            case BatchFound(offset=offset, base_offset=base_offset):
+                partition.on_batch_found(offset, base_offset)
             case ProducersScanned(producers=producers):
                 partition.on_producers_scanned(producers)
             case LogStartMoved(log_start_offset=log_start_offset):
