@@ -210,6 +210,17 @@ class DeleteLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceLog:
+    """Put a damaged log aside, with all its files, and create an empty one in its place, durably.
+
+    A crash on the way leaves the damaged one, or none, or the new one.
+    """
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartLogAt:
     """Drop everything in the log and let it begin, empty, at ``start_offset``, durably.
 
@@ -286,6 +297,7 @@ Effect = (
     | StoreHighWatermarks
     | CreateLog
     | DeleteLog
+    | ReplaceLog
     | StartLogAt
     | RaiseLogStart
     | ApplyRetention

@@ -105,6 +105,18 @@ class StorageFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogDamaged:
+    """The log of one partition cannot be read any more, at ``offset`` if that is known; what others hold is as it was.
+
+    What was to be done with this log in the step before was not done.
+    """
+
+    topic_partition: TopicPartition
+    offset: Offset | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResignRequested:
     """The operator stops this replica gracefully: lead no more, and hand over to others."""
 
@@ -122,5 +134,6 @@ Event = (
     | LogStartMoved
     | SnapshotStored
     | StorageFailed
+    | LogDamaged
     | ResignRequested
 )

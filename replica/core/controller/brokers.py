@@ -10,7 +10,7 @@ Source: KIP-631 (registration, fencing), KIP-858 (directory ids), KIP-966 (uncle
 
 from __future__ import annotations
 
-from replica.core.controller.elections import Lost, elect_with, remove_broker
+from replica.core.controller.elections import Lost, elect_with, give_up_damaged, remove_broker
 from replica.core.controller.state import ControllerState
 from replica.core.messages import (
     BrokerHeartbeatRequest,
@@ -89,6 +89,7 @@ def on_heartbeat(c: ControllerState, request: BrokerHeartbeatRequest, now_ms: in
     elif registered.fenced and not registered.in_controlled_shutdown and _has_caught_up(c, request):
         _change(c, registered, fenced=False, in_controlled_shutdown=False)
         elect_with(c, request.broker_id)
+    give_up_damaged(c, request.broker_id, request.offline)
     now = c.image.brokers[request.broker_id]
     return BrokerHeartbeatResponse(
         error=ErrorCode.NONE,

@@ -28,6 +28,7 @@ from replica.core.messages.admin import (
     ReassignedPartition,
 )
 from replica.core.messages.cluster import (
+    OFFLINE_REPORTED_MAX,
     AlteredPartition,
     AlterPartition,
     AlterPartitionRequest,
@@ -37,6 +38,7 @@ from replica.core.messages.cluster import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     IsrMember,
+    OfflineReplica,
 )
 from replica.core.messages.data import (
     HIGH_WATERMARK,
@@ -175,6 +177,7 @@ Response = (
 
 __all__ = [
     "HIGH_WATERMARK",
+    "OFFLINE_REPORTED_MAX",
     "AddVoterRequest",
     "AdminRequest",
     "AlterPartition",
@@ -233,6 +236,7 @@ __all__ = [
     "ListPartitionReassignmentsRequest",
     "ListPartitionReassignmentsResponse",
     "LogRequest",
+    "OfflineReplica",
     "OffsetForLeaderEpochRequest",
     "OffsetForLeaderEpochResponse",
     "OngoingPartitionReassignment",

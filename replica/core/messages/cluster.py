@@ -13,6 +13,9 @@ from replica.core.metadata.records import LeaderRecoveryState
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
 
+OFFLINE_REPORTED_MAX = 1000
+"""How many damaged logs one heartbeat reports; the next one reports those that are left."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationRequest:
@@ -44,14 +47,27 @@ class BrokerRegistrationResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineReplica:
+    """A replica whose log is damaged: what it has acknowledged up to ``leader_epoch`` may be gone."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeatRequest:
-    """A registered broker is alive and has applied the metadata log below ``metadata_offset``."""
+    """A registered broker is alive and has applied the metadata log below ``metadata_offset``.
+
+    ``offline`` are replicas of its that must not be counted on any more, some of them where there are many.
+    """
 
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
     cluster_id: str
     metadata_offset: Offset
     want_shut_down: bool = False
+    offline: tuple[OfflineReplica, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -175,7 +175,7 @@ def on_leader_offset(
         return
     if answer.error is not ErrorCode.NONE:
         _on_refused(p, role, answer.error, now_ms)
-    elif answer.offset is None or answer.offset < 0 or not p.log.is_flushed:
+    elif answer.offset is None or not p.log.is_flushed:
         _back_off(p, role, now_ms)
     elif asked.latest and answer.offset < p.log.log_end_offset:
         _cut(p, replace(role, out_of_range=False), answer.offset)
@@ -299,7 +299,7 @@ def _reconcile(
     be cut there: what the leader gives as the end of an epoch older than its log is its log's start, and a batch of
     this log, which is another one, may lie across that offset.
     """
-    if not p.log.is_flushed or leader_end.end_offset < 0:
+    if not p.log.is_flushed:
         _back_off(p, role, now_ms)  # Only where the rules let a fetch go before the flush. A log is cut at rest.
         return
     truncation = p.rules.truncation(epochs=p.log.epochs, log_end_offset=p.log.log_end_offset, leader=leader_end)

@@ -14,6 +14,7 @@ from replica.core.events import (
     BatchFound,
     Event,
     Flushed,
+    LogDamaged,
     LogRead,
     LogStartMoved,
     ProducersScanned,
@@ -239,7 +240,7 @@ class QuorumLog(QuorumLogState):
                 leading.resign(self, now_ms)
             case SnapshotStored(snapshot_id=snapshot_id):
                 on_snapshot_stored(self, snapshot_id)
-            case LogRead() | BatchFound() | ProducersScanned() | LogStartMoved():
+            case LogRead() | BatchFound() | ProducersScanned() | LogStartMoved() | LogDamaged():
                 raise AssertionError(f"a quorum log never asks for {event}")
             case _:
                 assert_never(event)

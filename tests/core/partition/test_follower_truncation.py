@@ -386,14 +386,3 @@ def test_batch_that_is_found_too_late_is_kept() -> None:
     bench.find_batches()
     assert bench.end == 9
     assert bench.fetches().fetch_offset == 9
-
-
-def test_offset_below_all_logs_cuts_nothing() -> None:
-    """No log has negative offsets: a leader that names one is asked again later."""
-    bench = bench_of_threes()
-    bench.take(bench.fetches(), diverging(1, -5))
-    assert bench.end == 9
-    bench.now_ms += BACKOFF_MS
-    bench.take(bench.fetches(), refused(ErrorCode.OFFSET_OUT_OF_RANGE))
-    bench.take(bench.asks(m.ListOffsetsRequest), offset(-5))
-    assert (bench.end, bench.ends[0]) == (9, 0)
