@@ -51,17 +51,13 @@ def _with_rot(climate: Climate) -> Climate:
     assert climate.cluster is not None, climate
     cluster = replace(
         climate.cluster,
-        topics=1,
         partitions=2,
         replication_factor=3,
         min_insync_replicas=2,
         fsync=True,
         unclean_leader_election_enable=False,
     )
-    climate = replace(
-        climate, voters=max(3, climate.voters), rate=max(40.0, climate.rate), appends=0.8, cluster=cluster
-    )
-    return with_rot(climate, a_minute=20.0)
+    return with_rot(replace(climate, voters=max(3, climate.voters), cluster=cluster), a_minute=20.0)
 
 
 def _with_retention(climate: Climate) -> Climate:

@@ -114,7 +114,7 @@ class TimeoutDropsMaximalIsr(PartitionsOnly):
 
 
 class DamagedLogEmptiedInSync(PartitionsOnly):
-    """A replica puts a damaged log aside and fetches all anew while it is still in the ISR."""
+    """A replica that puts a damaged log aside, and fetches all anew, while it is still in the ISR."""
 
     def may_begin_anew(self, *, damaged_in: Epoch, leader_epoch: Epoch, is_counted_on: bool, has_leader: bool) -> bool:
         """The leader has everything."""
