@@ -48,6 +48,9 @@ class ClusterRare(StrEnum):
     LOG_START_RAISED = "log-start-raised"
     LOG_DELETED = "log-deleted"
     LOG_DELETED_AFTER_START = "log-deleted-after-start"
+    PARTITION_OFFLINE = "partition-offline"
+    PARTITION_OFFLINE_AT_START = "partition-offline-at-start"
+    DAMAGED_LOG_REPLACED = "damaged-log-replaced"
     DISK_REPLACED = "disk-replaced"
     COUNTED_ON_DISK_REPLACED = "counted-on-disk-replaced"
     LAST_COUNTED_ON_DISK_REPLACED = "last-counted-on-disk-replaced"
@@ -71,6 +74,8 @@ class ClusterCensus(Observer):
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """See ``Observer``."""
         del torn_bytes
+        damaged = sum(found.damage is not None for found in node.recovered.values())
+        self.counts[ClusterRare.PARTITION_OFFLINE_AT_START] += damaged
         self._images.pop(node.replica_id, None)
         for key in [key for key in self._high_watermarks if key[0] == node.replica_id]:
             del self._high_watermarks[key]
@@ -87,6 +92,7 @@ class ClusterCensus(Observer):
 
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
+        self.counts[ClusterRare.PARTITION_OFFLINE] += isinstance(step.event, ev.LogDamaged)
         for effect in step.effects:
             match effect:
                 case fx.Truncate(topic_partition=log, end_offset=end_offset) if log != METADATA_LOG:
@@ -98,6 +104,8 @@ class ClusterCensus(Observer):
                 case fx.DeleteLog(topic_partition=log):
                     self.counts[ClusterRare.LOG_DELETED] += 1
                     self.counts[ClusterRare.LOG_DELETED_AFTER_START] += log in node.recovered
+                case fx.ReplaceLog():
+                    self.counts[ClusterRare.DAMAGED_LOG_REPLACED] += 1
                 case fx.StartLogAt():
                     self.counts[ClusterRare.OUT_OF_RANGE_RESET] += 1
                 case _:

@@ -8,9 +8,10 @@ leaves out what takes records for ever from those who may lead:
 
 1. Without ``fsync`` a power loss takes what was acknowledged, and so may a disk that fails: neither is in the weather,
    but for a share of worlds in which the power goes (``with_forgetting``), and each step is judged, but no recovery.
-2. Damage takes a replica for ever: it is there with three replicas and a minimum of two in sync only. (Whoever may
-   lead can still be gone, if the others have lost their place in the ISR before; then nothing is promised, and the run
-   says so.) Where disks are replaced none is damaged: of the copies that a record has, one cause takes enough.
+2. Damage to the metadata log takes a replica for ever, and damage to others may take what somebody alone holds: it is
+   there with three replicas and a minimum of two in sync only. (Whoever may lead can still be gone, if the others have
+   lost their place in the ISR before; then nothing is promised, and the run says so.) Where disks are replaced none is
+   damaged: of the copies that a record has, one cause takes enough. Logs that rot are those that others hold whole.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ KEPT_BYTES = (1, 4000, 1 << 40)
 """How much of a log retention keeps: the last segment, a few, or all, so that only what is asked for is deleted."""
 PASSING_TOPIC_SHARE = 0.15
 """How many climates have a topic that is created and deleted, again and again."""
+ROT_SHARE = 0.15
+"""How many of the climates in which nothing else takes records have logs that rot."""
+ROT_RATE = 40.0
+"""How much is written there at least, in operations a second."""
 FORGETTING_SHARE = 0.4
 """How many of the climates without ``fsync`` lose their power."""
 PIECE_BYTES = (200, 800)
@@ -72,7 +77,8 @@ def draw_cluster_climate(random: Random) -> Climate:
     climate = _with_reassignments(climate, random) if random.random() < REASSIGNMENTS_SHARE else climate
     if random.random() < REPLACED_DISKS_SHARE:
         climate = with_replaced_disks(climate, a_minute=random.choice((2.0, 5.0, 15.0)))
-    return _with_additions(climate, Random(random.getrandbits(64)))
+    dice = Random(random.getrandbits(64))
+    return _maybe_with_rot(_with_additions(climate, dice), dice)
 
 
 def _with_additions(climate: Climate, dice: Random) -> Climate:
@@ -115,6 +121,27 @@ def with_replaced_disks(climate: Climate, *, a_minute: float) -> Climate:
     assert climate.cluster is not None, climate
     weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
     return replace(climate, weather=weather, cluster=replace(climate.cluster, disk_losses=a_minute))
+
+
+def with_rot(climate: Climate, *, a_minute: float) -> Climate:
+    """The same climate where cold batches of partitions rot so often, and so much is written that there are some.
+
+    No disk is replaced or damaged beside that.
+    """
+    assert climate.cluster is not None, climate
+    weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
+    cluster = replace(climate.cluster, topics=1, rot=a_minute, disk_losses=0.0)
+    return replace(climate, weather=weather, rate=max(ROT_RATE, climate.rate), appends=0.8, cluster=cluster)
+
+
+def _maybe_with_rot(climate: Climate, dice: Random) -> Climate:
+    """The same climate, perhaps with logs that rot, where others hold what they held and nothing else takes it."""
+    cluster = climate.cluster
+    assert cluster is not None, climate
+    is_safe = cluster.replication_factor > 1 and cluster.fsync and not cluster.unclean_leader_election_enable
+    if not is_safe or cluster.disk_losses or Weather.DAMAGE in climate.weather or dice.random() >= ROT_SHARE:
+        return climate
+    return with_rot(climate, a_minute=dice.choice((2.0, 6.0, 20.0)))
 
 
 def _with_reassignments(climate: Climate, random: Random) -> Climate:

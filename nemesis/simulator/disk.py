@@ -42,6 +42,8 @@ class NodeDisk:
         self.files = SimulatedFiles(remember_calls=False)
         self.slow_factor = 1
         self.is_damaged = False
+        self.rotten: set[TopicPartition] = set()
+        """Partitions' logs of which a sector was spoiled, until they are replaced."""
         self.is_lying = False
         self._logs = logs
         self._dice = dice
@@ -65,6 +67,7 @@ class NodeDisk:
         """Put a new disk in its place, with another directory id; where voters change it has no vote until added."""
         self._wiped += 1
         self.directory_id = directory_id_for(self._replica_id, self._wiped)
+        self.rotten.clear()
         self.files = SimulatedFiles(remember_calls=False)
         self._format(self._wiped_voters)
 
@@ -93,16 +96,26 @@ class NodeDisk:
     def damage(self, how: str, recovery_points: Mapping[TopicPartition, Offset], dice: Random) -> str | None:
         """Spoil one sector of a finished, flushed segment; say which, or None if nothing was changed."""
         paths = [path for log, end in recovery_points.items() for path in self._finished_segments(log, end)]
-        if not paths:
+        spoiled_at = self._spoil(how, dice.choice(paths), dice) if paths else None
+        self.is_damaged |= spoiled_at is not None
+        return spoiled_at
+
+    def rot(self, how: str, log: TopicPartition, recovery_point: Offset, dice: Random) -> Offset | None:
+        """Spoil one sector of a finished segment of this log; say where that begins, or None if nothing was changed."""
+        paths = self._finished_segments(log, recovery_point)
+        path = dice.choice(paths) if paths else None
+        if path is None or self._spoil(how, path, dice) is None:
             return None
-        path = dice.choice(paths)
+        self.rotten.add(log)
+        return Offset(int(path.stem))
+
+    def _spoil(self, how: str, path: Path, dice: Random) -> str | None:
         content = self.files.content(path)
         start = dice.randrange(0, len(content), SECTOR_BYTES)
         changed = spoiled(how, content, start, dice)
         if changed == content:
             return None
         self.files.overwrite(path, changed)
-        self.is_damaged = True
         return f"{how} at byte {start} of {path}"
 
     def _finished_segments(self, log: TopicPartition, recovery_point: Offset) -> list[Path]:

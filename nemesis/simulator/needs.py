@@ -10,7 +10,13 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from nemesis.simulator.climate import Climate, Weather, with_lying_disks
-from nemesis.simulator.cluster_seeds import with_forgetting, with_reassignments, with_replaced_disks, with_retention
+from nemesis.simulator.cluster_seeds import (
+    with_forgetting,
+    with_reassignments,
+    with_replaced_disks,
+    with_retention,
+    with_rot,
+)
 from nemesis.simulator.group_climate import GroupClimate
 from nemesis.simulator.group_seeds import LEASE_DRIFT_PPM, with_leases
 from nemesis.variants.mutant import Need
@@ -38,6 +44,20 @@ def _with_replaced_disks(climate: Climate) -> Climate:
     assert climate.cluster is not None, climate
     cluster = replace(climate.cluster, fsync=True, unclean_leader_election_enable=False)
     return with_replaced_disks(replace(climate, cluster=cluster), a_minute=60.0)
+
+
+def _with_rot(climate: Climate) -> Climate:
+    """Every few seconds a log rots of which others hold everything, and no unclean election gives up what is lost."""
+    assert climate.cluster is not None, climate
+    cluster = replace(
+        climate.cluster,
+        partitions=2,
+        replication_factor=3,
+        min_insync_replicas=2,
+        fsync=True,
+        unclean_leader_election_enable=False,
+    )
+    return with_rot(replace(climate, voters=max(3, climate.voters), cluster=cluster), a_minute=20.0)
 
 
 def _with_retention(climate: Climate) -> Climate:
@@ -298,6 +318,7 @@ _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
         Need.LYING_DISKS: with_lying_disks,
         Need.FORGETTING: _forgetting,
         Need.REPLACED_DISKS: _with_replaced_disks,
+        Need.ROTTING_LOGS: _with_rot,
         Need.RETENTION: _with_retention,
         Need.TURMOIL: _in_turmoil,
         Need.STALE_METADATA: _with_stale_metadata,

@@ -9,26 +9,37 @@ A world hosts whatever the core can step: nothing here depends on what kind of l
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from random import Random
 
 from nemesis.simulator.clock import NodeClock
 from nemesis.simulator.disk import NodeDisk
 from nemesis.simulator.files import PowerLossError
+from nemesis.simulator.flushes import Flushes
 from nemesis.simulator.queue import US_PER_MS
+from nemesis.simulator.steps import Crash, Step, clause_of
 from nemesis.simulator.surroundings import Surroundings
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
-from replica.core.messages import Request, Response
+from replica.core.messages import ListOffsetsResponse, Request, Response
 from replica.core.reading import read_ranges
 from replica.core.recovered import RecoveredLog
 from replica.core.replica import Replica
+from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, ReplicaId, TopicPartition
-from replica.storage import CorruptLogError, LogStore, LogTable, StorageEffect, StorageError, StorageReport
+from replica.storage import (
+    CorruptLogError,
+    DamagedLogError,
+    LogStore,
+    LogTable,
+    StorageEffect,
+    StorageError,
+    StorageReport,
+)
 from replica.voters import ReplicaKey
+
+__all__ = ["Crash", "Node", "OnReply", "Step"]
 
 _Answering = fx.Reply | fx.ReplyWithRecords | fx.ReplyWithOffset | fx.ReplyWithSnapshot
 OnReply = Callable[[Response], None]
@@ -39,33 +50,6 @@ STOP_WAITS_MAX = 15
 UNIX_MS = 1_700_000_000_000
 """What the wall clock shows when a world begins."""
 RECOVERY_POINT_MS = 5_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crash:
-    """How a process ended. ``performed`` of the ``effects`` of its last step were; both 0 outside a step."""
-
-    cause: str
-    performed: int = 0
-    effects: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step as it came to pass: the effects that were performed, and the one that was broken off, if one was.
-
-    ``answers`` are the records that were read for a call, log by log, and went out with its answer.
-
-    ``is_whole`` says that all of them were performed, by a process whose storage has not failed. Otherwise what the
-    core believes now was never true of anything but its memory, which is lost. What an effect that was broken off has
-    done is anybody's guess.
-    """
-
-    event: ev.Event
-    effects: tuple[fx.Effect, ...]
-    answers: Mapping[CallId, Mapping[TopicPartition, bytes]]
-    interrupted: fx.Effect | None
-    is_whole: bool
 
 
 class Node:
@@ -95,12 +79,12 @@ class Node:
         self._recovery_points: Mapping[TopicPartition, Offset] = {}
         self._errors_before = 0
         self._answers: dict[CallId, Mapping[TopicPartition, bytes]] = {}
+        self._damaged: list[ev.LogDamaged] = []
         self._replies: dict[CallId, OnReply] = {}
         self._last_call = 0
         self._inbox: list[ev.Event] = []
         self._timer_us: int | None = None
-        self._flushing: dict[TopicPartition, Offset] = {}
-        self._wanted: dict[TopicPartition, Offset] = {}
+        self._flushes = Flushes(self, world)
         self._storing: dict[TopicPartition, fx.StoreSnapshot] = {}
 
     @property
@@ -156,9 +140,13 @@ class Node:
         self.incarnation += 1
         self.storage_failed = False
         self.core = self._world.new_core(self, self._open)
+        for found in self.recovered.values():
+            if found.damage is not None:
+                self.check_provoked(found.damage)
         self._world.on_boot(self, files.cut_bytes - cut_before)
-        self.flushed_end = {log: store.flushed_end_offset for log, store in self.stores.items()}
-        self._after_ms(RECOVERY_POINT_MS, self._checkpoint)
+        kept = {log: self.flushed_end.get(log, Offset(0)) for log in self.recovered if log not in self.stores}
+        self.flushed_end = kept | {log: store.flushed_end_offset for log, store in self.stores.items()}
+        self.after_ms(RECOVERY_POINT_MS, self._checkpoint)
         self.submit(ev.Started())
         return True
 
@@ -181,7 +169,7 @@ class Node:
     def stop(self) -> None:
         """Resign, and after a while close everything cleanly."""
         self.submit(ev.ResignRequested())
-        self._after_ms(STOP_GRACE_MS, lambda: self._close_cleanly(waits=STOP_WAITS_MAX))
+        self.after_ms(STOP_GRACE_MS, lambda: self._close_cleanly(waits=STOP_WAITS_MAX))
 
     def pause(self) -> None:
         """Let the process stand still; what comes for it waits."""
@@ -205,7 +193,7 @@ class Node:
         assert self.core is not None, self.replica_id
         broker = self.core.broker
         if self.is_paused or (broker is not None and not broker.lifecycle.may_shut_down and waits > 0):
-            self._after_ms(STOP_GRACE_MS, lambda: self._close_cleanly(waits - 1))
+            self.after_ms(STOP_GRACE_MS, lambda: self._close_cleanly(waits - 1))
             return
         try:
             self._open.close_clean(None if broker is None else broker.broker_epoch)
@@ -214,7 +202,7 @@ class Node:
         except StorageError:
             self._end(Crash(cause="stop"))
         else:
-            self.flushed_end = {log: store.flushed_end_offset for log, store in self.stores.items()}
+            self.flushed_end |= {log: store.flushed_end_offset for log, store in self.stores.items()}
             self._end(Crash(cause="stop"))
 
     def _end(self, crash: Crash) -> None:
@@ -227,9 +215,9 @@ class Node:
         self._replies.clear()
         self.requests.clear()
         self._inbox.clear()
-        self._flushing.clear()
-        self._wanted.clear()
         self._storing.clear()
+        self._damaged.clear()
+        self._flushes.forget_all()
         self._world.on_down(self, crash)
 
     def _checkpoint(self) -> None:
@@ -241,9 +229,9 @@ class Node:
         except StorageError as error:
             self.submit(ev.StorageFailed(reason=str(error)))
         else:
-            self._after_ms(RECOVERY_POINT_MS, self._checkpoint)
+            self.after_ms(RECOVERY_POINT_MS, self._checkpoint)
 
-    def _after_ms(self, delay_ms: float, action: Callable[[], None]) -> None:
+    def after_ms(self, delay_ms: float, action: Callable[[], None]) -> None:
         """Do something later, unless the process has ended by then."""
         incarnation = self.incarnation
 
@@ -279,21 +267,24 @@ class Node:
         try:
             effects = self.core.step(event, self.now_ms)
         except AssertionError as error:
-            raise BrokenInvariantError("core-assertion", f"replica {self.replica_id}: {_where(error)}") from error
+            raise BrokenInvariantError("core-assertion", f"replica {self.replica_id}: {clause_of(error)}") from error
         # A replica that halts has seen what cannot be, which the dice must not cover up.
         crash_point = None if self.core.halted else self._world.crash_point(self, event, len(effects))
         performed, failure = 0, None
+        done: list[fx.Effect] = []
         try:
             for effect in effects:
                 if performed == crash_point:
                     break
-                self._perform(effect)
+                if self._maybe_perform(effect):
+                    done.append(effect)
                 performed += 1
         except PowerLossError:
             crash_point, failure = None, "power-in-step"
         except StorageError as error:
             failure = str(error)
-        self._note(event, effects, performed, failure)
+        interrupted = None if failure is None else effects[performed]
+        self._note(event, done, interrupted, is_whole=performed == len(effects))
         if failure == "power-in-step":
             self.lose_power(Crash(cause=failure, performed=performed, effects=len(effects)))
         elif failure is not None:
@@ -302,20 +293,21 @@ class Node:
             self._end(Crash(cause="crash-in-step", performed=performed, effects=len(effects)))
         elif self.core.halted is not None:
             self._end(Crash(cause=f"halt: {self.core.halted}"))
+        while self._damaged and self.core is not None:
+            self._step(self._damaged.pop(0))
 
-    def _note(self, event: ev.Event, effects: tuple[fx.Effect, ...], performed: int, failure: str | None) -> None:
+    def _note(self, event: ev.Event, done: list[fx.Effect], interrupted: fx.Effect | None, *, is_whole: bool) -> None:
         """Tell of the step, and forget the calls that it answered."""
+        self.storage_failed |= isinstance(event, ev.StorageFailed)
         if isinstance(event, ev.StorageFailed):
-            self.storage_failed = True
             self.check_provoked(event.reason)
-        done = effects[:performed]
         answers, self._answers = self._answers, {}
         step = Step(
             event=event,
-            effects=done,
+            effects=tuple(done),
             answers=answers,
-            interrupted=None if failure is None else effects[performed],
-            is_whole=performed == len(effects) and not self.storage_failed,
+            interrupted=interrupted,
+            is_whole=is_whole and not self.storage_failed,
         )
         self._world.on_step(self, step)
         for effect in done:
@@ -325,8 +317,20 @@ class Node:
     def check_provoked(self, reason: str) -> None:
         """Storage fails where the disk failed or rots, and nowhere else."""
         provoked = self.disk.files.errors_returned > self._errors_before or self.disk.is_damaged
+        provoked |= bool(self.disk.rotten)
         if not provoked and not self.disk.is_lying:
             raise BrokenInvariantError("unprovoked-storage-failure", f"replica {self.replica_id}: {reason}")
+
+    def _maybe_perform(self, effect: fx.Effect) -> bool:
+        """Perform an effect, unless its log turns out to be damaged; whether it was done."""
+        try:
+            self._perform(effect)
+        except DamagedLogError as damage:
+            self._on_damaged(damage)
+            if not isinstance(effect, fx.ReplyWithOffset):
+                return False
+            self._reply(effect.call_id, ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR))
+        return True
 
     def _perform(self, effect: fx.Effect) -> None:
         assert self._open is not None, self.replica_id
@@ -337,7 +341,7 @@ class Node:
                 self._reply(call_id, response)
             case fx.ReplyWithRecords():
                 records = read_ranges(effect, self._read)
-                self._answers[effect.call_id] = records
+                self._answers[effect.call_id] = {log: read for log, read in records.items() if read is not None}
                 self._reply(effect.call_id, effect.response.with_records(records))
             case fx.ReplyWithOffset():
                 self._reply(effect.call_id, self._open.with_offset(effect))
@@ -346,7 +350,7 @@ class Node:
             case fx.StoreSnapshot():
                 self._begin_snapshot(effect)
             case fx.Flush():
-                self._flush(effect.topic_partition, effect.end_offset)
+                self._flushes.request(effect.topic_partition, effect.end_offset)
             case fx.Halt():
                 pass
             case _:
@@ -355,22 +359,28 @@ class Node:
     def _store(self, effect: StorageEffect) -> None:
         """Have it done, and hand what it brings to the core as the next event."""
         assert self._open is not None, self.replica_id
+        flushed_before = dict(self.flushed_end) if isinstance(effect, fx.Truncate | fx.StartLogAt) else self.flushed_end
         match effect:
             case fx.Truncate(topic_partition=log, end_offset=end_offset):
-                assert log not in self._flushing, (log, "is truncated while a flush of it is owed")
+                assert not self._flushes.is_owed(log), (log, "is truncated while a flush of it is owed")
                 # Once begun, some of it may be gone whatever happens.
                 self.flushed_end[log] = min(self.flushed_end[log], end_offset)
             case fx.StartLogAt(topic_partition=log) | fx.InstallSnapshot(topic_partition=log):
-                assert log not in self._flushing, (log, "is begun anew while a flush of it is owed")
+                assert not self._flushes.is_owed(log), (log, "is begun anew while a flush of it is owed")
                 self.flushed_end[log] = Offset(0)
                 self._storing.pop(log, None)
-            case fx.DeleteLog(topic_partition=log):
-                for table in (self._flushing, self._wanted, self.flushed_end):
-                    table.pop(log, None)
+            case fx.DeleteLog(topic_partition=log) | fx.ReplaceLog(topic_partition=log):
+                self.disk.rotten.discard(log)
+                self._flushes.forget(log)
+                self.flushed_end.pop(log, None)
             case _:
                 pass
-        report = self._open.perform(effect, UNIX_MS + self._world.queue.now_us // US_PER_MS)
-        if isinstance(effect, fx.CreateLog | fx.StartLogAt | fx.InstallSnapshot):
+        try:
+            report = self._open.perform(effect, UNIX_MS + self._world.queue.now_us // US_PER_MS)
+        except DamagedLogError:
+            self.flushed_end = flushed_before  # Nothing was cut.
+            raise
+        if isinstance(effect, fx.CreateLog | fx.ReplaceLog | fx.StartLogAt | fx.InstallSnapshot):
             self.flushed_end[effect.topic_partition] = self.stores[effect.topic_partition].log_end_offset
         if report is not None:
             self._report(report)
@@ -383,56 +393,24 @@ class Node:
             if self.stores.get(report.topic_partition) is store:
                 self.submit(report)
 
-        self._after_ms(self._world.report_us(self) / US_PER_MS, hand_over)
+        self.after_ms(self._world.report_us(self) / US_PER_MS, hand_over)
 
-    def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
-        return self.stores[log].read(start_offset, end_offset, max_bytes)
+    def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes | None:
+        try:
+            return self.stores[log].read(start_offset, end_offset, max_bytes)
+        except DamagedLogError as damage:
+            self._on_damaged(damage)
+            return None
+
+    def _on_damaged(self, damage: DamagedLogError) -> None:
+        self.check_provoked(str(damage))
+        event = ev.LogDamaged(topic_partition=damage.topic_partition, offset=damage.offset, reason=str(damage))
+        self._damaged.append(event)
 
     def _reply(self, call_id: CallId, response: Response) -> None:
         if call_id not in self._replies:
             raise BrokenInvariantError("answered-twice", f"replica {self.replica_id} answers call {call_id} again")
         self._replies.pop(call_id)(response)
-
-    # --- flushing, one at a time for each log -----------------------------------------------------------------------
-
-    def _flush(self, log: TopicPartition, end_offset: Offset) -> None:
-        """Begin a flush, or have one follow that which is under way. It speaks for what there was when it began.
-
-        The platter may have it at once or only at the end, and then perhaps more: both are what disks do.
-        """
-        if log in self._flushing:
-            self._wanted[log] = end_offset
-            return
-        store = self.stores[log]
-        self._flushing[log] = store.log_end_offset
-        after_ms = self._world.flush_us(self) / US_PER_MS
-        if self.dice.random() < 0.5:
-            self._after_ms(0, lambda: self._sync(log, store, and_then_ms=after_ms))
-        else:
-            self._after_ms(after_ms, lambda: self._sync(log, store, and_then_ms=0))
-
-    def _sync(self, log: TopicPartition, store: LogStore, *, and_then_ms: float) -> None:
-        """Bring the log to the platter and say so after a while, or end the process. A log may be gone by then."""
-        if self.stores.get(log) is not store:
-            return
-        try:
-            store.flush()
-        except PowerLossError:
-            self.lose_power()
-        except StorageError as error:
-            self.submit(ev.StorageFailed(reason=str(error)))
-        else:
-            self._after_ms(and_then_ms, lambda: self._finish_flush(log, store))
-
-    def _finish_flush(self, log: TopicPartition, store: LogStore) -> None:
-        if self.stores.get(log) is not store:
-            return
-        end_offset = self._flushing.pop(log)
-        self.flushed_end[log] = end_offset
-        wanted = self._wanted.pop(log, end_offset)
-        if wanted > end_offset:
-            self._flush(log, wanted)
-        self.submit(ev.Flushed(topic_partition=log, end_offset=end_offset))
 
     # --- snapshots, one at a time for each log ----------------------------------------------------------------------
 
@@ -440,7 +418,7 @@ class Node:
         """Store a snapshot after a while, unless another is installed or the process ends before that."""
         assert effect.topic_partition not in self._storing, (effect.topic_partition, "has a snapshot on its way")
         self._storing[effect.topic_partition] = effect
-        self._after_ms(self._world.flush_us(self) / US_PER_MS, lambda: self._finish_snapshot(effect))
+        self.after_ms(self._world.flush_us(self) / US_PER_MS, lambda: self._finish_snapshot(effect))
 
     def _finish_snapshot(self, effect: fx.StoreSnapshot) -> None:
         log, snapshot_id = effect.topic_partition, effect.snapshot_id
@@ -486,9 +464,3 @@ class Node:
         if deadline_ms is not None and self.now_ms >= deadline_ms:
             self._step(ev.Ticked())
         self._arm_timer()
-
-
-def _where(error: AssertionError) -> str:
-    """The clause that failed, by the function that states it, and its values."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{frame.name}: {error}"

@@ -57,7 +57,11 @@ class PartitionHabits(Observer):
                     place = (node.replica_id, name)
                     if place in self._stored:
                         self._stored[place] = min(end, self._stored[place])
-                case fx.CreateLog(topic_partition=name) | fx.DeleteLog(topic_partition=name):
+                case (
+                    fx.CreateLog(topic_partition=name)
+                    | fx.DeleteLog(topic_partition=name)
+                    | fx.ReplaceLog(topic_partition=name)
+                ):
                     self._stored.pop((node.replica_id, name), None)
                 case _:
                     pass

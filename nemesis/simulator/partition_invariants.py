@@ -36,7 +36,7 @@ Sequence = tuple[int, int, int]
 """A batch of an idempotent producer: producer id, producer epoch, first sequence number."""
 
 _Telling = fx.Reply | fx.ReplyWithRecords
-_Storing = fx.Append | fx.Truncate | fx.StartLogAt | fx.RaiseLogStart | fx.CreateLog | fx.DeleteLog
+_Storing = fx.Append | fx.Truncate | fx.StartLogAt | fx.RaiseLogStart | fx.CreateLog | fx.DeleteLog | fx.ReplaceLog
 
 
 @dataclass(slots=True)
@@ -207,6 +207,13 @@ class PartitionInvariants(Observer):
             if self._is_there(history)
         )
 
+    def can_do_without(self, replica_id: ReplicaId, name: TopicPartition) -> bool:
+        """Whether somebody else who is in sync has all that is committed, on a disk that is as it was."""
+        history = self._hosted[replica_id].get(name)
+        return history is not None and any(
+            self._holds_all(history, other) for other in history.registration.isr if other != replica_id
+        )
+
     def all_disks_are_known(self) -> bool:
         """Whether every broker is registered with the disk that its machine has."""
         disks = {replica_id: node.disk.directory_id for replica_id, node in self._nodes.items()}
@@ -214,7 +221,8 @@ class PartitionInvariants(Observer):
 
     def _holds_all(self, history: History, replica_id: ReplicaId) -> bool:
         chain, end, node = history.chains.get(replica_id), history.committed.end, self._nodes[replica_id]
-        if chain is None or node.disk.is_damaged or chain.link_at(end) != history.committed.last_link:
+        is_spoiled = node.disk.is_damaged or history.name in node.disk.rotten
+        if chain is None or is_spoiled or chain.link_at(end) != history.committed.last_link:
             return False
         return not self._is_durable or node.flushed_end.get(history.name, Offset(0)) >= end
 
@@ -231,7 +239,7 @@ class PartitionInvariants(Observer):
         """Compare what was recovered with what was flushed."""
         del torn_bytes
         hosted = self._hosted[node.replica_id]
-        for name in [name for name in hosted if name not in node.stores]:
+        for name in [name for name in hosted if name not in node.recovered]:
             history = hosted.pop(name)
             history.chains.pop(node.replica_id, None)
             if node.flushed_end.get(name, 0) > 0 and self._is_there(history) and not node.disk.is_damaged:
@@ -242,6 +250,8 @@ class PartitionInvariants(Observer):
                 hosted[name] = created
                 created.chains[node.replica_id] = Chain()
         for name, history in hosted.items():
+            if name not in node.stores:
+                continue  # It is damaged, and says so.
             store, chain = node.stores[name], history.chain(node.replica_id)
             end_offset = store.log_end_offset
             if end_offset < node.flushed_end.get(name, 0) and not node.disk.is_damaged:
@@ -308,6 +318,10 @@ class PartitionInvariants(Observer):
                 hosted[name].begins_at.pop(replica_id, None)
             case fx.DeleteLog(topic_partition=name):
                 hosted.pop(name).chains.pop(replica_id, None)
+            case fx.ReplaceLog(topic_partition=name):
+                hosted[name].chains[replica_id] = Chain()
+                hosted[name].begins_at.pop(replica_id, None)
+                self._check_candidate(hosted[name], replica_id)
             case fx.StartLogAt(topic_partition=name, start_offset=start):
                 history = hosted[name]
                 history.begins_at[replica_id] = start

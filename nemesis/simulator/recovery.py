@@ -140,11 +140,17 @@ def lost_to_damage(world: World) -> str | None:
     """
     image = latest_image(world)
     retired = {node.replica_id for node in world.nodes.values() if node.is_retired}
-    for log in world.used_logs if retired else ():
+    offline = {
+        (log, replica_id)
+        for replica_id, core in _cores(world).items()
+        for log in ({} if core.broker is None else core.broker.offline)
+    }
+    for log in world.used_logs if retired or offline else ():
         registration = image.partition(log)
+        gone = retired | {replica_id for name, replica_id in offline if name == log}
         if registration is None and len(world.nodes) - len(retired) < _replication_factor(world):
             return f"{log}: damage has taken brokers that it needed to be created"
-        if registration is not None and _is_lost(registration, retired):
+        if registration is not None and _is_lost(registration, gone):
             return f"{log}: damage has taken all who may lead it"
     return None
 
@@ -153,11 +159,11 @@ def _replication_factor(world: World) -> int:
     return 0 if world.climate.cluster is None else world.climate.cluster.replication_factor
 
 
-def _is_lost(registration: PartitionRegistration, retired: set[ReplicaId]) -> bool:
+def _is_lost(registration: PartitionRegistration, gone: set[ReplicaId]) -> bool:
     may_lead = {*registration.isr, *registration.elr}
     if not may_lead and registration.last_known_leader is not None:
         may_lead = {registration.last_known_leader}
-    return registration.leader_id is None and may_lead <= retired
+    return registration.leader_id in (None, *gone) and may_lead <= gone
 
 
 def latest_image(world: World) -> MetadataImage:

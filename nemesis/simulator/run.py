@@ -47,6 +47,7 @@ from nemesis.simulator.reassigner import Reassigner
 from nemesis.simulator.reassignment_census import ReassignmentCensus
 from nemesis.simulator.record import Record
 from nemesis.simulator.recovery import GroupRecovery, hosted_logs, lost_to_damage, why_not_converged
+from nemesis.simulator.rot import Rot
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
 from nemesis.simulator.violations import BrokenInvariantError, Violation
 from nemesis.simulator.voter_administrator import VoterAdministrator, voter_changes_of
@@ -164,6 +165,13 @@ def _passing_topic_of(world: World, seed: int) -> PassingTopic | None:
     return PassingTopic(world, cluster, Random(f"{seed} passing topic"))
 
 
+def _reassigner_of(world: World, record: Record, seed: int) -> Reassigner | None:
+    cluster = world.climate.cluster
+    if cluster is None or not cluster.reassignments:
+        return None
+    return Reassigner(world, cluster, record, Random(f"{seed} reassignments"))
+
+
 class _Simulation:
     def __init__(self, options: SimOptions, observers: Sequence[Observer]) -> None:
         assert options.climate is not None, options
@@ -205,10 +213,8 @@ class _Simulation:
                 world, options.climate.cluster, self.record, dice, partitions=self._partitions, books=books
             )
             self.operator = Operator(world, self._partitions, self.record, Random(f"{options.seed} operator"))
-        self.reassigner: Reassigner | None = None
-        if options.climate.cluster is not None and options.climate.cluster.reassignments:
-            dice = Random(f"{options.seed} reassignments")
-            self.reassigner = Reassigner(world, options.climate.cluster, self.record, dice)
+        self.rot = self._new_rot()
+        self.reassigner = _reassigner_of(world, self.record, options.seed)
         if options.climate.ambush:
             world.observers.append(Ambush(world, self.record, Random(f"{options.seed} ambush")))
         if options.climate.cluster is not None and options.climate.cluster.appointee_ambush:
@@ -221,6 +227,13 @@ class _Simulation:
         self.injector = SimulatedInjector(world, self.record)
         for observer in observers:
             observer.on_begin(world, self.record)
+
+    def _new_rot(self) -> Rot | None:
+        cluster, dice = self.world.climate.cluster, Random(f"{self._options.seed} rot")
+        if cluster is None or not cluster.rot:
+            return None
+        assert self._partitions is not None, cluster
+        return Rot(self.world, cluster, self.record, dice, partitions=self._partitions)
 
     def run(self) -> Run:
         """All phases, or as many as there are before something breaks."""
@@ -253,6 +266,8 @@ class _Simulation:
             self.passing_topic.start()
         if self.disk_loss is not None:
             self.disk_loss.start()
+        if self.rot is not None:
+            self.rot.start()
         if self.reassigner is not None:
             self.reassigner.start()
         if self.voters is not None:
@@ -265,6 +280,8 @@ class _Simulation:
         self.injector.heal_all()
         if self.disk_loss is not None:
             self.disk_loss.stop()
+        if self.rot is not None:
+            self.rot.stop()
         if self.operator is not None:
             self.operator.start()
         if self.administrator is not None:
@@ -331,7 +348,7 @@ class _Simulation:
         try:
             self.record.logs += log_rows(node, log, has_values=self.world.climate.group is None)
         except StorageError as error:
-            if not node.disk.is_damaged:
+            if not node.disk.is_damaged and log not in node.disk.rotten:
                 raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}") from error
             self.census.counts[Rare.DAMAGE_DETECTED] += 1
         except CorruptRecordError as error:

@@ -230,6 +230,14 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         Need.REASSIGNMENTS,
     ),
     _variant(
+        "H27",
+        "damaged-log-emptied-in-sync",
+        "ours; KIP-112",
+        Invariant.LEADER_CANDIDATE_COMPLETENESS,
+        isr.DamagedLogEmptiedInSync,
+        Need.ROTTING_LOGS,
+    ),
+    _variant(
         "H24",
         "producer-ids-not-in-snapshot",
         "KIP-630; the metadata's form of H11",

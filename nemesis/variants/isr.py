@@ -111,3 +111,11 @@ class TimeoutDropsMaximalIsr(PartitionsOnly):
     def refused_proposal(self, *, error: ErrorCode | None) -> RefusedProposal:
         """Silence is a refusal, and the last word."""
         return RefusedProposal.REVERTED if error is None else super().refused_proposal(error=error)
+
+
+class DamagedLogEmptiedInSync(PartitionsOnly):
+    """A replica that puts a damaged log aside, and fetches all anew, while it is still in the ISR."""
+
+    def may_begin_anew(self, *, damaged_in: Epoch, leader_epoch: Epoch, is_counted_on: bool, has_leader: bool) -> bool:
+        """The leader has everything."""
+        return has_leader

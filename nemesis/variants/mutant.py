@@ -44,6 +44,7 @@ class Need(StrEnum):
     LYING_DISKS = "disks that lie about a flush"
     FORGETTING = "no fsync, and power losses"
     REPLACED_DISKS = "disks that are replaced at any time"
+    ROTTING_LOGS = "logs of partitions that rot"
     RETENTION = "retention"
     TURMOIL = "leaders that change often, fetches of one batch, and messages that come late"
     STALE_METADATA = "brokers that hear late who leads"

@@ -210,6 +210,17 @@ class DeleteLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceLog:
+    """Put a damaged log aside, with all its files, and create an empty one in its place, durably.
+
+    A crash on the way leaves the damaged one, or none, or the new one.
+    """
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartLogAt:
     """Drop everything in the log and let it begin, empty, at ``start_offset``, durably.
 
@@ -258,6 +269,14 @@ class ReadLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FindBatch:
+    """Find where the batch begins that holds ``offset``, which lies in the log, and report it as ``BatchFound``."""
+
+    topic_partition: TopicPartition
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScanProducers:
     """Read all batch headers of a log and report its idempotent producers as ``ProducersScanned``."""
 
@@ -278,10 +297,12 @@ Effect = (
     | StoreHighWatermarks
     | CreateLog
     | DeleteLog
+    | ReplaceLog
     | StartLogAt
     | RaiseLogStart
     | ApplyRetention
     | ReadLog
+    | FindBatch
     | ScanProducers
     | StoreSnapshot
     | InstallSnapshot

@@ -65,6 +65,15 @@ class LogRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFound:
+    """What ``FindBatch`` asked for: the batch that holds ``offset`` begins at ``base_offset``."""
+
+    topic_partition: TopicPartition
+    offset: Offset
+    base_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducersScanned:
     """What ``ScanProducers`` found in the log as it stood when the effect was performed."""
 
@@ -96,6 +105,18 @@ class StorageFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogDamaged:
+    """The log of one partition cannot be read any more, at ``offset`` if that is known; what others hold is as it was.
+
+    What was to be done with this log in the step before was not done.
+    """
+
+    topic_partition: TopicPartition
+    offset: Offset | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResignRequested:
     """The operator stops this replica gracefully: lead no more, and hand over to others."""
 
@@ -108,9 +129,11 @@ Event = (
     | SendFailed
     | Flushed
     | LogRead
+    | BatchFound
     | ProducersScanned
     | LogStartMoved
     | SnapshotStored
     | StorageFailed
+    | LogDamaged
     | ResignRequested
 )

@@ -106,6 +106,11 @@ class LogState:
         while self._tail and self._tail[-1][0] >= end_offset:
             self._tail.pop()
 
+    def is_batch_end(self, offset: Offset) -> bool:
+        """Tell whether a batch is known to end at ``offset``, or an epoch to begin there; of old ones it is not."""
+        known = offset == self.log_end_offset or any(base_offset == offset for base_offset, _, _ in self._tail)
+        return known or any(entry.start_offset == offset > self.log_start_offset for entry in self.epochs.entries)
+
     def advance_high_watermark(self, offset: Offset) -> None:
         """Raise the high watermark to ``offset``; a lower one leaves it where it is."""
         assert offset <= self.log_end_offset, (offset, self.log_end_offset)

@@ -10,29 +10,31 @@ from collections.abc import Callable
 from replica.core.effects import LogRange, ReplyWithRecords
 from replica.ids import Offset, TopicPartition
 
+Read = Callable[[TopicPartition, Offset, Offset, int], bytes | None]
+"""Takes a log, a start offset, an end offset and a limit in bytes; returns at least one whole batch, or None where the
+log turns out to be damaged."""
 
-def read_ranges(
-    reply: ReplyWithRecords, read: Callable[[TopicPartition, Offset, Offset, int], bytes]
-) -> dict[TopicPartition, bytes]:
-    """Read the ranges of ``reply`` in order, as many whole batches as its limits allow.
 
-    ``read`` takes a log, a start offset, an end offset and a limit in bytes, and returns at least one whole batch. One
-    that does not fit is given back, unless it is the answer's first: a reader must not starve behind a large batch.
+def read_ranges(reply: ReplyWithRecords, read: Read) -> dict[TopicPartition, bytes | None]:
+    """Read the ranges of ``reply`` in order, as many whole batches as its limits allow; None of a damaged log.
+
+    A batch that does not fit is given back, unless it is the answer's first: a reader must not starve behind a large
+    one.
     """
-    records: dict[TopicPartition, bytes] = {}
+    records: dict[TopicPartition, bytes | None] = {}
     left_bytes = reply.max_bytes
     for log_range in reply.ranges:
-        if records and left_bytes <= 0:
+        if left_bytes <= 0 and any(records.values()):
             break
         data = _read_range(log_range, left_bytes, read)
-        if not records or len(data) <= left_bytes:
+        if data is None:
+            records[log_range.topic_partition] = None
+        elif not any(records.values()) or len(data) <= left_bytes:
             records[log_range.topic_partition] = data
             left_bytes -= len(data)
     return records
 
 
-def _read_range(
-    log_range: LogRange, left_bytes: int, read: Callable[[TopicPartition, Offset, Offset, int], bytes]
-) -> bytes:
+def _read_range(log_range: LogRange, left_bytes: int, read: Read) -> bytes | None:
     max_bytes = min(log_range.max_bytes, left_bytes)
     return read(log_range.topic_partition, log_range.start_offset, log_range.end_offset, max_bytes)

@@ -63,3 +63,11 @@ class RecoveredLog:
     snapshots: tuple[StoredSnapshot, ...] = ()
     snapshot: bytes = b""
     voters: tuple[VoterEntry, ...] = ()
+    damage: str | None = None
+    """Why a partition's log cannot be used, absent where it can: all else but the topic is unknown then, and that
+    may be, too."""
+
+    @property
+    def is_of_partition(self) -> bool:
+        """Whether it is a partition's log, and not one that is kept by a quorum."""
+        return self.topic_id is not None or self.damage is not None

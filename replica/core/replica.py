@@ -21,8 +21,10 @@ from replica.core.controller.quorum_controller import QuorumController
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, Send
 from replica.core.events import (
+    BatchFound,
     Event,
     Flushed,
+    LogDamaged,
     LogRead,
     LogStartMoved,
     ProducersScanned,
@@ -92,7 +94,7 @@ class Replica:
                 has_leases=config.group.lease_reads and topic_partition in (groups or {}),
             )
             for topic_partition, recovered in logs.items()
-            if recovered.topic_id is None
+            if not recovered.is_of_partition
         }
         places = {name: place for place, name in enumerate(sorted(groups or {}))}
         self._groups = {
@@ -155,7 +157,7 @@ class Replica:
         return QuorumController(cluster_id=self.config.cluster_id, config=config, rules=rules, log=log, emit=self._emit)
 
     def _new_broker(self, logs: Mapping[TopicPartition, RecoveredLog], rules: Rules) -> Broker | None:
-        partitions = {name: recovered for name, recovered in logs.items() if recovered.topic_id is not None}
+        partitions = {name: recovered for name, recovered in logs.items() if recovered.is_of_partition}
         if self.config.identity is None or self._metadata_log is None:
             assert not partitions, sorted(partitions)
             return None
@@ -236,7 +238,10 @@ class Replica:
                 self._on_metadata_read(event)
             case SnapshotStored(topic_partition=topic_partition):
                 self._step_log(self._logs[topic_partition], event, now_ms)
-            case Flushed() | ProducersScanned() | LogStartMoved():
+            case LogDamaged():
+                assert self.broker is not None, event
+                self.broker.on_log_damaged(event, now_ms)
+            case Flushed() | BatchFound() | ProducersScanned() | LogStartMoved():
                 assert self.broker is not None, event
                 self.broker.on_storage(event, now_ms)
             case Started():

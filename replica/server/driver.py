@@ -21,6 +21,7 @@ from replica.core.effects import (
     Flush,
     Halt,
     InstallSnapshot,
+    ReplaceLog,
     Reply,
     ReplyWithOffset,
     ReplyWithRecords,
@@ -31,8 +32,10 @@ from replica.core.effects import (
     Truncate,
 )
 from replica.core.events import (
+    BatchFound,
     Event,
     Flushed,
+    LogDamaged,
     LogRead,
     LogStartMoved,
     ProducersScanned,
@@ -44,15 +47,16 @@ from replica.core.events import (
     StorageFailed,
     Ticked,
 )
-from replica.core.messages import PeerResponse, Request, Response
+from replica.core.messages import ListOffsetsResponse, PeerResponse, Request, Response
 from replica.core.reading import read_ranges
+from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, TopicPartition
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.flusher import Flusher, FlushOutcome
 from replica.server.ports import Core, PeerTransport, StepObserver, StoragePort
 from replica.server.snapshot_writer import SnapshotWriter
 from replica.server.transport import TransportError
-from replica.storage import StorageEffect, StorageError
+from replica.storage import DamagedLogError, StorageEffect, StorageError
 
 _Told = ParamSpec("_Told")
 
@@ -167,7 +171,7 @@ class Driver:
         try:
             effects = self._core.step(event, now_ms)
             for effect in effects:
-                self._perform(effect)
+                self._maybe_perform(effect)
                 if self._stopped:
                     break
         except (StorageError, OSError) as error:
@@ -178,6 +182,20 @@ class Driver:
             self._halt_on_bug(error)
             return
         self._tell(self._observer.on_step, event, effects, now_ms)
+
+    def _maybe_perform(self, effect: Effect) -> None:
+        """Perform an effect, unless its log turns out to be damaged: then the core hears of that after this step."""
+        try:
+            self._perform(effect)
+        except DamagedLogError as damage:
+            self._on_damaged(damage)
+            if isinstance(effect, ReplyWithOffset):
+                self._resolve(effect.call_id, lambda: ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR))
+
+    def _on_damaged(self, damage: DamagedLogError) -> None:
+        # Before anything else happens: what else would be done with this log is not done any more.
+        event = LogDamaged(topic_partition=damage.topic_partition, offset=damage.offset, reason=str(damage))
+        self._events.appendleft(event)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -212,7 +230,7 @@ class Driver:
             case InstallSnapshot(topic_partition=log, snapshot_id=snapshot_id):
                 self._flusher.before_truncate(log, snapshot_id.end_offset)
                 self._snapshots.abandon(log)
-            case DeleteLog(topic_partition=log):
+            case DeleteLog(topic_partition=log) | ReplaceLog(topic_partition=log):
                 self._flusher.forget(log)
                 # What waits to be said of it would otherwise be said of the next log of that name.
                 self._events = deque(event for event in self._events if not _is_report_of(event, log))
@@ -253,8 +271,12 @@ class Driver:
     def _with_records(self, reply: ReplyWithRecords) -> Response:
         return reply.response.with_records(read_ranges(reply, self._read))
 
-    def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
-        return self._storage.stores[log].read(start_offset, end_offset, max_bytes)
+    def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes | None:
+        try:
+            return self._storage.stores[log].read(start_offset, end_offset, max_bytes)
+        except DamagedLogError as damage:
+            self._on_damaged(damage)
+            return None
 
     def _on_flush_outcome(self, outcome: FlushOutcome) -> None:
         if outcome.failure is not None:
@@ -314,6 +336,9 @@ class Driver:
             self._timer = None
 
 
+_REPORTS = Flushed | LogDamaged | LogRead | BatchFound | ProducersScanned | LogStartMoved
+
+
 def _is_report_of(event: Event, log: TopicPartition) -> bool:
     """Tell whether an event is what storage has to say of this log."""
-    return isinstance(event, Flushed | LogRead | ProducersScanned | LogStartMoved) and event.topic_partition == log
+    return isinstance(event, _REPORTS) and event.topic_partition == log

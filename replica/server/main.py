@@ -116,7 +116,7 @@ def _open_storage(options: ServerOptions, rules: Rules, files: Files, groups: It
 
 def _check_roles(options: ServerOptions, storage: LogTable) -> None:
     """Refuse to leave partitions lying about that nobody would keep."""
-    held = sorted(name for name, recovered in storage.recovered.items() if recovered.topic_id is not None)
+    held = sorted(name for name, recovered in storage.recovered.items() if recovered.is_of_partition)
     if held and ProcessRole.BROKER not in options.roles:
         raise StartRefusedError(
             f"{storage.directory.path} holds {len(held)} partitions ({held[0]} is one), which only a broker can keep: "

@@ -140,6 +140,11 @@ class _ClusterCollector:
         partitions = tuple(self._view.partitions.values())
         led = [partition for partition in partitions if partition.leader_id == self._view.replica_id]
         yield _gauge("partition_count", "Partitions hosted here.", len(partitions))
+        yield _gauge(
+            "offline_replica_count",
+            "Partitions that are offline here, their logs being damaged.",
+            len(self._view.offline),
+        )
         yield _gauge("leader_count", "Partitions led here.", len(led))
         yield _gauge(
             "under_replicated_partitions",

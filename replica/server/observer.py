@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
 
-from replica.core.effects import Append, CreateLog, DeleteLog, Effect, InstallSnapshot, StartLogAt, Truncate
+from replica.core.effects import Append, CreateLog, DeleteLog, Effect, InstallSnapshot, ReplaceLog, StartLogAt, Truncate
 from replica.core.events import Event, RequestReceived, ResponseReceived
 from replica.core.messages import CurrentLeader, PeerRequest
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.server.cluster_lines import ClusterLines
 from replica.server.metrics import Metrics, labels_of
+from replica.server.offline_lines import OfflineLines
 from replica.server.snapshot_lines import SnapshotLines
 from replica.server.view import LogView, PartitionView, ReplicaView
 from replica.server.voter_lines import VoterLines
@@ -57,6 +58,7 @@ class ReplicaObserver:
         self._with_steps = with_steps
         self._cluster = ClusterLines(view=view, metrics=metrics, logger=logger)
         self._snapshots = SnapshotLines(logger=logger)
+        self._offline = OfflineLines(logger=logger)
         self._voters = VoterLines(logs=view.logs, logger=logger)
         self._seen: dict[TopicPartition, Leadership] = {}
         self._image = view.image
@@ -83,6 +85,7 @@ class ReplicaObserver:
                 self._on_leadership(topic_partition, partition, partition.leader_epoch)
         self._cluster.on_step()
         self._snapshots.on_step(event, effects, self._view.logs)
+        self._offline.on_step(event, effects, self._view.offline)
         self._voters.on_step(self._view.logs)
         if isinstance(event, ResponseReceived):
             self._on_answer(event.replica_id)
@@ -161,7 +164,7 @@ class ReplicaObserver:
                 self._on_truncated(log, start_offset)
             case InstallSnapshot(topic_partition=log, snapshot_id=snapshot_id):
                 self._end_offsets[log] = snapshot_id.end_offset
-            case CreateLog(topic_partition=log):
+            case CreateLog(topic_partition=log) | ReplaceLog(topic_partition=log):
                 self._end_offsets[log] = Offset(0)
             case DeleteLog(topic_partition=log):
                 del self._end_offsets[log]

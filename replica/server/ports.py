@@ -27,7 +27,10 @@ class Core(Protocol):
 
 
 class LogPort(Protocol):
-    """One open log on disk. Every method raises StorageError when the disk does not do as asked."""
+    """One open log on disk. Every method raises StorageError when the disk does not do as asked.
+
+    A reader that comes upon damage to a partition's log raises DamagedLogError, which is about this log alone.
+    """
 
     def flush(self) -> Offset:
         """Make everything appended so far durable and return its end offset. Blocks; called from another thread."""

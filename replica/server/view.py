@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from replica.core.broker.hosting import OfflinePartition
 from replica.core.messages import CurrentLeader
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
@@ -143,6 +144,10 @@ class ReplicaView(Protocol):
         """The partitions that its broker hosts; none without a broker."""
 
     @property
+    def offline(self) -> Mapping[TopicPartition, OfflinePartition]:
+        """Those that it would host if their logs were not damaged."""
+
+    @property
     def image(self) -> MetadataImage:
         """What the cluster has decided, as far as this replica has applied it."""
 
@@ -176,6 +181,11 @@ class CoreView:
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
         """The partitions that its broker hosts; none without a broker."""
         return {} if self._core.broker is None else self._core.broker.partitions
+
+    @property
+    def offline(self) -> Mapping[TopicPartition, OfflinePartition]:
+        """Those that it would host if their logs were not damaged."""
+        return {} if self._core.broker is None else self._core.broker.offline
 
     @property
     def image(self) -> MetadataImage:

@@ -30,6 +30,12 @@ class DamagedBatchError(Exception):
         super().__init__(f"byte {position} {reason}")
         self.position = position
         self.reason = reason
+        self.offset: Offset | None = None
+        """Which record was to stand there; absent where nobody knows."""
+
+
+class UnreadableFileError(OSError):
+    """The disk refuses to say what stands in a segment: that is no torn write, and nothing may be cut for it."""
 
 
 class FileWindow:
@@ -53,11 +59,17 @@ class FileWindow:
     def _fill(self, position: int, size: int) -> None:
         parts = bytearray()
         while len(parts) < size:
-            part = self._files.pread(self._handle, size - len(parts), position + len(parts))
+            part = self._pread(size - len(parts), position + len(parts))
             if not part:
                 break
             parts += part
         self._start, self._data = position, bytes(parts)
+
+    def _pread(self, size: int, position: int) -> bytes:
+        try:
+            return self._files.pread(self._handle, size, position)
+        except OSError as error:
+            raise UnreadableFileError(*error.args) from error
 
 
 def believable_batch_bytes(window: FileWindow, position: int, batch_bytes_max: int) -> int:

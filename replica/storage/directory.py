@@ -257,15 +257,31 @@ class DataDirectory:
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Delete a log that is not open; its name is free, durably, on return, its space after ``delete_expired``.
 
-        A crash leaves the log whole, or gone. StorageError if there is no such log.
+        A crash leaves the log whole, or gone. StorageError if there is no such log. What was put aside of it goes too.
         """
         path = self.log_path(topic_partition)
         with self._guard(f"delete log {topic_partition} from"):
-            if not self.files.exists(path):
+            is_there = self.files.exists(path)
+            if not is_there and self.recovery_points.get(topic_partition) is None:
                 raise StorageError(f"cannot delete log {path}: there is none of that name")
             # First the checkpoints: with a recovery point left behind, the next start would take the log for lost.
             self._forget(topic_partition)
-            self.trash.put_directory(path)
+            if is_there:  # A log that is lost is only forgotten.
+                self.trash.put_directory(path)
+            for damaged in self.trash.put_aside_before(path):
+                self.trash.put_directory(damaged)
+        self.log_closed_cleanly(topic_partition)
+
+    def put_log_aside(self, topic_partition: TopicPartition) -> None:
+        """Free the name of a damaged log that is not open, durably; its files are kept under another one.
+
+        A crash leaves the log where it was, or put aside. One whose directory is missing is only forgotten.
+        """
+        path = self.log_path(topic_partition)
+        with self._guard(f"put aside log {topic_partition} in"):
+            self._forget(topic_partition)
+            if self.files.exists(path):
+                self.trash.put_aside(path)
         self.log_closed_cleanly(topic_partition)
 
     def _forget(self, topic_partition: TopicPartition) -> None:

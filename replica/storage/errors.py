@@ -1,18 +1,35 @@
 """What can be wrong with a data directory, one class per kind, each message one sentence that says what to do.
 
 Owns the exceptions of this package. A ``StorageError`` means that nothing on this disk is trusted any more: the replica
-stops, and never tries the same call again.
+stops, and never tries the same call again. A ``DamagedLogError`` is about one partition's log: nothing of that is.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from replica.ids import Offset
+from replica.ids import Offset, TopicPartition
 
 
 class StorageError(Exception):
     """Reading, writing or flushing failed, or the disk does not hold what was written to it."""
+
+
+class DamagedSegmentError(StorageError):
+    """A segment cannot be read, or does not hold what was written: from record ``offset`` on, if that is known."""
+
+    def __init__(self, reason: str, *, offset: Offset | None = None) -> None:
+        super().__init__(reason)
+        self.offset = offset
+
+
+class DamagedLogError(StorageError):
+    """The log of one partition cannot be read, or does not hold what was written. Other logs are as good as before."""
+
+    def __init__(self, topic_partition: TopicPartition, reason: str, *, offset: Offset | None = None) -> None:
+        super().__init__(reason)
+        self.topic_partition = topic_partition
+        self.offset = offset
 
 
 class OffsetOutOfRangeError(StorageError):

@@ -24,10 +24,11 @@ from replica.core.recovered import ProducerEntry, RecoveredLog
 from replica.core.rules.log import LogRules
 from replica.ids import Epoch, EpochEntry, Offset, SnapshotId, TopicPartition
 from replica.records import RecordBatch
+from replica.storage.batch_reader import UnreadableFileError
 from replica.storage.checkpoints import write_epochs
 from replica.storage.config import LogConfig
 from replica.storage.directory import DataDirectory
-from replica.storage.errors import OffsetOutOfRangeError, StorageError
+from replica.storage.errors import DamagedLogError, DamagedSegmentError, OffsetOutOfRangeError, StorageError
 from replica.storage.log_producers import LogProducers
 from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
 from replica.storage.recovery import EPOCH_FILE, QUORUM_STATE_FILE, LoadedLog, load_log
@@ -44,7 +45,8 @@ from replica.voters import VoterEntry
 class LogStore:
     """One open log. Every method may raise StorageError, after which all but ``close`` raise it again.
 
-    The one exception is OffsetOutOfRangeError, which says nothing about the disk.
+    The one exception is OffsetOutOfRangeError, which says nothing about the disk. Damage to a partition's log that a
+    reader comes upon is a DamagedLogError: nothing of this log is trusted then, and nothing is written to it any more.
     """
 
     def __init__(
@@ -70,7 +72,8 @@ class LogStore:
         self._snapshots = loaded.snapshots
         self._producers = LogProducers(loaded.producer_snapshots, loaded.producers, self._segments)
         self._tail = Tail(config.tail_bytes_max)
-        self._failure: str | None = None
+        self._failure: StorageError | None = None
+        self._is_partition = loaded.topic_id is not None
         self._closed = False
         self._snapshot_lock = threading.Lock()
         self._sync_lock = threading.Lock()
@@ -88,7 +91,7 @@ class LogStore:
         """Open and recover one log, creating one without a topic id if the directory has never had it.
 
         CorruptLogError where flushed data is damaged or missing (nothing is modified then), CorruptCheckpointError
-        for a malformed state file, StorageError if the disk refuses.
+        for a malformed state file, DamagedLogError where a segment cannot be read, StorageError if the disk refuses.
         """
         config = LogConfig() if config is None else config
         path = directory.log_path(topic_partition)
@@ -96,6 +99,8 @@ class LogStore:
             quorum_state = read_quorum_state(directory.files, path / QUORUM_STATE_FILE)
             loaded = load_log(directory, topic_partition, config, rules or LogRules())
             newest_snapshot = b"" if loaded.snapshots is None else loaded.snapshots.read_newest()
+        except UnreadableFileError as error:
+            raise DamagedLogError(topic_partition, f"cannot open log {path}: {error}") from error
         except OSError as error:
             raise StorageError(f"cannot open log {path}: {error}") from error
         recovered = RecoveredLog(
@@ -104,7 +109,7 @@ class LogStore:
             epochs=loaded.epochs,
             quorum_state=quorum_state,
             topic_id=loaded.topic_id,
-            high_watermark=_within(loaded, directory.high_watermarks.get(topic_partition)),
+            high_watermark=loaded.within(directory.high_watermarks.get(topic_partition)),
             producers=loaded.producers,
             snapshots=() if loaded.snapshots is None else loaded.snapshots.stored,
             snapshot=newest_snapshot,
@@ -186,7 +191,7 @@ class LogStore:
         """Bring everything appended so far to stable storage; return the end of that, taken as this began.
 
         Appends may go on meanwhile. See ``flushed_end_offset`` for what to report. A log that was closed before its
-        turn came, because it was deleted, is left as it is.
+        turn came, because it was deleted, is left as it is, and so is one that is damaged.
         """
         with self._sync_lock:
             if self._is_over:
@@ -372,6 +377,13 @@ class LogStore:
                 found = self._segments.read(start_offset, bound, max_bytes)
             return b"".join(batch.data for batch in found)
 
+    def batch_start(self, offset: Offset) -> Offset:
+        """Where the batch begins that holds ``offset``. OffsetOutOfRangeError outside the log."""
+        with self._state_lock, self._guard("search"):
+            if not self.log_start_offset <= offset < self._log_end_offset:
+                raise self._out_of_range("search", offset)
+            return next(self._segments.batches_from(offset, wanted_bytes=1)).base_offset
+
     def offset_for_timestamp(self, timestamp_ms: int, end_offset: Offset) -> tuple[Offset, Epoch] | None:
         """Offset and leader epoch of the first record below ``end_offset`` that is not older; absent if all are."""
         with self._state_lock, self._guard("search"):
@@ -399,7 +411,7 @@ class LogStore:
         """Note that everything below ``flushed_end_offset`` is flushed, so that recovery never cuts it.
 
         The directory stores what is noted of all logs at once. Like the other note, it is none of a log that was closed
-        meanwhile.
+        meanwhile, or is damaged.
         """
         with self._sync_lock:
             if not self._is_over:
@@ -450,35 +462,36 @@ class LogStore:
     # --- failure ----------------------------------------------------------------------------------------------------
 
     @property
+    def is_damaged(self) -> bool:
+        """Whether a reader has come upon damage: then only ``close`` without a promise is left to do."""
+        return isinstance(self._failure, DamagedLogError)
+
+    @property
     def _is_over(self) -> bool:
-        """Whether the log was closed in good order."""
-        return self._closed and self._failure is None
+        """Whether the log was closed in good order, or is damaged: then nobody is owed anything of it."""
+        return self.is_damaged or (self._closed and self._failure is None)
 
     @contextmanager
     def _guard(self, action: str) -> Iterator[None]:
         """Refuse to begin after a failure or a close; turn what fails inside into the failure of the whole store."""
         if self._failure is not None:
-            raise StorageError(self._failure)
+            raise self._failure
         if self._closed:
             raise StorageError(f"cannot {action} log {self._path}: it is closed")
         try:
             yield
         except OSError as error:
-            self._failure = f"cannot {action} log {self._path}: {error}"
-            raise StorageError(self._failure) from error
+            self._failure = StorageError(f"cannot {action} log {self._path}: {error}")
+            raise self._failure from error
         except OffsetOutOfRangeError:
             raise
         except StorageError as error:
-            self._failure = str(error)
-            raise
+            self._failure = error
+            if self._is_partition and isinstance(error, DamagedSegmentError):
+                # Segments are read before anything is changed: what is written is as it was.
+                self._failure = DamagedLogError(self._topic_partition, str(error), offset=error.offset)
+            raise self._failure from error.__cause__
 
     def _out_of_range(self, action: str, offset: Offset) -> OffsetOutOfRangeError:
         held = f"[{self.log_start_offset}, {self._log_end_offset}]"
         return OffsetOutOfRangeError(f"cannot {action} {self._path} at offset {offset}: it holds {held}")
-
-
-def _within(loaded: LoadedLog, high_watermark: Offset | None) -> Offset | None:
-    """The high watermark that was stored, if any, brought into the log that is there."""
-    if high_watermark is None:
-        return None
-    return min(max(high_watermark, loaded.log_start_offset), loaded.log_end_offset)

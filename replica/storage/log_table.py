@@ -8,7 +8,7 @@ how a reply travels, is theirs. Source: Kafka's ``LogManager``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
@@ -19,10 +19,12 @@ from replica.core.effects import (
     CreateLog,
     DeleteLog,
     DropSnapshots,
+    FindBatch,
     InstallSnapshot,
     LogRange,
     RaiseLogStart,
     ReadLog,
+    ReplaceLog,
     ReplyWithOffset,
     ReplyWithSnapshot,
     ScanProducers,
@@ -33,16 +35,18 @@ from replica.core.effects import (
     StoreVoters,
     Truncate,
 )
-from replica.core.events import LogRead, LogStartMoved, ProducersScanned
+from replica.core.events import BatchFound, LogRead, LogStartMoved, ProducersScanned
 from replica.core.messages import FetchSnapshotResponse, ListOffsetsResponse
 from replica.core.recovered import RecoveredLog
 from replica.core.rules.log import LogRules
-from replica.ids import BrokerEpoch, TopicPartition
+from replica.ids import BrokerEpoch, Offset, TopicPartition
 from replica.storage.config import LogConfig
 from replica.storage.directory import RECOVERY_POINT_FILE, DataDirectory
-from replica.storage.errors import StorageError
+from replica.storage.errors import CorruptCheckpointError, CorruptLogError, DamagedLogError, StorageError
 from replica.storage.log import LogStore
 from replica.storage.log_directories import holds_partition
+from replica.storage.partition_metadata import FILE_NAME as METADATA_FILE
+from replica.storage.partition_metadata import read_partition_metadata
 
 StorageEffect = (
     StoreQuorumState
@@ -51,17 +55,19 @@ StorageEffect = (
     | StoreHighWatermarks
     | CreateLog
     | DeleteLog
+    | ReplaceLog
     | StartLogAt
     | RaiseLogStart
     | InstallSnapshot
     | DropSnapshots
     | ApplyRetention
     | ReadLog
+    | FindBatch
     | ScanProducers
     | Append
     | Truncate
 )
-StorageReport = LogRead | ProducersScanned | LogStartMoved
+StorageReport = LogRead | BatchFound | ProducersScanned | LogStartMoved
 
 
 class LogTable:
@@ -97,9 +103,10 @@ class LogTable:
     ) -> LogTable:
         """Recover the quorum logs, created where the directory has never had them, and every partition that there is.
 
-        If one is refused, nothing has changed, the directory is closed, and a marker of a clean stop is where it was.
-        A quorum log that is not among them is refused as well: it would vote, and stand in the way of a topic. So is
-        one that has the name of a topic.
+        A partition's log that is damaged is only told of, as it was found: it has no store. If a quorum log is refused,
+        nothing has changed, the directory is closed, and a marker of a clean stop is where it was. A quorum log that is
+        not among them is refused as well: it would vote, and stand in the way of a topic. So is one that has the name
+        of a topic.
         """
         config = LogConfig() if config is None else config
         rules = LogRules() if rules is None else rules
@@ -112,7 +119,13 @@ class LogTable:
             stores: dict[TopicPartition, LogStore] = {}
             recovered: dict[TopicPartition, RecoveredLog] = {}
             for name in dict.fromkeys((*quorum_logs, *held)):
-                stores[name], recovered[name] = LogStore.open(directory, name, config=config, rules=rules)
+                try:
+                    stores[name], recovered[name] = LogStore.open(directory, name, config=config, rules=rules)
+                except (CorruptLogError, CorruptCheckpointError, DamagedLogError) as error:
+                    if name in quorum_logs:
+                        raise
+                    recovered[name] = _damaged(directory, name, str(error))
+                    continue
                 # A log that was clean and was only opened is clean: otherwise the marker could not come back.
                 undo.callback(stores[name].close, clean=directory.was_clean)
             undo.pop_all()
@@ -143,8 +156,12 @@ class LogTable:
             case CreateLog():
                 self._create(effect)
             case DeleteLog(topic_partition=name):
-                self._stores.pop(name).close(clean=False)
+                self._close(name)
                 self.directory.delete_log(name)
+            case ReplaceLog(topic_partition=name, topic_id=topic_id):
+                self._close(name)
+                self.directory.put_log_aside(name)
+                self._create(CreateLog(topic_partition=name, topic_id=topic_id))
             case StartLogAt(topic_partition=name, start_offset=start_offset, keeps_producers=keeps_producers):
                 self._stores[name].start_at(start_offset, keeps_producers=keeps_producers)
             case RaiseLogStart(topic_partition=name, log_start_offset=log_start_offset):
@@ -157,15 +174,31 @@ class LogTable:
                 self._stores[name].append(batches)
             case Truncate(topic_partition=name, end_offset=end_offset):
                 self._stores[name].truncate(end_offset)
+            case ApplyRetention() | ReadLog() | FindBatch() | ScanProducers():
+                return self._look(effect, unix_ms)
+            case _:
+                assert_never(effect)
+        return None
+
+    def _look(self, effect: ApplyRetention | ReadLog | FindBatch | ScanProducers, unix_ms: int) -> StorageReport | None:
+        name = effect.range.topic_partition if isinstance(effect, ReadLog) else effect.topic_partition
+        store = self._stores[name]
+        match effect:
             case ApplyRetention():
                 return self._apply_retention(effect, unix_ms)
             case ReadLog(range=log_range):
                 return self._read_log(log_range)
-            case ScanProducers(topic_partition=name):
-                return ProducersScanned(topic_partition=name, producers=self._stores[name].scan_producers())
+            case FindBatch(offset=offset):
+                return BatchFound(topic_partition=name, offset=offset, base_offset=store.batch_start(offset))
+            case ScanProducers():
+                return ProducersScanned(topic_partition=name, producers=store.scan_producers())
             case _:
                 assert_never(effect)
-        return None
+
+    def _close(self, name: TopicPartition) -> None:
+        store = self._stores.pop(name, None)
+        if store is not None:  # One that was damaged when the table was opened has none.
+            store.close(clean=False)
 
     def _create(self, effect: CreateLog) -> None:
         self.directory.create_log(effect.topic_partition, effect.topic_id)
@@ -201,7 +234,7 @@ class LogTable:
 
     # --- from time to time, and in the end --------------------------------------------------------------------------
 
-    # All of these block on the disk, and are for another thread.
+    # All of these block on the disk, and are for another thread. They pass over logs that are damaged.
 
     def flush(self) -> None:
         """Flush every log."""
@@ -228,7 +261,7 @@ class LogTable:
         """Flush everything, leave the marker of a clean stop, and unlock the directory."""
         for store in self._stores.values():
             store.flush()
-            store.close(clean=True)
+            _close_cleanly(store)
         self.directory.close(clean=True, broker_epoch=broker_epoch)
         self._is_open = False
 
@@ -239,6 +272,22 @@ class LogTable:
             for store in self._stores.values():
                 store.close(clean=False)
             self.directory.close(clean=False)
+
+
+def _close_cleanly(store: LogStore) -> None:
+    """Close a log; one that is damaged without any promise, so that the next start searches all."""
+    with suppress(DamagedLogError):  # It is read for its producers; its files are given back all the same.
+        store.close(clean=not store.is_damaged)
+
+
+def _damaged(directory: DataDirectory, name: TopicPartition, reason: str) -> RecoveredLog:
+    """What is known of a partition's log that is damaged: perhaps whose it is."""
+    topic_id = None
+    with suppress(OSError, CorruptCheckpointError):
+        topic_id = read_partition_metadata(directory.files, directory.log_path(name) / METADATA_FILE)
+    return RecoveredLog(
+        log_start_offset=Offset(0), log_end_offset=Offset(0), epochs=(), topic_id=topic_id, damage=reason
+    )
 
 
 def _check_owned(directory: DataDirectory, names: Iterable[TopicPartition]) -> None:

@@ -67,6 +67,12 @@ class LoadedLog:
     snapshots: LogSnapshots | None
     voters: tuple[VoterEntry, ...]
 
+    def within(self, high_watermark: Offset | None) -> Offset | None:
+        """The high watermark that was stored, if any, brought into the log that is there."""
+        if high_watermark is None:
+            return None
+        return min(max(high_watermark, self.log_start_offset), self.log_end_offset)
+
 
 def load_log(
     directory: DataDirectory, topic_partition: TopicPartition, config: LogConfig, rules: LogRules

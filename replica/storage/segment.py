@@ -11,7 +11,7 @@ from pathlib import Path
 
 from replica.ids import Offset
 from replica.records import NO_TIMESTAMP, RecordBatch
-from replica.storage.batch_reader import WINDOW_BYTES, FileWindow, check_next, read_batches
+from replica.storage.batch_reader import WINDOW_BYTES, DamagedBatchError, FileWindow, check_next, read_batches
 from replica.storage.config import LogConfig
 from replica.storage.files import Files, Handle, OpenMode, write_fully
 from replica.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
@@ -90,11 +90,15 @@ class Segment:
         """
         expected, start = self.index.last_before(offset)
         window = self.window(min(WINDOW_BYTES, wanted_bytes + 2 * self._config.index_interval_bytes))
-        for position, batch in read_batches(window, start, batch_bytes_max=self._config.batch_bytes_max):
-            check_next(position, batch, expected_offset=expected, last_epoch=None)
-            expected = batch.end_offset
-            if batch.end_offset > offset:
-                yield position, batch
+        try:
+            for position, batch in read_batches(window, start, batch_bytes_max=self._config.batch_bytes_max):
+                check_next(position, batch, expected_offset=expected, last_epoch=None)
+                expected = batch.end_offset
+                if batch.end_offset > offset:
+                    yield position, batch
+        except DamagedBatchError as error:
+            error.offset = expected
+            raise
 
     def max_timestamp_ms(self) -> int:
         """The largest timestamp of its records, -1 if none has one. The first time, all batches are read for it.

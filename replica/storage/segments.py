@@ -14,9 +14,9 @@ from pathlib import Path
 from replica.core.epoch_cache import LeaderEpochCache
 from replica.ids import EpochEntry, Offset
 from replica.records import RecordBatch
-from replica.storage.batch_reader import WINDOW_BYTES, DamagedBatchError
+from replica.storage.batch_reader import WINDOW_BYTES, DamagedBatchError, UnreadableFileError
 from replica.storage.config import LogConfig
-from replica.storage.errors import StorageError
+from replica.storage.errors import DamagedSegmentError, StorageError
 from replica.storage.files import Files
 from replica.storage.segment import Segment
 from replica.storage.trash import Trash
@@ -186,8 +186,11 @@ def begin_anew(
 
 @contextmanager
 def naming_damage(segment: Segment) -> Iterator[None]:
-    """Turn damage that is met in ``segment`` into a StorageError that says where."""
+    """Turn damage that is met in ``segment``, or that it cannot be read, into a StorageError that says where."""
     try:
         yield
     except DamagedBatchError as error:
-        raise StorageError(f"{segment.path} at byte {error.position} {error.reason}") from error
+        where = f"{segment.path} at byte {error.position}"
+        raise DamagedSegmentError(f"{where} {error.reason}", offset=error.offset) from error
+    except UnreadableFileError as error:
+        raise DamagedSegmentError(f"{segment.path} cannot be read: {error}") from error

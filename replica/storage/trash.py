@@ -18,10 +18,12 @@ from replica.storage.files import Files
 
 DELETED_FILE_SUFFIX = ".deleted"
 DELETED_DIRECTORY_SUFFIX = "-delete"
+DAMAGED_DIRECTORY_SUFFIX = "-damaged"
 FILE_DELETE_DELAY_MS = 60_000
 """Kafka's ``file.delete.delay.ms``."""
 
 _NAME_BYTES_MAX = 255
+_DAMAGED_DIRECTORY = re.compile(rf"(.+)\.[0-9]+{DAMAGED_DIRECTORY_SUFFIX}")
 _DELETED_DIRECTORY = re.compile(rf".+\.[0-9]+{DELETED_DIRECTORY_SUFFIX}")
 
 
@@ -44,19 +46,38 @@ class Trash:
 
     def put_directory(self, path: Path) -> None:
         """Rename a log directory to ``<topic>-<partition>.<unique>-delete``, durably: its name is free on return."""
-        deleted = self._deleted_name(path)
-        self._files.rename(path, deleted)
+        deleted = self._free_name(path, DELETED_DIRECTORY_SUFFIX)
+        self._rename_directory(path, deleted)
+        with self._lock:
+            self._seen_at_ms[deleted] = None
+
+    def put_aside(self, path: Path) -> None:
+        """Rename a damaged log directory to ``<topic>-<partition>.<unique>-damaged``, durably, for somebody to look at.
+
+        One of the same log that was put aside before goes: a disk that rots on must not be filled by what it has lost.
+        """
+        before = self.put_aside_before(path)
+        self._rename_directory(path, self._free_name(path, DAMAGED_DIRECTORY_SUFFIX))
+        for former in before:
+            self.put_directory(former)
+
+    def put_aside_before(self, path: Path) -> list[Path]:
+        """The damaged directories of this log that were put aside."""
+        names = [_DAMAGED_DIRECTORY.fullmatch(name) for name in self._files.names(path.parent)]
+        return [path.with_name(name[0]) for name in names if name is not None and name[1] == path.name]
+
+    def _rename_directory(self, path: Path, target: Path) -> None:
+        self._files.rename(path, target)
         self._files.fsync_directory(path.parent)
         with self._lock:
             for inside in [waiting for waiting in self._seen_at_ms if waiting.parent == path]:
                 del self._seen_at_ms[inside]
-            self._seen_at_ms[deleted] = None
 
-    def _deleted_name(self, path: Path) -> Path:
+    def _free_name(self, path: Path, kind: str) -> Path:
         while True:
             with self._lock:
                 self._directories += 1
-                suffix = f".{self._directories}{DELETED_DIRECTORY_SUFFIX}"
+                suffix = f".{self._directories}{kind}"
             deleted = path.with_name(path.name[: _NAME_BYTES_MAX - len(suffix)] + suffix)
             if not self._files.exists(deleted):
                 return deleted

@@ -15,6 +15,7 @@ from nemesis.variants.catalogue import BUILT
 from replica.core.rules import Rules
 from replica.core.rules.controller import ControllerRules
 from replica.core.rules.partition import PartitionRules
+from tests.core.broker import mutations as broker
 from tests.core.controller import mutations as controller
 from tests.core.controller.decisions import CONTROLLER_TABLES
 from tests.core.decisions import Row, decide
@@ -52,6 +53,7 @@ BUILT_CONVICTED: Mapping[str, Scenario] = {
     "producer-ids-not-in-snapshot": controller.a_producer_id_is_given_once,
     "min-isr-after-append": partition.a_write_with_too_few_replicas_is_refused,
     "timeout-drops-maximal-isr": partition.who_was_proposed_in_vain_counts_until_it_is_sure,
+    "damaged-log-emptied-in-sync": broker.a_damaged_log_that_is_counted_on_is_kept,
     "reassigned-at-once": controller.who_is_to_go_stays_until_the_others_are_in_sync,
 }
 
@@ -75,6 +77,7 @@ OTHERS_CONVICTED: Mapping[str, tuple[object, Scenario]] = {
     "leader_candidates": ((), controller.an_active_member_takes_over),
     "elect_leader": (None, controller.an_active_member_takes_over),
     "last_resort_leader": (None, controller.the_last_known_leader_leads_when_all_are_gone),
+    "damage_begins_new_epoch": (False, controller.damage_ends_the_leader_epoch),
     "bumps_leader_epoch": (False, controller.another_leader_has_another_epoch),
 }
 """Rules that no published mutant is about, each with one answer to all questions."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from nemesis.simulator.disk import DATA
 from nemesis.simulator.files import SimulatedFiles
 from replica.ids import TopicPartition
-from replica.records import encode_batch
+from replica.records import RecordBatch, encode_batch
 from tests.replication.bench import Cluster
 
 MARKER = DATA / ".kafka_cleanshutdown"
@@ -52,12 +52,22 @@ def cut_log(cluster: Cluster, broker_id: int, name: TopicPartition, size_bytes: 
 
 def write_log(cluster: Cluster, broker_id: int, name: TopicPartition, *epochs_and_counts: tuple[int, int]) -> None:
     """Let a log hold just so many records of each epoch, with values that tell epoch and offset."""
-    files = files_of(cluster, broker_id)
     epochs = [epoch for epoch, count in epochs_and_counts for _ in range(count)]
-    data = b"".join(
-        encode_batch([b"e%d@%d" % (epoch, offset)], base_offset=offset, leader_epoch=epoch).data
-        for offset, epoch in enumerate(epochs)
+    write_batches(
+        cluster,
+        broker_id,
+        name,
+        *(
+            encode_batch([b"e%d@%d" % (epoch, offset)], base_offset=offset, leader_epoch=epoch)
+            for offset, epoch in enumerate(epochs)
+        ),
     )
+
+
+def write_batches(cluster: Cluster, broker_id: int, name: TopicPartition, *batches: RecordBatch) -> None:
+    """Let a log hold just these batches."""
+    files = files_of(cluster, broker_id)
+    data = b"".join(batch.data for batch in batches)
     first, *others = segments(cluster, broker_id, name)
     files.overwrite(first, data)
     for path in others:

@@ -8,9 +8,10 @@ from replica.core import messages as m
 from replica.core.config import ControllerConfig
 from replica.errors import ErrorCode
 from replica.ids import EpochEndOffset, TopicPartition
+from replica.records import encode_batch, parse_batches
 from tests.replication.bench import Cluster
 from tests.replication.stage import FAST_CONTROLLER, Overhearing
-from tests.replication.tampering import cut_log, log_bytes, write_log
+from tests.replication.tampering import cut_log, log_bytes, write_batches, write_log
 
 LONG_SESSION = ControllerConfig(broker_session_timeout_ms=20_000, auto_leader_rebalance_enable=False)
 WITHOUT_ELR = ControllerConfig(broker_session_timeout_ms=1500, auto_leader_rebalance_enable=False, elr_enable=False)
@@ -140,3 +141,29 @@ def test_become_follower_when_leader_is_unchanged_but_missed_leader_update() -> 
     cluster.wait_for_isr(topic, leader, follower)
     cluster.wait_for_same_logs(topic, leader, follower)
     assert cluster.values(topic) == [b"0", b"1", b"again"]
+
+
+def test_epoch_that_ends_inside_a_followers_batch() -> None:
+    """What no honest logs can come to: the follower drops the whole batch, fetches the leader's, and nobody halts."""
+    cluster = Cluster(3, controller=WITHOUT_ELR, is_judged=False)
+    controller = cluster.controller_id
+    leader, follower = [broker for broker in (1, 2, 3) if broker != controller][:2]
+    topic = cluster.create("topic", (leader, follower))
+    cluster.produce(topic, b"a", b"b")
+    cluster.produce(topic, b"c", b"d")
+    cluster.wait_for_same_logs(topic, leader, follower)
+    cluster.stop(follower)
+    cluster.wait_for_isr(topic, leader)
+    cluster.stop(leader)
+    shared, lost = parse_batches(log_bytes(cluster, leader, topic))
+    other = encode_batch([b"c"], base_offset=lost.base_offset, leader_epoch=lost.leader_epoch)
+    write_batches(cluster, leader, topic, shared, other)
+    cluster.start(leader)
+    assert cluster.leader(topic) == leader
+    cluster.start(follower)
+
+    cluster.wait_for_isr(topic, leader, follower)
+    cluster.produce(topic, b"e")
+    cluster.wait_for_same_logs(topic, leader, follower)
+    assert cluster.values(topic) == [b"a", b"b", b"c", b"e"]
+    assert cluster.node(follower).incarnation == 2

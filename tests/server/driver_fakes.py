@@ -24,7 +24,7 @@ from replica.core.events import Event
 from replica.core.messages import FetchSnapshotResponse, ListOffsetsResponse, PeerRequest, Response
 from replica.ids import Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch
-from replica.storage import StorageEffect, StorageError, StorageReport
+from replica.storage import DamagedLogError, StorageEffect, StorageError, StorageReport
 
 LOG = TopicPartition("log", 0)
 PATIENCE_SECONDS = 10.0
@@ -62,6 +62,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.journal: list[str] = []
         self.failing: str | None = None
+        self.damage: DamagedLogError | None = None
         self.memory_is_short = False
         self.on_append: Callable[[], None] = lambda: None
         self.end_offset = Offset(0)
@@ -119,6 +120,8 @@ class FakeLog:
         """Write down what was done, unless that is what fails."""
         if self.memory_is_short:
             raise MemoryError("of 3 bytes")
+        if self.damage is not None:
+            raise self.damage
         if self.failing == what.split(maxsplit=1)[0]:
             raise StorageError(f"cannot {what}: /data/0.log")
         self.journal.append(what)
@@ -164,6 +167,7 @@ class FakeStorage:
 
     def with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
         """Answer with the end of the range that was to be searched."""
+        self.logs[reply.topic_partition].note("search")
         return replace(reply.response, offset=reply.end_offset)
 
     def with_snapshot(self, reply: ReplyWithSnapshot) -> FetchSnapshotResponse:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from replica.core.broker.hosting import OfflinePartition
 from replica.core.messages import CurrentLeader
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
@@ -94,6 +95,7 @@ class FakeReplica:
     logs: dict[TopicPartition, FakeView] = field(default_factory=lambda: {LOG: FakeView(), METADATA_LOG: FakeView()})
     groups: dict[TopicPartition, FakeGroup] = field(default_factory=dict)
     partitions: dict[TopicPartition, FakePartition] = field(default_factory=dict)
+    offline: dict[TopicPartition, OfflinePartition] = field(default_factory=dict)
     image: MetadataImage = field(default_factory=MetadataImage)
     is_active_controller: bool = False
 

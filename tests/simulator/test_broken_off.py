@@ -36,7 +36,7 @@ def test_the_last_copy_of_what_is_committed_is_known_after_a_broken_off_append()
         topic_partition=LOG, topic_id=TOPIC, role=leader, leader_epoch=0, high_watermark=Offset(0), maximal_isr={ONE}
     )
     core = SimpleNamespace(broker=SimpleNamespace(partitions={LOG: partition}), metadata=SimpleNamespace())
-    disk = SimpleNamespace(directory_id="disk", is_damaged=False)
+    disk = SimpleNamespace(directory_id="disk", is_damaged=False, rotten=set())
     node: Any = SimpleNamespace(replica_id=ONE, core=core, flushed_end={}, disk=disk)
     judge = PartitionInvariants({ONE: node}, is_durable=False, may_forget=True, may_be_unclean=False)
     records: tuple[MetadataRecord, ...] = (
@@ -55,6 +55,6 @@ def test_the_last_copy_of_what_is_committed_is_known_after_a_broken_off_append()
     assert not judge.survive_without(ONE)
     step(interrupted=append(1))
     node.stores = {LOG: SimpleNamespace(log_end_offset=Offset(1))}
-    node.recovered = {}
+    node.recovered = {LOG: SimpleNamespace(topic_id=TOPIC, damage=None)}
     judge.on_boot(node, torn_bytes=0)
     assert not judge.survive_without(ONE)

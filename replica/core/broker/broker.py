@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 
 from replica.core.broker.deadlines import Deadlines
 from replica.core.broker.fetchers import Fetchers
-from replica.core.broker.hosting import Hosting
+from replica.core.broker.hosting import Hosting, OfflinePartition
 from replica.core.broker.lifecycle import Lifecycle
 from replica.core.broker.proposals import Proposals
 from replica.core.broker.serving import FetchServer
 from replica.core.config import BrokerIdentity, ReplicaConfig
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, StoreHighWatermarks
-from replica.core.events import Flushed, LogStartMoved, ProducersScanned
+from replica.core.events import BatchFound, Flushed, LogDamaged, LogStartMoved, ProducersScanned
 from replica.core.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -31,6 +31,7 @@ from replica.core.messages import (
     BrokerRequest,
     FetchRequest,
     LogRequest,
+    OfflineReplica,
     PeerRequest,
     PeerResponse,
     ProduceRequest,
@@ -81,6 +82,8 @@ class Broker:
         )
         self.partitions: Mapping[TopicPartition, Partition] = self._hosting.partitions
         """The partitions that this broker hosts, to look at between steps."""
+        self.offline: Mapping[TopicPartition, OfflinePartition] = self._hosting.offline
+        """Those that it would host if their logs were not damaged."""
         self._fetchers = Fetchers(
             broker_id=config.replica_id,
             directory_id=config.directory_id,
@@ -177,7 +180,7 @@ class Broker:
             case None:
                 pass
 
-    def on_storage(self, event: Flushed | ProducersScanned | LogStartMoved, now_ms: int) -> None:
+    def on_storage(self, event: Flushed | BatchFound | ProducersScanned | LogStartMoved, now_ms: int) -> None:
         """Hand what storage reports of a log to its partition, unless that is gone."""
         partition = self.partitions.get(event.topic_partition)
         if partition is None:
@@ -185,11 +188,23 @@ class Broker:
         match event:
             case Flushed(end_offset=end_offset):
                 partition.on_flushed(end_offset, now_ms)
+            case BatchFound(offset=offset, base_offset=base_offset):
+                partition.on_batch_found(offset, base_offset)
             case ProducersScanned(producers=producers):
                 partition.on_producers_scanned(producers)
             case LogStartMoved(log_start_offset=log_start_offset):
                 partition.on_log_start_moved(log_start_offset)
         self._touched.add(event.topic_partition)
+
+    def on_log_damaged(self, event: LogDamaged, now_ms: int) -> None:
+        """Give up the partition whose log is damaged, answer who waits for it, and tell the controller soon."""
+        if self._hosting.set_offline(event.topic_partition, event.reason, now_ms):
+            self._note_hosting(event.topic_partition)
+            self.lifecycle.hurry(now_ms)
+
+    def reports(self) -> tuple[OfflineReplica, ...]:
+        """Which damaged logs the controller has to hear of with the next heartbeat."""
+        return self._hosting.reports()
 
     def shut_down(self, now_ms: int) -> None:
         """Begin to leave: the controller moves what this broker leads."""
@@ -227,17 +242,23 @@ class Broker:
         if self.broker_epoch is None:
             return
         for topic_partition in self._hosting.apply(image, now_ms):
-            partition = self.partitions.get(topic_partition)
-            if partition is None:
-                self._deadlines.set(topic_partition, None)
-            leader_id = None if partition is None or partition.is_leader else partition.leader_id
-            former_id = self._fetchers.leader_of(topic_partition)
-            if former_id is not None:
-                # 1. A fetch from this leader waits for a flush of this partition. 2. The partition leaves it. 3. The
-                # flush ends, and wakes the new leader only. So the former one is looked at now, and waits for others.
-                self._leaders.add(former_id)
-            self._fetchers.follow(topic_partition, leader_id)
-            self._touched.add(topic_partition)
+            self._note_hosting(topic_partition)
+        if self.reports():
+            self.lifecycle.hurry(now_ms)
+
+    def _note_hosting(self, topic_partition: TopicPartition) -> None:
+        """Have the right leader asked for a partition that was told something, or is gone."""
+        partition = self.partitions.get(topic_partition)
+        if partition is None:
+            self._deadlines.set(topic_partition, None)
+        leader_id = None if partition is None or partition.is_leader else partition.leader_id
+        former_id = self._fetchers.leader_of(topic_partition)
+        if former_id is not None:
+            # 1. A fetch from this leader waits for a flush of this partition. 2. The partition leaves it. 3. The
+            # flush ends, and wakes the new leader only. So the former one is looked at now, and waits for others.
+            self._leaders.add(former_id)
+        self._fetchers.follow(topic_partition, leader_id)
+        self._touched.add(topic_partition)
 
     def _tick(self, now_ms: int) -> None:
         for topic_partition in self._deadlines.take_due(now_ms):
@@ -280,7 +301,7 @@ class Broker:
             self._fetch_deadlines.set(leader_id, self._fetchers.deadline_ms(leader_id))
 
     def _ask_controller(self, controller_id: ReplicaId, metadata_offset: Offset, now_ms: int) -> None:
-        requests: list[BrokerRequest | None] = [self.lifecycle.next_request(now_ms, metadata_offset)]
+        requests: list[BrokerRequest | None] = [self.lifecycle.next_request(now_ms, metadata_offset, self.reports)]
         if self.broker_epoch is not None:
             requests.append(self._proposals.next_request(self.broker_epoch, now_ms))
         for request in requests:
@@ -300,6 +321,8 @@ class Broker:
         return error
 
     def _why_not_hosted(self, topic_partition: TopicPartition) -> ErrorCode:
-        """A partition of the cluster that is not here is somebody else's to serve; others do not exist."""
+        """A partition of the cluster that is not here is offline, or somebody else's to serve; others do not exist."""
+        if topic_partition in self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         known = self._image.partition(topic_partition) is not None
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

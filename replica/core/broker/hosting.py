@@ -3,23 +3,27 @@
 Owns which logs there are and what each partition was last told. A broker acts on metadata only from its own
 registration on: what it led or followed before belongs to an earlier incarnation.
 
+A partition whose log is damaged is *offline*: it is as if it were not here, until nobody counts on it any more. Then
+its log is put aside, and it begins anew as one that has nothing.
+
 Source: Kafka ``BrokerMetadataPublisher``, ``ReplicaManager.applyDelta``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replica.core.config import BrokerConfig
-from replica.core.effects import CreateLog, DeleteLog, Effect
+from replica.core.effects import CreateLog, DeleteLog, Effect, ReplaceLog
+from replica.core.messages import OFFLINE_REPORTED_MAX, OfflineReplica
 from replica.core.metadata.configs import TopicConfig, topic_config
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.partition import Partition
 from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
-from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,22 @@ class Told:
     registration: PartitionRegistration
     brokers: Mapping[ReplicaId, BrokerRegistration]
     topic: TopicConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflinePartition:
+    """A partition whose log is damaged, since it was in ``leader_epoch`` at the latest, and why."""
+
+    reason: str
+    topic_id: TopicId
+    leader_epoch: Epoch
+    registration: PartitionRegistration
+    """What the metadata says of it now."""
+
+    def is_counted_on(self, broker_id: ReplicaId) -> bool:
+        """Whether it may be elected for what it has acknowledged."""
+        now = self.registration
+        return broker_id in (*now.isr, *now.elr, now.leader_id)
 
 
 class Hosting:
@@ -56,6 +76,8 @@ class Hosting:
         self._told: dict[TopicPartition, Told] = {}
         self._image = MetadataImage()
         self.partitions: dict[TopicPartition, Partition] = {}
+        self.offline: dict[TopicPartition, OfflinePartition] = {}
+        """Those that are not among the partitions, because their logs are damaged."""
 
     def apply(self, image: MetadataImage, now_ms: int) -> list[TopicPartition]:
         """Act on an image; return the partitions that were told something new, or are gone."""
@@ -66,10 +88,12 @@ class Hosting:
             TopicPartition(topic.name, number): (topic, registration)
             for topic, number, registration in self._assigned(image)
         }
-        gone = [name for name, partition in self.partitions.items() if not _is_hosted(partition, assigned.get(name))]
+        hosted = {name: partition.topic_id for name, partition in self.partitions.items()}
+        hosted |= {name: offline.topic_id for name, offline in self.offline.items()}
+        gone = [name for name, topic_id in hosted.items() if not _is_of(topic_id, assigned.get(name))]
         for name in gone:
             self._drop(name)
-        for name in [name for name, log in self._recovered.items() if not _is_of(log, assigned.get(name))]:
+        for name in [name for name, log in self._recovered.items() if not _is_of(log.topic_id, assigned.get(name))]:
             del self._recovered[name]  # A topic that was deleted while this broker was away.
             self._emit(DeleteLog(topic_partition=name))
         told = [
@@ -84,9 +108,59 @@ class Hosting:
                     yield topic, number, registration
 
     def _drop(self, name: TopicPartition) -> None:
-        self.partitions.pop(name).close()
+        partition = self.partitions.pop(name, None)
+        if partition is not None:
+            partition.close()
+        self.offline.pop(name, None)
         del self._told[name]
         self._emit(DeleteLog(topic_partition=name))
+
+    # --- damaged logs -----------------------------------------------------------------------------------------------
+
+    def set_offline(self, name: TopicPartition, reason: str, now_ms: int) -> bool:
+        """Give up a partition whose log is damaged; its files stay as they are. Whether it was hosted until now."""
+        partition = self.partitions.pop(name, None)
+        if partition is None:
+            return False
+        partition.close()
+        self._note_offline(name, reason, partition.topic_id)
+        self._maybe_begin_anew(name, now_ms)
+        return True
+
+    def _note_offline(self, name: TopicPartition, reason: str, topic_id: TopicId) -> None:
+        registration = self._told[name].registration
+        self.offline[name] = OfflinePartition(
+            reason=reason, topic_id=topic_id, leader_epoch=registration.leader_epoch, registration=registration
+        )
+
+    def reports(self) -> tuple[OfflineReplica, ...]:
+        """Say which damaged logs the controller has to hear of: who is counted on, or might be in this epoch."""
+        wanted = [
+            OfflineReplica(
+                topic_id=each.topic_id, partition=name.partition, leader_epoch=each.registration.leader_epoch
+            )
+            for name, each in self.offline.items()
+            if each.is_counted_on(self._broker_id) or each.registration.leader_epoch <= each.leader_epoch
+        ]
+        return tuple(wanted[:OFFLINE_REPORTED_MAX])
+
+    def _maybe_begin_anew(self, name: TopicPartition, now_ms: int) -> None:
+        """Put a damaged log aside once nobody counts on it, and follow whoever has what it had."""
+        offline = self.offline[name]
+        if not self._rules.may_begin_anew(
+            damaged_in=offline.leader_epoch,
+            leader_epoch=offline.registration.leader_epoch,
+            is_counted_on=offline.is_counted_on(self._broker_id),
+            has_leader=offline.registration.leader_id not in (None, self._broker_id),
+        ):
+            return
+        del self.offline[name]
+        self._emit(ReplaceLog(topic_partition=name, topic_id=offline.topic_id))
+        self.partitions[name] = self._partition(name, _empty_log(offline.topic_id))
+        told = self._told[name]
+        self.partitions[name].apply_metadata(told.registration, told.brokers, told.topic, now_ms)
+
+    # --- what a partition is told -----------------------------------------------------------------------------------
 
     def _tell(self, name: TopicPartition, topic: TopicImage, registration: PartitionRegistration, now_ms: int) -> bool:
         """Tell a partition what the metadata says of it, unless it knows; create it if need be. Whether it was told."""
@@ -98,6 +172,14 @@ class Hosting:
         if self._told.get(name) == told:
             return False
         self._told[name] = told
+        found = self._recovered.get(name)
+        if found is not None and found.damage is not None:
+            del self._recovered[name]
+            self._note_offline(name, found.damage, topic.topic_id)
+        if name in self.offline:
+            self.offline[name] = replace(self.offline[name], registration=registration)
+            self._maybe_begin_anew(name, now_ms)
+            return True
         if name not in self.partitions:
             self.partitions[name] = self._create(name, topic)
         self.partitions[name].apply_metadata(told.registration, told.brokers, told.topic, now_ms)
@@ -107,12 +189,14 @@ class Hosting:
         recovered = self._recovered.pop(name, None)
         if recovered is None:
             self._emit(CreateLog(topic_partition=name, topic_id=topic.topic_id))
-            recovered = RecoveredLog(
-                log_start_offset=Offset(0), log_end_offset=Offset(0), epochs=(), topic_id=topic.topic_id
-            )
+            recovered = _empty_log(topic.topic_id)
+        return self._partition(name, recovered)
+
+    def _partition(self, name: TopicPartition, recovered: RecoveredLog) -> Partition:
+        assert recovered.topic_id is not None, name
         return Partition(
             topic_partition=name,
-            topic_id=topic.topic_id,
+            topic_id=recovered.topic_id,
             broker_id=self._broker_id,
             cluster_id=self._cluster_id,
             config=self._config,
@@ -125,9 +209,10 @@ class Hosting:
 Assigned = tuple[TopicImage, PartitionRegistration]
 
 
-def _is_hosted(partition: Partition, assigned: Assigned | None) -> bool:
-    return assigned is not None and assigned[0].topic_id == partition.topic_id
+def _is_of(topic_id: TopicId | None, assigned: Assigned | None) -> bool:
+    """Whether a log is of the topic that is assigned. Whose it is may not be known: then it is kept."""
+    return topic_id is None or (assigned is not None and assigned[0].topic_id == topic_id)
 
 
-def _is_of(log: RecoveredLog, assigned: Assigned | None) -> bool:
-    return assigned is not None and assigned[0].topic_id == log.topic_id
+def _empty_log(topic_id: TopicId) -> RecoveredLog:
+    return RecoveredLog(log_start_offset=Offset(0), log_end_offset=Offset(0), epochs=(), topic_id=topic_id)

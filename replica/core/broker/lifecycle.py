@@ -8,12 +8,15 @@ Source: Kafka ``BrokerLifecycleManager``; KIP-631.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from replica.core.config import BrokerIdentity, LogFlush, ReplicaConfig
 from replica.core.messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    OfflineReplica,
 )
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Offset
@@ -46,9 +49,12 @@ class Lifecycle:
         return None if self._is_asking or self.refusal is not None else self._next_at_ms
 
     def next_request(
-        self, now_ms: int, metadata_offset: Offset
+        self, now_ms: int, metadata_offset: Offset, offline: Callable[[], tuple[OfflineReplica, ...]] = tuple
     ) -> BrokerRegistrationRequest | BrokerHeartbeatRequest | None:
-        """Build the request that is due; None if there is none. The caller sends it."""
+        """Build the request that is due; None if there is none. The caller sends it.
+
+        ``offline`` names the replicas that a heartbeat has to report.
+        """
         if self._is_asking or now_ms < self._next_at_ms or self.refusal is not None:
             return None
         self._is_asking = True
@@ -72,11 +78,16 @@ class Lifecycle:
             cluster_id=self._cluster_id,
             metadata_offset=metadata_offset,
             want_shut_down=self.want_shut_down,
+            offline=offline(),
         )
 
     def shut_down(self, now_ms: int) -> None:
         """Ask the controller, at once and with every heartbeat, to move away what this broker leads."""
         self.want_shut_down = True
+        self._next_at_ms = min(self._next_at_ms, now_ms)
+
+    def hurry(self, now_ms: int) -> None:
+        """Let the next heartbeat go at once: there is news for the controller."""
         self._next_at_ms = min(self._next_at_ms, now_ms)
 
     def on_registered(self, response: BrokerRegistrationResponse, now_ms: int) -> None:

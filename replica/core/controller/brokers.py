@@ -14,7 +14,7 @@ from collections import Counter
 from itertools import accumulate
 
 from replica.bounds import PARTITIONS_MAX
-from replica.core.controller.elections import Lost, elect_with, remove_broker
+from replica.core.controller.elections import Lost, elect_with, give_up_damaged, remove_broker
 from replica.core.controller.state import ControllerState
 from replica.core.messages import (
     AlterPartitionRequest,
@@ -108,6 +108,7 @@ def on_heartbeat(c: ControllerState, request: BrokerHeartbeatRequest, now_ms: in
     elif comes_back and not request.want_shut_down and _has_caught_up(c, request):
         _change(c, registered, fenced=False, in_controlled_shutdown=False)
         elect_with(c, request.broker_id)
+    give_up_damaged(c, request.broker_id, request.offline)
     now = c.image.brokers[request.broker_id]
     return BrokerHeartbeatResponse(
         error=ErrorCode.NONE,

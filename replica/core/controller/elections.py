@@ -8,13 +8,20 @@ Source: Kafka ``ReplicationControlManager`` (``generateLeaderAndIsrUpdates``, ``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from itertools import islice
 from typing import assert_never
 
 from replica.core.controller.partition_change import NOBODY, Election, Wanted
 from replica.core.controller.state import ControllerState
-from replica.core.messages import ElectionType, ElectLeaderRequest, ElectLeaderResponse
+from replica.core.messages import (
+    OFFLINE_REPORTED_MAX,
+    ElectionType,
+    ElectLeaderRequest,
+    ElectLeaderResponse,
+    OfflineReplica,
+)
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
@@ -58,6 +65,31 @@ def remove_broker(c: ControllerState, broker_id: ReplicaId, *, lost: Lost = Lost
             emptied=gone if lost is Lost.EVERYTHING else NOBODY,
         ),
     )
+
+
+def give_up_damaged(c: ControllerState, broker_id: ReplicaId, offline: Iterable[OfflineReplica]) -> None:
+    """Count on replicas no more whose logs are damaged, where somebody else holds what they held.
+
+    Otherwise nothing changes: such a partition waits, and so do its clients. A report of an earlier leader epoch has
+    come before, or too late.
+    """
+    for replica in islice(offline, OFFLINE_REPORTED_MAX):
+        name = TopicPartition(c.image.topic_names.get(replica.topic_id, ""), replica.partition)
+        registration = c.image.partition(name)
+        if registration is None or registration.leader_epoch != replica.leader_epoch:
+            continue
+        if broker_id in registration.replicas and {*registration.isr, *registration.elr} - {broker_id}:
+            damaged = frozenset({broker_id})
+            c.maybe_change(
+                name,
+                Wanted(
+                    leaving=damaged,
+                    stopped_uncleanly=damaged,
+                    emptied=damaged,
+                    touch=True,
+                    ends_epoch=c.rules.damage_begins_new_epoch(),
+                ),
+            )
 
 
 def elect_with(c: ControllerState, broker_id: ReplicaId) -> None:

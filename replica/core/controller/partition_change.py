@@ -39,7 +39,7 @@ class Wanted:
     or stop; those of them that ``stopped_uncleanly`` may have lost records as well, and those of these that are
     ``emptied`` all. In an unclean election ``leader_id`` is who shall lead. A ``reassignment`` takes the place
     of the one that is under way, and may be complete at once. ``touch`` counts as a change even if nothing else
-    changes.
+    changes, and ``ends_epoch`` begins a new leader epoch even under the same leader.
     """
 
     isr: tuple[ReplicaId, ...] | None = None
@@ -51,6 +51,7 @@ class Wanted:
     election: Election = Election.ONLINE
     leader_id: ReplicaId | None = None
     touch: bool = False
+    ends_epoch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,9 @@ def changed(
     after = change.led(change.in_sync())
     if after == before and not wanted.touch:
         return before
-    bumps = rules.bumps_leader_epoch(before=before, leader_id=after.leader_id, replicas=after.replicas)
+    bumps = wanted.ends_epoch or rules.bumps_leader_epoch(
+        before=before, leader_id=after.leader_id, replicas=after.replicas
+    )
     return replace(
         after,
         leader_epoch=Epoch(before.leader_epoch + bumps),

@@ -30,6 +30,7 @@ from replica.core.messages.admin import (
     UnregisterBrokerResponse,
 )
 from replica.core.messages.cluster import (
+    OFFLINE_REPORTED_MAX,
     AlteredPartition,
     AlterPartition,
     AlterPartitionRequest,
@@ -39,6 +40,7 @@ from replica.core.messages.cluster import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     IsrMember,
+    OfflineReplica,
 )
 from replica.core.messages.data import (
     HIGH_WATERMARK,
@@ -179,6 +181,7 @@ Response = (
 
 __all__ = [
     "HIGH_WATERMARK",
+    "OFFLINE_REPORTED_MAX",
     "AddVoterRequest",
     "AdminRequest",
     "AlterPartition",
@@ -237,6 +240,7 @@ __all__ = [
     "ListPartitionReassignmentsRequest",
     "ListPartitionReassignmentsResponse",
     "LogRequest",
+    "OfflineReplica",
     "OffsetForLeaderEpochRequest",
     "OffsetForLeaderEpochResponse",
     "OngoingPartitionReassignment",

@@ -15,6 +15,9 @@ from replica.core.metadata.records import LeaderRecoveryState
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
 
+OFFLINE_REPORTED_MAX = 1000
+"""How many damaged logs one heartbeat reports; the next one reports those that are left."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationRequest:
@@ -49,10 +52,20 @@ class BrokerRegistrationResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineReplica:
+    """A replica whose log is damaged: what it has acknowledged up to ``leader_epoch`` may be gone."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeatRequest:
     """A registered broker is alive and has applied the metadata log below ``metadata_offset``.
 
     ``incarnation_id``, here as in AlterPartition, is what it has registered with: the epoch alone anybody can guess.
+    ``offline`` are replicas of its that must not be counted on any more, some of them where there are many.
     """
 
     broker_id: ReplicaId
@@ -61,6 +74,7 @@ class BrokerHeartbeatRequest:
     cluster_id: str
     metadata_offset: Offset
     want_shut_down: bool = False
+    offline: tuple[OfflineReplica, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

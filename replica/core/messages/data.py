@@ -139,15 +139,18 @@ class FetchResponse:
                 return part
         return FetchedPartition(topic_partition=topic_partition, error=ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def with_records(self, records: Mapping[TopicPartition, bytes]) -> FetchResponse:
-        """This answer with what was read for it, log by log."""
-        return replace(
-            self,
-            partitions=tuple(
-                replace(part, records=records[part.topic_partition]) if part.topic_partition in records else part
-                for part in self.partitions
-            ),
-        )
+    def with_records(self, records: Mapping[TopicPartition, bytes | None]) -> FetchResponse:
+        """This answer with what was read for it, log by log; None is a log that is damaged."""
+        return replace(self, partitions=tuple(_with_records(part, records) for part in self.partitions))
+
+
+def _with_records(part: FetchedPartition, records: Mapping[TopicPartition, bytes | None]) -> FetchedPartition:
+    if part.topic_partition not in records:
+        return part
+    read = records[part.topic_partition]
+    if read is None:
+        return FetchedPartition(topic_partition=part.topic_partition, error=ErrorCode.KAFKA_STORAGE_ERROR)
+    return replace(part, records=read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,7 +55,7 @@ class DumpLogResponse:
     high_watermark: Offset | None = None
     log_end_offset: Offset | None = None
 
-    def with_records(self, records: Mapping[TopicPartition, bytes]) -> DumpLogResponse:
-        """This answer with what was read for it, from the one log that was asked for."""
-        assert len(records) == 1, sorted(records)
-        return replace(self, records=b"".join(records.values()))
+    def with_records(self, records: Mapping[TopicPartition, bytes | None]) -> DumpLogResponse:
+        """This answer with what was read for it, from the one log that was asked for; None is a log that is damaged."""
+        (read,) = records.values()
+        return DumpLogResponse(error=ErrorCode.KAFKA_STORAGE_ERROR) if read is None else replace(self, records=read)

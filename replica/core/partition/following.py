@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replica.core import messages as m
+from replica.core.effects import FindBatch
 from replica.core.partition.roles import Follower
 from replica.core.partition.state import PartitionState
 from replica.errors import ErrorCode
@@ -86,6 +87,7 @@ def _may_ask(p: PartitionState, role: Follower) -> bool:
     return (
         role.leader_id is not None
         and not role.is_failed
+        and role.cuts_at is None
         and p.rules.may_fetch(flushed_end_offset=p.log.flushed_end_offset, log_end_offset=p.log.log_end_offset)
     )
 
@@ -176,8 +178,7 @@ def on_leader_offset(
     elif answer.offset is None or not p.log.is_flushed:
         _back_off(p, role, now_ms)
     elif asked.latest and answer.offset < p.log.log_end_offset:
-        p.role = replace(role, out_of_range=False)
-        _truncate(p, answer.offset)
+        _cut(p, replace(role, out_of_range=False), answer.offset)
     elif asked.latest:
         p.role = replace(role, leader_end_known=True)
     elif answer.offset > p.log.log_end_offset:
@@ -197,7 +198,7 @@ def on_ask_failed(p: PartitionState, asked: Asked, now_ms: int) -> None:
 def _still_asking(p: PartitionState, asked: Asked, *, is_fenced: bool = True) -> Follower | None:
     """The role, if this replica still follows in the epoch in which it asked, or is not ``is_fenced`` from others."""
     role = p.role
-    if not isinstance(role, Follower) or role.is_failed:
+    if not isinstance(role, Follower) or role.is_failed or role.cuts_at is not None:
         return None
     current = p.rules.answer_is_current(asked_leader_epoch=asked.current_leader_epoch, leader_epoch=p.leader_epoch)
     return role if current or not is_fenced else None
@@ -306,12 +307,37 @@ def _reconcile(
     if leader_log_start is not None and truncation.end_offset <= leader_log_start and truncation.end_offset < before[0]:
         is_committed = truncation.end_offset == leader_log_start <= p.high_watermark
         p.start_log_at(leader_log_start, keeps_producers=is_committed)
-    else:
-        _truncate(p, truncation.end_offset)
+    elif not _cut(p, replace(role, reconciled=role.reconciled or truncation.done), truncation.end_offset):
+        return
     if (p.log.log_end_offset, p.log.epochs.entries) == before and (role.reconciled or not truncation.done):
         _back_off(p, role, now_ms)
     elif truncation.done:
         p.role = replace(role, reconciled=True)
+
+
+def _cut(p: PartitionState, role: Follower, end_offset: Offset) -> bool:
+    """Cut the log at ``end_offset``, and tell whether that is done: perhaps storage has to look for the batch there.
+
+    No honest leader names an offset inside a batch of this log, and no log can be cut there.
+    """
+    if p.log.log_start_offset < end_offset and not p.log.is_batch_end(end_offset):
+        p.role = replace(role, cuts_at=end_offset)
+        p.emit(FindBatch(topic_partition=p.topic_partition, offset=end_offset))
+        return False
+    p.role = role
+    _truncate(p, end_offset)
+    return True
+
+
+def on_batch_found(p: PartitionState, offset: Offset, base_offset: Offset) -> None:
+    """Cut the log where the batch begins that holds the offset at which the logs part: all of it goes (Kafka).
+
+    What goes with it, and the leader has too, is fetched again; until then the next fetch says that it is not here.
+    """
+    role = p.role
+    if isinstance(role, Follower) and role.cuts_at == offset:
+        p.role = replace(role, cuts_at=None)
+        _truncate(p, max(base_offset, p.log.log_start_offset))
 
 
 def _truncate(p: PartitionState, end_offset: Offset) -> None:

@@ -214,6 +214,11 @@ class Partition(PartitionState):
         self.producers.replace_all(entries)
 
     @_checked
+    def on_batch_found(self, offset: Offset, base_offset: Offset) -> None:
+        """Cut the log where the batch begins that the leader's log does not share."""
+        following.on_batch_found(self, offset, base_offset)
+
+    @_checked
     def on_log_start_moved(self, offset: Offset) -> None:
         """Forget what retention has found to be old enough."""
         self.maybe_raise_log_start(offset)

@@ -134,6 +134,8 @@ class Follower:
     """Whether the leader has answered a fetch in this epoch with what comes next: from then on the logs are one."""
     leader_end_known: bool = False
     """Whether the leader's end was asked for already: then its start is next."""
+    cuts_at: Offset | None = None
+    """Where the leader's log has parted from this one, while storage looks for the batch there; nothing is asked."""
     retry_at_ms: int | None = None
 
 

@@ -12,8 +12,10 @@ from replica.bounds import BATCH_BYTES_MAX
 from replica.core import messages as m
 from replica.core.effects import Effect
 from replica.core.events import (
+    BatchFound,
     Event,
     Flushed,
+    LogDamaged,
     LogRead,
     LogStartMoved,
     ProducersScanned,
@@ -250,7 +252,7 @@ class QuorumLog(QuorumLogState):
                 leading.resign(self, now_ms)
             case SnapshotStored(snapshot_id=snapshot_id):
                 on_snapshot_stored(self, snapshot_id)
-            case LogRead() | ProducersScanned() | LogStartMoved():
+            case LogRead() | BatchFound() | ProducersScanned() | LogStartMoved() | LogDamaged():
                 raise AssertionError(f"a quorum log never asks for {event}")
             case _:
                 assert_never(event)

@@ -172,6 +172,14 @@ class ControllerRules:
         """
         return leader_id != before.leader_id or not set(before.replicas) <= set(replicas)
 
+    def damage_begins_new_epoch(self) -> bool:
+        """Decide whether a replica whose log is damaged ends the leader epoch, though its leader may stay: always.
+
+        1. Its last fetch, from before the damage, is still on its way. 2. It begins anew with an empty log. 3. The
+        fetch comes: in the same epoch the leader would let it into the ISR for what it had.
+        """
+        return True
+
     def reassignment_is_complete(self, *, target: tuple[ReplicaId, ...], isr: tuple[ReplicaId, ...]) -> bool:
         """Decide whether those that a reassignment removes may go: once all that are to stay are in sync (KIP-455).
 

@@ -297,6 +297,16 @@ class PartitionRules:
         """
         return True
 
+    # --- a damaged log ------------------------------------------------------------------------------------------------
+
+    def may_begin_anew(self, *, damaged_in: Epoch, leader_epoch: Epoch, is_counted_on: bool, has_leader: bool) -> bool:
+        """Decide whether a replica may put its damaged log aside, and fetch all anew from a leader that is another one.
+
+        Not while it may be elected: then the others count on what it has, and perhaps nobody else has it. Nor in the
+        leader epoch in which it was ``damaged_in``: what it has acknowledged there may let it into the ISR yet.
+        """
+        return has_leader and not is_counted_on and leader_epoch > damaged_in
+
     # --- producers ----------------------------------------------------------------------------------------------------
 
     def producer_states_follow_log(self) -> bool:

@@ -132,7 +132,11 @@ class BrokerBench:
     """Broker 1 with its metadata. ``effects`` are those since the last word was said; ``now_ms`` moves by hand."""
 
     def __init__(
-        self, *, logs: Mapping[TopicPartition, RecoveredLog] | None = None, config: BrokerConfig = CONFIG
+        self,
+        *,
+        logs: Mapping[TopicPartition, RecoveredLog] | None = None,
+        config: BrokerConfig = CONFIG,
+        rules: Rules | None = None,
     ) -> None:
         self.now_ms = 1_000_000
         self.effects: list[fx.Effect] = []
@@ -149,7 +153,7 @@ class BrokerBench:
             metadata_end_offset=Offset(0),
             identity=BrokerIdentity(incarnation_id=INCARNATION, address="broker-1:9092"),
             recovered=logs or {},
-            rules=Rules(),
+            rules=rules or Rules(),
             emit=self.effects.append,
             send=self._send,
         )
@@ -211,6 +215,11 @@ class BrokerBench:
         records = encode_batch([value]).data
         request = m.ProduceRequest(topic_partition=name, acks=0, timeout_ms=1000, records=records)
         self.broker.on_request(CallId(call_id), request, self.now_ms)
+        self.settle()
+
+    def damage(self, name: TopicPartition) -> None:
+        """Let storage say that a log is damaged."""
+        self.broker.on_log_damaged(ev.LogDamaged(topic_partition=name, offset=None, reason="rotten"), self.now_ms)
         self.settle()
 
     def flush(self, name: TopicPartition) -> None:

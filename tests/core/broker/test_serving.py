@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from replica.core import effects as fx
+from replica.core import events as ev
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
@@ -241,6 +242,8 @@ def test_parked_fetch_is_answered_when_the_log_is_cut(
         topic_partition=name, error=ErrorCode.NONE, diverging_epoch=EpochEndOffset(Epoch(0), Offset(1))
     )
     bench.answer(m.FetchRequest, m.FetchResponse(partitions=(parted,)))
+    bench.broker.on_storage(ev.BatchFound(topic_partition=name, offset=Offset(1), base_offset=Offset(1)), bench.now_ms)
+    bench.settle()
 
     (reply,) = bench.made(fx.Reply)
     assert isinstance(reply.response, m.FetchResponse)

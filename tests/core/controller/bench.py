@@ -188,6 +188,23 @@ class Bench:
         )
         return self.ask(request, m.BrokerHeartbeatResponse)
 
+    def report_damage(self, broker_id: int, *, leader_epoch: int | None = None, topic_id: int | None = None) -> None:
+        """Have a broker say that its log of the first partition is damaged, in the present leader epoch."""
+        epoch = self.partition().leader_epoch if leader_epoch is None else Epoch(leader_epoch)
+        request = m.BrokerHeartbeatRequest(
+            broker_id=ReplicaId(broker_id),
+            broker_epoch=self.epoch_of(broker_id),
+            incarnation_id=self.broker(broker_id).incarnation_id,
+            cluster_id=CLUSTER,
+            metadata_offset=self.next_offset,
+            offline=(
+                m.OfflineReplica(
+                    topic_id=self.topic_id() if topic_id is None else TopicId(topic_id), partition=0, leader_epoch=epoch
+                ),
+            ),
+        )
+        assert self.ask(request, m.BrokerHeartbeatResponse).error is ErrorCode.NONE
+
     def start(self, *broker_ids: int, flushes: bool = False) -> None:
         """Register brokers and let them in."""
         for broker_id in broker_ids:

@@ -184,6 +184,7 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         _bump("replica_is_replaced", 1, (1, 2, 4), True),
         _bump("another_order", 1, (3, 2, 1), False),
     ),
+    "damage_begins_new_epoch": (Row("always", {}, True),),
     "reassignment_is_complete": (
         _complete("all_are_in_sync", (3, 4, 5), (0, 1, 2, 3, 4, 5), True),
         _complete("only_they_are", (3, 4, 5), (5, 4, 3), True),

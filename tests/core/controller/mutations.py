@@ -100,6 +100,14 @@ def another_leader_has_another_epoch(rules: Rules) -> None:
     assert bench.partition().leader_epoch > before
 
 
+def damage_ends_the_leader_epoch(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    before = bench.partition().leader_epoch
+    bench.report_damage(3)
+    assert bench.shape() == (1, (1, 2), ())
+    assert bench.partition().leader_epoch > before
+
+
 def who_is_to_go_stays_until_the_others_are_in_sync(rules: Rules) -> None:
     bench = three_replicas(rules)
     bench.alter_isr(1, 2)

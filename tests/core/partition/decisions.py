@@ -27,6 +27,13 @@ def _restarted(name: str, checkpointed: int | None, expected: int) -> Row:
     return _offsets(name, expected, checkpointed=checkpointed, log_start_offset=2, log_end_offset=7)
 
 
+def _begins_anew(
+    name: str, leader_epoch: int, expected: bool, *, is_counted_on: bool = False, has_leader: bool = True
+) -> Row:
+    asked = {"leader_epoch": leader_epoch, "is_counted_on": is_counted_on, "has_leader": has_leader}
+    return Row(name, {"damaged_in": 5, **asked}, expected)
+
+
 def _metadata(partition_epoch: int, expected: bool) -> Row:
     return _offsets(f"{partition_epoch}_at_8", expected, partition_epoch=partition_epoch, known=8)
 
@@ -285,6 +292,13 @@ PARTITION_TABLES: Mapping[str, tuple[Row, ...]] = {
     "answer_is_current": (_answer(4, False), _answer(5, True), _answer(6, False), _answer(None, False)),
     "epoch_end_is_fenced": (ALWAYS,),
     "truncation_drops_empty_epochs": (ALWAYS,),
+    "may_begin_anew": (
+        _begins_anew("counts_no_more", 6, True),
+        _begins_anew("same_epoch", 5, False),
+        _begins_anew("earlier_epoch", 4, False),
+        _begins_anew("still_counted_on", 6, False, is_counted_on=True),
+        _begins_anew("nobody_leads", 6, False, has_leader=False),
+    ),
     "producer_states_follow_log": (ALWAYS,),
     "sequence_error": (
         _sequence("unknown_producer", None, (0, 7), None),

@@ -67,6 +67,7 @@ class FollowerBench:
         self.log_start = log_start
         self.stored_epochs = epochs_of(self.batches) if epochs is None else entries_of(epochs)
         self.owed: list[Offset] = []
+        self.looking_for: list[Offset] = []
         self.effects: list[fx.Effect] = []
         self.now_ms = 1_000
         self.state = PartitionState(
@@ -167,8 +168,17 @@ class FollowerBench:
             case _:
                 raise AssertionError(f"{answer} is no answer to {asked}")
         self.check()
+        self.find_batches()
         if flush:
             self.flush_all()
+
+    def find_batches(self) -> None:
+        """Tell where the batches begin that were looked for."""
+        looking_for, self.looking_for = self.looking_for, []
+        for offset in looking_for:
+            (base_offset,) = (each.base_offset for each in self.batches if each.base_offset <= offset < each.end_offset)
+            following.on_batch_found(self.state, offset, base_offset)
+            self.check()
 
     def flush_all(self) -> None:
         """Finish every flush that was asked for."""
@@ -203,6 +213,8 @@ class FollowerBench:
                 self.log_start = log_start_offset
             case fx.ScanProducers():
                 pass
+            case fx.FindBatch(offset=offset):
+                self.looking_for.append(offset)
             case _:
                 raise AssertionError(f"a follower does not ask for {effect}")
 

@@ -11,11 +11,12 @@ import pytest
 
 from replica.core import messages as m
 from replica.core.config import BrokerConfig
-from replica.core.effects import ScanProducers, StartLogAt, StoreEpochs, Truncate
+from replica.core.effects import FindBatch, ScanProducers, StartLogAt, StoreEpochs, Truncate
 from replica.core.partition import following
 from replica.core.partition.roles import CommittedIsr, Leader
 from replica.errors import ErrorCode
 from replica.ids import Offset
+from replica.records import encode_batch
 from tests.core.harness import batches_of
 from tests.core.partition.followers import (
     ASK_FIRST,
@@ -326,5 +327,62 @@ def test_cut_has_the_producers_read_again() -> None:
     """After a truncation storage is asked for the producers of what is left, once."""
     bench = FollowerBench(log=[(1, 4), (2, 2)])
     bench.take(bench.fetches(), diverging(1, 3))
-    assert [type(each) for each in bench.effects] == [Truncate, StoreEpochs, ScanProducers]
+    assert [type(each) for each in bench.effects] == [FindBatch, Truncate, StoreEpochs, ScanProducers]
     assert bench.state.producers.awaits_scan
+
+
+# --- inside a batch -------------------------------------------------------------------------------------------------
+
+
+def bench_of_threes(*, log_start: int = 0) -> FollowerBench:
+    """Three batches of three records each, all of epoch 1."""
+    batches = [encode_batch([b"a", b"b", b"c"], base_offset=offset, leader_epoch=1) for offset in (0, 3, 6)]
+    return FollowerBench(batches=batches, log_start=log_start, epochs={1: log_start}, high_watermark=6)
+
+
+@pytest.mark.parametrize(("leader_end", "end"), [(8, 6), (7, 6), (6, 6), (5, 3), (1, 0)])
+def test_epoch_that_ends_inside_a_batch_takes_all_of_it(leader_end: int, end: int) -> None:
+    """Kafka's truncation: the batch that holds the offset goes, and all behind it; the rest is fetched again."""
+    bench = bench_of_threes()
+    bench.take(bench.fetches(), diverging(1, leader_end))
+    assert (bench.end, bench.high_watermark) == (end, min(6, end))
+    assert bench.fetches().fetch_offset == end
+
+
+@pytest.mark.parametrize(("leader_end", "end"), [(8, 6), (4, 3), (1, 0)])
+def test_leaders_log_that_ends_inside_a_batch_takes_all_of_it(leader_end: int, end: int) -> None:
+    """So it is with the end that a leader names after a fetch that was out of its range."""
+    bench = bench_of_threes()
+    bench.take(bench.fetches(), refused(ErrorCode.OFFSET_OUT_OF_RANGE))
+    bench.take(bench.asks(m.ListOffsetsRequest), offset(leader_end))
+    assert bench.end == end
+    assert bench.fetches().fetch_offset == end
+
+
+def test_batch_across_the_logs_start_leaves_nothing() -> None:
+    """A log that begins inside the batch that has to go holds nothing any more, and begins where it did."""
+    bench = bench_of_threes(log_start=1)
+    bench.take(bench.fetches(), diverging(1, 2))
+    assert bench.ends == (1, 1, 1)
+
+
+def test_nothing_is_asked_until_the_batch_is_found() -> None:
+    """A fetch meanwhile would acknowledge what is about to go; and an answer that comes then means nothing any more."""
+    bench = bench_of_threes()
+    asked = bench.fetches()
+    following.on_fetched(bench.state, asked, diverging(1, 8), bench.now_ms)
+    assert following.next_request(bench.state, bench.now_ms) is None
+    assert following.fetch_deadline_ms(bench.state) is None
+    following.on_fetched(bench.state, asked, fetched(), bench.now_ms)
+    bench.find_batches()
+    assert bench.fetches().fetch_offset == 6
+
+
+def test_batch_that_is_found_too_late_is_kept() -> None:
+    """What another leader's log shares is another question: in a new epoch nothing goes for the last one's sake."""
+    bench = bench_of_threes()
+    following.on_fetched(bench.state, bench.fetches(), diverging(1, 8), bench.now_ms)
+    bench.follow(1, 6)
+    bench.find_batches()
+    assert bench.end == 9
+    assert bench.fetches().fetch_offset == 9

@@ -1,0 +1,44 @@
+"""What is told of a machine's process after the fact: a step that it took, and how it ended."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replica.core import effects as fx
+from replica.core import events as ev
+from replica.ids import CallId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crash:
+    """How a process ended. ``performed`` of the ``effects`` of its last step were; both 0 outside a step."""
+
+    cause: str
+    performed: int = 0
+    effects: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step as it came to pass: the effects that were performed, and the one that was broken off, if one was.
+
+    ``answers`` are the records that were read for a call, log by log, and went out with its answer.
+
+    ``is_whole`` says that all of them were performed, by a process whose storage has not failed. Otherwise what the
+    core believes now was never true of anything but its memory, which is lost. What an effect that was broken off has
+    done is anybody's guess.
+    """
+
+    event: ev.Event
+    effects: tuple[fx.Effect, ...]
+    answers: Mapping[CallId, Mapping[TopicPartition, bytes]]
+    interrupted: fx.Effect | None
+    is_whole: bool
+
+
+def clause_of(error: AssertionError) -> str:
+    """Name the clause that failed, by the function that states it, and its values."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.name}: {error}"

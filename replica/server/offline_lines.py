@@ -1,0 +1,44 @@
+"""The log lines of partitions whose logs are damaged: offline, and why; put aside, and begun anew.
+
+Owns what was told already. A line is written once for each damage, and once for what becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from structlog.typing import FilteringBoundLogger
+
+from replica.core.broker.hosting import OfflinePartition
+from replica.core.effects import Effect, ReplaceLog
+from replica.core.events import Event, LogDamaged
+from replica.ids import Offset, TopicPartition
+
+
+class OfflineLines:
+    """Watches which partitions are offline on one broker."""
+
+    def __init__(self, *, logger: FilteringBoundLogger) -> None:
+        self._logger = logger
+        self._told: set[TopicPartition] = set()
+
+    def on_step(
+        self, event: Event, effects: tuple[Effect, ...], offline: Mapping[TopicPartition, OfflinePartition]
+    ) -> None:
+        """Tell what is offline since this step, and what begins anew by it."""
+        for effect in effects:
+            if isinstance(effect, ReplaceLog):
+                self._logger.warning("damaged_log_replaced", **_names(effect.topic_partition))
+        if len(offline) == len(self._told) and not isinstance(event, LogDamaged):
+            return  # Nearly always. One that begins anew in the step in which another is found damaged waits for that.
+        for name in sorted(offline.keys() - self._told):
+            offset = event.offset if isinstance(event, LogDamaged) and event.topic_partition == name else None
+            self._on_offline(name, offline[name].reason, offset)
+        self._told = set(offline)
+
+    def _on_offline(self, name: TopicPartition, reason: str, offset: Offset | None) -> None:
+        self._logger.error("partition_offline", **_names(name), offset=offset, reason=reason)
+
+
+def _names(name: TopicPartition) -> dict[str, str | int]:
+    return {"log": str(name), "topic": name.topic, "partition": name.partition}
