@@ -94,6 +94,11 @@ class RecordBatch:
         return CODECS[self.data[ATTRIBUTES_AT + 1] & COMPRESSION_MASK]
 
     @property
+    def has_log_append_time(self) -> bool:
+        """Whether all its records bear ``max_timestamp_ms``, the time at which a leader appended them."""
+        return bool(self.data[ATTRIBUTES_AT + 1] & TIMESTAMP_TYPE_BIT)
+
+    @property
     def is_idempotent(self) -> bool:
         """Whether an idempotent producer wrote the batch, so that its sequence numbers tell a repetition."""
         return self.producer_id > NO_PRODUCER_ID
@@ -140,6 +145,14 @@ def batch_size_at(data: bytes | memoryview, position: int) -> int | None:
             position + 8, f"batch length {batch_length} is below {HEADER_BYTES - LENGTH_PREFIX_BYTES}, the smallest one"
         )
     return batch_length + LENGTH_PREFIX_BYTES
+
+
+def claimed_offsets(data: bytes) -> tuple[Offset, Offset] | None:
+    """Read base and end offset (exclusive) out of the header with which ``data`` begins, believing it; None without."""
+    if len(data) < HEADER_BYTES:
+        return None
+    base_offset, _, _, _, _, _, last_offset_delta, *_ = HEADER.unpack_from(data)
+    return Offset(base_offset), Offset(base_offset + last_offset_delta + 1)
 
 
 def parse_batch(data: bytes, position: int, *, verify: bool) -> RecordBatch:

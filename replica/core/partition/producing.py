@@ -19,7 +19,14 @@ from replica.core.partition.watermark import acknowledge, acknowledge_committed,
 from replica.core.refusals import unfit_batch
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
-from replica.records import CorruptRecordError, InvalidRecordError, RecordBatch, parse_produced
+from replica.records import (
+    SERVER_DECOMPRESSED_BYTES_MAX,
+    CorruptRecordError,
+    InvalidRecordError,
+    RecordBatch,
+    check_produced,
+    parse_produced,
+)
 
 ACKS_ALL = -1
 ACKS_NONE = 0
@@ -102,6 +109,7 @@ def _checked_batch(p: PartitionState, request: ProduceRequest, now_ms: int) -> R
     Raises CorruptRecordError, InvalidRecordError.
     """
     batch = parse_produced(request.records)
+    check_produced(batch, limit_bytes=SERVER_DECOMPRESSED_BYTES_MAX)
     verdict = p.producers.check(batch, now_ms)
     if isinstance(verdict, ErrorCode) and p.producers.awaits_scan:
         # The log was cut and is being read again: soon it is known which batches of this producer it holds.

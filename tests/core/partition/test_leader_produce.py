@@ -11,8 +11,9 @@ from replica.core.metadata.configs import TopicConfig
 from replica.core.rules import Rules
 from replica.errors import ErrorCode, write_definitely_failed
 from replica.ids import Epoch, Offset, ReplicaId
-from replica.records import encode_batch, leader_change_batch
+from replica.records import Compression, encode_batch, leader_change_batch
 from tests.core.partition.bench import LOG, PartitionBench, broker, registration
+from tests.records.odd_batches import ODD_RECORDS, bomb
 
 TWO_NEEDED = TopicConfig(min_insync_replicas=2)
 CONTROL = leader_change_batch(
@@ -86,6 +87,22 @@ def test_append_refused(asked: m.ProduceRequest, error: ErrorCode, limit: str) -
     config = BrokerConfig(message_max_bytes=1500 if limit == "broker" else 5000)
     topic = TopicConfig(max_message_bytes=1500 if limit == "topic" else 5000)
     assert refused(leading(config=config, topic=topic), asked) is error
+
+
+@pytest.mark.parametrize("odd", [*ODD_RECORDS, "lz4 bomb", "zstd bomb"])
+def test_records_behind_the_header_are_checked(odd: str) -> None:
+    """What no consumer could decode is refused with a reason; nothing is appended, and no retry would help."""
+    batch = ODD_RECORDS[odd] if odd in ODD_RECORDS else bomb(Compression(odd.split(maxsplit=1)[0]), 40 << 20)
+    assert refused(leading(), request(records=batch.data)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_compressed_records_are_taken(compression: Compression) -> None:
+    """A batch that is as its header says is appended as it came, however it is compressed."""
+    bench = leading()
+    sent = encode_batch([b"a" * 100] * 10, compression=compression)
+    bench.call(request(acks=1, records=sent.data))
+    assert bench.disk.batches[-1].data[21:] == sent.data[21:]
 
 
 @pytest.mark.parametrize(
