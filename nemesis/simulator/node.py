@@ -159,7 +159,7 @@ class Node:
         self._world.on_boot(self, files.cut_bytes - cut_before)
         self.flushed_end = {log: store.flushed_end_offset for log, store in self.stores.items()}
         self._after_ms(RECOVERY_POINT_MS, self._checkpoint)
-        self.submit(ev.Started())
+        self.submit(ev.Started(unix_ms=UNIX_MS + self._world.queue.now_us // US_PER_MS))
         return True
 
     def kill(self, cause: str = "kill") -> None:
@@ -369,7 +369,7 @@ class Node:
                     table.pop(log, None)
             case _:
                 pass
-        report = self._open.perform(effect, UNIX_MS + self._world.queue.now_us // US_PER_MS)
+        report = self._open.perform(effect)
         if isinstance(effect, fx.CreateLog | fx.StartLogAt | fx.InstallSnapshot):
             self.flushed_end[effect.topic_partition] = self.stores[effect.topic_partition].log_end_offset
         if report is not None:

@@ -112,6 +112,7 @@ class BrokerConfig:
     controller_retry_backoff_ms: int = 100
     alter_partition_retry_backoff_ms: int = 100
     log_retention_check_interval_ms: int = 300_000
+    clock_skew_max_ms: int = 60_000
     log_flush: LogFlush = LogFlush.FSYNC
     message_max_bytes: int = 1_048_588
     produce_timeout_max_ms: int = 120_000

@@ -21,6 +21,7 @@ from replica.core.controller.quorum_controller import QuorumController
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, Send
 from replica.core.events import (
+    ClockRead,
     Event,
     Flushed,
     LogRead,
@@ -238,7 +239,10 @@ class Replica:
             case Flushed() | ProducersScanned() | LogStartMoved():
                 assert self.broker is not None, event
                 self.broker.on_storage(event, now_ms)
-            case Started():
+            case ClockRead(unix_ms=unix_ms):
+                self._on_clock(unix_ms, now_ms)
+            case Started(unix_ms=unix_ms):
+                self._on_clock(unix_ms, now_ms)
                 self._step_every_log(event, now_ms)
                 self._restore_metadata(now_ms)
                 for group in self._groups.values():
@@ -249,6 +253,10 @@ class Replica:
                 self._step_every_log(event, now_ms)
                 if self.broker is not None:
                     self.broker.shut_down(now_ms)
+
+    def _on_clock(self, unix_ms: int | None, now_ms: int) -> None:
+        if self.broker is not None and unix_ms is not None:
+            self.broker.lifecycle.clock.on_read(unix_ms, now_ms)
 
     def _restore_metadata(self, now_ms: int) -> None:
         """Begin with the newest snapshot of the metadata on disk: once, before anything is read of the log."""

@@ -13,7 +13,7 @@ without touching the records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 
 from replica.ids import Epoch, Offset
@@ -37,6 +37,7 @@ LENGTH_PREFIX_BYTES = 12
 MAGIC = 2
 CRC_AT = 17
 ATTRIBUTES_AT = 21
+MAX_TIMESTAMP_AT = 35
 
 COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
@@ -129,6 +130,14 @@ class RecordBatch:
             base_sequence=self.base_sequence,
             data=stamp + self.data[STAMP.size :],
         )
+
+    def at_append_time(self, timestamp_ms: int) -> RecordBatch:
+        """Return this batch with ``timestamp_ms`` as the time of all its records: that at which a leader appends it."""
+        data = bytearray(self.data)
+        data[ATTRIBUTES_AT + 1] |= TIMESTAMP_TYPE_BIT
+        data[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = timestamp_ms.to_bytes(8, "big", signed=True)
+        data[CRC_AT:ATTRIBUTES_AT] = checksum(memoryview(data)[ATTRIBUTES_AT:]).to_bytes(4, "big")
+        return replace(self, max_timestamp_ms=timestamp_ms, data=bytes(data))
 
 
 def batch_size_at(data: bytes | memoryview, position: int) -> int | None:

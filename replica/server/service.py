@@ -51,6 +51,7 @@ BAD_INPUT = frozenset(
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TIMESTAMP,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.INVALID_VOTER_KEY,
         ErrorCode.MESSAGE_TOO_LARGE,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from replica.core.cluster_clock import ClusterClock
 from replica.core.config import BrokerConfig
 from replica.core.effects import CreateLog, DeleteLog, Effect
 from replica.core.metadata.configs import TopicConfig, topic_config
@@ -43,6 +44,7 @@ class Hosting:
         defaults: TopicConfig,
         recovered: Mapping[TopicPartition, RecoveredLog],
         rules: Rules,
+        clock: ClusterClock,
         emit: Callable[[Effect], None],
     ) -> None:
         self._broker_id = broker_id
@@ -50,6 +52,7 @@ class Hosting:
         self._config = config
         self._defaults = defaults
         self._rules = rules
+        self._clock = clock
         self._emit = emit
         self._recovered = dict(recovered)
         """Logs that were found on disk and that no metadata has claimed yet."""
@@ -110,7 +113,7 @@ class Hosting:
             recovered = RecoveredLog(
                 log_start_offset=Offset(0), log_end_offset=Offset(0), epochs=(), topic_id=topic.topic_id
             )
-        return Partition(
+        partition = Partition(
             topic_partition=name,
             topic_id=topic.topic_id,
             broker_id=self._broker_id,
@@ -120,6 +123,8 @@ class Hosting:
             rules=self._rules,
             emit=self._emit,
         )
+        partition.clock = self._clock
+        return partition
 
 
 Assigned = tuple[TopicImage, PartitionRegistration]

@@ -1,13 +1,14 @@
 """A broker's standing with the controller: registered, alive, fenced, leaving.
 
-Owns the registration of this incarnation and the rhythm of heartbeats. One request is out at a time. Knows nothing of
-partitions; what fencing means for them comes through the metadata log alone.
+Owns the registration of this incarnation and the rhythm of heartbeats, with which clocks are compared as well. One
+request is out at a time. Knows nothing of partitions; what fencing means for them comes through the metadata log alone.
 
 Source: Kafka ``BrokerLifecycleManager``; KIP-631.
 """
 
 from __future__ import annotations
 
+from replica.core.cluster_clock import ClusterClock
 from replica.core.config import BrokerIdentity, LogFlush, ReplicaConfig
 from replica.core.messages import (
     BrokerHeartbeatRequest,
@@ -31,6 +32,8 @@ class Lifecycle:
         self._identity = identity
         self._metadata_end_offset = metadata_end_offset
         self._config = config.broker
+        self.clock = ClusterClock(skew_max_ms=config.broker.clock_skew_max_ms)
+        """What time of day it is, for all that this broker hosts."""
         self._is_asking = False
         self._next_at_ms = 0
         self.broker_epoch: BrokerEpoch | None = None
@@ -72,6 +75,7 @@ class Lifecycle:
             cluster_id=self._cluster_id,
             metadata_offset=metadata_offset,
             want_shut_down=self.want_shut_down,
+            unix_ms=self.clock.own_unix_ms(now_ms),
         )
 
     def shut_down(self, now_ms: int) -> None:
@@ -98,6 +102,8 @@ class Lifecycle:
         self._is_asking = False
         self._next_at_ms = now_ms + self._pause_ms(response)
         if response.error is ErrorCode.NONE:
+            if response.unix_ms is not None:
+                self.clock.on_told(response.unix_ms, now_ms)
             self.is_fenced = response.is_fenced
             self.may_shut_down = self.want_shut_down and response.should_shut_down
         elif response.error in _TAKEN_OVER:

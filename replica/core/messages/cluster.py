@@ -45,22 +45,30 @@ class BrokerRegistrationResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeatRequest:
-    """A registered broker is alive and has applied the metadata log below ``metadata_offset``."""
+    """A registered broker is alive and has applied the metadata log below ``metadata_offset``.
+
+    ``unix_ms`` is what its machine's clock shows; absent where it does not know.
+    """
 
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
     cluster_id: str
     metadata_offset: Offset
     want_shut_down: bool = False
+    unix_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeatResponse:
-    """``should_shut_down`` once a broker that wants to leave leads nothing any more."""
+    """``should_shut_down`` once a broker that wants to leave leads nothing any more.
+
+    ``unix_ms`` is what time it is by the brokers' clocks; absent while too few have told theirs.
+    """
 
     error: ErrorCode
     is_fenced: bool = True
     should_shut_down: bool = False
+    unix_ms: int | None = None
     current_leader: CurrentLeader | None = None
 
 

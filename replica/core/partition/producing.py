@@ -12,6 +12,7 @@ as there.
 from __future__ import annotations
 
 from replica.core.messages import ProduceRequest, ProduceResponse
+from replica.core.metadata.configs import TimestampType
 from replica.core.partition.fencing import leader_request_error
 from replica.core.partition.producer_state import Duplicate
 from replica.core.partition.state import ParkedProduce, PartitionState
@@ -20,10 +21,12 @@ from replica.core.refusals import unfit_batch
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
 from replica.records import (
+    NO_TIMESTAMP,
     SERVER_DECOMPRESSED_BYTES_MAX,
     CorruptRecordError,
     InvalidRecordError,
     RecordBatch,
+    RecordTimes,
     check_produced,
     parse_produced,
 )
@@ -47,6 +50,9 @@ def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_
         return
     if isinstance(checked, ErrorCode):
         _refuse(p, call_id, checked)
+        return
+    if isinstance(checked, ProduceResponse):
+        p.reply(call_id, checked)
         return
     if isinstance(checked, RecordBatch):
         batch = checked.stamped(base_offset=p.log.log_end_offset, leader_epoch=p.leader_epoch)
@@ -103,18 +109,42 @@ def _lacks_replicas(p: PartitionState) -> bool:
     return not p.rules.has_enough_replicas(isr_size=len(p.in_sync_replicas), min_insync_replicas=p.effective_min_isr)
 
 
-def _checked_batch(p: PartitionState, request: ProduceRequest, now_ms: int) -> RecordBatch | Duplicate | ErrorCode:
+def _checked_batch(
+    p: PartitionState, request: ProduceRequest, now_ms: int
+) -> RecordBatch | Duplicate | ProduceResponse | ErrorCode:
     """Return the batch to append, where it stands already, or why it is refused.
 
     Raises CorruptRecordError, InvalidRecordError.
     """
     batch = parse_produced(request.records)
-    check_produced(batch, limit_bytes=SERVER_DECOMPRESSED_BYTES_MAX)
+    times = check_produced(batch, limit_bytes=SERVER_DECOMPRESSED_BYTES_MAX)
     verdict = p.producers.check(batch, now_ms)
     if isinstance(verdict, ErrorCode) and p.producers.awaits_scan:
         # The log was cut and is being read again: soon it is known which batches of this producer it holds.
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    return batch if verdict is None else verdict
+    return _timed_batch(p, batch, times, now_ms) if verdict is None else verdict
+
+
+def _timed_batch(
+    p: PartitionState, batch: RecordBatch, times: RecordTimes, now_ms: int
+) -> RecordBatch | ProduceResponse:
+    """Let the records bear the time of their append, or refuse times that their topic does not allow (KIP-937)."""
+    unix_ms = p.clock.unix_ms(now_ms)
+    if unix_ms is None:  # Nobody has said what time it is, so that no time is wrong.
+        return batch
+    if p.topic.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return batch.at_append_time(unix_ms)
+    latest_ms = unix_ms + p.topic.message_timestamp_after_max_ms
+    earliest_ms = unix_ms - p.topic.message_timestamp_before_max_ms
+    for timestamp_ms in (times.newest_ms, times.oldest_ms):
+        if timestamp_ms != NO_TIMESTAMP and not earliest_ms <= timestamp_ms <= latest_ms:
+            return ProduceResponse(
+                error=ErrorCode.INVALID_TIMESTAMP,
+                message=f"a record's timestamp is {timestamp_ms}; it must be from {earliest_ms} to {latest_ms}",
+                not_appended=True,
+                current_leader=p.current_leader,
+            )
+    return batch
 
 
 def expire_produces(p: PartitionState, now_ms: int) -> None:

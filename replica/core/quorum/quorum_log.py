@@ -11,6 +11,7 @@ from typing import assert_never
 from replica.core import messages as m
 from replica.core.effects import Effect
 from replica.core.events import (
+    ClockRead,
     Event,
     Flushed,
     LogRead,
@@ -238,8 +239,8 @@ class QuorumLog(QuorumLogState):
                 leading.resign(self, now_ms)
             case SnapshotStored(snapshot_id=snapshot_id):
                 on_snapshot_stored(self, snapshot_id)
-            case LogRead() | ProducersScanned() | LogStartMoved():
-                raise AssertionError(f"a quorum log never asks for {event}")
+            case LogRead() | ProducersScanned() | LogStartMoved() | ClockRead():
+                raise AssertionError(f"{event} is nothing to a quorum log")
             case _:
                 assert_never(event)
 

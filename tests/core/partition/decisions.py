@@ -27,6 +27,10 @@ def _restarted(name: str, checkpointed: int | None, expected: int) -> Row:
     return _offsets(name, expected, checkpointed=checkpointed, log_start_offset=2, log_end_offset=7)
 
 
+def _expiring(name: str, steady_ms: int | None, expected: bool, *, is_known: bool = True) -> Row:
+    return Row(name, {"is_known": is_known, "steady_ms": steady_ms, "check_interval_ms": 300}, expected)
+
+
 def _metadata(partition_epoch: int, expected: bool) -> Row:
     return _offsets(f"{partition_epoch}_at_8", expected, partition_epoch=partition_epoch, known=8)
 
@@ -275,6 +279,12 @@ PARTITION_TABLES: Mapping[str, tuple[Row, ...]] = {
     "deletable_end": (
         _offsets("committed_in_part", 4, high_watermark=4, log_end_offset=9),
         _offsets("all_committed", 9, high_watermark=9, log_end_offset=9),
+    ),
+    "may_expire_by_time": (
+        _expiring("never_jumped", None, True),
+        _expiring("jumped_since_the_last_check", 299, False),
+        _expiring("jumped_before_the_last_check", 300, True),
+        _expiring("nobody_has_said_what_time_it_is", None, False, is_known=False),
     ),
     "fetching_restarts": (
         _restarts("another_leader", (4, 5), (1, 2), True),

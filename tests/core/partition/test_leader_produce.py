@@ -7,11 +7,11 @@ import pytest
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import BrokerConfig
-from replica.core.metadata.configs import TopicConfig
+from replica.core.metadata.configs import TimestampType, TopicConfig
 from replica.core.rules import Rules
 from replica.errors import ErrorCode, write_definitely_failed
 from replica.ids import Epoch, Offset, ReplicaId
-from replica.records import Compression, encode_batch, leader_change_batch
+from replica.records import Compression, Record, decode_records, encode_batch, leader_change_batch, parse_batches
 from tests.core.partition.bench import LOG, PartitionBench, broker, registration
 from tests.records.odd_batches import ODD_RECORDS, bomb
 
@@ -103,6 +103,63 @@ def test_compressed_records_are_taken(compression: Compression) -> None:
     sent = encode_batch([b"a" * 100] * 10, compression=compression)
     bench.call(request(acks=1, records=sent.data))
     assert bench.disk.batches[-1].data[21:] == sent.data[21:]
+
+
+def told_time(topic: TopicConfig) -> PartitionBench:
+    """A leader that knows what time it is: 10,000."""
+    bench = leading(topic=topic)
+    bench.partition.clock.on_told(10_000, bench.now_ms)
+    return bench
+
+
+def stamped(*stamps_ms: int) -> bytes:
+    """A batch with a record of each of these times."""
+    records = [Record(offset=Offset(at), timestamp_ms=ms, key=None, value=b"v") for at, ms in enumerate(stamps_ms)]
+    return encode_batch(records).data
+
+
+@pytest.mark.parametrize(
+    ("stamps_ms", "is_taken"),
+    [
+        ((10_100,), True),
+        ((9_800,), True),
+        ((10_101,), False),
+        ((9_799,), False),
+        ((10_000, 10_101, 10_000), False),
+        ((10_000, 9_799, 10_000), False),
+        ((-1,), True),
+        ((-1, 9_799), False),
+        ((0, 10_000), False),
+        ((4_070_908_800_000,), False),
+    ],
+)
+def test_timestamps_are_within_what_their_topic_allows(stamps_ms: tuple[int, ...], is_taken: bool) -> None:
+    """Each record's time lies within the two spans around the present; one without a time has none to be wrong."""
+    bench = told_time(TopicConfig(message_timestamp_after_max_ms=100, message_timestamp_before_max_ms=200))
+    asked = request(acks=1, records=stamped(*stamps_ms))
+    if is_taken:
+        assert bench.produced(bench.call(asked)).error is ErrorCode.NONE
+    else:
+        assert refused(bench, asked) is ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize(("stamp_ms", "is_taken"), [(0, True), (3_610_000, True), (3_610_001, False)])
+def test_an_hour_ahead_is_what_a_topic_allows_by_default(stamp_ms: int, is_taken: bool) -> None:
+    """A record of 2099 cannot hold back retention; one of 1970 is as old as it says (Kafka 4.0's defaults)."""
+    bench = told_time(TopicConfig())
+    response = bench.produced(bench.call(request(acks=1, records=stamped(stamp_ms))))
+    assert response.error is (ErrorCode.NONE if is_taken else ErrorCode.INVALID_TIMESTAMP)
+
+
+@pytest.mark.parametrize("stamp_ms", [0, 10_000, 4_070_908_800_000])
+def test_log_append_time_is_the_leaders(stamp_ms: int) -> None:
+    """With LogAppendTime all records bear the time of their append, whatever their producer believed."""
+    bench = told_time(TopicConfig(message_timestamp_type=TimestampType.LOG_APPEND_TIME))
+    bench.elapse(5)
+    bench.call(request(acks=1, records=stamped(stamp_ms, stamp_ms)))
+    (batch,) = parse_batches(bench.disk.batches[-1].data)
+    assert (batch.has_log_append_time, batch.max_timestamp_ms) == (True, 10_005)
+    assert [record.timestamp_ms for record in decode_records(batch)] == [10_005, 10_005]
 
 
 @pytest.mark.parametrize(
