@@ -13,7 +13,7 @@ from replica.ids import BrokerEpoch, ReplicaId
 from replica.voters import VoterSet, is_directory_id
 
 PRODUCER_IDS_MAX = 100_000
-"""How many producers a log remembers by default; beyond it the one that has been idle longest is forgotten."""
+"""How many producers a log remembers at most, on disk as well; beyond it new ones are refused."""
 
 
 class InvalidConfigError(ValueError):
@@ -131,6 +131,10 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         check_positive(self)
+        if self.producer_ids_max > PRODUCER_IDS_MAX:
+            raise InvalidConfigError(
+                f"producer_ids_max ({self.producer_ids_max}) must be at most {PRODUCER_IDS_MAX}, as many as are on disk"
+            )
         if self.replica_fetch_wait_max_ms >= self.replica_socket_timeout_ms:
             raise InvalidConfigError(
                 f"replica_fetch_wait_max_ms ({self.replica_fetch_wait_max_ms}) must be below "

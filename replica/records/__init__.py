@@ -16,6 +16,7 @@ from replica.records.batch import (
     RecordBatch,
     batch_size_at,
     claimed_offsets,
+    claimed_producer_id,
 )
 from replica.records.compression import DECOMPRESSED_BYTES_MAX, Compression
 from replica.records.control import LeaderChange, decode_leader_change, leader_change_batch
@@ -60,6 +61,7 @@ __all__ = [
     "check_produced",
     "check_record",
     "claimed_offsets",
+    "claimed_producer_id",
     "decode_leader_change",
     "decode_records",
     "decode_voters",

@@ -164,6 +164,13 @@ def claimed_offsets(data: bytes) -> tuple[Offset, Offset] | None:
     return Offset(base_offset), Offset(base_offset + last_offset_delta + 1)
 
 
+def claimed_producer_id(data: bytes) -> int:
+    """Read the producer's id out of the header with which ``data`` begins, believing it; -1 without one."""
+    if len(data) < HEADER_BYTES:
+        return NO_PRODUCER_ID
+    return int(HEADER.unpack_from(data)[9])
+
+
 def parse_batch(data: bytes, position: int, *, verify: bool) -> RecordBatch:
     """Parse ``data``, exactly one batch as long as its length prefix says; ``position`` is where it stood, for errors.
 

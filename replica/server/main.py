@@ -181,7 +181,7 @@ class ReplicaProcess:
             call=self._serve,
             addresses=addresses,
             logger=self._logger,
-            limits=ServiceLimits(client_calls_max=options.client_calls_max, stream_calls_max=options.stream_calls_max),
+            limits=_service_limits(options),
         )
         self._server.add_generic_rpc_handlers(service.handlers())
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -325,6 +325,14 @@ class ReplicaProcess:
         await self._transport.close()
         sys.stderr.write(f"replica: halted: {self._driver.halt_reason}\n")
         return EXIT_REFUSED_OR_HALTED
+
+
+def _service_limits(options: ServerOptions) -> ServiceLimits:
+    return ServiceLimits(
+        client_calls_max=options.client_calls_max,
+        stream_calls_max=options.stream_calls_max,
+        producer_ids_per_hour=options.producer_ids_per_hour,
+    )
 
 
 def _check_every_address_is_free(listen: str) -> None:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from replica.core.config import (
+    PRODUCER_IDS_MAX,
     BrokerConfig,
     BrokerIdentity,
     ControllerConfig,
@@ -55,8 +56,9 @@ class ServerOptions:
     voters, of those whom to ask who leads (none: the initial voters). ``dial`` overrides them and those of brokers,
     entry by entry, for this replica's own dials. ``advertised_address`` is where others reach this broker, absent for
     a voter's own entry. ``groups`` are those to host: their names, and the names of their state machines.
-    ``stream_calls_max`` is how many calls of one stream may be inside at once. ``cluster_id`` and ``replica_id``, when
-    given, must be those that the data directory was formatted with.
+    ``stream_calls_max`` is how many calls of one stream may be inside at once. ``producer_ids_per_hour`` is how many
+    producers one address may be. ``cluster_id`` and ``replica_id``, when given, must be those that the data directory
+    was formatted with.
     """
 
     data_dir: Path
@@ -78,6 +80,7 @@ class ServerOptions:
     metrics_listen: str | None = None
     client_calls_max: int = 4096
     stream_calls_max: int = 10_000
+    producer_ids_per_hour: int = 4000
     handover_wait_ms: int = 5000
     stop_grace_ms: int = 500
     log_flush_offset_checkpoint_interval_ms: int = 5000
@@ -89,6 +92,7 @@ class ServerOptions:
         for name, smallest, largest in (
             ("client_calls_max", 1, CLIENT_CALLS_MAX),
             ("stream_calls_max", 1, STREAM_CALLS_MAX),
+            ("producer_ids_per_hour", 1, PRODUCER_IDS_MAX),
             ("handover_wait_ms", 1, STOPPING_MS_MAX),
             ("stop_grace_ms", 1, STOPPING_MS_MAX),
             ("log_flush_offset_checkpoint_interval_ms", 1, DAY_MS),

@@ -49,8 +49,7 @@ def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_
         p.reply(call_id, unfit_batch(unfit, p.current_leader))
         return
     if isinstance(checked, ErrorCode):
-        _refuse(p, call_id, checked)
-        return
+        checked = _refusal(p, checked)
     if isinstance(checked, ProduceResponse):
         p.reply(call_id, checked)
         return
@@ -62,7 +61,7 @@ def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_
     else:
         base_offset, end_offset = checked.base_offset, checked.end_offset
     if request.acks == ACKS_ALL and _lacks_replicas(p):  # By the right rules this was found before the append.
-        _refuse(p, call_id, ErrorCode.NOT_ENOUGH_REPLICAS)
+        p.reply(call_id, _refusal(p, ErrorCode.NOT_ENOUGH_REPLICAS))
     elif request.acks == ACKS_ALL:
         _await_commit(p, call_id, request, base_offset, end_offset, now_ms)
     elif request.acks == ACKS_LEADER:
@@ -71,8 +70,8 @@ def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_
         p.reply(call_id, ProduceResponse(error=ErrorCode.NONE, leader_epoch=p.leader_epoch))
 
 
-def _refuse(p: PartitionState, call_id: CallId, error: ErrorCode) -> None:
-    p.reply(call_id, ProduceResponse(error=error, not_appended=True, current_leader=p.current_leader))
+def _refusal(p: PartitionState, error: ErrorCode, message: str = "") -> ProduceResponse:
+    return ProduceResponse(error=error, message=message, not_appended=True, current_leader=p.current_leader)
 
 
 def _await_commit(
@@ -122,7 +121,16 @@ def _checked_batch(
     if isinstance(verdict, ErrorCode) and p.producers.awaits_scan:
         # The log was cut and is being read again: soon it is known which batches of this producer it holds.
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    return _timed_batch(p, batch, times, now_ms) if verdict is None else verdict
+    if verdict is not None:
+        return verdict
+    if batch.is_idempotent and not p.producers.has_room_for(batch.producer_id):
+        return _refusal(
+            p,
+            ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+            f"{p.config.producer_ids_max} producers are remembered here, the most there may be; a new one is taken "
+            f"when one of them has written nothing for {p.config.producer_id_expiration_ms} ms",
+        )
+    return _timed_batch(p, batch, times, now_ms)
 
 
 def _timed_batch(
@@ -138,12 +146,8 @@ def _timed_batch(
     earliest_ms = unix_ms - p.topic.message_timestamp_before_max_ms
     for timestamp_ms in (times.newest_ms, times.oldest_ms):
         if timestamp_ms != NO_TIMESTAMP and not earliest_ms <= timestamp_ms <= latest_ms:
-            return ProduceResponse(
-                error=ErrorCode.INVALID_TIMESTAMP,
-                message=f"a record's timestamp is {timestamp_ms}; it must be from {earliest_ms} to {latest_ms}",
-                not_appended=True,
-                current_leader=p.current_leader,
-            )
+            message = f"a record's timestamp is {timestamp_ms}; it must be from {earliest_ms} to {latest_ms}"
+            return _refusal(p, ErrorCode.INVALID_TIMESTAMP, message)
     return batch
 
 

@@ -314,6 +314,13 @@ class PartitionRules:
         """
         return True
 
+    def may_take_producer(self, *, is_known: bool, producers: int, ids_max: int) -> bool:
+        """Decide whether a batch may be one producer more to remember: if nobody must be forgotten for it.
+
+        Else a repetition of what that one has sent would be taken for new, and be written twice.
+        """
+        return is_known or producers < ids_max
+
     def sequence_error(
         self, *, known_epoch: int | None, next_sequence: int, producer_epoch: int, base_sequence: int
     ) -> ErrorCode | None:

@@ -31,6 +31,10 @@ def _expiring(name: str, steady_ms: int | None, expected: bool, *, is_known: boo
     return Row(name, {"is_known": is_known, "steady_ms": steady_ms, "check_interval_ms": 300}, expected)
 
 
+def _taken(name: str, producers: int, expected: bool, *, is_known: bool = False) -> Row:
+    return Row(name, {"is_known": is_known, "producers": producers, "ids_max": 9}, expected)
+
+
 def _metadata(partition_epoch: int, expected: bool) -> Row:
     return _offsets(f"{partition_epoch}_at_8", expected, partition_epoch=partition_epoch, known=8)
 
@@ -296,6 +300,12 @@ PARTITION_TABLES: Mapping[str, tuple[Row, ...]] = {
     "epoch_end_is_fenced": (ALWAYS,),
     "truncation_drops_empty_epochs": (ALWAYS,),
     "producer_states_follow_log": (ALWAYS,),
+    "may_take_producer": (
+        _taken("room", 2, True),
+        _taken("the_last_place", 8, True),
+        _taken("no_room", 9, False),
+        _taken("no_room_and_known", 9, True, is_known=True),
+    ),
     "sequence_error": (
         _sequence("unknown_producer", None, (0, 7), None),
         _sequence("next", (1, 4), (1, 4), None),

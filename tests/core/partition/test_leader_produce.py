@@ -8,6 +8,7 @@ from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import BrokerConfig
 from replica.core.metadata.configs import TimestampType, TopicConfig
+from replica.core.recovered import ProducerBatch, ProducerEntry
 from replica.core.rules import Rules
 from replica.errors import ErrorCode, write_definitely_failed
 from replica.ids import Epoch, Offset, ReplicaId
@@ -388,3 +389,59 @@ def test_idempotent_writes_wait_for_the_scan_after_a_truncation() -> None:
     assert bench.produced(bench.produce(acks=1)).error is ErrorCode.NONE
     bench.partition.on_producers_scanned([type(kept)(producer_id=5, producer_epoch=0, batches=kept.batches[:1])])
     assert bench.produced(bench.produce(acks=1, sequence=1)).base_offset == 2
+
+
+def numbered(bench: PartitionBench, producer_id: int, sequence: int = 0) -> m.ProduceResponse:
+    """Write the batch of this number of an idempotent producer."""
+    batch = encode_batch([b"v"], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+    return bench.produced(bench.call(request(acks=1, records=batch.data)))
+
+
+def test_many_producer_ids_have_nobody_forgotten() -> None:
+    """Forged ids fill the memory and no more: an honest producer's repetition is known, and only new ones wait."""
+    config = BrokerConfig(producer_ids_max=3, producer_id_expiration_ms=60_000, log_retention_check_interval_ms=1000)
+    bench = leading(config=config)
+    assert numbered(bench, 5).base_offset == 0
+    answers = [numbered(bench, producer_id) for producer_id in range(100, 110)]
+    assert [answer.error for answer in answers] == [ErrorCode.NONE] * 2 + [ErrorCode.THROTTLING_QUOTA_EXCEEDED] * 8
+    assert answers[-1].not_appended
+    assert answers[-1].message.startswith("3 producers are remembered here")
+    assert (numbered(bench, 5).base_offset, numbered(bench, 5, sequence=1).base_offset) == (0, 3)
+    bench.elapse(62_000)
+    assert numbered(bench, 110).error is ErrorCode.NONE
+
+
+class TakesAnyProducer(Rules):
+    """A leader that has the producer forgotten that was idle longest, when another one comes."""
+
+    def may_take_producer(self, *, is_known: bool, producers: int, ids_max: int) -> bool:
+        """There is always room."""
+        return True
+
+
+def test_a_leader_that_takes_any_producer_writes_a_repetition_twice() -> None:
+    """The seam: enough forged ids, and what an honest producer repeats counts as new."""
+    bench = PartitionBench(config=BrokerConfig(producer_ids_max=3), rules=TakesAnyProducer())
+    bench.metadata(registration(1, 5))
+    assert numbered(bench, 5).base_offset == 0
+    assert {numbered(bench, producer_id).error for producer_id in range(100, 110)} == {ErrorCode.NONE}
+    assert numbered(bench, 5).base_offset == 11
+
+
+def test_a_follower_forgets_producers_as_well() -> None:
+    """Whoever was a follower for long has room for new producers when it leads."""
+    entry = ProducerEntry(
+        producer_id=5,
+        producer_epoch=0,
+        batches=(
+            ProducerBatch(
+                base_sequence=0, last_sequence=0, base_offset=Offset(0), end_offset=Offset(1), max_timestamp_ms=-1
+            ),
+        ),
+    )
+    config = BrokerConfig(producer_ids_max=1, producer_id_expiration_ms=60_000, log_retention_check_interval_ms=1000)
+    bench = PartitionBench(config=config, producers=(entry,))
+    bench.metadata(registration(2, 5))
+    bench.elapse(62_000)
+    bench.metadata(registration(1, 6))
+    assert numbered(bench, 6).error is ErrorCode.NONE
