@@ -1,9 +1,9 @@
-"""Generates ``replica/v1`` and compiles the accelerator whenever a wheel or an editable install is built.
+"""Generates ``replica/v1`` and compiles what is in C whenever a wheel or an editable install is built.
 
 Owns how protoc is called; ``make proto`` runs the same function. The compiler is pinned in ``pyproject.toml`` to an old
 release on purpose: code that it generates runs on every later grpcio and protobuf, not the other way round.
 
-Owns how the C compiler is called as well. The accelerator is optional: where there is no compiler, or it fails, or
+Owns how the C compiler is called as well. Both libraries are optional: where there is no compiler, or it fails, or
 ``HIGHWATER_PURE=1`` forbids it, the wheel is one for every platform, and all works without.
 """
 
@@ -23,6 +23,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 GENERATED_PACKAGE = Path("replica/v1")
 ACCELERATOR = Path("nemesis/linearizability/native/register_search.so")
+RECORDS_WALK = Path("replica/records/native/walk.so")
+LIBRARIES = {ACCELERATOR: "The register search", RECORDS_WALK: "The walk over records"}
+"""What is compiled, each from the one ``.c`` beside it, and what it is called where Python has to do its work."""
 PURE = "HIGHWATER_PURE"
 COMPILE_TIMEOUT_S = 120
 _INIT = '"""Generated from the .proto files of replica.v1: import it through ``replica.server.codec`` only."""\n'
@@ -49,15 +52,15 @@ def generate(root: Path) -> None:
     (target / "__init__.py").write_text(_INIT, encoding="utf-8")
 
 
-def compile_accelerator(root: Path, target: Path) -> str | None:
-    """Compile the accelerator of the source tree ``root`` to the file ``target``; why not, if that does not work.
+def compile_library(root: Path, library: Path, target: Path) -> str | None:
+    """Compile a library of the source tree ``root`` to the file ``target``; why not, if that does not work.
 
     ``target`` is replaced at once, so that a process that has loaded the old one keeps it. The compiler is ``cc``, or
     what the environment variable ``CC`` names.
     """
     if os.environ.get(PURE, "0") not in {"", "0"}:
         return f"{PURE} forbids it"
-    source = root / ACCELERATOR.with_suffix(".c")
+    source = root / library.with_suffix(".c")
     fresh = target.with_suffix(".new.so")
     options = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o", str(fresh), str(source)]
     try:
@@ -90,32 +93,34 @@ class SourceBuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Generate into the source tree; ``artifacts`` in pyproject.toml carries the result into the wheel.
 
-        The accelerator of an editable install stands in the source tree, where one is not left that is forbidden or
-        does not compile. That of a wheel is compiled for that wheel, and the one in the source tree stays out of it.
+        The libraries of an editable install stand in the source tree, where none is left that is forbidden or does not
+        compile. Those of a wheel are compiled for that wheel, and the ones in the source tree stay out of it.
         """
         root = Path(self.root)
         generate(root)
         if version == "editable":
-            self._report(compile_accelerator(root, root / ACCELERATOR), stale=root / ACCELERATOR)
+            for library in LIBRARIES:
+                self._compile(root, library, root / library)
             return
         self._scratch = tempfile.TemporaryDirectory(prefix="highwater-")
-        library = Path(self._scratch.name) / ACCELERATOR.name
-        refusal = compile_accelerator(root, library)
-        self._report(refusal, stale=library)
-        if refusal is None:
-            build_data["force_include"][str(library)] = str(ACCELERATOR)
-            build_data["pure_python"] = False
-            build_data["tag"] = platform_tag()
+        for library in LIBRARIES:
+            target = Path(self._scratch.name) / library.name
+            if self._compile(root, library, target):
+                build_data["force_include"][str(target)] = str(library)
+                build_data["pure_python"] = False
+                build_data["tag"] = platform_tag()
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         """Remove what was compiled for a wheel that has it now; hatchling's signature."""
         if self._scratch is not None:
             self._scratch.cleanup()
 
-    def _report(self, refusal: str | None, *, stale: Path) -> None:
+    def _compile(self, root: Path, library: Path, target: Path) -> bool:
+        refusal = compile_library(root, library, target)
         if refusal is not None:
-            stale.unlink(missing_ok=True)
-            self.app.display_warning(f"The register search is not compiled, Python does its work: {refusal}")
+            target.unlink(missing_ok=True)
+            self.app.display_warning(f"{LIBRARIES[library]} is not compiled, Python does its work: {refusal}")
+        return refusal is None
 
 
 if __name__ == "__main__":

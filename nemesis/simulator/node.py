@@ -147,7 +147,7 @@ class Node:
         kept = {log: self.flushed_end.get(log, Offset(0)) for log in self.recovered if log not in self.stores}
         self.flushed_end = kept | {log: store.flushed_end_offset for log, store in self.stores.items()}
         self.after_ms(RECOVERY_POINT_MS, self._checkpoint)
-        self.submit(ev.Started())
+        self.submit(ev.Started(unix_ms=UNIX_MS + self._world.queue.now_us // US_PER_MS))
         return True
 
     def kill(self, cause: str = "kill") -> None:
@@ -376,7 +376,7 @@ class Node:
             case _:
                 pass
         try:
-            report = self._open.perform(effect, UNIX_MS + self._world.queue.now_us // US_PER_MS)
+            report = self._open.perform(effect)
         except DamagedLogError:
             self.flushed_end = flushed_before  # Nothing was cut.
             raise

@@ -30,6 +30,7 @@ from replica.client.failures import (
     OutcomeUnknownError,
     ReadFailedError,
     UnknownTopicError,
+    UnreadableBatchError,
     WriteError,
 )
 from replica.client.groups.client import GroupClient
@@ -85,6 +86,7 @@ __all__ = [
     "SessionExpiredError",
     "UnknownGroupError",
     "UnknownTopicError",
+    "UnreadableBatchError",
     "ViewConfig",
     "WatchConfig",
     "WriteError",

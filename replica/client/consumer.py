@@ -121,8 +121,8 @@ class Consumer:
     async def poll(self, timeout_ms: int = 1000) -> list[ConsumerRecord]:
         """Return the next records, in order within each partition, as soon as there are any; none after that time.
 
-        Raises LogTruncatedError, OffsetOutOfRangeError, NoOffsetError, or ReadFailedError where a partition could not
-        be read for as long as a call may take. The position stays; the next ``poll`` tries again.
+        Raises LogTruncatedError, OffsetOutOfRangeError, NoOffsetError, UnreadableBatchError, or ReadFailedError where a
+        partition could not be read for as long as a call may take. The position stays; the next ``poll`` tries again.
         """
         deadline = Deadline(self._view.clock, timeout_ms)
         while True:

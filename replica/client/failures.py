@@ -76,6 +76,27 @@ class OffsetOutOfRangeError(ReadFailedError):
         self.high_watermark = high_watermark
 
 
+class UnreadableBatchError(ReadFailedError):
+    """The records at the position cannot be decoded; all before them have been handed out.
+
+    ``base_offset`` and ``end_offset`` are those of the whole batch, which can only be left out as a whole: seek to
+    ``end_offset``. It is absent where not even the batch's header can be believed.
+    """
+
+    def __init__(
+        self, topic_partition: TopicPartition, base_offset: Offset, end_offset: Offset | None, reason: str
+    ) -> None:
+        last, advice = ("", "") if end_offset is None else (f" to {end_offset - 1}", f"; seek to {end_offset} to go on")
+        super().__init__(
+            f"{topic_partition}: the batch at offset {base_offset}{last} cannot be read: {reason}{advice}",
+            error=ErrorCode.CORRUPT_MESSAGE,
+        )
+        self.topic_partition = topic_partition
+        self.base_offset = base_offset
+        self.end_offset = end_offset
+        self.reason = reason
+
+
 class NoOffsetError(ReadFailedError):
     """A partition has no position, and no policy says where to begin."""
 

@@ -15,7 +15,13 @@ from typing import Any
 
 from replica.client.cluster_view import ClusterView
 from replica.client.consumer_config import ConsumerConfig
-from replica.client.failures import LogTruncatedError, NoOffsetError, OffsetOutOfRangeError, ReadFailedError
+from replica.client.failures import (
+    LogTruncatedError,
+    NoOffsetError,
+    OffsetOutOfRangeError,
+    ReadFailedError,
+    UnreadableBatchError,
+)
 from replica.client.leader_calls import Failed, LeaderCalls
 from replica.client.reading import OffsetReset, Reading
 from replica.core.messages import (
@@ -29,7 +35,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import EpochEndOffset, Offset, ReplicaId, TopicId, TopicPartition
-from replica.records import CorruptRecordError, parse_batches
+from replica.records import CorruptRecordError, claimed_offsets, scan_batches
 from replica.server.transport import TransportError
 
 FOLLOWER_PAUSE_MS = 5000
@@ -303,11 +309,10 @@ class Fetcher:
         if answer.preferred_read_replica is not None:
             self._prefer(reading, answer.preferred_read_replica)
         try:
-            reading.add(parse_batches(answer.records))
+            reading.add(scan_batches(answer.records))
         except CorruptRecordError as error:
-            raise ReadFailedError(
-                f"{reading.topic_partition}: broker {broker_id} sent damaged records: {error}"
-            ) from error
+            reason = f"broker {broker_id} sent damaged records: {error}"
+            raise _unreadable(reading, answer.records, reason) from error
         return None
 
     def _prefer(self, reading: Reading, follower_id: ReplicaId) -> None:
@@ -375,6 +380,15 @@ class Fetcher:
             reading.forget_position(self._config.auto_offset_reset)
         else:
             reading.go_back(divergent.end_offset)
+
+
+def _unreadable(reading: Reading, records: bytes, reason: str) -> UnreadableBatchError:
+    """Name the batch at the position by what its header says of offsets, if that fits the position."""
+    assert reading.offset is not None, reading.topic_partition
+    base_offset, end_offset = claimed_offsets(records) or (reading.offset, reading.offset)
+    if not base_offset <= reading.offset < end_offset:
+        return UnreadableBatchError(reading.topic_partition, reading.offset, None, reason)
+    return UnreadableBatchError(reading.topic_partition, base_offset, end_offset, reason)
 
 
 def _fenced(reading: Reading, leader: CurrentLeader) -> CurrentLeader:

@@ -10,14 +10,14 @@ out too, and so is the very offset up to which the two agree.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 
-from replica.client.failures import ReadFailedError
+from replica.client.failures import ReadFailedError, UnreadableBatchError
 from replica.client.values import ConsumerRecord
 from replica.core.epoch_cache import LeaderEpochCache
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, TopicId, TopicPartition
-from replica.records import RecordBatch, decode_records
+from replica.records import CorruptRecordError, RecordBatch, decode_records
 
 EPOCHS_MAX = 100
 """How many changes of leader a consumer remembers: older ones are beyond what a truncation reaches."""
@@ -93,22 +93,38 @@ class Reading:
         """Whether nothing is ready to be handed out."""
         return not self._ready
 
-    def add(self, batches: Sequence[RecordBatch]) -> None:
-        """Take what was fetched from the position. Raises CorruptRecordError."""
+    def add(self, batches: Iterable[RecordBatch]) -> None:
+        """Take what was fetched from the position, up to the first batch that cannot be read.
+
+        Raises UnreadableBatchError only where that one stands at the position: what is good before it comes first. So
+        is a CorruptRecordError of ``batches`` passed on.
+        """
         assert self.offset is not None, self.topic_partition
         assert self.is_empty, self.topic_partition
-        self._ready.extend([record for batch in batches for record in self._records_of(batch, self.offset)])
-        for batch in batches:
-            if batch.end_offset > self.offset:
-                self._epochs.assign(batch.leader_epoch, max(batch.base_offset, self.offset))
+        self._ready_end = self.offset
+        try:
+            for batch in batches:
+                self._add_batch(batch, self.offset)
+        except (CorruptRecordError, UnreadableBatchError):
+            if self._ready_end == self.offset:
+                raise
         if len(self._epochs.entries) > EPOCHS_MAX:
             self._epochs = LeaderEpochCache(self._epochs.entries[-EPOCHS_MAX:])
-        self._ready_end = max(self.offset, batches[-1].end_offset) if batches else self.offset
         if self.is_empty:
             self.offset = self._ready_end
 
+    def _add_batch(self, batch: RecordBatch, start: Offset) -> None:
+        try:
+            records = self._records_of(batch, start)
+        except CorruptRecordError as error:
+            raise UnreadableBatchError(self.topic_partition, batch.base_offset, batch.end_offset, str(error)) from error
+        self._ready.extend(records)
+        if batch.end_offset > start:
+            self._epochs.assign(batch.leader_epoch, max(batch.base_offset, start))
+        self._ready_end = max(self._ready_end, batch.end_offset)
+
     def _records_of(self, batch: RecordBatch, start: Offset) -> list[ConsumerRecord]:
-        """Decode what is at or behind ``start``; nothing of the protocol's own batches."""
+        """Decode what is at or behind ``start``; nothing of the protocol's own batches. Raises CorruptRecordError."""
         if batch.is_control:
             return []
         return [

@@ -14,7 +14,7 @@ from replica.ids import BrokerEpoch, ReplicaId
 from replica.voters import VoterSet, is_directory_id
 
 PRODUCER_IDS_MAX = 100_000
-"""How many producers a log remembers by default; beyond it the one that has been idle longest is forgotten."""
+"""How many producers a log remembers at most, on disk as well; beyond it new ones are refused."""
 
 
 class InvalidConfigError(ValueError):
@@ -117,6 +117,7 @@ class BrokerConfig:
     controller_retry_backoff_ms: int = 100
     alter_partition_retry_backoff_ms: int = 100
     log_retention_check_interval_ms: int = 300_000
+    clock_skew_max_ms: int = 60_000
     log_flush: LogFlush = LogFlush.FSYNC
     message_max_bytes: int = 1_048_588
     produce_timeout_max_ms: int = 120_000
@@ -135,6 +136,10 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         check_numbers(self)
+        if self.producer_ids_max > PRODUCER_IDS_MAX:
+            raise InvalidConfigError(
+                f"producer_ids_max ({self.producer_ids_max}) must be at most {PRODUCER_IDS_MAX}, as many as are on disk"
+            )
         if self.replica_fetch_wait_max_ms >= self.replica_socket_timeout_ms:
             raise InvalidConfigError(
                 f"replica_fetch_wait_max_ms ({self.replica_fetch_wait_max_ms}) must be below "

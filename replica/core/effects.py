@@ -245,11 +245,13 @@ class ApplyRetention:
     """Find the segments below ``high_watermark`` that are too old or too many, and report where the rest begins.
 
     ``LogStartMoved`` comes back if that is above the log start; limits that are absent do not count. Nothing is deleted
-    before ``RaiseLogStart`` says so.
+    before ``RaiseLogStart`` says so. ``unix_ms`` is what time it is; absent where no clock may be believed, so that
+    nothing is too old.
     """
 
     topic_partition: TopicPartition
     high_watermark: Offset
+    unix_ms: int | None
     retention_ms: int | None
     retention_bytes: int | None
 

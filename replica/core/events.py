@@ -14,7 +14,19 @@ from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId, To
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """The driver is ready to perform effects. Always the first event, exactly once."""
+    """The driver is ready to perform effects. Always the first event, exactly once.
+
+    ``unix_ms`` is what the machine's clock shows; absent where nobody asks what time of day it is.
+    """
+
+    unix_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockRead:
+    """What the machine's clock shows, in milliseconds since 1970. Comes about every second in which anything does."""
+
+    unix_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +135,7 @@ class ResignRequested:
 
 Event = (
     Started
+    | ClockRead
     | Ticked
     | RequestReceived
     | ResponseReceived

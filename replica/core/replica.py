@@ -22,6 +22,7 @@ from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, Send
 from replica.core.events import (
     BatchFound,
+    ClockRead,
     Event,
     Flushed,
     LogDamaged,
@@ -238,13 +239,12 @@ class Replica:
                 self._on_metadata_read(event)
             case SnapshotStored(topic_partition=topic_partition):
                 self._step_log(self._logs[topic_partition], event, now_ms)
-            case LogDamaged():
-                assert self.broker is not None, event
-                self.broker.on_log_damaged(event, now_ms)
-            case Flushed() | BatchFound() | ProducersScanned() | LogStartMoved():
-                assert self.broker is not None, event
-                self.broker.on_storage(event, now_ms)
-            case Started():
+            case Flushed() | BatchFound() | ProducersScanned() | LogStartMoved() | LogDamaged():
+                self._on_storage(event, now_ms)
+            case ClockRead(unix_ms=unix_ms):
+                self._on_clock(unix_ms, now_ms)
+            case Started(unix_ms=unix_ms):
+                self._on_clock(unix_ms, now_ms)
                 self._step_every_log(event, now_ms)
                 self._restore_metadata(now_ms)
                 for group in self._groups.values():
@@ -255,6 +255,19 @@ class Replica:
                 self._step_every_log(event, now_ms)
                 if self.broker is not None:
                     self.broker.shut_down(now_ms)
+
+    def _on_storage(
+        self, event: Flushed | BatchFound | ProducersScanned | LogStartMoved | LogDamaged, now_ms: int
+    ) -> None:
+        assert self.broker is not None, event
+        if isinstance(event, LogDamaged):
+            self.broker.on_log_damaged(event, now_ms)
+        else:
+            self.broker.on_storage(event, now_ms)
+
+    def _on_clock(self, unix_ms: int | None, now_ms: int) -> None:
+        if self.broker is not None and unix_ms is not None:
+            self.broker.lifecycle.clock.on_read(unix_ms, now_ms)
 
     def _restore_metadata(self, now_ms: int) -> None:
         """Begin with the newest snapshot of the metadata on disk: once, before anything is read of the log."""

@@ -2,9 +2,9 @@
 
 The way of the data, file by file: ``batch`` is one encoded batch with its header parsed once, the unit that a server
 moves; ``scanning`` finds the batches in a row of bytes and checks that they follow one another; ``record`` encodes and
-decodes what is inside, for clients and tools; ``control`` and ``voters_record`` are the batches that a leader writes by
-itself. Below them: ``compression``, ``sequence``, ``varint``, ``checksum`` and ``errors``. Nothing here knows a clock,
-a file or a network.
+decodes what is inside, for clients and tools; ``walking`` checks what is inside, for servers; ``control`` and
+``voters_record`` are the batches that a leader writes by itself. Below them: ``compression``, ``sequence``, ``varint``,
+``checksum`` and ``errors``. Nothing here knows a clock, a file or a network.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from replica.records.batch import (
     NO_LEADER_EPOCH,
     RecordBatch,
     batch_size_at,
+    claimed_offsets,
+    claimed_producer_id,
 )
 from replica.records.compression import DECOMPRESSED_BYTES_MAX, Compression
 from replica.records.control import LeaderChange, decode_leader_change, leader_change_batch
@@ -30,6 +32,7 @@ from replica.records.sequence import (
     increment_sequence,
 )
 from replica.records.voters_record import decode_voters, voters_batch
+from replica.records.walking import SERVER_DECOMPRESSED_BYTES_MAX, RecordTimes, Wanted, check_produced, walk_records
 
 __all__ = [
     "DECOMPRESSED_BYTES_MAX",
@@ -42,6 +45,7 @@ __all__ = [
     "NO_TIMESTAMP",
     "PRODUCER_EPOCH_MAX",
     "SEQUENCE_MAX",
+    "SERVER_DECOMPRESSED_BYTES_MAX",
     "Compression",
     "CorruptRecordError",
     "Header",
@@ -49,10 +53,15 @@ __all__ = [
     "LeaderChange",
     "Record",
     "RecordBatch",
+    "RecordTimes",
+    "Wanted",
     "batch_size_at",
     "check_continues",
     "check_crc",
+    "check_produced",
     "check_record",
+    "claimed_offsets",
+    "claimed_producer_id",
     "decode_leader_change",
     "decode_records",
     "decode_voters",
@@ -63,4 +72,5 @@ __all__ = [
     "parse_produced",
     "scan_batches",
     "voters_batch",
+    "walk_records",
 ]

@@ -13,7 +13,7 @@ without touching the records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 
 from replica.ids import Epoch, Offset
@@ -37,6 +37,7 @@ LENGTH_PREFIX_BYTES = 12
 MAGIC = 2
 CRC_AT = 17
 ATTRIBUTES_AT = 21
+MAX_TIMESTAMP_AT = 35
 
 COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
@@ -94,6 +95,11 @@ class RecordBatch:
         return CODECS[self.data[ATTRIBUTES_AT + 1] & COMPRESSION_MASK]
 
     @property
+    def has_log_append_time(self) -> bool:
+        """Whether all its records bear ``max_timestamp_ms``, the time at which a leader appended them."""
+        return bool(self.data[ATTRIBUTES_AT + 1] & TIMESTAMP_TYPE_BIT)
+
+    @property
     def is_idempotent(self) -> bool:
         """Whether an idempotent producer wrote the batch, so that its sequence numbers tell a repetition."""
         return self.producer_id > NO_PRODUCER_ID
@@ -125,6 +131,14 @@ class RecordBatch:
             data=stamp + self.data[STAMP.size :],
         )
 
+    def at_append_time(self, timestamp_ms: int) -> RecordBatch:
+        """Return this batch with ``timestamp_ms`` as the time of all its records: that at which a leader appends it."""
+        data = bytearray(self.data)
+        data[ATTRIBUTES_AT + 1] |= TIMESTAMP_TYPE_BIT
+        data[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = timestamp_ms.to_bytes(8, "big", signed=True)
+        data[CRC_AT:ATTRIBUTES_AT] = checksum(memoryview(data)[ATTRIBUTES_AT:]).to_bytes(4, "big")
+        return replace(self, max_timestamp_ms=timestamp_ms, data=bytes(data))
+
 
 def batch_size_at(data: bytes | memoryview, position: int) -> int | None:
     """Tell how many bytes the batch at ``position`` takes, as its length prefix says; they need not all be there.
@@ -140,6 +154,21 @@ def batch_size_at(data: bytes | memoryview, position: int) -> int | None:
             position + 8, f"batch length {batch_length} is below {HEADER_BYTES - LENGTH_PREFIX_BYTES}, the smallest one"
         )
     return batch_length + LENGTH_PREFIX_BYTES
+
+
+def claimed_offsets(data: bytes) -> tuple[Offset, Offset] | None:
+    """Read base and end offset (exclusive) out of the header with which ``data`` begins, believing it; None without."""
+    if len(data) < HEADER_BYTES:
+        return None
+    base_offset, _, _, _, _, _, last_offset_delta, *_ = HEADER.unpack_from(data)
+    return Offset(base_offset), Offset(base_offset + last_offset_delta + 1)
+
+
+def claimed_producer_id(data: bytes) -> int:
+    """Read the producer's id out of the header with which ``data`` begins, believing it; -1 without one."""
+    if len(data) < HEADER_BYTES:
+        return NO_PRODUCER_ID
+    return int(HEADER.unpack_from(data)[9])
 
 
 def parse_batch(data: bytes, position: int, *, verify: bool) -> RecordBatch:

@@ -1,9 +1,8 @@
 """The compressed part of a record batch: everything behind the header, as one frame of LZ4 or Zstandard.
 
 Owns the codecs, their numbers in a batch's attributes, and the limit on what a frame may decompress to. Knows nothing
-of what is inside. Used by clients and tools, which is why the libraries are imported on first use: a server moves
-compressed batches as they are. Source: Kafka's ``CompressionType``, KIP-57 (LZ4 as interoperable frames of independent
-blocks), KIP-110 (Zstandard).
+of what is inside. The libraries are imported on first use: who meets no compressed batch needs none. Source: Kafka's
+``CompressionType``, KIP-57 (LZ4 as interoperable frames of independent blocks), KIP-110 (Zstandard).
 """
 
 from __future__ import annotations

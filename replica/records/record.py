@@ -1,7 +1,7 @@
 """The records inside a batch: what producers put in and consumers take out.
 
-Owns the encoding of records. Used by clients and tools; a server never looks inside a batch. Source: Kafka's
-``DefaultRecord``, KIP-98 and KIP-82 (headers).
+Owns the encoding of records. Used by clients and tools; a server makes no objects of records, it walks over them
+(``walking.py``). Source: Kafka's ``DefaultRecord``, KIP-98 and KIP-82 (headers).
 
     length varint | attributes i8 | timestampDelta varlong | offsetDelta varint
     keyLength varint, key | valueLength varint, value | headersCount varint, (keyLength, key, valueLength, value)*
@@ -11,7 +11,7 @@ Lengths count bytes; -1 is null.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from replica.ids import Offset
@@ -23,7 +23,6 @@ from replica.records.batch import (
     LENGTH_PREFIX_BYTES,
     MAGIC,
     NO_LEADER_EPOCH,
-    TIMESTAMP_TYPE_BIT,
     RecordBatch,
     parse_batch,
 )
@@ -117,23 +116,38 @@ def decode_records(batch: RecordBatch, *, limit_bytes: int = DECOMPRESSED_BYTES_
     Raises ``CorruptRecordError`` where they are malformed, and where compressed ones take more than ``limit_bytes``.
     The position counts from the start of the batch, as if it had not been compressed.
     """
-    log_append_time = batch.data[ATTRIBUTES_AT + 1] & TIMESTAMP_TYPE_BIT
-    data = _decompressed(batch, limit_bytes)
+    return tuple(scan_records(batch, decompressed(batch, limit_bytes=limit_bytes)))
+
+
+def scan_records(batch: RecordBatch, data: bytes) -> Iterator[Record]:
+    """Yield the records of ``batch`` one by one out of ``data``, its bytes as ``decompressed`` returns them.
+
+    Good records in front of a malformed one are yielded before ``CorruptRecordError`` is raised.
+    """
     end = len(data)
-    records = []
     position = HEADER_BYTES
     for delta in range(batch.record_count):
         length, start = read_varint(data, position, end)
         if not 0 <= length <= end - start:
             raise CorruptRecordError(position, f"record length {length} with {end - start} bytes left in the batch")
         record = _read_record(data, start, start + length, delta, batch)
-        if log_append_time:
-            record = _at_time(record, batch.max_timestamp_ms)
-        records.append(record)
+        yield _at_time(record, batch.max_timestamp_ms) if batch.has_log_append_time else record
         position = start + length
     if position != end:
         raise CorruptRecordError(position, f"{end - position} trailing bytes behind the last record")
-    return tuple(records)
+
+
+def decompressed(batch: RecordBatch, *, limit_bytes: int) -> bytes:
+    """Return the batch's bytes with its records uncompressed behind the header, in at most ``limit_bytes``.
+
+    What is not compressed has no limit here. Raises ``CorruptRecordError``.
+    """
+    if batch.compression is Compression.NONE:
+        return batch.data
+    frame = batch.data[HEADER_BYTES:]
+    return batch.data[:HEADER_BYTES] + decompress(
+        batch.compression, frame, limit_bytes=limit_bytes, position=HEADER_BYTES
+    )
 
 
 def _encode_records(records: Sequence[Record], compression: Compression) -> bytes:
@@ -146,16 +160,6 @@ def _encode_records(records: Sequence[Record], compression: Compression) -> byte
     if len(compressed) > _SIZE_MAX - HEADER_BYTES:
         raise ValueError(f"{len(compressed)} bytes of records do not fit one batch; split them")
     return compressed
-
-
-def _decompressed(batch: RecordBatch, limit_bytes: int) -> bytes:
-    """Return the batch's bytes with its records uncompressed behind the header."""
-    if batch.compression is Compression.NONE:
-        return batch.data
-    frame = batch.data[HEADER_BYTES:]
-    return batch.data[:HEADER_BYTES] + decompress(
-        batch.compression, frame, limit_bytes=limit_bytes, position=HEADER_BYTES
-    )
 
 
 def _as_record(record: Record | bytes, offset: int, timestamp_ms: int) -> Record:

@@ -24,7 +24,7 @@ def parse_batches(data: bytes) -> tuple[RecordBatch, ...]:
 
 
 def parse_produced(data: bytes) -> RecordBatch:
-    """Parse what a client may write: exactly one batch, and none of the protocol's own.
+    """Parse what a client may write: exactly one batch, and none of the protocol's own; its records are not looked at.
 
     Raises InvalidRecordError, and CorruptRecordError where there is damage: also in a further batch, whose offsets are
     not looked at, since each client counts from 0.

@@ -33,6 +33,7 @@ from replica.core.effects import (
 )
 from replica.core.events import (
     BatchFound,
+    ClockRead,
     Event,
     Flushed,
     LogDamaged,
@@ -59,6 +60,9 @@ from replica.server.transport import TransportError
 from replica.storage import DamagedLogError, StorageEffect, StorageError
 
 _Told = ParamSpec("_Told")
+
+CLOCK_READ_INTERVAL_MS = 1000
+"""How long the core goes by a reading of the machine's clock, which somebody may have set meanwhile."""
 
 
 class ReplicaStoppedError(Exception):
@@ -102,11 +106,14 @@ class Driver:
         self._sends: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline_ms: int | None = None
+        self._clock_read_ms: int | None = None
+        """When the core was last told what time of day it is; absent before the start."""
         self._stepped: asyncio.Future[None] | None = None
 
     def start(self) -> None:
         """Hand the core its first event."""
-        self.submit(Started())
+        self._clock_read_ms = self._clocks.monotonic_ms()
+        self.submit(Started(unix_ms=self._clocks.unix_ms()))
 
     def submit(self, event: Event) -> None:
         """Step the core with ``event`` now, or right after the step that is under way. Ignored once stopped."""
@@ -157,6 +164,7 @@ class Driver:
         self._stepping = True
         try:
             while self._events and not self._stopped:
+                self._maybe_read_clock()
                 self._step(self._events.popleft())
         finally:
             self._stepping = False
@@ -164,6 +172,13 @@ class Driver:
             if self._stepped is not None:
                 self._stepped.set_result(None)
                 self._stepped = None
+
+    def _maybe_read_clock(self) -> None:
+        """Tell the core what time of day it is before it does anything, unless that was just done."""
+        now_ms = self._clocks.monotonic_ms()
+        if self._clock_read_ms is not None and now_ms - self._clock_read_ms >= CLOCK_READ_INTERVAL_MS:
+            self._clock_read_ms = now_ms
+            self._events.appendleft(ClockRead(unix_ms=self._clocks.unix_ms()))
 
     def _step(self, event: Event) -> None:
         now_ms = self._clocks.monotonic_ms()
@@ -236,7 +251,7 @@ class Driver:
                 self._events = deque(event for event in self._events if not _is_report_of(event, log))
             case _:
                 pass
-        report = self._storage.perform(effect, self._clocks.unix_ms())
+        report = self._storage.perform(effect)
         if isinstance(report, LogRead):
             # A replay is one read after the other: what comes meanwhile, heartbeats among it, must get its turn.
             asyncio.get_running_loop().call_soon(self.submit, report)

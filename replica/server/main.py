@@ -181,7 +181,7 @@ class ReplicaProcess:
             call=self._serve,
             addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
             logger=self._logger,
-            limits=ServiceLimits(client_calls_max=options.client_calls_max, stream_calls_max=options.stream_calls_max),
+            limits=_service_limits(options),
         )
         self._servers = [("--listen", options.listen, self._make_server(service, with_peers=not options.peer_listen))]
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
@@ -365,6 +365,14 @@ class ReplicaProcess:
         await self._transport.close()
         sys.stderr.write(f"replica: halted: {self._driver.halt_reason}\n")
         return EXIT_REFUSED_OR_HALTED
+
+
+def _service_limits(options: ServerOptions) -> ServiceLimits:
+    return ServiceLimits(
+        client_calls_max=options.client_calls_max,
+        stream_calls_max=options.stream_calls_max,
+        producer_ids_per_hour=options.producer_ids_per_hour,
+    )
 
 
 def _check_every_address_is_free(listen: str) -> None:

@@ -3,7 +3,8 @@
 Owns which lines exist. Watches steps from outside, compares the state after a step with what it saw last, and changes
 nothing. One ``step`` line per step at debug level; what happens seldom and matters (``role_changed``,
 ``log_truncated``, and what ``cluster_lines``, ``snapshot_lines`` and ``voter_lines`` tell) at info, and as a warning a
-leader that cannot be dialled (``leader_address_unknown``) and one that cannot be (``leader_refused``).
+leader that cannot be dialled (``leader_address_unknown``), one that cannot be (``leader_refused``), and clocks that
+cannot be believed (``time_not_believed``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
 
-from replica.core.effects import Append, CreateLog, DeleteLog, Effect, InstallSnapshot, ReplaceLog, StartLogAt, Truncate
+from replica.core.effects import (
+    Append,
+    ApplyRetention,
+    CreateLog,
+    DeleteLog,
+    Effect,
+    InstallSnapshot,
+    ReplaceLog,
+    StartLogAt,
+    Truncate,
+)
 from replica.core.events import Event, RequestReceived, ResponseReceived
 from replica.core.messages import CurrentLeader, PeerRequest
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
@@ -64,6 +75,7 @@ class ReplicaObserver:
         self._image = view.image
         self._end_offsets = dict(end_offsets)
         self._refused: dict[TopicPartition, CurrentLeader | None] = {}
+        self._believes_time = True
         self._unreachable: set[ReplicaId] = set()
         self._without_address: set[ReplicaId] = set()
 
@@ -166,12 +178,24 @@ class ReplicaObserver:
                 self._end_offsets[log] = snapshot_id.end_offset
             case CreateLog(topic_partition=log) | ReplaceLog(topic_partition=log):
                 self._end_offsets[log] = Offset(0)
+            case ApplyRetention(retention_ms=int(), unix_ms=unix_ms):
+                self._on_time(is_believed=unix_ms is not None)
             case DeleteLog(topic_partition=log):
                 del self._end_offsets[log]
                 self._seen.pop(log, None)
                 self._metrics.forget(log)
             case _:
                 pass
+
+    def _on_time(self, *, is_believed: bool) -> None:
+        """Say once that nothing is deleted for its age, because the cluster's time has jumped, and once when it is."""
+        if is_believed == self._believes_time:
+            return
+        self._believes_time = is_believed
+        if is_believed:
+            self._logger.info("time_believed")
+        else:
+            self._logger.warning("time_not_believed", reason="the clocks of the brokers have jumped, or are not known")
 
     def _on_logs(self, event: str, logs: list[TopicPartition]) -> None:
         """Write one line for all logs that come or go by one step: a topic may have many."""

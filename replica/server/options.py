@@ -12,6 +12,7 @@ from pathlib import Path
 
 from replica.bounds import ANSWER_BYTES_MAX, MESSAGE_BYTES_MAX, RECORDS_BYTES_MAX, TEXT_BYTES_MAX
 from replica.core.config import (
+    PRODUCER_IDS_MAX,
     BrokerConfig,
     BrokerIdentity,
     ControllerConfig,
@@ -51,7 +52,8 @@ class ServerOptions:
     is where others reach this broker, absent for a voter's own entry. With ``peer_listen`` replicas talk to each other
     there and not at ``listen``: ``voters`` are addresses of that, and ``advertised_address`` is for clients. ``groups``
     are those to host: their names, and the names of their state machines. ``stream_calls_max`` is how many calls of one
-    stream may be inside at once. ``cluster_id`` and ``replica_id``, when given, must be those that the data directory
+    stream may be inside at once. ``producer_ids_per_hour`` is how many producers one address may be. ``cluster_id`` and
+    ``replica_id``, when given, must be those that the data directory
     was formatted with.
     """
 
@@ -75,6 +77,7 @@ class ServerOptions:
     metrics_listen: str | None = None
     client_calls_max: int = 4096
     stream_calls_max: int = 10_000
+    producer_ids_per_hour: int = 4000
     handover_wait_ms: int = 5000
     stop_grace_ms: int = 500
     log_flush_offset_checkpoint_interval_ms: int = 5000
@@ -86,6 +89,7 @@ class ServerOptions:
         for name, smallest, largest in (
             ("client_calls_max", 1, CLIENT_CALLS_MAX),
             ("stream_calls_max", 1, STREAM_CALLS_MAX),
+            ("producer_ids_per_hour", 1, PRODUCER_IDS_MAX),
             ("handover_wait_ms", 1, STOPPING_MS_MAX),
             ("stop_grace_ms", 1, STOPPING_MS_MAX),
             ("log_flush_offset_checkpoint_interval_ms", 1, DAY_MS),

@@ -49,8 +49,8 @@ class StoragePort(Protocol):
     def stores(self) -> Mapping[TopicPartition, LogPort]:
         """The logs that are open now."""
 
-    def perform(self, effect: StorageEffect, unix_ms: int) -> StorageReport | None:
-        """Do what the core asks of storage, and return what it is to be told; ``unix_ms`` is the wall clock's time."""
+    def perform(self, effect: StorageEffect) -> StorageReport | None:
+        """Do what the core asks of storage, and return what it is to be told."""
 
     def with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
         """Return the answer to a question for the first offset not older than a time."""

@@ -33,10 +33,12 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
+from replica.server.clocks import monotonic_ms
 from replica.server.codec import METHODS, SERVICES, MalformedMessageError, Method
 from replica.server.codec_conversation import CONVERSE
 from replica.server.conversation import Conversation
 from replica.server.driver import ReplicaStoppedError
+from replica.server.producer_quota import ProducerQuota
 from replica.server.transport import NOT_APPLIED_KEY
 
 BAD_INPUT = frozenset(
@@ -51,6 +53,7 @@ BAD_INPUT = frozenset(
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TIMESTAMP,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.INVALID_VOTER_KEY,
         ErrorCode.MESSAGE_TOO_LARGE,
@@ -77,10 +80,11 @@ _CLIENTS_CONTEXT = grpc.aio.ServicerContext[Any, Any]
 class ServiceLimits:
     """``client_calls_max``: how many calls of clients may be inside at once. Calls of replicas are never counted,
     because the calls that wait inside end only when replicas fetch. A stream counts as one call; of those on it,
-    ``stream_calls_max`` may be inside at once."""
+    ``stream_calls_max`` may be inside at once. ``producer_ids_per_hour`` is how many producers one address may be."""
 
     client_calls_max: int = 4096
     stream_calls_max: int = 10_000
+    producer_ids_per_hour: int = 4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +106,14 @@ class ReplicaService:
         addresses: Mapping[ReplicaId, str],
         logger: FilteringBoundLogger,
         limits: ServiceLimits = ServiceLimits(),
+        now_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
         self._call = call
         self._addresses = addresses
         self._logger = logger
         self._limits = limits
+        self._producers = ProducerQuota(ids_max=limits.producer_ids_per_hour)
+        self._now_ms = now_ms
         self._client_calls = 0
 
     def handlers(self, *, with_peers: bool = True) -> tuple[grpc.GenericRpcHandler, ...]:
@@ -194,7 +201,11 @@ class ReplicaService:
 
     async def _ask(self, rpc: str, request: Request, context: _CLIENTS_CONTEXT) -> Response:
         """Hand a request to the core, and log an answer that says that it was wrong. Raises ReplicaStoppedError."""
-        response = await self._call(request)
+        if self._producers.admits(request, context.peer(), self._now_ms()):
+            response = await self._call(request)
+        else:
+            response = self._producers.refusal(request)
+            self._logger.warning("request_refused", rpc=rpc, peer=context.peer(), error="producer_ids_per_hour")
         for refused in sorted(_errors_of(response) & BAD_INPUT):
             self._logger.warning("request_refused", rpc=rpc, peer=context.peer(), error=refused.value)
         return response

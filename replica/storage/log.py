@@ -390,7 +390,7 @@ class LogStore:
             return offset_for_timestamp(self._segments, timestamp_ms, end_offset)
 
     def retention_start(
-        self, high_watermark: Offset, retention_ms: int | None, retention_bytes: int | None, now_ms: int
+        self, high_watermark: Offset, retention_ms: int | None, retention_bytes: int | None, now_ms: int | None
     ) -> Offset:
         """Where the log may begin by its age and size, at most at ``high_watermark``; nothing is changed."""
         retention = Retention(now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes)

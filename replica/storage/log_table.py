@@ -142,8 +142,8 @@ class LogTable:
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
-    def perform(self, effect: StorageEffect, unix_ms: int) -> StorageReport | None:
-        """Do what the core asks of storage, and return what it is to be told; ``unix_ms`` is the wall clock's time."""
+    def perform(self, effect: StorageEffect) -> StorageReport | None:
+        """Do what the core asks of storage, and return what it is to be told."""
         match effect:
             case StoreQuorumState(topic_partition=name, state=state):
                 self._stores[name].store_quorum_state(state)
@@ -175,17 +175,17 @@ class LogTable:
             case Truncate(topic_partition=name, end_offset=end_offset):
                 self._stores[name].truncate(end_offset)
             case ApplyRetention() | ReadLog() | FindBatch() | ScanProducers():
-                return self._look(effect, unix_ms)
+                return self._look(effect)
             case _:
                 assert_never(effect)
         return None
 
-    def _look(self, effect: ApplyRetention | ReadLog | FindBatch | ScanProducers, unix_ms: int) -> StorageReport | None:
+    def _look(self, effect: ApplyRetention | ReadLog | FindBatch | ScanProducers) -> StorageReport | None:
         name = effect.range.topic_partition if isinstance(effect, ReadLog) else effect.topic_partition
         store = self._stores[name]
         match effect:
             case ApplyRetention():
-                return self._apply_retention(effect, unix_ms)
+                return self._apply_retention(effect)
             case ReadLog(range=log_range):
                 return self._read_log(log_range)
             case FindBatch(offset=offset):
@@ -205,10 +205,10 @@ class LogTable:
         store, _ = LogStore.open(self.directory, effect.topic_partition, config=self._config, rules=self._rules)
         self._stores[effect.topic_partition] = store
 
-    def _apply_retention(self, effect: ApplyRetention, unix_ms: int) -> LogStartMoved | None:
+    def _apply_retention(self, effect: ApplyRetention) -> LogStartMoved | None:
         store = self._stores[effect.topic_partition]
         start_offset = store.retention_start(
-            effect.high_watermark, effect.retention_ms, effect.retention_bytes, unix_ms
+            effect.high_watermark, effect.retention_ms, effect.retention_bytes, effect.unix_ms
         )
         if start_offset <= store.log_start_offset:
             return None

@@ -20,15 +20,18 @@ from replica.storage.segments import Segments, naming_damage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What may be kept, seen from ``now_ms``. A limit that is absent does not count; one that is reached is kept."""
+    """What may be kept, seen from ``now_ms``. A limit that is absent does not count; one that is reached is kept.
 
-    now_ms: int
+    Where it is not known what time it is, nothing is too old.
+    """
+
+    now_ms: int | None
     retention_ms: int | None
     retention_bytes: int | None
 
     def is_too_old(self, segment: Segment) -> bool:
         """Tell whether the newest record of a segment is older than the limit."""
-        if self.retention_ms is None:
+        if self.retention_ms is None or self.now_ms is None:
             return False
         with naming_damage(segment):
             timestamp_ms = segment.max_timestamp_ms()

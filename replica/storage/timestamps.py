@@ -1,14 +1,14 @@
 """Which record of a log is the first that is not older than a given time.
 
 Owns the search: whole segments are passed over by their largest timestamp, batches by the one in their header, and only
-the records of the right batch are decoded. Source: Kafka's ``LogSegment.findOffsetByTimestamp``,
+over the records of the right batch one walks. Source: Kafka's ``LogSegment.findOffsetByTimestamp``,
 ``FileRecords.searchForTimestamp``; KIP-32, KIP-79.
 """
 
 from __future__ import annotations
 
 from replica.ids import Epoch, Offset
-from replica.records import CorruptRecordError, RecordBatch, decode_records
+from replica.records import SERVER_DECOMPRESSED_BYTES_MAX, CorruptRecordError, RecordBatch, Wanted, walk_records
 from replica.storage.segments import Segments, naming_damage
 
 
@@ -39,13 +39,13 @@ def _first_base_offset(segments: Segments, timestamp_ms: int) -> Offset:
 
 
 def _first_in(batch: RecordBatch, timestamp_ms: int, log_start_offset: Offset) -> Offset | None:
+    start_offset = max(batch.base_offset, log_start_offset)
+    wanted = Wanted(timestamp_ms=timestamp_ms, from_delta=start_offset - batch.base_offset)
     try:
-        records = decode_records(batch)
+        times = walk_records(batch, limit_bytes=SERVER_DECOMPRESSED_BYTES_MAX, wanted=wanted)
     except CorruptRecordError:
-        # The CRC is right, so this is what a producer has sent: no damage, and no reason to stop. The batch's header
-        # says that there is such a record, so its first one stands for it.
-        return max(batch.base_offset, log_start_offset)
-    for record in records:
-        if record.offset >= log_start_offset and record.timestamp_ms >= timestamp_ms:
-            return record.offset
-    return None
+        # The CRC is right, so this was acknowledged before leaders looked at records, or takes more than is looked at:
+        # no damage, and no reason to stop. The batch's header says that there is such a record, so its first stands for
+        # it.
+        return Offset(start_offset)
+    return None if times.first_delta is None else Offset(batch.base_offset + times.first_delta)

@@ -10,7 +10,7 @@ from replica.client.cluster_view import ViewConfig
 from replica.client.connections import Endpoint
 from replica.client.consumer import Consumer
 from replica.client.consumer_config import ConsumerConfig
-from replica.client.failures import LogTruncatedError, ReadFailedError
+from replica.client.failures import LogTruncatedError, ReadFailedError, UnreadableBatchError
 from replica.client.fetcher import FOLLOWER_PAUSE_MS, PREFERRED_MAX_AGE_MS
 from replica.client.reading import OffsetReset
 from replica.core.messages import (
@@ -30,6 +30,7 @@ from replica.records import encode_batch
 from replica.server.transport import TransportError
 from tests.client.views import BOOTSTRAP, ONE, ORDERS, THREE, TWO, described, led_by
 from tests.client.virtual import Answer, ScriptedConnections, VirtualClock
+from tests.records.odd_batches import ODD_RECORDS
 
 VIEW = ViewConfig(api_timeout_ms=1000, request_timeout_ms=100, retry_backoff_ms=10, retry_backoff_max_ms=40)
 OnFetch = Callable[[Endpoint, FetchPartition], Answer]
@@ -256,8 +257,35 @@ async def test_damaged_records_are_an_error() -> None:
     brokers = Brokers(on_fetch)
     async with brokers.consumer as consumer:
         consumer.seek(ORDERS, 0)
-        with pytest.raises(ReadFailedError, match="orders-0: broker 1 sent damaged records"):
+        with pytest.raises(UnreadableBatchError, match=r"orders-0: .* broker 1 sent damaged records") as raised:
             await consumer.poll()
+        assert (raised.value.base_offset, raised.value.end_offset) == (0, 1)
+        consumer.seek(ORDERS, 9)  # Its header says that it holds offset 0 only, and so cannot be believed.
+        with pytest.raises(UnreadableBatchError) as raised:
+            await consumer.poll()
+        assert (raised.value.base_offset, raised.value.end_offset) == (9, None)
+
+
+async def test_good_records_come_before_an_odd_batch_and_after_it() -> None:
+    """A batch whose records are malformed costs its own records only, however often one polls."""
+    odd = ODD_RECORDS["a record too few"].stamped(base_offset=Offset(1), leader_epoch=Epoch(5))
+    log = [encode_batch([b"a"], leader_epoch=5), odd, encode_batch([b"d"], base_offset=3, leader_epoch=5)]
+
+    def on_fetch(_: Endpoint, part: FetchPartition) -> Answer:
+        records = b"".join(batch.data for batch in log if batch.end_offset > part.fetch_offset)
+        return FetchResponse(
+            partitions=(FetchedPartition(topic_partition=ORDERS, error=ErrorCode.NONE, records=records),)
+        )
+
+    brokers = Brokers(on_fetch)
+    async with brokers.consumer as consumer:
+        consumer.seek(ORDERS, 0)
+        assert [record.value for record in await consumer.poll()] == [b"a"]
+        for _ in range(2):
+            with pytest.raises(UnreadableBatchError, match=r"offset 1 to 2 .*; seek to 3 to go on"):
+                await consumer.poll()
+        consumer.seek(ORDERS, 3)
+        assert [record.value for record in await consumer.poll()] == [b"d"]
 
 
 async def test_what_no_retry_can_cure_is_raised() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from replica.client.failures import UnreadableBatchError
 from replica.client.reading import EPOCHS_MAX, OffsetReset, Reading
 from replica.ids import Epoch, EpochEndOffset, Offset
-from replica.records import CorruptRecordError, RecordBatch, encode_batch, leader_change_batch
+from replica.records import CorruptRecordError, RecordBatch, encode_batch, leader_change_batch, scan_batches
 from tests.client.views import ONE, ORDERS
+from tests.records.odd_batches import ODD_RECORDS
 
 
 def batch(base_offset: int, epoch: int, *values: bytes) -> RecordBatch:
@@ -46,18 +48,46 @@ def test_records_are_handed_out_in_portions() -> None:
     assert (reading.offset, reading.is_empty, reading.last_epoch) == (5, True, 3)
 
 
-def test_damaged_records_change_nothing() -> None:
-    """Where one batch cannot be decoded, none is taken and the position stays."""
+def odd(base_offset: int, epoch: int) -> RecordBatch:
+    """Two records, the second of which cannot be decoded."""
+    return ODD_RECORDS["the same offset twice"].stamped(base_offset=Offset(base_offset), leader_epoch=Epoch(epoch))
+
+
+def test_what_stands_before_an_odd_batch_is_handed_out() -> None:
+    """Good records come first, the position passes them, and only then the odd batch is named with its offsets."""
     reading = reading_at(0)
-    good = batch(0, 1, b"a")
-    bad = batch(1, 1, b"b")
-    damaged = RecordBatch(
-        **{name: getattr(bad, name) for name in RecordBatch.__dataclass_fields__ if name != "data"},
-        data=bad.data[:-1] + b"\xff",
-    )
+    fetched = [batch(0, 1, b"a", b"b"), control(2, 2), odd(3, 2), batch(5, 2, b"c")]
+    reading.add(fetched)
+    assert [record.value for record in reading.take(9)] == [b"a", b"b"]
+    assert (reading.offset, reading.is_empty, reading.last_epoch) == (3, True, 2)
+    with pytest.raises(
+        UnreadableBatchError, match=r"orders-0: the batch at offset 3 to 4 .*; seek to 5 to go on"
+    ) as raised:
+        reading.add(fetched[2:])
+    assert (raised.value.topic_partition, raised.value.base_offset, raised.value.end_offset) == (ORDERS, 3, 5)
+    assert "offset delta 0 where 1 is due" in raised.value.reason
+    assert (reading.offset, reading.is_empty, reading.last_epoch) == (3, True, 2)
+
+
+def test_an_odd_batch_can_be_left_out() -> None:
+    """Whoever seeks to its end goes on behind it; inside it there is nothing to be had."""
+    reading = reading_at(4)
+    with pytest.raises(UnreadableBatchError):
+        reading.add([odd(3, 2), batch(5, 2, b"c")])
+    reading.seek(Offset(5), None)
+    reading.add([odd(3, 2), batch(5, 2, b"c")][1:])
+    assert [record.value for record in reading.take(9)] == [b"c"]
+
+
+def test_batches_that_end_in_damage_are_taken_up_to_it() -> None:
+    """Whoever brings batches may fail behind a good one; in front of all it is passed on and changes nothing."""
+    good = batch(0, 1, b"a").data
+    reading = reading_at(0)
+    reading.add(scan_batches(good + good[:-1]))
+    assert [record.value for record in reading.take(9)] == [b"a"]
     with pytest.raises(CorruptRecordError):
-        reading.add([good, damaged])
-    assert (reading.offset, reading.is_empty, reading.last_epoch) == (0, True, None)
+        reading.add(scan_batches(good[:-1] + b"\xff"))
+    assert (reading.offset, reading.is_empty, reading.last_epoch) == (1, True, 1)
 
 
 def test_a_seek_outdates_what_was_asked_before() -> None:

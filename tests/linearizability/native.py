@@ -10,7 +10,7 @@ from shutil import which
 
 import pytest
 
-from hatch_build import ACCELERATOR, compile_accelerator
+from hatch_build import ACCELERATOR, compile_library
 from nemesis.linearizability.accelerator import NativeRuns, first_answers, fits
 from nemesis.linearizability.beam import Answer, Finding
 from nemesis.linearizability.forms import RegisterForm
@@ -34,7 +34,7 @@ needs_compiler = pytest.mark.skipif(which("cc") is None, reason="there is no C c
 def compiled(directory: Path) -> Path:
     """The library, compiled into ``directory``."""
     target = directory / ACCELERATOR.name
-    assert compile_accelerator(ROOT, target) is None
+    assert compile_library(ROOT, ACCELERATOR, target) is None
     return target
 
 

@@ -1,4 +1,4 @@
-"""The wheels: one of each platform that has a compiler, with the accelerator in it, and one for all the others."""
+"""The wheels: one of each platform that has a compiler, with the libraries in it, and one for all the others."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+from ctypes import CDLL
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-from hatch_build import ACCELERATOR, PURE, SourceBuildHook, compile_accelerator, platform_tag
+from hatch_build import ACCELERATOR, LIBRARIES, PURE, RECORDS_WALK, SourceBuildHook, compile_library, platform_tag
 from nemesis.linearizability.accelerator import load
+from replica.records.walking import ABI_VERSION
 from tests.linearizability.native import ROOT, needs_compiler
 
 SOURCES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "proto", "replica", "nemesis")
@@ -29,7 +31,8 @@ def tree(tmp_path: Path) -> Path:
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*_pb2*"))
         else:
             shutil.copy(ROOT / name, copy / name)
-    (copy / ACCELERATOR).write_bytes(b"old")
+    for library in LIBRARIES:
+        (copy / library).write_bytes(b"old")
     return copy
 
 
@@ -43,11 +46,12 @@ def built(tree: Path, **environment: str) -> Path:
 
 @needs_compiler
 def test_a_wheel_of_a_platform_has_the_library(tree: Path, tmp_path: Path) -> None:
-    """With a compiler, the wheel is of this platform and any Python 3, and its library can be loaded."""
+    """With a compiler, the wheel is of this platform and any Python 3, and its libraries can be loaded."""
     wheel = built(tree, **{PURE: "0"})
     assert wheel.name.endswith(f"-{platform_tag()}.whl")
     with ZipFile(wheel) as archive:
         load(Path(archive.extract(ACCELERATOR.as_posix(), tmp_path)))
+        assert CDLL(archive.extract(RECORDS_WALK.as_posix(), tmp_path)).records_walk_abi() == ABI_VERSION
         assert not [name for name in archive.namelist() if name.endswith(".gitignore")]
 
 
@@ -58,8 +62,9 @@ def test_a_wheel_without_compiler_is_for_all(environment: dict[str, str], tree: 
     assert wheel.name.endswith("-py3-none-any.whl")
     with ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert ACCELERATOR.as_posix() not in names
-    assert ACCELERATOR.with_suffix(".c").as_posix() in names
+    for library in LIBRARIES:
+        assert library.as_posix() not in names
+        assert library.with_suffix(".c").as_posix() in names
 
 
 def installed(tree: Path) -> None:
@@ -79,7 +84,7 @@ def test_an_editable_install_has_the_library_in_the_source_tree(tree: Path, monk
     load(tree / ACCELERATOR)
     monkeypatch.setenv(PURE, "1")
     installed(tree)
-    assert not (tree / ACCELERATOR).exists()
+    assert not any((tree / library).exists() for library in LIBRARIES)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +101,7 @@ def test_what_does_not_compile_says_why(
 ) -> None:
     """No library is left behind, and the reason is told."""
     monkeypatch.setenv(name, value)
-    refusal = compile_accelerator(ROOT, tmp_path / "library.so")
+    refusal = compile_library(ROOT, ACCELERATOR, tmp_path / "library.so")
     assert refusal is not None
     assert why in refusal
     assert list(tmp_path.iterdir()) == []

@@ -80,11 +80,11 @@ RULES = (
         forbids=lambda found: is_outside(found.name, *VALUE_MODULES, *PURE_LAYER, "replica.machines"),
     ),
     Rule(
-        name="records import value modules, struct, crc32c, lz4, zstandard, ids, errors, bounds and voters",
+        name="records import value modules, struct, ctypes, crc32c, lz4, zstandard, ids, errors, bounds and voters",
         binds=lambda module: within(module, "replica.records"),
         forbids=lambda found: is_outside(
             found.name,
-            *(VALUE_MODULES | {"struct", "crc32c", "lz4", "zstandard"}),
+            *(VALUE_MODULES | {"struct", "ctypes", "crc32c", "lz4", "zstandard"}),
             "replica.records",
             *BASE_LAYER,
         ),

@@ -133,16 +133,14 @@ class FakeStorage:
     def __init__(self) -> None:
         self.logs = {LOG: FakeLog()}
         self.reports: list[StorageReport] = []
-        self.performed_at_ms: list[int] = []
 
     @property
     def stores(self) -> Mapping[TopicPartition, FakeLog]:
         """The logs that there are now."""
         return self.logs
 
-    def perform(self, effect: StorageEffect, unix_ms: int) -> StorageReport | None:
+    def perform(self, effect: StorageEffect) -> StorageReport | None:
         """Do to a log what the effect says, or note it."""
-        self.performed_at_ms.append(unix_ms)
         match effect:
             case StoreQuorumState(topic_partition=name, state=state):
                 self.logs[name].note(f"quorum-state {state.leader_epoch}")

@@ -28,7 +28,7 @@ class FixedDate(MachineClocks):
 class Rig:
     """A driver over fakes."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, clocks: MachineClocks | None = None) -> None:
         self.core = ScriptedCore(script)
         self.storage = FakeStorage()
         self.log = self.storage.logs[LOG]
@@ -39,14 +39,14 @@ class Rig:
             storage=self.storage,
             transport=self.transport,
             observer=self.observer,
-            clocks=FixedDate(),
+            clocks=clocks or FixedDate(),
         )
 
 
 @asynccontextmanager
-async def running(script: Script) -> AsyncIterator[Rig]:
+async def running(script: Script, clocks: MachineClocks | None = None) -> AsyncIterator[Rig]:
     """Run a driver whose core follows ``script``, and stop it in the end."""
-    rig = Rig(script)
+    rig = Rig(script, clocks)
     rig.driver.start()
     try:
         yield rig

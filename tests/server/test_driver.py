@@ -24,6 +24,7 @@ from replica.core.effects import (
     Truncate,
 )
 from replica.core.events import (
+    ClockRead,
     Event,
     Flushed,
     RequestReceived,
@@ -43,11 +44,11 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
-from replica.server.clocks import monotonic_ms
-from replica.server.driver import ReplicaStoppedError
+from replica.server.clocks import MachineClocks, monotonic_ms
+from replica.server.driver import CLOCK_READ_INTERVAL_MS, ReplicaStoppedError
 from replica.server.transport import TransportError
 from tests.server.driver_fakes import LOG, NotingObserver, Script, wait_until
-from tests.server.driver_rig import ASK, batch, flush, on, running
+from tests.server.driver_rig import ASK, NOW_MS, batch, flush, on, running
 
 ANSWER = ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(7))
 BEGIN = BeginQuorumEpochRequest(topic_partition=LOG, leader_id=ReplicaId(1), leader_epoch=Epoch(3))
@@ -89,7 +90,35 @@ async def test_started_comes_first_and_once() -> None:
     """The first event of a core is Started, and no other event is."""
     async with running(lambda _: ()) as rig:
         rig.driver.submit(Ticked())
-        assert rig.core.events == [Started(), Ticked()]
+        assert rig.core.events == [Started(unix_ms=NOW_MS), Ticked()]
+
+
+class SetClocks(MachineClocks):
+    """Clocks that show what a test says."""
+
+    def __init__(self) -> None:
+        self.now_ms = monotonic_ms()
+        self.wall_ms = NOW_MS
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def unix_ms(self) -> int:
+        return self.wall_ms
+
+
+async def test_the_core_is_told_what_time_of_day_it_is() -> None:
+    """A reading of the machine's clock goes before whatever happens a second or more after the last one."""
+    clocks = SetClocks()
+    async with running(lambda _: (), clocks) as rig:
+        clocks.wall_ms += 5000
+        clocks.now_ms += CLOCK_READ_INTERVAL_MS - 1
+        rig.driver.submit(Ticked())
+        clocks.now_ms += 1
+        rig.driver.submit(Ticked())
+        rig.driver.submit(Ticked())
+        read = ClockRead(unix_ms=NOW_MS + 5000)
+        assert rig.core.events == [Started(unix_ms=NOW_MS), Ticked(), read, Ticked(), Ticked()]
 
 
 async def test_an_event_during_a_step_waits_for_its_end() -> None:

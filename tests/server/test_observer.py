@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
-from replica.core.effects import Append, CreateLog, DeleteLog, InstallSnapshot, StartLogAt, Truncate
+from replica.core.effects import Append, ApplyRetention, CreateLog, DeleteLog, InstallSnapshot, StartLogAt, Truncate
 from replica.core.events import ResponseReceived, Started, Ticked
 from replica.core.messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse, CurrentLeader
 from replica.core.metadata.replay import METADATA_LOG
@@ -186,6 +186,26 @@ def test_a_log_that_begins_anew_is_truncated() -> None:
     with capture_logs() as lines:
         observer.on_step(Ticked(), (StartLogAt(topic_partition=LOG, start_offset=Offset(20)),), 2)
     assert [(line["event"], line["from_offset"], line["end_offset"]) for line in lines] == [("log_truncated", 10, 20)]
+
+
+def test_clocks_that_cannot_be_believed_are_told_once() -> None:
+    """However many logs keep what is old meanwhile, there is one warning, and one line when it is over."""
+    observer, _ = observer_of(FakeView())
+    observer.on_step(Started(), (), 1)
+    with capture_logs() as lines:
+        for unix_ms in (5, None, None, 6, 7):
+            check = ApplyRetention(
+                topic_partition=LOG, high_watermark=Offset(1), unix_ms=unix_ms, retention_ms=1, retention_bytes=None
+            )
+            observer.on_step(Ticked(), (check, check), 2)
+        by_size = ApplyRetention(
+            topic_partition=LOG, high_watermark=Offset(1), unix_ms=None, retention_ms=None, retention_bytes=1
+        )
+        observer.on_step(Ticked(), (by_size,), 3)
+    assert [(line["event"], line["log_level"]) for line in lines] == [
+        ("time_not_believed", "warning"),
+        ("time_believed", "info"),
+    ]
 
 
 def test_logs_that_come_and_go_by_one_step_are_one_line() -> None:

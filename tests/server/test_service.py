@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import grpc
 import grpc.aio
@@ -29,6 +30,7 @@ from replica.core.messages import (
     FetchRequest,
     FetchResponse,
     InitProducerIdRequest,
+    InitProducerIdResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
@@ -56,14 +58,14 @@ PRODUCE_REQUEST = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=100, r
 
 @asynccontextmanager
 async def serving(
-    call: Callable[[Request], Awaitable[Response]], client_calls_max: int = 10
+    call: Callable[[Request], Awaitable[Response]], client_calls_max: int = 10, producer_ids_per_hour: int = 10
 ) -> AsyncIterator[tuple[GrpcTransport, str]]:
     """Serve ``call`` on loopback; yields a transport whose replica 1 is that server, and its address."""
     service = ReplicaService(
         call=call,
         addresses={ONE: "127.0.0.1:1"},
         logger=structlog.get_logger(),
-        limits=ServiceLimits(client_calls_max=client_calls_max),
+        limits=ServiceLimits(client_calls_max=client_calls_max, producer_ids_per_hour=producer_ids_per_hour),
     )
     server = grpc.aio.server(options=server_options())
     server.add_generic_rpc_handlers(service.handlers())
@@ -232,6 +234,33 @@ async def test_a_client_call_too_many_is_refused_as_not_applied_and_replicas_pas
         may_end.set()
         await first
         assert await transport.call(ONE, LIST, 5000) == await answer_ok(LIST)
+
+
+async def test_one_address_may_be_so_many_producers() -> None:
+    """Of one producer more neither a write nor its wish for an id gets in; nothing is done, and both may try again."""
+    asked: list[Request] = []
+
+    async def call(request: Request) -> Response:
+        asked.append(request)
+        return LATE if isinstance(request, ProduceRequest) else InitProducerIdResponse(error=ErrorCode.NONE)
+
+    writes = [
+        replace(
+            PRODUCE_REQUEST, records=encode_batch([b"v"], producer_id=number, producer_epoch=0, base_sequence=0).data
+        )
+        for number in range(2)
+    ]
+    async with serving(call, producer_ids_per_hour=2) as (transport, _):
+        assert await transport.call(ONE, writes[0], 5000) == LATE
+        assert await transport.call(ONE, InitProducerIdRequest(), 5000) == InitProducerIdResponse(error=ErrorCode.NONE)
+        refused = await transport.call(ONE, writes[1], 5000)
+        assert isinstance(refused, ProduceResponse)
+        assert (refused.error, refused.not_appended) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, True)
+        assert "2 producers of this address" in refused.message
+        refused = await transport.call(ONE, InitProducerIdRequest(), 5000)
+        assert refused == InitProducerIdResponse(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        assert await transport.call(ONE, writes[0], 5000) == LATE
+    assert asked == [writes[0], InitProducerIdRequest(), writes[0]]
 
 
 @pytest.mark.parametrize(("not_applied", "expected"), [(True, NotAppliedError), (False, TransportError)])

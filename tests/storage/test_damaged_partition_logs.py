@@ -106,7 +106,7 @@ def test_a_damaged_log_is_put_aside() -> None:
     files = damaged_disk()
     content = files.content(FIRST_SEGMENT)
     table = opened(files)
-    table.perform(ReplaceLog(topic_partition=PARTITION, topic_id=TopicId(9)), unix_ms=0)
+    table.perform(ReplaceLog(topic_partition=PARTITION, topic_id=TopicId(9)))
     assert table.stores[PARTITION].log_end_offset == 0
     table.close_clean()
     again = opened(files)
@@ -126,7 +126,7 @@ def test_a_log_whose_folder_is_gone_is_deleted_or_begun_anew() -> None:
         files.remove(DATA / str(PARTITION))
         table = opened(files)
         assert "is missing" in (table.recovered[PARTITION].damage or "")
-        table.perform(effect, unix_ms=0)
+        table.perform(effect)
         assert (PARTITION in table.stores) is isinstance(effect, ReplaceLog)
         table.abandon()
         files.crash()
@@ -142,7 +142,7 @@ def test_power_loss_while_a_log_is_put_aside(seed: int | None) -> None:
         table = opened(files)
         files.power_fails_before = files.operations + operation
         try:
-            table.perform(ReplaceLog(topic_partition=PARTITION, topic_id=TOPIC_ID), unix_ms=0)
+            table.perform(ReplaceLog(topic_partition=PARTITION, topic_id=TOPIC_ID))
         except PowerLossError:
             pass
         else:
@@ -164,7 +164,5 @@ def test_where_a_batch_begins() -> None:
     log.close(clean=True)
     directory.close(clean=True)
     table = opened(files)
-    found = [
-        table.perform(FindBatch(topic_partition=PARTITION, offset=Offset(offset)), unix_ms=0) for offset in range(6)
-    ]
+    found = [table.perform(FindBatch(topic_partition=PARTITION, offset=Offset(offset))) for offset in range(6)]
     assert [one.base_offset for one in found if isinstance(one, BatchFound)] == [0, 1, 1, 1, 4, 4]

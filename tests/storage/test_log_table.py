@@ -50,7 +50,7 @@ def test_the_advice_helps() -> None:
     files.overwrite(RECOVERY_POINTS, "".join(f"{line}\n" for line in kept).encode())
 
     table = LogTable.open(open_directory(DATA, files=files), (METADATA_LOG,))
-    table.perform(CreateLog(topic_partition=LOG, topic_id=TopicId(7)), unix_ms=0)
+    table.perform(CreateLog(topic_partition=LOG, topic_id=TopicId(7)))
     table.close_clean()
 
     again = LogTable.open(open_directory(DATA, files=files), (METADATA_LOG,))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import process_time
 
 import pytest
 
-from replica.ids import Offset
-from replica.records import RecordBatch, parse_batches
+from replica.ids import Epoch, Offset
+from replica.records import Compression, RecordBatch, encode_batch, parse_batches
 from replica.records.checksum import checksum
 from replica.storage import LogStore, StorageError
+from tests.records.odd_batches import bomb
 from tests.storage.disks import ONE_SEGMENT, SMALL, append, batch, flip, formatted, open_log
 from tests.storage.partitions import (
     PARTITION_PATH,
@@ -172,6 +174,32 @@ def test_a_batch_that_cannot_be_decoded_stands_for_its_records() -> None:
     log.raise_log_start(Offset(2))
     assert log.offset_for_timestamp(300, FAR) == (2, 1)
     assert log.offset_for_timestamp(450, FAR) == (4, 1)
+
+
+@pytest.mark.parametrize("compression", [Compression.LZ4, Compression.ZSTD])
+def test_a_bomb_in_the_log_stalls_nobody(compression: Compression) -> None:
+    """A small batch that decompresses to much, from before leaders looked, answers by its header, soon."""
+    _, log = create_partition(formatted(), ONE_SEGMENT)
+    large = bomb(compression, 60 << 20, max_timestamp_ms=200).stamped(base_offset=Offset(1), leader_epoch=Epoch(1))
+    log.append([timed(0, 100), large])
+    begun = process_time()
+    assert log.offset_for_timestamp(150, FAR) == (1, 1)
+    assert process_time() - begun < 1
+
+
+def test_a_batch_of_many_small_records_is_searched_soon() -> None:
+    """As many records as a server decompresses are walked over, and none is made an object of."""
+    _, log = create_partition(formatted(), ONE_SEGMENT)
+    log.append([timed(0, 100), _many(1, count=100_000, timestamp_ms=300)])
+    begun = process_time()
+    assert log.offset_for_timestamp(250, FAR) == (1, 1)
+    assert log.offset_for_timestamp(301, FAR) is None
+    assert process_time() - begun < 1
+
+
+def _many(base_offset: int, *, count: int, timestamp_ms: int) -> RecordBatch:
+    whole = encode_batch([b""] * count, timestamp_ms=timestamp_ms, compression=Compression.ZSTD)
+    return whole.stamped(base_offset=Offset(base_offset), leader_epoch=Epoch(1))
 
 
 def _spoiled(whole: RecordBatch) -> RecordBatch:

@@ -139,8 +139,8 @@ def test_each_checkpoint_is_written_once_for_all_logs(close: Callable[[LogTable]
     table = LogTable.open(open_directory(DATA, files=files), ())
     for number in range(20):
         log = TopicPartition("many", number)
-        table.perform(CreateLog(topic_partition=log, topic_id=TopicId(7)), 0)
-        table.perform(Append(topic_partition=log, batches=(encode_batch([b"v"], leader_epoch=1),)), 0)
+        table.perform(CreateLog(topic_partition=log, topic_id=TopicId(7)))
+        table.perform(Append(topic_partition=log, batches=(encode_batch([b"v"], leader_epoch=1),)))
         table.stores[log].flush()
     files.calls.clear()
     close(table)

@@ -212,8 +212,8 @@ def test_the_table_performs_the_effects() -> None:
     assert table.recovered[LOG].snapshot == content_of(NEWER)
     table.forget_snapshots()
     assert (table.recovered[LOG].snapshot, table.recovered[LOG].snapshots) == (b"", stored(OLD, NEWER))
-    table.perform(RaiseLogStart(topic_partition=LOG, log_start_offset=Offset(8)), 0)
-    table.perform(DropSnapshots(topic_partition=LOG, end_offset=Offset(8)), 0)
+    table.perform(RaiseLogStart(topic_partition=LOG, log_start_offset=Offset(8)))
+    table.perform(DropSnapshots(topic_partition=LOG, end_offset=Offset(8)))
     assert [name for name in files.names(LOG_PATH) if name.startswith(f"{4:020d}-")] == []
     reply = ReplyWithSnapshot(
         call_id=CallId(1),
@@ -224,6 +224,6 @@ def test_the_table_performs_the_effects() -> None:
         max_bytes=4,
     )
     assert table.with_snapshot(reply) == reply.response.with_data(content_of(NEWER)[3:7])
-    table.perform(InstallSnapshot(topic_partition=LOG, snapshot_id=BEYOND, data=content_of(BEYOND)), 0)
+    table.perform(InstallSnapshot(topic_partition=LOG, snapshot_id=BEYOND, data=content_of(BEYOND)))
     table.close_clean()
     assert opened(files)[1].snapshots == stored(BEYOND)

@@ -82,7 +82,7 @@ def performed(table: LogTable, effects: list[Effect]) -> None:
             table.stores[PARTITION].flush()
         else:
             assert isinstance(effect, StorageEffect), effect
-            table.perform(effect, 0)
+            table.perform(effect)
 
 
 def epochs_of(batches: list[RecordBatch], start: int) -> tuple[EpochEntry, ...]:

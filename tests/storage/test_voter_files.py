@@ -182,7 +182,7 @@ def test_stored_voters_come_back_with_their_records() -> None:
     table = LogTable.open(open_directory(DATA, files=files), [LOG], config=CONFIG)
     table.stores[LOG].store_quorum_state(QuorumState(leader_epoch=Epoch(1)))
     entries = (entry(1, 1, 2), entry(2, 1, 2, 3))
-    table.perform(StoreVoters(topic_partition=LOG, entries=entries), 0)
+    table.perform(StoreVoters(topic_partition=LOG, entries=entries))
     append(table.stores[LOG], count=3)
     table.stores[LOG].flush()
     files.crash()

@@ -78,6 +78,7 @@ class Broker:
             defaults=TopicConfig(),
             recovered=recovered,
             rules=rules,
+            clock=self.lifecycle.clock,
             emit=emit,
         )
         self.partitions: Mapping[TopicPartition, Partition] = self._hosting.partitions

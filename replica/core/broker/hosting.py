@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from replica.core.cluster_clock import ClusterClock
 from replica.core.config import BrokerConfig
 from replica.core.effects import CreateLog, DeleteLog, Effect, ReplaceLog
 from replica.core.messages import OFFLINE_REPORTED_MAX, OfflineReplica
@@ -63,6 +64,7 @@ class Hosting:
         defaults: TopicConfig,
         recovered: Mapping[TopicPartition, RecoveredLog],
         rules: Rules,
+        clock: ClusterClock,
         emit: Callable[[Effect], None],
     ) -> None:
         self._broker_id = broker_id
@@ -70,6 +72,7 @@ class Hosting:
         self._config = config
         self._defaults = defaults
         self._rules = rules
+        self._clock = clock
         self._emit = emit
         self._recovered = dict(recovered)
         """Logs that were found on disk and that no metadata has claimed yet."""
@@ -194,7 +197,7 @@ class Hosting:
 
     def _partition(self, name: TopicPartition, recovered: RecoveredLog) -> Partition:
         assert recovered.topic_id is not None, name
-        return Partition(
+        partition = Partition(
             topic_partition=name,
             topic_id=recovered.topic_id,
             broker_id=self._broker_id,
@@ -204,6 +207,8 @@ class Hosting:
             rules=self._rules,
             emit=self._emit,
         )
+        partition.clock = self._clock
+        return partition
 
 
 Assigned = tuple[TopicImage, PartitionRegistration]

@@ -1,7 +1,7 @@
 """A broker's standing with the controller: registered, alive, fenced, leaving.
 
-Owns the registration of this incarnation and the rhythm of heartbeats. One request is out at a time. Knows nothing of
-partitions; what fencing means for them comes through the metadata log alone.
+Owns the registration of this incarnation and the rhythm of heartbeats, with which clocks are compared as well. One
+request is out at a time. Knows nothing of partitions; what fencing means for them comes through the metadata log alone.
 
 Source: Kafka ``BrokerLifecycleManager``; KIP-631.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from replica.core.cluster_clock import ClusterClock
 from replica.core.config import BrokerIdentity, LogFlush, ReplicaConfig
 from replica.core.messages import (
     BrokerHeartbeatRequest,
@@ -32,6 +33,8 @@ class Lifecycle:
         self._identity = identity
         self._metadata_end_offset = metadata_end_offset
         self._config = config.broker
+        self.clock = ClusterClock(skew_max_ms=config.broker.clock_skew_max_ms)
+        """What time of day it is, for all that this broker hosts."""
         self._is_asking = False
         self._next_at_ms = 0
         self.broker_epoch: BrokerEpoch | None = None
@@ -79,6 +82,7 @@ class Lifecycle:
             metadata_offset=metadata_offset,
             want_shut_down=self.want_shut_down,
             offline=offline(),
+            unix_ms=self.clock.own_unix_ms(now_ms),
         )
 
     def shut_down(self, now_ms: int) -> None:
@@ -105,6 +109,8 @@ class Lifecycle:
         self._is_asking = False
         self._next_at_ms = now_ms + self._pause_ms(response)
         if response.error is ErrorCode.NONE:
+            if response.unix_ms is not None:
+                self.clock.on_told(response.unix_ms, now_ms)
             self.is_fenced = response.is_fenced
             self.may_shut_down = self.want_shut_down and response.should_shut_down
         elif response.error is ErrorCode.STALE_BROKER_EPOCH:

@@ -101,6 +101,8 @@ def on_heartbeat(c: ControllerState, request: BrokerHeartbeatRequest, now_ms: in
     if not is_incarnation(registered, request):
         return BrokerHeartbeatResponse(error=ErrorCode.STALE_BROKER_EPOCH)
     c.refresh_session(request.broker_id, now_ms)
+    if request.unix_ms is not None:
+        c.clock_offsets_ms[request.broker_id] = request.unix_ms - now_ms
     comes_back = registered.fenced or registered.in_controlled_shutdown
     if request.want_shut_down and not registered.in_controlled_shutdown:
         _change(c, registered, fenced=registered.fenced, in_controlled_shutdown=True)
@@ -114,6 +116,7 @@ def on_heartbeat(c: ControllerState, request: BrokerHeartbeatRequest, now_ms: in
         error=ErrorCode.NONE,
         is_fenced=now.fenced,
         should_shut_down=now.in_controlled_shutdown and not _leads(c, request.broker_id),
+        unix_ms=c.unix_ms(now_ms),
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from replica.core.cluster_clock import agreed_offset_ms
 from replica.core.config import ControllerConfig
 from replica.core.controller.partition_change import Circumstances, Wanted, changed
 from replica.core.metadata.configs import DEFAULTS, TopicConfig, cluster_defaults, topic_config
@@ -33,6 +34,8 @@ class ControllerState:
         self.image = MetadataImage()
         self.session_deadlines_ms: dict[ReplicaId, int] = {}
         """Until when a broker counts as alive, as far as this controller has heard from it."""
+        self.clock_offsets_ms: dict[ReplicaId, int] = {}
+        """How far each broker's clock was ahead of this controller's time, when it was last heard from."""
         self.unclean_election_at_ms = 0
         self.rebalance_at_ms = 0
         self._records: list[MetadataRecord] = []
@@ -85,6 +88,12 @@ class ControllerState:
     def refresh_session(self, broker_id: ReplicaId, now_ms: int) -> None:
         """Note that a broker is alive."""
         self.session_deadlines_ms[broker_id] = now_ms + self.config.broker_session_timeout_ms
+
+    def unix_ms(self, now_ms: int) -> int | None:
+        """What time it is by the clocks of the brokers that are alive; absent while too few have told theirs."""
+        told = [offset_ms for broker, offset_ms in self.clock_offsets_ms.items() if self.has_session(broker, now_ms)]
+        offset_ms = agreed_offset_ms(told, brokers=len(self.active_brokers))
+        return None if offset_ms is None else now_ms + offset_ms
 
     def topic_config(self, topic: TopicImage) -> TopicConfig:
         """The settings that hold for a topic.

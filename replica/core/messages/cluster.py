@@ -66,6 +66,7 @@ class BrokerHeartbeatRequest:
 
     ``incarnation_id``, here as in AlterPartition, is what it has registered with: the epoch alone anybody can guess.
     ``offline`` are replicas of its that must not be counted on any more, some of them where there are many.
+    ``unix_ms`` is what its machine's clock shows; absent where it does not know.
     """
 
     broker_id: ReplicaId
@@ -75,15 +76,20 @@ class BrokerHeartbeatRequest:
     metadata_offset: Offset
     want_shut_down: bool = False
     offline: tuple[OfflineReplica, ...] = ()
+    unix_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeatResponse:
-    """``should_shut_down`` once a broker that wants to leave leads nothing any more."""
+    """``should_shut_down`` once a broker that wants to leave leads nothing any more.
+
+    ``unix_ms`` is what time it is by the brokers' clocks; absent while too few have told theirs.
+    """
 
     error: ErrorCode
     is_fenced: bool = True
     should_shut_down: bool = False
+    unix_ms: int | None = None
     current_leader: CurrentLeader | None = None
 
 

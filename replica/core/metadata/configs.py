@@ -25,6 +25,13 @@ class InvalidTopicConfigError(ValueError):
     """A setting that no topic can have; the message names the setting, the value and what it may be."""
 
 
+class TimestampType(StrEnum):
+    """Whose time a topic's records bear: their producers', or the leader's when it appended them (KIP-32)."""
+
+    CREATE_TIME = "CreateTime"
+    LOG_APPEND_TIME = "LogAppendTime"
+
+
 class TopicSetting(StrEnum):
     """The name of a setting."""
 
@@ -33,6 +40,9 @@ class TopicSetting(StrEnum):
     RETENTION_MS = "retention.ms"
     RETENTION_BYTES = "retention.bytes"
     MAX_MESSAGE_BYTES = "max.message.bytes"
+    MESSAGE_TIMESTAMP_TYPE = "message.timestamp.type"
+    MESSAGE_TIMESTAMP_BEFORE_MAX_MS = "message.timestamp.before.max.ms"
+    MESSAGE_TIMESTAMP_AFTER_MAX_MS = "message.timestamp.after.max.ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +54,9 @@ class TopicConfig:
     retention_ms: int | None = 604_800_000
     retention_bytes: int | None = None
     max_message_bytes: int = 1_048_588
+    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_after_max_ms: int = 3_600_000
 
     def effective_min_isr(self, replication_factor: int) -> int:
         """How many replicas must be in sync for anything to be committed: never more than there are (KIP-966)."""
@@ -78,6 +91,13 @@ def topic_config(overrides: Mapping[str, str], defaults: TopicConfig = DEFAULTS)
         max_message_bytes=_integer(
             overrides, TopicSetting.MAX_MESSAGE_BYTES, defaults.max_message_bytes, minimum=0, maximum=INT_MAX
         ),
+        message_timestamp_type=_timestamp_type(overrides, defaults.message_timestamp_type),
+        message_timestamp_before_max_ms=_span(
+            overrides, TopicSetting.MESSAGE_TIMESTAMP_BEFORE_MAX_MS, defaults.message_timestamp_before_max_ms
+        ),
+        message_timestamp_after_max_ms=_span(
+            overrides, TopicSetting.MESSAGE_TIMESTAMP_AFTER_MAX_MS, defaults.message_timestamp_after_max_ms
+        ),
     )
 
 
@@ -87,18 +107,21 @@ def canonical_configs(overrides: Mapping[str, str]) -> dict[str, str]:
     Spaces, a plus sign, leading zeros and capitals, which a parser may take, are not left to those who read it later.
     """
     read = topic_config(overrides)
-    values: Mapping[str, int | bool | None] = {
+    values: Mapping[str, str | int | bool | None] = {
         TopicSetting.MIN_INSYNC_REPLICAS: read.min_insync_replicas,
         TopicSetting.UNCLEAN_LEADER_ELECTION_ENABLE: read.unclean_leader_election_enable,
         TopicSetting.RETENTION_MS: read.retention_ms,
         TopicSetting.RETENTION_BYTES: read.retention_bytes,
         TopicSetting.MAX_MESSAGE_BYTES: read.max_message_bytes,
+        TopicSetting.MESSAGE_TIMESTAMP_TYPE: read.message_timestamp_type,
+        TopicSetting.MESSAGE_TIMESTAMP_BEFORE_MAX_MS: read.message_timestamp_before_max_ms,
+        TopicSetting.MESSAGE_TIMESTAMP_AFTER_MAX_MS: read.message_timestamp_after_max_ms,
     }
     return {name: _written(values[name]) for name in overrides}
 
 
-def _written(value: int | bool | None) -> str:
-    return str(NO_LIMIT if value is None else value).lower()
+def _written(value: str | int | bool | None) -> str:
+    return value if isinstance(value, str) else str(NO_LIMIT if value is None else value).lower()
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -112,6 +135,21 @@ def check_names(names: Iterable[str]) -> None:
 def _limit(overrides: Mapping[str, str], setting: TopicSetting, default: int | None) -> int | None:
     value = _integer(overrides, setting, NO_LIMIT if default is None else default, minimum=NO_LIMIT, maximum=LONG_MAX)
     return None if value == NO_LIMIT else value
+
+
+def _span(overrides: Mapping[str, str], setting: TopicSetting, default: int) -> int:
+    return _integer(overrides, setting, default, minimum=0, maximum=LONG_MAX)
+
+
+def _timestamp_type(overrides: Mapping[str, str], default: TimestampType) -> TimestampType:
+    text = overrides.get(TopicSetting.MESSAGE_TIMESTAMP_TYPE)
+    if text is None:
+        return default
+    for known in TimestampType:
+        if text.strip().lower() == known.lower():
+            return known
+    names = " or ".join(TimestampType)
+    raise InvalidTopicConfigError(f"{TopicSetting.MESSAGE_TIMESTAMP_TYPE} is {_shown(text)}; it must be {names}")
 
 
 def _integer(overrides: Mapping[str, str], setting: TopicSetting, default: int, *, minimum: int, maximum: int) -> int:

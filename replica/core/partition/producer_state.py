@@ -34,6 +34,10 @@ class ProducerStates:
 
     At most ``ids_max`` are remembered. One that has appended nothing for ``expiration_ms`` is forgotten, counted on
     this replica's own clock from when it was last seen: a batch's timestamp is its producer's word, and may be missing.
+    Nothing else makes room: where there is none, a leader takes no batch of a new producer (``has_room_for``), or else
+    whoever comes with many ids would have the others forgotten, and what they repeat written twice. A follower may know
+    more than its leader, which has forgotten some; then it drops those that have been idle longest, and they are all
+    among those: whom a leader knows, it knows to be among the last ``ids_max`` that have written.
     """
 
     def __init__(
@@ -84,6 +88,12 @@ class ProducerStates:
             next_sequence=0 if entry is None else increment_sequence(entry.batches[-1].last_sequence, 1),
             producer_epoch=batch.producer_epoch,
             base_sequence=batch.base_sequence,
+        )
+
+    def has_room_for(self, producer_id: int) -> bool:
+        """Whether a leader may take a batch of this producer; of one that is known, always."""
+        return self._rules.may_take_producer(
+            is_known=producer_id in self._entries, producers=len(self._entries), ids_max=self._ids_max
         )
 
     def note(self, batch: RecordBatch) -> None:

@@ -12,6 +12,7 @@ as there.
 from __future__ import annotations
 
 from replica.core.messages import ProduceRequest, ProduceResponse
+from replica.core.metadata.configs import TimestampType
 from replica.core.partition.fencing import leader_request_error
 from replica.core.partition.producer_state import Duplicate
 from replica.core.partition.state import ParkedProduce, PartitionState
@@ -19,7 +20,16 @@ from replica.core.partition.watermark import acknowledge, acknowledge_committed,
 from replica.core.refusals import unfit_batch
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
-from replica.records import CorruptRecordError, InvalidRecordError, RecordBatch, parse_produced
+from replica.records import (
+    NO_TIMESTAMP,
+    SERVER_DECOMPRESSED_BYTES_MAX,
+    CorruptRecordError,
+    InvalidRecordError,
+    RecordBatch,
+    RecordTimes,
+    check_produced,
+    parse_produced,
+)
 
 ACKS_ALL = -1
 ACKS_NONE = 0
@@ -39,7 +49,9 @@ def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_
         p.reply(call_id, unfit_batch(unfit, p.current_leader))
         return
     if isinstance(checked, ErrorCode):
-        _refuse(p, call_id, checked)
+        checked = _refusal(p, checked)
+    if isinstance(checked, ProduceResponse):
+        p.reply(call_id, checked)
         return
     if isinstance(checked, RecordBatch):
         batch = checked.stamped(base_offset=p.log.log_end_offset, leader_epoch=p.leader_epoch)
@@ -49,7 +61,7 @@ def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_
     else:
         base_offset, end_offset = checked.base_offset, checked.end_offset
     if request.acks == ACKS_ALL and _lacks_replicas(p):  # By the right rules this was found before the append.
-        _refuse(p, call_id, ErrorCode.NOT_ENOUGH_REPLICAS)
+        p.reply(call_id, _refusal(p, ErrorCode.NOT_ENOUGH_REPLICAS))
     elif request.acks == ACKS_ALL:
         _await_commit(p, call_id, request, base_offset, end_offset, now_ms)
     elif request.acks == ACKS_LEADER:
@@ -58,8 +70,8 @@ def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_
         p.reply(call_id, ProduceResponse(error=ErrorCode.NONE, leader_epoch=p.leader_epoch))
 
 
-def _refuse(p: PartitionState, call_id: CallId, error: ErrorCode) -> None:
-    p.reply(call_id, ProduceResponse(error=error, not_appended=True, current_leader=p.current_leader))
+def _refusal(p: PartitionState, error: ErrorCode, message: str = "") -> ProduceResponse:
+    return ProduceResponse(error=error, message=message, not_appended=True, current_leader=p.current_leader)
 
 
 def _await_commit(
@@ -96,17 +108,47 @@ def _lacks_replicas(p: PartitionState) -> bool:
     return not p.rules.has_enough_replicas(isr_size=len(p.in_sync_replicas), min_insync_replicas=p.effective_min_isr)
 
 
-def _checked_batch(p: PartitionState, request: ProduceRequest, now_ms: int) -> RecordBatch | Duplicate | ErrorCode:
+def _checked_batch(
+    p: PartitionState, request: ProduceRequest, now_ms: int
+) -> RecordBatch | Duplicate | ProduceResponse | ErrorCode:
     """Return the batch to append, where it stands already, or why it is refused.
 
     Raises CorruptRecordError, InvalidRecordError.
     """
     batch = parse_produced(request.records)
+    times = check_produced(batch, limit_bytes=SERVER_DECOMPRESSED_BYTES_MAX)
     verdict = p.producers.check(batch, now_ms)
     if isinstance(verdict, ErrorCode) and p.producers.awaits_scan:
         # The log was cut and is being read again: soon it is known which batches of this producer it holds.
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    return batch if verdict is None else verdict
+    if verdict is not None:
+        return verdict
+    if batch.is_idempotent and not p.producers.has_room_for(batch.producer_id):
+        return _refusal(
+            p,
+            ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+            f"{p.config.producer_ids_max} producers are remembered here, the most there may be; a new one is taken "
+            f"when one of them has written nothing for {p.config.producer_id_expiration_ms} ms",
+        )
+    return _timed_batch(p, batch, times, now_ms)
+
+
+def _timed_batch(
+    p: PartitionState, batch: RecordBatch, times: RecordTimes, now_ms: int
+) -> RecordBatch | ProduceResponse:
+    """Let the records bear the time of their append, or refuse times that their topic does not allow (KIP-937)."""
+    unix_ms = p.clock.unix_ms(now_ms)
+    if unix_ms is None:  # Nobody has said what time it is, so that no time is wrong.
+        return batch
+    if p.topic.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return batch.at_append_time(unix_ms)
+    latest_ms = unix_ms + p.topic.message_timestamp_after_max_ms
+    earliest_ms = unix_ms - p.topic.message_timestamp_before_max_ms
+    for timestamp_ms in (times.newest_ms, times.oldest_ms):
+        if timestamp_ms != NO_TIMESTAMP and not earliest_ms <= timestamp_ms <= latest_ms:
+            message = f"a record's timestamp is {timestamp_ms}; it must be from {earliest_ms} to {latest_ms}"
+            return _refusal(p, ErrorCode.INVALID_TIMESTAMP, message)
+    return batch
 
 
 def expire_produces(p: PartitionState, now_ms: int) -> None:

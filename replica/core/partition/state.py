@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from replica.core.cluster_clock import ClusterClock
 from replica.core.config import BrokerConfig, LogFlush
 from replica.core.effects import (
     Append,
@@ -76,6 +77,8 @@ class PartitionState:
         """Which data directory this is, for those who ask; its broker says it if it knows."""
         self.config = config
         self.rules = rules
+        self.clock = ClusterClock(skew_max_ms=config.clock_skew_max_ms)
+        """What time of day it is; a broker hands in the one for all that it hosts."""
         self.emit = emit
         self.log = LogState(recovered, rules)
         self.log.set_high_watermark(

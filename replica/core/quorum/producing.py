@@ -16,7 +16,14 @@ from replica.core.quorum.state import ParkedProduce, QuorumLogState
 from replica.core.refusals import unfit_batch
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
-from replica.records import CorruptRecordError, InvalidRecordError, RecordBatch, parse_produced
+from replica.records import (
+    SERVER_DECOMPRESSED_BYTES_MAX,
+    CorruptRecordError,
+    InvalidRecordError,
+    RecordBatch,
+    check_produced,
+    parse_produced,
+)
 
 ACKS_ALL = -1
 ACKS_NONE = 0
@@ -68,7 +75,9 @@ def _checked_batch(q: QuorumLogState, request: ProduceRequest) -> RecordBatch | 
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED
     if len(request.records) > q.quorum.message_max_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
-    return parse_produced(request.records)
+    batch = parse_produced(request.records)
+    check_produced(batch, limit_bytes=SERVER_DECOMPRESSED_BYTES_MAX)
+    return batch
 
 
 def acknowledge_committed(q: QuorumLogState) -> None:

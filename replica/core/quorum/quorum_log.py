@@ -13,6 +13,7 @@ from replica.core import messages as m
 from replica.core.effects import Effect
 from replica.core.events import (
     BatchFound,
+    ClockRead,
     Event,
     Flushed,
     LogDamaged,
@@ -252,8 +253,8 @@ class QuorumLog(QuorumLogState):
                 leading.resign(self, now_ms)
             case SnapshotStored(snapshot_id=snapshot_id):
                 on_snapshot_stored(self, snapshot_id)
-            case LogRead() | BatchFound() | ProducersScanned() | LogStartMoved() | LogDamaged():
-                raise AssertionError(f"a quorum log never asks for {event}")
+            case LogRead() | BatchFound() | ProducersScanned() | LogStartMoved() | LogDamaged() | ClockRead():
+                raise AssertionError(f"{event} is nothing to a quorum log")
             case _:
                 assert_never(event)
 

@@ -263,6 +263,14 @@ class PartitionRules:
         assert high_watermark <= log_end_offset, (high_watermark, log_end_offset)
         return high_watermark
 
+    def may_expire_by_time(self, *, is_known: bool, steady_ms: int | None, check_interval_ms: int) -> bool:
+        """Decide whether records may go because they are old: by the cluster's time, if no jump made them so.
+
+        One machine's clock is not asked. A jump of the cluster's time has ``steady_ms`` passed since it (absent without
+        one), and is believed once it has lasted from one check to the next.
+        """
+        return is_known and (steady_ms is None or steady_ms >= check_interval_ms)
+
     # --- following ----------------------------------------------------------------------------------------------------
 
     def fetching_restarts(
@@ -315,6 +323,13 @@ class PartitionRules:
         Else a new leader would take a batch for new that its predecessor appended, or one that is gone for a duplicate.
         """
         return True
+
+    def may_take_producer(self, *, is_known: bool, producers: int, ids_max: int) -> bool:
+        """Decide whether a batch may be one producer more to remember: if nobody must be forgotten for it.
+
+        Else a repetition of what that one has sent would be taken for new, and be written twice.
+        """
+        return is_known or producers < ids_max
 
     def sequence_error(
         self, *, known_epoch: int | None, next_sequence: int, producer_epoch: int, base_sequence: int

@@ -106,6 +106,18 @@ def test_heartbeats_carry_the_epoch_and_the_applied_offset() -> None:
     )
 
 
+def test_clocks_are_compared_with_every_heartbeat() -> None:
+    """A broker tells what its own clock shows and goes by what the controller makes of all of them."""
+    lifecycle = registered()
+    lifecycle.clock.on_read(500_000, NOW_MS)
+
+    asked = lifecycle.next_request(NOW_MS + 100, Offset(42))
+    assert isinstance(asked, BrokerHeartbeatRequest)
+    assert asked.unix_ms == 500_100
+    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False, unix_ms=700_000), NOW_MS)
+    assert (lifecycle.clock.unix_ms(NOW_MS + 5), lifecycle.clock.own_unix_ms(NOW_MS + 5)) == (700_005, 500_005)
+
+
 @pytest.mark.parametrize(("is_fenced", "pause_ms"), [(True, 100), (False, 2000)])
 def test_a_fenced_broker_asks_more_often(is_fenced: bool, pause_ms: int) -> None:
     """Who waits to be let in asks after each pause; who is in, at the interval of heartbeats."""

@@ -25,6 +25,34 @@ def beat(bench: Bench, broker_id: int, broker_epoch: int, incarnation_id: str | 
     return bench.ask(request, m.BrokerHeartbeatResponse).error
 
 
+def told_time(bench: Bench, broker_id: int, unix_ms: int | None) -> int | None:
+    """What time it is by the answer to a broker whose clock shows this."""
+    request = m.BrokerHeartbeatRequest(
+        broker_id=ReplicaId(broker_id),
+        broker_epoch=BrokerEpoch(bench.epoch_of(broker_id)),
+        incarnation_id=bench.incarnation_of(broker_id),
+        cluster_id=CLUSTER,
+        metadata_offset=Offset(99),
+        unix_ms=unix_ms,
+    )
+    return bench.ask(request, m.BrokerHeartbeatResponse).unix_ms
+
+
+def test_the_time_is_what_the_brokers_clocks_agree_on() -> None:
+    """One clock that is wrong is outvoted; nothing is said while half of the brokers or more have not told theirs."""
+    bench = Bench()
+    for broker_id in (1, 2, 3):
+        bench.register(broker_id)
+        beat(bench, broker_id, bench.epoch_of(broker_id))
+    assert told_time(bench, 1, None) is None
+    assert told_time(bench, 1, 9_000_000) is None
+    assert told_time(bench, 2, 50_000) == 50_000
+    assert told_time(bench, 3, 50_020) == 50_020
+    bench.now_ms += 100
+    assert told_time(bench, 1, 9_000_100) == 50_120
+    assert told_time(bench, 2, 9_000_100) == 9_000_100
+
+
 def test_heartbeat_of_another_incarnation() -> None:
     """Only the incarnation that is registered is heard, and nobody that is not registered at all."""
     bench = Bench()

@@ -8,6 +8,7 @@ from replica.core.config import ControllerConfig
 from replica.core.metadata.configs import (
     DEFAULTS,
     InvalidTopicConfigError,
+    TimestampType,
     TopicConfig,
     canonical_configs,
     cluster_defaults,
@@ -29,6 +30,16 @@ from replica.core.metadata.configs import (
         pytest.param({"retention.bytes": "1024"}, TopicConfig(retention_bytes=1024), id="size_limit"),
         pytest.param({"retention.bytes": "-1"}, DEFAULTS, id="no_size_limit"),
         pytest.param({"max.message.bytes": " 99 "}, TopicConfig(max_message_bytes=99), id="with_spaces"),
+        pytest.param(
+            {"message.timestamp.type": " logappendtime "},
+            TopicConfig(message_timestamp_type=TimestampType.LOG_APPEND_TIME),
+            id="timestamp_type",
+        ),
+        pytest.param(
+            {"message.timestamp.before.max.ms": "7", "message.timestamp.after.max.ms": "0"},
+            TopicConfig(message_timestamp_before_max_ms=7, message_timestamp_after_max_ms=0),
+            id="timestamp_spans",
+        ),
         pytest.param({"retention.ms": str((1 << 63) - 1)}, TopicConfig(retention_ms=(1 << 63) - 1), id="largest_long"),
     ],
 )
@@ -54,6 +65,9 @@ def test_settings_are_read(overrides: dict[str, str], expected: TopicConfig) -> 
         ("retention.bytes", "-2", "from -1 to 9223372036854775807"),
         ("max.message.bytes", "-1", "from 0 to 2147483647"),
         ("unclean.leader.election.enable", "yes", "true or false"),
+        ("message.timestamp.type", "NoTimestampType", "CreateTime or LogAppendTime"),
+        ("message.timestamp.before.max.ms", "-1", "from 0 to 9223372036854775807"),
+        ("message.timestamp.after.max.ms", "-1", "from 0 to 9223372036854775807"),
     ],
 )
 def test_wrong_values_are_named(name: str, value: str, bounds: str) -> None:

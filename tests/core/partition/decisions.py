@@ -34,6 +34,14 @@ def _begins_anew(
     return Row(name, {"damaged_in": 5, **asked}, expected)
 
 
+def _expiring(name: str, steady_ms: int | None, expected: bool, *, is_known: bool = True) -> Row:
+    return Row(name, {"is_known": is_known, "steady_ms": steady_ms, "check_interval_ms": 300}, expected)
+
+
+def _taken(name: str, producers: int, expected: bool, *, is_known: bool = False) -> Row:
+    return Row(name, {"is_known": is_known, "producers": producers, "ids_max": 9}, expected)
+
+
 def _metadata(partition_epoch: int, expected: bool) -> Row:
     return _offsets(f"{partition_epoch}_at_8", expected, partition_epoch=partition_epoch, known=8)
 
@@ -283,6 +291,12 @@ PARTITION_TABLES: Mapping[str, tuple[Row, ...]] = {
         _offsets("committed_in_part", 4, high_watermark=4, log_end_offset=9),
         _offsets("all_committed", 9, high_watermark=9, log_end_offset=9),
     ),
+    "may_expire_by_time": (
+        _expiring("never_jumped", None, True),
+        _expiring("jumped_since_the_last_check", 299, False),
+        _expiring("jumped_before_the_last_check", 300, True),
+        _expiring("nobody_has_said_what_time_it_is", None, False, is_known=False),
+    ),
     "fetching_restarts": (
         _restarts("another_leader", (4, 5), (1, 2), True),
         _restarts("no_leader_any_more", (4, 5), (1, None), True),
@@ -300,6 +314,12 @@ PARTITION_TABLES: Mapping[str, tuple[Row, ...]] = {
         _begins_anew("nobody_leads", 6, False, has_leader=False),
     ),
     "producer_states_follow_log": (ALWAYS,),
+    "may_take_producer": (
+        _taken("room", 2, True),
+        _taken("the_last_place", 8, True),
+        _taken("no_room", 9, False),
+        _taken("no_room_and_known", 9, True, is_known=True),
+    ),
     "sequence_error": (
         _sequence("unknown_producer", None, (0, 7), None),
         _sequence("next", (1, 4), (1, 4), None),

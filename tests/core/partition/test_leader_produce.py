@@ -7,12 +7,14 @@ import pytest
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import BrokerConfig
-from replica.core.metadata.configs import TopicConfig
+from replica.core.metadata.configs import TimestampType, TopicConfig
+from replica.core.recovered import ProducerBatch, ProducerEntry
 from replica.core.rules import Rules
 from replica.errors import ErrorCode, write_definitely_failed
 from replica.ids import Epoch, Offset, ReplicaId
-from replica.records import encode_batch, leader_change_batch
+from replica.records import Compression, Record, decode_records, encode_batch, leader_change_batch, parse_batches
 from tests.core.partition.bench import LOG, PartitionBench, broker, registration
+from tests.records.odd_batches import ODD_RECORDS, bomb
 
 TWO_NEEDED = TopicConfig(min_insync_replicas=2)
 CONTROL = leader_change_batch(
@@ -86,6 +88,79 @@ def test_append_refused(asked: m.ProduceRequest, error: ErrorCode, limit: str) -
     config = BrokerConfig(message_max_bytes=1500 if limit == "broker" else 5000)
     topic = TopicConfig(max_message_bytes=1500 if limit == "topic" else 5000)
     assert refused(leading(config=config, topic=topic), asked) is error
+
+
+@pytest.mark.parametrize("odd", [*ODD_RECORDS, "lz4 bomb", "zstd bomb"])
+def test_records_behind_the_header_are_checked(odd: str) -> None:
+    """What no consumer could decode is refused with a reason; nothing is appended, and no retry would help."""
+    batch = ODD_RECORDS[odd] if odd in ODD_RECORDS else bomb(Compression(odd.split(maxsplit=1)[0]), 40 << 20)
+    assert refused(leading(), request(records=batch.data)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_compressed_records_are_taken(compression: Compression) -> None:
+    """A batch that is as its header says is appended as it came, however it is compressed."""
+    bench = leading()
+    sent = encode_batch([b"a" * 100] * 10, compression=compression)
+    bench.call(request(acks=1, records=sent.data))
+    assert bench.disk.batches[-1].data[21:] == sent.data[21:]
+
+
+def told_time(topic: TopicConfig) -> PartitionBench:
+    """A leader that knows what time it is: 10,000."""
+    bench = leading(topic=topic)
+    bench.partition.clock.on_told(10_000, bench.now_ms)
+    return bench
+
+
+def stamped(*stamps_ms: int) -> bytes:
+    """A batch with a record of each of these times."""
+    records = [Record(offset=Offset(at), timestamp_ms=ms, key=None, value=b"v") for at, ms in enumerate(stamps_ms)]
+    return encode_batch(records).data
+
+
+@pytest.mark.parametrize(
+    ("stamps_ms", "is_taken"),
+    [
+        ((10_100,), True),
+        ((9_800,), True),
+        ((10_101,), False),
+        ((9_799,), False),
+        ((10_000, 10_101, 10_000), False),
+        ((10_000, 9_799, 10_000), False),
+        ((-1,), True),
+        ((-1, 9_799), False),
+        ((0, 10_000), False),
+        ((4_070_908_800_000,), False),
+    ],
+)
+def test_timestamps_are_within_what_their_topic_allows(stamps_ms: tuple[int, ...], is_taken: bool) -> None:
+    """Each record's time lies within the two spans around the present; one without a time has none to be wrong."""
+    bench = told_time(TopicConfig(message_timestamp_after_max_ms=100, message_timestamp_before_max_ms=200))
+    asked = request(acks=1, records=stamped(*stamps_ms))
+    if is_taken:
+        assert bench.produced(bench.call(asked)).error is ErrorCode.NONE
+    else:
+        assert refused(bench, asked) is ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize(("stamp_ms", "is_taken"), [(0, True), (3_610_000, True), (3_610_001, False)])
+def test_an_hour_ahead_is_what_a_topic_allows_by_default(stamp_ms: int, is_taken: bool) -> None:
+    """A record of 2099 cannot hold back retention; one of 1970 is as old as it says (Kafka 4.0's defaults)."""
+    bench = told_time(TopicConfig())
+    response = bench.produced(bench.call(request(acks=1, records=stamped(stamp_ms))))
+    assert response.error is (ErrorCode.NONE if is_taken else ErrorCode.INVALID_TIMESTAMP)
+
+
+@pytest.mark.parametrize("stamp_ms", [0, 10_000, 4_070_908_800_000])
+def test_log_append_time_is_the_leaders(stamp_ms: int) -> None:
+    """With LogAppendTime all records bear the time of their append, whatever their producer believed."""
+    bench = told_time(TopicConfig(message_timestamp_type=TimestampType.LOG_APPEND_TIME))
+    bench.elapse(5)
+    bench.call(request(acks=1, records=stamped(stamp_ms, stamp_ms)))
+    (batch,) = parse_batches(bench.disk.batches[-1].data)
+    assert (batch.has_log_append_time, batch.max_timestamp_ms) == (True, 10_005)
+    assert [record.timestamp_ms for record in decode_records(batch)] == [10_005, 10_005]
 
 
 @pytest.mark.parametrize(
@@ -314,3 +389,59 @@ def test_idempotent_writes_wait_for_the_scan_after_a_truncation() -> None:
     assert bench.produced(bench.produce(acks=1)).error is ErrorCode.NONE
     bench.partition.on_producers_scanned([type(kept)(producer_id=5, producer_epoch=0, batches=kept.batches[:1])])
     assert bench.produced(bench.produce(acks=1, sequence=1)).base_offset == 2
+
+
+def numbered(bench: PartitionBench, producer_id: int, sequence: int = 0) -> m.ProduceResponse:
+    """Write the batch of this number of an idempotent producer."""
+    batch = encode_batch([b"v"], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+    return bench.produced(bench.call(request(acks=1, records=batch.data)))
+
+
+def test_many_producer_ids_have_nobody_forgotten() -> None:
+    """Forged ids fill the memory and no more: an honest producer's repetition is known, and only new ones wait."""
+    config = BrokerConfig(producer_ids_max=3, producer_id_expiration_ms=60_000, log_retention_check_interval_ms=1000)
+    bench = leading(config=config)
+    assert numbered(bench, 5).base_offset == 0
+    answers = [numbered(bench, producer_id) for producer_id in range(100, 110)]
+    assert [answer.error for answer in answers] == [ErrorCode.NONE] * 2 + [ErrorCode.THROTTLING_QUOTA_EXCEEDED] * 8
+    assert answers[-1].not_appended
+    assert answers[-1].message.startswith("3 producers are remembered here")
+    assert (numbered(bench, 5).base_offset, numbered(bench, 5, sequence=1).base_offset) == (0, 3)
+    bench.elapse(62_000)
+    assert numbered(bench, 110).error is ErrorCode.NONE
+
+
+class TakesAnyProducer(Rules):
+    """A leader that has the producer forgotten that was idle longest, when another one comes."""
+
+    def may_take_producer(self, *, is_known: bool, producers: int, ids_max: int) -> bool:
+        """There is always room."""
+        return True
+
+
+def test_a_leader_that_takes_any_producer_writes_a_repetition_twice() -> None:
+    """The seam: enough forged ids, and what an honest producer repeats counts as new."""
+    bench = PartitionBench(config=BrokerConfig(producer_ids_max=3), rules=TakesAnyProducer())
+    bench.metadata(registration(1, 5))
+    assert numbered(bench, 5).base_offset == 0
+    assert {numbered(bench, producer_id).error for producer_id in range(100, 110)} == {ErrorCode.NONE}
+    assert numbered(bench, 5).base_offset == 11
+
+
+def test_a_follower_forgets_producers_as_well() -> None:
+    """Whoever was a follower for long has room for new producers when it leads."""
+    entry = ProducerEntry(
+        producer_id=5,
+        producer_epoch=0,
+        batches=(
+            ProducerBatch(
+                base_sequence=0, last_sequence=0, base_offset=Offset(0), end_offset=Offset(1), max_timestamp_ms=-1
+            ),
+        ),
+    )
+    config = BrokerConfig(producer_ids_max=1, producer_id_expiration_ms=60_000, log_retention_check_interval_ms=1000)
+    bench = PartitionBench(config=config, producers=(entry,))
+    bench.metadata(registration(2, 5))
+    bench.elapse(62_000)
+    bench.metadata(registration(1, 6))
+    assert numbered(bench, 6).error is ErrorCode.NONE

@@ -13,6 +13,9 @@ from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId
 from tests.core.partition.bench import LOG, PartitionBench, registration
 
+UNIX_MS = 1_700_000_000_000
+DAYS_MS = 30 * 86_400_000
+
 ASK_FIRST = BrokerConfig(truncate_on_fetch=False)
 
 
@@ -139,11 +142,47 @@ def test_retention_is_applied_now_and_then(leader_id: int) -> None:
     """Leaders and followers look for what is old enough, below their own high watermark only."""
     bench = PartitionBench(log=[(4, 6)], high_watermark=4, config=BrokerConfig(log_retention_check_interval_ms=1000))
     bench.metadata(registration(leader_id, 5), topic=TopicConfig(retention_ms=5000, retention_bytes=10))
+    bench.partition.clock.on_told(UNIX_MS, bench.now_ms)
     bench.elapse(999)
     assert not bench.made(fx.ApplyRetention)
     bench.elapse(1001)
-    wanted = fx.ApplyRetention(topic_partition=LOG, high_watermark=Offset(4), retention_ms=5000, retention_bytes=10)
-    assert bench.made(fx.ApplyRetention) == [wanted, wanted]
+    wanted = [
+        fx.ApplyRetention(
+            topic_partition=LOG,
+            high_watermark=Offset(4),
+            unix_ms=UNIX_MS + passed_ms,
+            retention_ms=5000,
+            retention_bytes=10,
+        )
+        for passed_ms in (1000, 2000)
+    ]
+    assert bench.made(fx.ApplyRetention) == wanted
+
+
+def time_of_check(bench: PartitionBench, elapse_ms: int = 1000) -> int | None:
+    """What time it is for the one check of retention within so long."""
+    bench.elapse(elapse_ms)
+    (check,) = bench.made(fx.ApplyRetention)
+    return check.unix_ms
+
+
+@pytest.mark.parametrize("by_ms", [DAYS_MS, -DAYS_MS])
+def test_nothing_is_too_old_by_a_clock_that_jumped(by_ms: int) -> None:
+    """A jump of the cluster's time is believed once it has lasted from one check to the next; one's own clock never."""
+    bench = PartitionBench(config=BrokerConfig(log_retention_check_interval_ms=1000))
+    bench.metadata(registration(1, 5), topic=TopicConfig(retention_ms=5000))
+    clock, began_ms = bench.partition.clock, bench.now_ms
+    clock.on_read(UNIX_MS, began_ms)
+    assert time_of_check(bench) is None
+    clock.on_told(UNIX_MS + 1000, bench.now_ms)
+    assert time_of_check(bench) == UNIX_MS + 2000
+    bench.elapse(500)
+    clock.on_told(UNIX_MS + 2500 + by_ms, bench.now_ms)
+    assert time_of_check(bench, 500) is None
+    bench.elapse(500)
+    clock.on_told(UNIX_MS + 3500, bench.now_ms)
+    assert time_of_check(bench, 500) is None
+    assert time_of_check(bench) == UNIX_MS + 5000
 
 
 def test_no_retention_without_limits() -> None:

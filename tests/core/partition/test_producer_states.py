@@ -329,8 +329,23 @@ def test_active_producers_outlive_idle_ones() -> None:
     assert len(log.states.entries) <= 4
 
 
-def test_one_producer_too_many_pushes_out_the_one_idle_longest() -> None:
-    """The memory is bounded: by appends, by a scan, and at recovery."""
+def test_a_leader_forgets_nobody_for_a_new_producer() -> None:
+    """Where there is no room, new producers wait until one has been idle for long enough; known ones write on."""
+    states = ProducerStates((), expiration_ms=EXPIRATION_MS, ids_max=2)
+    states.note(batch_of(0, 0, producer_id=7))
+    assert (states.has_room_for(7), states.has_room_for(8)) == (True, True)
+    states.note(batch_of(0, 0, producer_id=8))
+    assert (states.has_room_for(7), states.has_room_for(8), states.has_room_for(9)) == (True, True, False)
+    states.expire(0)
+    states.note(batch_of(0, 1, producer_id=8))
+    states.expire(EXPIRATION_MS - 1)
+    assert not states.has_room_for(9)
+    states.expire(EXPIRATION_MS)
+    assert (states.has_room_for(9), [entry.producer_id for entry in states.entries]) == (True, [8])
+
+
+def test_a_follower_drops_the_one_idle_longest() -> None:
+    """The memory is bounded whatever comes from elsewhere: by replicated batches, by a scan, and at recovery."""
     states = ProducerStates((), expiration_ms=EXPIRATION_MS, ids_max=2)
     batches = [batch_of(0, number, offset=number, producer_id=pid) for number, pid in enumerate([7, 8, 7, 9])]
     for batch in batches:
