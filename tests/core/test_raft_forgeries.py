@@ -150,6 +150,18 @@ def test_a_follower_that_was_away_learns_the_epoch_by_fetching() -> None:
     assert (bench.epoch, bench.log.leader_id) == (5000, 1)
 
 
+@pytest.mark.parametrize("role", ["unattached", "prospective", "follower"])
+def test_a_leader_of_a_far_later_epoch_is_asked(role: str) -> None:
+    """Its word is not believed, and its answer is: whoever else this replica could ask may be gone."""
+    bench = follower_bench(leader_id=2) if role == "follower" else Bench(quorum_state=stored(EPOCH))
+    bench.to_role(role)
+    answered = bench.answer(begin(1, 5000))
+    assert answered is not None
+    assert (answered.error, bench.epoch) == (ErrorCode.UNKNOWN_LEADER_EPOCH, EPOCH)
+    bench.respond(bench.send_to(1, m.FetchRequest), fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 1, 5000))
+    assert (bench.role, bench.epoch, bench.log.leader_id) == ("follower", 5000, 1)
+
+
 def test_a_leader_learns_of_a_voter_that_is_ahead_by_telling_it() -> None:
     """Who does not fetch, because its own epoch is later, says so when the leader makes itself known."""
     bench = leader_bench()

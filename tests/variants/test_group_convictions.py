@@ -21,7 +21,7 @@ CONVICTED = [
     ("sessions-not-in-snapshot", 1, "snapshot-content"),
     ("log-begins-after-its-snapshot", 1, "core-assertion"),
     ("read-without-read-index", 1, "nonlinearizable"),
-    ("read-before-applying", 17, "nonlinearizable"),
+    ("read-before-applying", 1, "stale-read"),
     ("read-index-of-an-old-fetch", 2, "nonlinearizable"),
     ("voters-count-when-committed", 2, "committed-is-durable"),
     ("change-upon-change", 21, "leader-completeness"),

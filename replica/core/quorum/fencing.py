@@ -10,14 +10,15 @@ every ``EPOCH_INTERVAL_MS`` in the long run. The answers to a replica's own ques
 dialled, raise it as far as they say. To use up all epochs takes 68 years of requests then, divided by the voters.
 
 This keeps nobody out. 1. A candidate of epoch e + 1 had the promises (pre-votes) of a majority in e. So whatever the
-highest epoch of any voter is, a majority of them is at most one below: an election asks for one epoch more of those
-who decide it. 2. Who is further behind, after thousands of elections without it, learns the epoch by asking: a
-follower and an observer fetch, a voter without a leader asks for pre-votes after an election timeout, and every answer
-names the epoch. Who cannot ask cannot follow either, for followers fetch: no vote is lost by it. 3. Who is ahead,
-because its election came to nothing, is heard by the others in the same way: those without a leader ask it for
-pre-votes, and a leader tells it BeginQuorumEpoch as long as it does not fetch; the answers name the later epoch. 4. A
-voter whose allowance is used up has it again after ``EPOCH_INTERVAL_MS``, and learns by its own questions meanwhile.
-The allowance need not be stored: who starts anew begins with ``EPOCHS_AT_ONCE_MAX``.
+highest epoch of any voter is, a majority of them is at most one below: an election asks for one epoch more of those who
+decide it. 2. Who is further behind, after thousands of elections without it, learns the epoch by asking: a follower and
+an observer fetch, a voter without a leader asks for pre-votes after an election timeout, and every answer names the
+epoch. A leader that makes itself known is asked in any case, as those whom one knows may all be gone. Who cannot ask
+cannot follow either, for followers fetch: no vote is lost by it. 3. Who is ahead, because its election came to nothing,
+is heard by the others in the same way: those without a leader ask it for pre-votes, and a leader tells it
+BeginQuorumEpoch as long as it does not fetch; the answers name the later epoch. 4. A voter whose allowance is used up
+has it again after ``EPOCH_INTERVAL_MS``, and learns by its own questions meanwhile. The allowance need not be stored:
+who starts anew begins with ``EPOCHS_AT_ONCE_MAX``.
 """
 
 from __future__ import annotations

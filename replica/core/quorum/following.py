@@ -94,6 +94,12 @@ def _may_fetch(q: QuorumLogState) -> bool:
     return q.rules.may_fetch(flushed_end_offset=q.log.flushed_end_offset, log_end_offset=q.log.log_end_offset)
 
 
+def ask_whether_it_leads(q: QuorumLogState, replica_id: ReplicaId) -> None:
+    """Ask a replica that was named as the leader; whatever this one is, it learns who leads from the answer."""
+    if _may_fetch(q):
+        _send_fetch(q, replica_id)
+
+
 def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
     part = FetchPartition(
         topic_partition=q.topic_partition,

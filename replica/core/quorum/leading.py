@@ -19,6 +19,7 @@ from replica.core.messages import (
     ProduceResponse,
 )
 from replica.core.quorum.fencing import ahead_error, is_contradicted, peer_error, spend_epochs, wrong_voter
+from replica.core.quorum.following import ask_whether_it_leads
 from replica.core.quorum.membership import (
     change_deadline_ms,
     count_voters_in_force,
@@ -207,13 +208,15 @@ def _hear_leader(
         return ErrorCode.INVALID_REQUEST
     if request.leader_epoch < q.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
+    if is_contradicted(q, request.leader_id, request.leader_epoch):
+        observe_leader(q, leader, now_ms)
+        return ErrorCode.INVALID_REQUEST
     error = ahead_error(q, request.leader_epoch, now_ms)
     if error is None:
-        if is_contradicted(q, request.leader_id, request.leader_epoch):
-            error = ErrorCode.INVALID_REQUEST
-        else:
-            spend_epochs(q, request.leader_epoch, now_ms)
+        spend_epochs(q, request.leader_epoch, now_ms)
         observe_leader(q, leader, now_ms)
+    elif isinstance(request, BeginQuorumEpochRequest):
+        ask_whether_it_leads(q, request.leader_id)
     return error
 
 
