@@ -22,12 +22,18 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from replica.bounds import INT32_MAX, Bound, Entries, Number, Text
+from replica.bounds import INT32_MAX, Bound, Data, Entries, Number, Text
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.server.codec_bounds import MalformedMessageError, as_is, bound_of, checked, written
 
 ValueT = TypeVar("ValueT")
+
+_PREFIX_BYTES_MAX = 7
+"""What stands before text, data and messages: a tag of at most two bytes, and a length."""
+
+_NUMBER_BYTES_MAX = 12
+"""A number of 64 bits, and its tag."""
 
 _WIRE_SCALARS = frozenset({int, bool, str, bytes})
 
@@ -70,6 +76,25 @@ class Field:
         return (self.name,) if self.is_map else tuple(self.elements)
 
 
+def largest_message(fields: tuple[Field, ...]) -> int:
+    """The most bytes that a message with these fields can have, each at its bound."""
+    total = 0
+    for field in fields:
+        each = sum(map(_largest, field.elements.values())) + (_PREFIX_BYTES_MAX if field.is_map else 0)
+        total += each * (1 if field.entries is None else field.entries.count_max)
+    return total
+
+
+def _largest(element: Element) -> int:
+    match element.bound:
+        case Text(bytes_max=bytes_max) | Data(bytes_max=bytes_max):
+            return _PREFIX_BYTES_MAX + bytes_max
+        case _ if element.nested:
+            return _PREFIX_BYTES_MAX + largest_message(element.nested)
+        case _:
+            return _NUMBER_BYTES_MAX
+
+
 class Shape(Generic[ValueT]):
     """The two-way translation between ``value_type``, a frozen dataclass, and the message of ``descriptor``."""
 
@@ -79,6 +104,7 @@ class Shape(Generic[ValueT]):
         self._message_class: type[Message] = GetMessageClass(descriptor)
         hints = get_type_hints(value_type, include_extras=True)
         self.fields = tuple(_field(name, hint, descriptor) for name, hint in hints.items())
+        self.bytes_max = largest_message(self.fields)
         self._check_names()
 
     def encode(self, value: ValueT) -> bytes:
@@ -86,7 +112,15 @@ class Shape(Generic[ValueT]):
         return self.to_message(value).SerializeToString()
 
     def decode(self, data: bytes) -> ValueT:
-        """Translate from the wire. Raises MalformedMessageError, and nothing else whatever the bytes."""
+        """Translate from the wire. Raises MalformedMessageError, and nothing else whatever the bytes.
+
+        What is larger than a message with every field at its bound is not even parsed: 32 MiB of empty entries take a
+        second.
+        """
+        if len(data) > self.bytes_max:
+            raise MalformedMessageError(
+                f"{self.descriptor.full_name} has {len(data)} bytes; it may have at most {self.bytes_max}"
+            )
         try:
             message = self._message_class.FromString(data)
         except DecodeError as error:

