@@ -69,6 +69,8 @@ OTHERS_CONVICTED: Mapping[str, tuple[object, Scenario]] = {
     "leader_acknowledges": (7, partition.what_is_not_flushed_is_not_committed),
     "knows_high_watermark": (True, partition.clients_wait_until_a_new_leader_knows_the_end),
     "answer_is_current": (True, partition.an_answer_of_an_earlier_epoch_brings_nothing),
+    "may_expire_by_time": (True, partition.nothing_is_too_old_by_a_clock_that_has_just_jumped),
+    "may_take_producer": (True, partition.nobody_is_forgotten_for_a_new_producer),
     "sequence_error": (None, partition.a_sequence_with_a_gap_is_refused),
     "broker_id_is_taken": (False, controller.a_broker_that_is_heard_keeps_its_id),
     "may_unfence": (True, controller.a_broker_that_has_not_caught_up_stays_fenced),

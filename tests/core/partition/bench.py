@@ -264,9 +264,11 @@ class PartitionBench:
         """Hand in a request and return its answer; None while it is parked."""
         return self.replies.get(self.call(request))
 
-    def produce(self, *values: bytes, acks: int = -1, timeout_ms: int = 1000, sequence: int = -1) -> CallId:
-        """Hand in a batch of these values, one record by default; with a ``sequence``, from idempotent producer 5."""
-        producer_id, producer_epoch = (-1, -1) if sequence < 0 else (5, 0)
+    def produce(
+        self, *values: bytes, acks: int = -1, timeout_ms: int = 1000, sequence: int = -1, producer_id: int = 5
+    ) -> CallId:
+        """Hand in a batch of these values, one record by default; with a ``sequence``, from an idempotent producer."""
+        producer_id, producer_epoch = (-1, -1) if sequence < 0 else (producer_id, 0)
         batch = encode_batch(
             list(values or (b"v",)), producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence
         )

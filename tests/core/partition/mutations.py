@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.recovered import ProducerBatch, ProducerEntry
 from replica.core.rules import Rules
@@ -327,6 +328,25 @@ def a_new_leader_knows_what_its_predecessor_appended(rules: Rules) -> None:
     bench.metadata(registration(1, 5))
     bench.produce(sequence=0)
     assert bench.end == 3
+
+
+def nobody_is_forgotten_for_a_new_producer(rules: Rules) -> None:
+    bench = PartitionBench(config=replace(CONFIG, producer_ids_max=2), rules=rules)
+    bench.metadata(registration(1, 5))
+    for producer_id in (7, 8, 9, 7):
+        bench.produce(sequence=0, producer_id=producer_id)
+    assert [batch.producer_id for batch in bench.disk.batches] == [7, 8]
+
+
+def nothing_is_too_old_by_a_clock_that_has_just_jumped(rules: Rules) -> None:
+    bench = PartitionBench(log=[(4, 6)], config=replace(CONFIG, log_retention_check_interval_ms=1000), rules=rules)
+    bench.metadata(registration(1, 5))
+    for unix_ms in (1_000_000, 90_000_000):
+        bench.partition.clock.on_told(unix_ms, bench.now_ms)
+    bench.elapse(999)
+    bench.partition.clock.on_told(1_000_999, bench.now_ms)
+    bench.elapse(1)
+    assert [effect.unix_ms for effect in bench.made(fx.ApplyRetention)] == [None]
 
 
 def a_sequence_with_a_gap_is_refused(rules: Rules) -> None:

@@ -411,23 +411,6 @@ def test_many_producer_ids_have_nobody_forgotten() -> None:
     assert numbered(bench, 110).error is ErrorCode.NONE
 
 
-class TakesAnyProducer(Rules):
-    """A leader that has the producer forgotten that was idle longest, when another one comes."""
-
-    def may_take_producer(self, *, is_known: bool, producers: int, ids_max: int) -> bool:
-        """There is always room."""
-        return True
-
-
-def test_a_leader_that_takes_any_producer_writes_a_repetition_twice() -> None:
-    """The seam: enough forged ids, and what an honest producer repeats counts as new."""
-    bench = PartitionBench(config=BrokerConfig(producer_ids_max=3), rules=TakesAnyProducer())
-    bench.metadata(registration(1, 5))
-    assert numbered(bench, 5).base_offset == 0
-    assert {numbered(bench, producer_id).error for producer_id in range(100, 110)} == {ErrorCode.NONE}
-    assert numbered(bench, 5).base_offset == 11
-
-
 def test_a_follower_forgets_producers_as_well() -> None:
     """Whoever was a follower for long has room for new producers when it leads."""
     entry = ProducerEntry(
