@@ -10,13 +10,13 @@ ReplicationQuorumSuperset, LeaderCompleteness, MetadataLogMatching); KIP-966.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NoReturn
 
 from nemesis.simulator.chains import ROOT, Chain
 from nemesis.simulator.node import Node, Step
+from nemesis.simulator.partition_history import History
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
@@ -29,53 +29,11 @@ from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.partition import Partition
 from replica.core.partition.roles import Leader, Role
 from replica.errors import ErrorCode
-from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
+from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
 from replica.records import RecordBatch, scan_batches
-
-Sequence = tuple[int, int, int]
-"""A batch of an idempotent producer: producer id, producer epoch, first sequence number."""
 
 _Telling = fx.Reply | fx.ReplyWithRecords
 _Storing = fx.Append | fx.Truncate | fx.StartLogAt | fx.RaiseLogStart | fx.CreateLog | fx.DeleteLog | fx.ReplaceLog
-
-
-@dataclass(slots=True)
-class History:
-    """One partition of one topic: every replica's log, and what of it is committed."""
-
-    name: TopicPartition
-    topic_id: TopicId
-    registration: PartitionRegistration
-    """What the controller has committed last."""
-    chains: dict[ReplicaId, Chain] = field(default_factory=dict)
-    committed: Chain = field(default_factory=Chain)
-    links: dict[tuple[int, bytes], int] = field(default_factory=dict)
-    link_of: dict[tuple[Offset, Epoch], int] = field(default_factory=dict)
-    leaders: dict[Epoch, ReplicaId] = field(default_factory=dict)
-    sequences: dict[int, Sequence] = field(default_factory=dict)
-    """The links that are batches of idempotent producers."""
-    written: dict[Sequence, int] = field(default_factory=dict)
-    """By which link each of them is committed."""
-    begins_at: dict[ReplicaId, Offset] = field(default_factory=dict)
-    """Where a replica has let its log begin last, or died as it did so."""
-    inherited: dict[Epoch, Offset] = field(default_factory=dict)
-    """The high watermark that a leader brought with it into its epoch, after an unclean election."""
-    was_unclean: bool = False
-    """Whether a leader was ever elected that need not have all that was committed."""
-
-    def chain(self, replica_id: ReplicaId) -> Chain:
-        """The log of one replica."""
-        chain = self.chains.get(replica_id)
-        if chain is None:
-            chain = self.chains[replica_id] = Chain()
-        return chain
-
-    def is_committed(self, batch: RecordBatch) -> bool:
-        """Whether just these bytes stand in the committed log."""
-        committed = self.committed
-        index = bisect_left(committed.ends, batch.end_offset)
-        before = committed.links[index - 1] if index else ROOT
-        return index < len(committed.links) and self.links.get((before, batch.data)) == committed.links[index]
 
 
 class PartitionInvariants(Observer):
@@ -141,11 +99,11 @@ class PartitionInvariants(Observer):
     def _may_lose(self, was: PartitionRegistration, now: PartitionRegistration, leader_id: ReplicaId) -> bool:
         """Whether a leader was a last resort, so that it need not have everything.
 
-        Where it is only the one that led last (KIP-966), it has, unless its disk could forget. One that comes with a
-        reassignment may lead in the very decision that takes it into the ISR, and then it has nothing to recover from.
+        Who led last (KIP-966) has, unless its disk could forget. One that comes with a reassignment may lead in the
+        decision that takes it into the ISR, with nothing to recover from.
         """
-        has_all = leader_id in (*was.isr, *was.elr, was.leader_id)
-        if has_all or now.leader_recovery_state is LeaderRecoveryState.RECOVERED:
+        is_recovered = now.leader_recovery_state is LeaderRecoveryState.RECOVERED
+        if is_recovered or leader_id in (*was.isr, *was.elr, was.leader_id):
             return False
         return self._may_forget or (self._may_be_unclean and leader_id != was.last_known_leader)
 

@@ -301,7 +301,13 @@ def late_fetch(rules: type[Rules]) -> bool:
     assert node.core.broker is not None
     asked = cluster.replica(follower, topic).next_request(node.now_ms)
     assert isinstance(asked, m.FetchPartition)
-    late = m.FetchRequest(partitions=(asked,), replica_id=node.replica_id, broker_epoch=node.core.broker.broker_epoch)
+    late = m.FetchRequest(
+        partitions=(asked,),
+        cluster_id=node.core.config.cluster_id,
+        replica_id=node.replica_id,
+        replica_directory_id=node.disk.directory_id,
+        broker_epoch=node.core.broker.broker_epoch,
+    )
     cluster.world.network.cut(1, frozenset({(leader, follower), (follower, leader)}))
     rot(cluster, follower, topic)
     cluster.fetch(topic, at=follower)

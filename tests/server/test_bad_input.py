@@ -181,7 +181,7 @@ async def test_forged_brokers_are_bounded_and_can_be_forgotten(
         address="nowhere:1",
     )
     for mib in (11, 8, 8, 8, 8, 8, 6):
-        with pytest.raises(MalformedRequestError, match="BrokerRegistrationRequest has .* bytes; it may have at most"):
+        with pytest.raises(MalformedRequestError, match=r"BrokerRegistrationRequest has .* bytes; it may have at most"):
             await transport.call(ONE, replace(forged, rack="\x01" * (mib << 20)), 5000)
     answer = await transport.call(ONE, replace(forged, rack="\x01" * 249), 5000)
     assert isinstance(answer, BrokerRegistrationResponse)
@@ -194,7 +194,8 @@ async def test_forged_brokers_are_bounded_and_can_be_forgotten(
             try:
                 await admin.unregister_broker(ReplicaId(9))
             except AdminError as refused:
-                assert "broker 9 is alive" in str(refused), refused
+                if "broker 9 is alive" not in str(refused):
+                    raise
                 return False
             return True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from replica.bounds import ALL_PARTITIONS, MOVING_REPLICAS, Address, DirectoryId
+from replica.bounds import ALL_PARTITIONS, MOVING_REPLICAS, Address, DirectoryId, Timestamp
 from replica.core.messages.leadership import CurrentLeader
 from replica.core.metadata.records import LeaderRecoveryState
 from replica.errors import ErrorCode
@@ -76,7 +76,7 @@ class BrokerHeartbeatRequest:
     metadata_offset: Offset
     want_shut_down: bool = False
     offline: tuple[OfflineReplica, ...] = ()
-    unix_ms: int | None = None
+    unix_ms: Timestamp | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class BrokerHeartbeatResponse:
     error: ErrorCode
     is_fenced: bool = True
     should_shut_down: bool = False
-    unix_ms: int | None = None
+    unix_ms: Timestamp | None = None
     current_leader: CurrentLeader | None = None
 
 

@@ -36,7 +36,7 @@ def page_of(
     topics: Collection[str] | None,
     cursor: Cursor | None,
     limit: int | None,
-    concerns: Callable[[PartitionRegistration], bool] = lambda registration: True,
+    concerns: Callable[[PartitionRegistration], bool] = lambda _: True,
 ) -> tuple[list[Told], Cursor | None]:
     """The partitions of a page, and where the next one begins; absent after the last.
 
@@ -80,6 +80,7 @@ def with_page(topics: Iterable[TopicImage], page: Iterable[TopicImage]) -> tuple
     for topic in page:
         known = by_name.get(topic.name)
         if known is not None and known.topic_id == topic.topic_id:
-            topic = replace(topic, partitions={**known.partitions, **topic.partitions})
-        by_name[topic.name] = topic
+            by_name[topic.name] = replace(topic, partitions={**known.partitions, **topic.partitions})
+        else:
+            by_name[topic.name] = topic
     return tuple(by_name.values())

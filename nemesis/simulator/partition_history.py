@@ -1,0 +1,56 @@
+"""What the judges know of one partition: the log of every replica, and what of it is committed.
+
+Owns the record only; what must hold of it ``partition_invariants`` says.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from nemesis.simulator.chains import ROOT, Chain
+from replica.core.metadata.records import PartitionRegistration
+from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
+from replica.records import RecordBatch
+
+Sequence = tuple[int, int, int]
+"""A batch of an idempotent producer: producer id, producer epoch, first sequence number."""
+
+
+@dataclass(slots=True)
+class History:
+    """One partition of one topic: every replica's log, and what of it is committed."""
+
+    name: TopicPartition
+    topic_id: TopicId
+    registration: PartitionRegistration
+    """What the controller has committed last."""
+    chains: dict[ReplicaId, Chain] = field(default_factory=dict)
+    committed: Chain = field(default_factory=Chain)
+    links: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    link_of: dict[tuple[Offset, Epoch], int] = field(default_factory=dict)
+    leaders: dict[Epoch, ReplicaId] = field(default_factory=dict)
+    sequences: dict[int, Sequence] = field(default_factory=dict)
+    """The links that are batches of idempotent producers."""
+    written: dict[Sequence, int] = field(default_factory=dict)
+    """By which link each of them is committed."""
+    begins_at: dict[ReplicaId, Offset] = field(default_factory=dict)
+    """Where a replica has let its log begin last, or died as it did so."""
+    inherited: dict[Epoch, Offset] = field(default_factory=dict)
+    """The high watermark that a leader brought with it into its epoch, after an unclean election."""
+    was_unclean: bool = False
+    """Whether a leader was ever elected that need not have all that was committed."""
+
+    def chain(self, replica_id: ReplicaId) -> Chain:
+        """The log of one replica."""
+        chain = self.chains.get(replica_id)
+        if chain is None:
+            chain = self.chains[replica_id] = Chain()
+        return chain
+
+    def is_committed(self, batch: RecordBatch) -> bool:
+        """Whether just these bytes stand in the committed log."""
+        committed = self.committed
+        index = bisect_left(committed.ends, batch.end_offset)
+        before = committed.links[index - 1] if index else ROOT
+        return index < len(committed.links) and self.links.get((before, batch.data)) == committed.links[index]
