@@ -53,6 +53,8 @@ class HeardLeaders:
         self._logs = logs
         self._heard: dict[TopicPartition, CurrentLeader] = {}
         """In the order in which they were heard of."""
+        self._claimed: set[TopicPartition] = set()
+        """The logs whose leader has made itself known, and was not named by whom this replica has asked."""
 
     def addresses(self) -> dict[ReplicaId, str]:
         """Find where they are reached; of one that is told of twice, what was heard last."""
@@ -64,7 +66,7 @@ class HeardLeaders:
             leader = CurrentLeader(
                 leader_id=request.leader_id, leader_epoch=request.leader_epoch, address=request.leader_address
             )
-            self._hear(request.topic_partition, leader)
+            self._hear(request.topic_partition, leader, is_claim=True)
 
     def on_answer(self, request: PeerRequest, response: Response) -> None:
         """Hear who leads of whom this replica has asked; one of another cluster says that it is."""
@@ -76,16 +78,20 @@ class HeardLeaders:
 
     def _hear_of(self, log: TopicPartition, answer: FetchedPartition | _ElectionResponse | _LeadersResponse) -> None:
         if answer.current_leader is not None and answer.error is not ErrorCode.INCONSISTENT_CLUSTER_ID:
-            self._hear(log, answer.current_leader)
+            self._hear(log, answer.current_leader, is_claim=False)
 
-    def _hear(self, log: TopicPartition, leader: CurrentLeader) -> None:
-        """Believe what can be dialled, and of an epoch that is not over: an answer may be late."""
+    def _hear(self, log: TopicPartition, leader: CurrentLeader, *, is_claim: bool) -> None:
+        """Believe what can be dialled, and of an epoch that is not over: an answer may be late.
+
+        What a request has claimed lasts until anything else is heard: anybody can name the last of all epochs.
+        """
         known = self._heard.get(log)
-        newest = Epoch(0) if known is None else known.leader_epoch
+        newest = Epoch(0) if known is None or log in self._claimed else known.leader_epoch
         is_of_use = log in self._logs and leader.leader_id is not None and _can_be_dialled(leader.address)
         if is_of_use and newest <= leader.leader_epoch <= EPOCH_MAX:
             self._heard.pop(log, None)
             self._heard[log] = leader
+            (self._claimed.add if is_claim else self._claimed.discard)(log)
 
 
 def _can_be_dialled(address: str) -> bool:

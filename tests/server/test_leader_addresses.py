@@ -233,3 +233,16 @@ async def test_what_fails_says_nothing() -> None:
     with pytest.raises(NotAppliedError):
         await TellingTransport(Line(NotAppliedError("nobody there")), leaders).call(ONE, VOTE, 100)
     assert leaders.heard.addresses() == {}
+
+
+@pytest.mark.parametrize("by_answer", [True, False])
+def test_a_claim_lasts_until_anything_else_is_heard(by_answer: bool) -> None:
+    """Whoever calls itself the leader of the last of all epochs does not have the last word."""
+    heard = hearing()
+    heard.on_request(replace(BEGIN, leader_epoch=EPOCH_MAX, leader_address="forged.example:1"))
+    assert heard.addresses() == {TWO: "forged.example:1"}
+    if by_answer:
+        hear(heard, leader())
+    else:
+        heard.on_request(replace(BEGIN, leader_address=ELSEWHERE))
+    assert heard.addresses() == {TWO: ELSEWHERE}

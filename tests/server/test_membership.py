@@ -198,6 +198,7 @@ async def asked_for_its_vote(cluster: LocalCluster, key: ReplicaKey, epoch: Epoc
     """What a replica says to a candidate that takes it for a voter on another disk."""
     transport = GrpcTransport(cluster.addresses.__getitem__)
     request = VoteRequest(
+        cluster_id="test",
         topic_partition=KV,
         candidate_id=ONE,
         candidate_epoch=epoch,
