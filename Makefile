@@ -101,14 +101,14 @@ proto: $(INSTALLED)
 
 clean:
 	rm -rf $(VENV) replica/v1 build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db
-	rm -f nemesis/linearizability/native/*.so
+	rm -f */*/native/*.so
 	find replica nemesis tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(GENERATED): $(INSTALLED) hatch_build.py $(wildcard proto/replica/v1/*.proto)
 	$(BIN)/python hatch_build.py
 
 # Python compiles what it imports, which is a part of what pip would compile.
-$(INSTALLED): pyproject.toml hatch_build.py $(wildcard nemesis/linearizability/native/*.[ch]) | python
+$(INSTALLED): pyproject.toml hatch_build.py $(wildcard */*/native/*.[ch]) | python
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile --editable '.[dev,spark,report]'
 	touch $@

@@ -45,6 +45,9 @@ BROKERS_MAX = 1000
 REPLICAS_MAX = 16
 """Replicas of a partition. While it is reassigned it has those that come and those that go."""
 
+PROPOSALS_MAX = 500
+"""Partitions for which a leader asks for another ISR at once, so that to read them holds nobody up."""
+
 PAGE_PARTITIONS_MAX = 2000
 """Partitions that one answer tells of; what follows is asked for with the cursor that it ends with (KIP-966)."""
 

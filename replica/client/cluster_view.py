@@ -209,6 +209,8 @@ class ClusterView:
         """
         whole = await self._page_of(endpoint, request, deadline)
         while isinstance(whole, DescribeClusterResponse) and whole.next_cursor is not None:
+            if deadline.is_over():
+                return f"{endpoint}: not all was told in time"
             page = await self._page_of(endpoint, replace(request, cursor=whole.next_cursor), deadline)
             if isinstance(page, str):
                 return page
@@ -223,8 +225,6 @@ class ClusterView:
     async def _page_of(
         self, endpoint: Endpoint, request: DescribeClusterRequest, deadline: Deadline
     ) -> DescribeClusterResponse | str:
-        if deadline.is_over():
-            return f"{endpoint}: not all was told in time"
         try:
             answer = await self.call_endpoint(endpoint, request, deadline.left_ms(self.config.metadata_timeout_ms))
         except MalformedRequestError as error:

@@ -1,7 +1,7 @@
 """Asking the controller for other ISRs: the proposals of all partitions that this broker leads, in one request.
 
-Owns what is out to the controller. One request at a time; a proposal that meanwhile has become another is the
-partition's to notice. An answer that never comes leaves every proposal pending.
+Owns what is out to the controller. One request at a time, with as many partitions as it may name; a proposal that
+meanwhile has become another is the partition's to notice. An answer that never comes leaves every proposal pending.
 
 Source: Kafka ``AlterPartitionManager``; KIP-497.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from replica.bounds import PROPOSALS_MAX
 from replica.core.config import ReplicaConfig
 from replica.core.messages import AlterPartition, AlterPartitionRequest, AlterPartitionResponse
 from replica.core.partition import Partition
@@ -39,11 +40,13 @@ class Proposals:
         self._wanting.add(topic_partition)
 
     def next_request(self, broker_epoch: BrokerEpoch, now_ms: int) -> AlterPartitionRequest | None:
-        """Build a request from all that is wanted; None while one is out, or if nothing is."""
+        """Build a request from what is wanted; None while one is out, or if nothing is. What has no room comes next."""
         if self._out or not self._wanting:
             return None
-        wanting, self._wanting = self._wanting, set()
-        for topic_partition in sorted(wanting):
+        for topic_partition in sorted(self._wanting):
+            if len(self._out) == PROPOSALS_MAX:
+                break
+            self._wanting.remove(topic_partition)
             partition = self._partitions.get(topic_partition)
             proposal = None if partition is None else partition.alter_partition_proposal(now_ms)
             if partition is not None and proposal is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from replica.bounds import ALL_PARTITIONS, MOVING_REPLICAS, Address, DirectoryId, Timestamp
+from replica.bounds import MOVING_REPLICAS, PROPOSALS_MAX, Address, DirectoryId, Entries, Timestamp
 from replica.core.messages.leadership import CurrentLeader
 from replica.core.metadata.records import LeaderRecoveryState
 from replica.errors import ErrorCode
@@ -119,7 +119,7 @@ class AlterPartitionRequest:
     broker_epoch: BrokerEpoch
     incarnation_id: str
     cluster_id: str
-    partitions: Annotated[tuple[AlterPartition, ...], ALL_PARTITIONS]
+    partitions: Annotated[tuple[AlterPartition, ...], Entries(PROPOSALS_MAX)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,5 +141,5 @@ class AlterPartitionResponse:
     """``error`` is about the request as a whole (STALE_BROKER_EPOCH, NOT_CONTROLLER); then ``partitions`` is empty."""
 
     error: ErrorCode
-    partitions: Annotated[tuple[AlteredPartition, ...], ALL_PARTITIONS] = ()
+    partitions: Annotated[tuple[AlteredPartition, ...], Entries(PROPOSALS_MAX)] = ()
     current_leader: CurrentLeader | None = None

@@ -2,5 +2,5 @@
 
 Read in this order: ``records`` (one class per decision), ``image`` (their sum), ``configs`` (what a topic can be told),
 ``encoding`` (records as bytes in the metadata log), ``replay`` (the committed log, applied), ``snapshots`` (the image
-as bytes).
+as bytes), ``pages`` (as much of it as one answer tells).
 """

@@ -36,7 +36,7 @@ def page_of(
     topics: Collection[str] | None,
     cursor: Cursor | None,
     limit: int | None,
-    concerns: Callable[[PartitionRegistration], bool] = lambda _: True,
+    concerns: Callable[[PartitionRegistration], bool] | None = None,
 ) -> tuple[list[Told], Cursor | None]:
     """The partitions of a page, and where the next one begins; absent after the last.
 
@@ -50,7 +50,7 @@ def page_of(
         if topic.topic_id < begin[0] or (wanted is not None and topic.name not in wanted):
             continue
         for number, registration in topic.partitions.items():
-            if (topic.topic_id, number) < begin or not concerns(registration):
+            if (topic.topic_id, number) < begin or (concerns is not None and not concerns(registration)):
                 continue
             if len(told) == room:
                 return told, Cursor(topic_id=topic.topic_id, partition=number)
@@ -79,8 +79,7 @@ def with_page(topics: Iterable[TopicImage], page: Iterable[TopicImage]) -> tuple
     by_name = {topic.name: topic for topic in topics}
     for topic in page:
         known = by_name.get(topic.name)
-        if known is not None and known.topic_id == topic.topic_id:
-            by_name[topic.name] = replace(topic, partitions={**known.partitions, **topic.partitions})
-        else:
-            by_name[topic.name] = topic
+        is_continued = known is not None and known.topic_id == topic.topic_id
+        told = {**known.partitions, **topic.partitions} if known is not None and is_continued else topic.partitions
+        by_name[topic.name] = replace(topic, partitions=told)
     return tuple(by_name.values())

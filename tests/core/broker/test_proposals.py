@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from replica.core import messages as m
+from replica.core.broker import proposals
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicPartition
 from tests.core.broker.bench import (
@@ -79,6 +80,17 @@ def committed(request: m.AlterPartitionRequest) -> m.AlterPartitionResponse:
             for part in request.partitions
         ),
     )
+
+
+def test_what_has_no_room_in_a_request_is_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request names only so many partitions; the others are proposed once it is answered, and none is forgotten."""
+    monkeypatch.setattr(proposals, "PROPOSALS_MAX", 1)
+    bench = a_leader()
+    catch_up(bench, A, B)
+    assert proposed(bench) == [(7, 0)]
+    ((_, request),) = bench.out(m.AlterPartitionRequest)
+    bench.answer(m.AlterPartitionRequest, committed(request))
+    assert proposed(bench) == [(7, 1)]
 
 
 def test_proposals_go_together() -> None:
