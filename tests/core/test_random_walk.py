@@ -377,7 +377,7 @@ def test_a_walk_of_an_observer_breaks_nothing(seed: int) -> None:
 def test_walks_go_everywhere() -> None:
     """The walks are worth walking: together they see every role often, restarts, and snapshots."""
     seen: Counter[str] = Counter()
-    for seed in range(16):
+    for seed in range(32):
         seen += walk(seed).seen
     roles = ("unattached", "prospective", "candidate", "leader", "follower", "resigned")
     assert all(seen[role] > 50 for role in roles), seen
