@@ -29,7 +29,7 @@ from replica.storage.snapshots import CHECKPOINT_SUFFIX
 
 ENDED_BY_DISK = {"halted": "halted-by-disk", "died": "died-by-disk"}
 """What is told instead of an end that the disk is the reason of."""
-NOTICING_LINES = frozenset({"start_refused", "halted", "partition_offline"})
+NOTICING_LINES = frozenset({"start_refused", "halted", "log_damaged"})
 """The lines by which a replica says what is wrong with its disk, and ends, or leaves a partition alone."""
 AFTERMATH_NS = 2_000_000_000
 """How long after its disk is well again a replica may still end because of an error that it was given before."""

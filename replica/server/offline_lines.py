@@ -46,7 +46,7 @@ class OfflineLines:
 
     def _on_offline(self, name: TopicPartition, reason: str, offset: Offset | None) -> None:
         self._told.add(name)
-        self._logger.error("partition_offline", **_names(name), offset=offset, reason=reason)
+        self._logger.error("log_damaged", **_names(name), offset=offset, reason=reason)
 
 
 def _names(name: TopicPartition) -> dict[str, str | int]:
