@@ -29,8 +29,8 @@ from replica.storage.snapshots import CHECKPOINT_SUFFIX
 
 ENDED_BY_DISK = {"halted": "halted-by-disk", "died": "died-by-disk"}
 """What is told instead of an end that the disk is the reason of."""
-ENDING_LINES = frozenset({"start_refused", "halted"})
-"""The lines by which a replica says why it ends."""
+NOTICING_LINES = frozenset({"start_refused", "halted", "log_damaged"})
+"""The lines by which a replica says what is wrong with its disk, and ends, or leaves a partition alone."""
 AFTERMATH_NS = 2_000_000_000
 """How long after its disk is well again a replica may still end because of an error that it was given before."""
 EXIT_HALTED = "exit code 1"
@@ -112,9 +112,9 @@ class ReplicaDisks:
             self._rotten[node][-1] = replace(self._rotten[node][-1], until_ns=time.monotonic_ns())
 
     def last_words(self, node: int) -> str | None:
-        """The reason in the last line by which the replica has said that it ends, since its disk was damaged."""
+        """The reason in the last line by which the replica has said what is wrong, since its disk was damaged."""
         lines = islice(log_lines(self._place(node).log), self._lines_seen.get(node, 0), None)
-        told = [line["reason"] for line in lines if line.get("event") in ENDING_LINES and "reason" in line]
+        told = [line["reason"] for line in lines if line.get("event") in NOTICING_LINES and "reason" in line]
         return str(told[-1]) if told else None
 
     def hinder(self, node: int, key: int, hindrance: Hindrance) -> None:

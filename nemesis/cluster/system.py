@@ -329,11 +329,14 @@ class SystemDisks(Protocol):
     def is_damaged(self, node: int) -> bool:
         """Whether the disk is damaged and not repaired yet; one that has taken its place is not."""
 
+    def replaced(self, node: int) -> None:
+        """What was damaged is of no use any more, and has been replaced: by the node itself, or with its disk."""
+
     async def repair(self, node: int) -> str | None:
         """Put back what was damaged on the disk of a node that does not run; why not, if that cannot be."""
 
     def last_words(self, node: int) -> str | None:
-        """Why a node's last process has ended, by its own word; absent if it has said nothing."""
+        """What is wrong with a node's disk, by its own word, since that was damaged; absent if it has said nothing."""
 
     def ended_by_itself(self, node: int) -> bool:
         """Whether a node's process has ended and nobody had told it to."""

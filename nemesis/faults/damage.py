@@ -2,7 +2,8 @@
 
 Owns that no more than a minority is out because of damage at a time, what is told of each, and the repair: the file is
 put back as it was, as from a copy. Until then the replica stays out, so that nobody comes back with less than it has
-acknowledged. One that comes back in spite of its damage is left as it is: the run is to show what comes of it.
+acknowledged; or it serves without the one partition whose log is damaged, and repairs that itself. One that comes back
+in spite of its damage is left as it is: the run is to show what comes of it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import PurePosixPath
 from random import Random
 from typing import Any
 
@@ -31,6 +33,8 @@ class DamageOutcome(StrEnum):
 
     REFUSED = "refused"
     """The replica has noticed, and ended."""
+    OFFLINE = "offline"
+    """It has noticed, and serves all but the partition that it names, whose log it fetches anew."""
     UNNOTICED = "unnoticed"
     """It serves."""
     UNDECIDED = "undecided"
@@ -81,7 +85,8 @@ class DamagedDisks(Family[DamageDisk]):
             damage = await self._disks.damage(node, opened.fault.part, opened.fault.how, opened.draw)
             if damage is not None:
                 await start_all(self._system, [node])
-                struck[node] = Struck(damage=damage, outcome=self._outcome(node), said=self._said(node))
+                said = self._said(node)
+                struck[node] = Struck(damage=damage, outcome=self._outcome(node, damage, said), said=said)
                 if struck[node].outcome is DamageOutcome.UNNOTICED:
                     self._tell_unnoticed(node, struck[node])
         return tuple(struck)
@@ -94,6 +99,9 @@ class DamagedDisks(Family[DamageDisk]):
         """Put back what there was, for those who stay out, and start them."""
         errors, restored = [], []
         for node, struck in self._struck.pop(opened.fault_id).items():
+            if struck.outcome is DamageOutcome.OFFLINE:
+                self._disks.replaced(node)
+                continue
             if self._system.is_running(node):
                 # Another fault may just be starting it: it serves after that, or has ended.
                 await start_all(self._system, [node])
@@ -114,9 +122,11 @@ class DamagedDisks(Family[DamageDisk]):
         self._recorder.harness(EventType.INVOKE, NOTICE, {"replicas": [node]})
         self._recorder.harness(EventType.FAIL, NOTICE, _told(node, struck), error="it serves")
 
-    def _outcome(self, node: int) -> DamageOutcome:
+    def _outcome(self, node: int, damage: Damage, said: str | None) -> DamageOutcome:
         if self._system.is_running(node):
-            return DamageOutcome.UNNOTICED
+            log = PurePosixPath(damage.file).parent.name  # Empty where it is a file of no log.
+            is_told = said is not None and log != "" and f"/{log}/" in said
+            return DamageOutcome.OFFLINE if is_told else DamageOutcome.UNNOTICED
         return DamageOutcome.REFUSED if self._disks.ended_by_itself(node) else DamageOutcome.UNDECIDED
 
     def _said(self, node: int) -> str | None:

@@ -200,7 +200,7 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         Need.REPLACED_DISKS,
     ),
     _variant(
-        "H27",
+        "H28",
         "killed-while-it-registers",
         "ours; KIP-966",
         Invariant.VALID_CONTROLLER_STATE,

@@ -136,8 +136,7 @@ class ReplicaProcess:
         groups: Mapping[TopicPartition, AppliedLog],
         clocks: Clocks = MACHINE_CLOCKS,
     ) -> None:
-        self._options = options
-        self._storage = storage
+        self._options, self._storage = options, storage
         directory = storage.directory
         _check_roles(options, storage)
         self._replica_id = directory.replica_id
@@ -170,6 +169,7 @@ class ReplicaProcess:
                 view=view,
                 addresses=addresses,
                 end_offsets={log: recovered.log_end_offset for log, recovered in storage.recovered.items()},
+                damaged={log: found.damage for log, found in storage.recovered.items() if found.damage is not None},
                 metrics=self._metrics,
                 logger=self._logger,
                 with_steps=options.log_level == "debug",

@@ -49,6 +49,7 @@ class ReplicaObserver:
     """Writes the log lines and keeps the counters of one replica; fills the driver's StepObserver port.
 
     ``addresses`` has whoever can be dialled. ``end_offsets`` are the ends of its logs before the first step.
+    ``damaged`` are the logs that were found damaged, and why.
     ``with_steps`` is whether lines at debug level are wanted at all: otherwise they are not even made.
     """
 
@@ -61,6 +62,7 @@ class ReplicaObserver:
         metrics: Metrics,
         logger: FilteringBoundLogger,
         with_steps: bool,
+        damaged: Mapping[TopicPartition, str] | None = None,
     ) -> None:
         self._view = view
         self._addresses = addresses
@@ -70,6 +72,7 @@ class ReplicaObserver:
         self._cluster = ClusterLines(view=view, metrics=metrics, logger=logger)
         self._snapshots = SnapshotLines(logger=logger)
         self._offline = OfflineLines(logger=logger)
+        self._offline.tell_found(damaged or {})
         self._voters = VoterLines(logs=view.logs, logger=logger)
         self._seen: dict[TopicPartition, Leadership] = {}
         self._image = view.image

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from structlog.typing import FilteringBoundLogger
 
 from replica.core.broker.hosting import OfflinePartition
-from replica.core.effects import Effect, ReplaceLog
+from replica.core.effects import DeleteLog, Effect, ReplaceLog
 from replica.core.events import Event, LogDamaged
 from replica.ids import Offset, TopicPartition
 
@@ -22,22 +22,31 @@ class OfflineLines:
         self._logger = logger
         self._told: set[TopicPartition] = set()
 
+    def tell_found(self, damaged: Mapping[TopicPartition, str]) -> None:
+        """Tell which logs a start has found damaged, and why: before anything is served."""
+        for name, reason in sorted(damaged.items()):
+            self._on_offline(name, reason, None)
+
     def on_step(
         self, event: Event, effects: tuple[Effect, ...], offline: Mapping[TopicPartition, OfflinePartition]
     ) -> None:
         """Tell what is offline since this step, and what begins anew by it."""
         for effect in effects:
-            if isinstance(effect, ReplaceLog):
-                self._logger.warning("damaged_log_replaced", **_names(effect.topic_partition))
-        if len(offline) == len(self._told) and not isinstance(event, LogDamaged):
-            return  # Nearly always. One that begins anew in the step in which another is found damaged waits for that.
-        for name in sorted(offline.keys() - self._told):
+            match effect:
+                case ReplaceLog(topic_partition=name):
+                    self._told.discard(name)
+                    self._logger.warning("damaged_log_replaced", **_names(name))
+                case DeleteLog(topic_partition=name):
+                    self._told.discard(name)
+                case _:
+                    pass
+        for name in sorted(offline.keys() - self._told):  # Nearly always there is none.
             offset = event.offset if isinstance(event, LogDamaged) and event.topic_partition == name else None
             self._on_offline(name, offline[name].reason, offset)
-        self._told = set(offline)
 
     def _on_offline(self, name: TopicPartition, reason: str, offset: Offset | None) -> None:
-        self._logger.error("partition_offline", **_names(name), offset=offset, reason=reason)
+        self._told.add(name)
+        self._logger.error("log_damaged", **_names(name), offset=offset, reason=reason)
 
 
 def _names(name: TopicPartition) -> dict[str, str | int]:

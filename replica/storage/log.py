@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from replica.core.effects import QuorumState
 from replica.core.recovered import ProducerEntry, RecoveredLog
@@ -194,10 +194,10 @@ class LogStore:
         turn came, because it was deleted, is left as it is, and so is one that is damaged.
         """
         with self._sync_lock:
-            if self._is_over:
-                return self._flushed_end_offset
-            with self._guard("flush"):
-                return self._flush()
+            if not self._is_over:
+                with suppress(DamagedLogError), self._guard("flush"):  # A reader may just come upon damage.
+                    return self._flush()
+            return self._flushed_end_offset
 
     def _flush(self) -> Offset:
         with self._state_lock:
@@ -415,14 +415,14 @@ class LogStore:
         """
         with self._sync_lock:
             if not self._is_over:
-                with self._guard("note the recovery point of"):
+                with suppress(DamagedLogError), self._guard("note the recovery point of"):
                     self._directory.recovery_points.note(self._topic_partition, self._flushed_end_offset)
 
     def note_log_start(self) -> None:
         """Note where the log begins, unless its first segment says the same."""
         with self._sync_lock:
             if not self._is_over:
-                with self._guard("note the start of"):
+                with suppress(DamagedLogError), self._guard("note the start of"):
                     self._note_log_start()
 
     def _note_log_start(self) -> None:

@@ -124,7 +124,7 @@ class LogTable:
                 except (CorruptLogError, CorruptCheckpointError, DamagedLogError) as error:
                     if name in quorum_logs:
                         raise
-                    recovered[name] = _damaged(directory, name, str(error))
+                    recovered[name] = _damaged(directory, name, str(error).partition("; ")[0])
                     continue
                 # A log that was clean and was only opened is clean: otherwise the marker could not come back.
                 undo.callback(stores[name].close, clean=directory.was_clean)

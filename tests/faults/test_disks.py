@@ -124,6 +124,22 @@ async def test_damage_that_goes_unnoticed_is_told_and_left(tmp_path: Path) -> No
     ]
 
 
+async def test_damage_of_one_partition_is_that_partitions(tmp_path: Path) -> None:
+    """A replica that serves, and names the log that it leaves alone, has noticed, and repairs it itself."""
+    stage = Stage(tmp_path)
+    stage.system.disks.is_left_alone = True
+
+    await stage.do(Inject(fault_id=3, fault=DamageDisk(target=Role.LEADER, how="flip")))
+    assert stage.system.running == {1, 2, 3}
+    await stage.do(Heal(fault_id=3))
+
+    assert stage.system.disks.damaged == {}
+    told = {f: json.loads(detail or "{}") for f, kind, detail in stage.recording.nemesis_rows() if kind == "info"}
+    assert [done["outcome"] for done in told["damage-disk"]["done"]] == ["offline"]
+    assert told["end-damage"]["restored"] == []
+    assert stage.recording.harness_rows() == []
+
+
 async def test_a_disk_is_not_damaged_twice(tmp_path: Path) -> None:
     """There is one sound copy: the second damage would be put back in its place, and nothing be left for the other."""
     stage = Stage(tmp_path)

@@ -245,17 +245,46 @@ def test_an_unformatted_directory_refuses_the_start(tmp_path: Path) -> None:
 
 
 async def test_damage_below_the_recovery_point_refuses_the_start(lone: LocalCluster, topics: Topics) -> None:
-    """A flipped bit in flushed data stops the replica at start with the file and the offset, and changes nothing."""
+    """A flipped bit in the flushed metadata stops the replica at start with file and offset, and changes nothing."""
+    assert lone.stop(ONE) == 0
+    lone.start()
+    await topics.write(0, "more")
+    lone.kill(ONE)
+    segment = lone.segment(ONE, METADATA_LOG)
+    damaged = flip_a_bit(segment)
+    assert_refuses_to_start(lone, str(segment), "offset 0", "may not be cut")
+    assert segment.read_bytes() == damaged
+
+
+async def test_damage_of_the_only_copy_takes_one_partition(lone: LocalCluster, topics: Topics) -> None:
+    """A flipped bit in the flushed data of a partition takes that offline, is told of, and changes nothing."""
     assert lone.stop(ONE) == 0
     lone.start()
     await topics.write(0, "more")
     lone.kill(ONE)
     segment = lone.segment(ONE, LOG)
+    damaged = flip_a_bit(segment)
+    lone.start()
+    fetch = FetchRequest(partitions=(FetchPartition(topic_partition=LOG, fetch_offset=Offset(0)),))
+
+    async def error() -> ErrorCode | None:
+        answer = await topics.ask(ONE, fetch)
+        return answer.answer_for(LOG).error if isinstance(answer, FetchResponse) else None
+
+    await eventually(error, lambda told: told is ErrorCode.KAFKA_STORAGE_ERROR)
+    (line,) = (line for line in lone.lines(ONE) if line["event"] == "log_damaged")
+    assert (line["topic"], line["partition"], line["level"]) == ("t", 0, "error")
+    assert f"{segment} at byte 0 (offset 0)" in line["reason"]
+    assert lone.is_alive(ONE)
+    assert segment.read_bytes() == damaged
+
+
+def flip_a_bit(segment: Path) -> bytes:
+    """Flip a bit of the first batch in a file; return what it holds then."""
     data = segment.read_bytes()
     damaged = data[:40] + bytes([data[40] ^ 1]) + data[41:]
     segment.write_bytes(damaged)
-    assert_refuses_to_start(lone, str(segment), "offset 0", "may not be cut")
-    assert segment.read_bytes() == damaged
+    return damaged
 
 
 async def test_a_torn_tail_above_the_recovery_point_is_cut(lone: LocalCluster, topics: Topics) -> None:

@@ -20,7 +20,7 @@ ROTTEN = OfflinePartition(reason="rotten", topic_id=TopicId(7), leader_epoch=Epo
 
 
 def test_damage_is_one_line() -> None:
-    """partition_offline comes once for each damage, found at a start or later; damaged_log_replaced when it is over."""
+    """log_damaged comes once for each damage, found at a start or later; damaged_log_replaced when it is over."""
     replica = FakeReplica()
     observer, _ = observer_of_replica(replica)
     with capture_logs() as lines:
@@ -33,12 +33,12 @@ def test_damage_is_one_line() -> None:
         observer.on_step(Ticked(), (ReplaceLog(topic_partition=B, topic_id=TopicId(7)),), 4)
         replica.offline[B] = ROTTEN
         observer.on_step(LogDamaged(topic_partition=B, offset=Offset(6), reason="rotten"), (), 5)
-    told = [line for line in lines if line["event"] in {"partition_offline", "damaged_log_replaced"}]
+    told = [line for line in lines if line["event"] in {"log_damaged", "damaged_log_replaced"}]
     assert [(line["event"], line["topic"], line["partition"], line.get("offset")) for line in told] == [
-        ("partition_offline", "topic", 0, None),
-        ("partition_offline", "topic", 1, 5),
+        ("log_damaged", "topic", 0, None),
+        ("log_damaged", "topic", 1, 5),
         ("damaged_log_replaced", "topic", 1, None),
-        ("partition_offline", "topic", 1, 6),
+        ("log_damaged", "topic", 1, 6),
     ]
     assert told[0]["reason"] == "rotten"
     assert told[0]["log_level"] == "error"

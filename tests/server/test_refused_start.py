@@ -61,7 +61,7 @@ def corrupt_quorum_state(cluster: LocalCluster) -> Iterator[str]:
 @contextmanager
 def damaged_segment(cluster: LocalCluster) -> Iterator[str]:
     """Flip a bit in the last batch, which even a clean start reads."""
-    segment = cluster.segment(ONE, LOG)
+    segment = cluster.segment(ONE, METADATA_LOG)
     data = bytearray(segment.read_bytes())
     data[-1] ^= 1
     segment.write_bytes(bytes(data))

@@ -95,6 +95,7 @@ class FakeDisks:
         self.ended: set[int] = set()
         self.damaged: dict[int, tuple[DiskPart, str, int]] = {}
         self.goes_unnoticed = False
+        self.is_left_alone = False
         self.why_not_repaired: str | None = None
 
     async def lose_power(self, node: int, draw: int) -> PowerLost:
@@ -111,7 +112,7 @@ class FakeDisks:
         if not await self._system.kill(node):
             return None
         self.damaged[node] = (part, how, draw)
-        if not self.goes_unnoticed:
+        if not self.goes_unnoticed and not self.is_left_alone:
             self._system.refuses_start.add(node)
             self.ended.add(node)
         return Damage(file="topic1-0/0.log", how=how, position=7, changed_bytes=1, size_bytes=99, was=0, now=1)
@@ -125,7 +126,12 @@ class FakeDisks:
         self.ended.discard(node)
         return self.why_not_repaired
 
+    def replaced(self, node: int) -> None:
+        self.damaged.pop(node, None)
+
     def last_words(self, node: int) -> str | None:
+        if self.is_left_alone and node in self.damaged:
+            return "/data/topic1-0/0.log at byte 7 holds a corrupt batch"
         return "it is damaged" if node in self.ended else None
 
     def ended_by_itself(self, node: int) -> bool:
