@@ -176,16 +176,31 @@ class ReplicaProcess:
             clocks=clocks,
         )
         self._health = health.aio.HealthServicer()
-        self._server = grpc.aio.server(options=server_options())
+        self._server = self._make_server(addresses)
+
+    def _make_server(self, addresses: AddressTable) -> grpc.aio.Server:
+        """Make what listens, with everything that it serves."""
+        options = self._options
+        server = grpc.aio.server(
+            options=server_options(request_bytes_max=options.request_bytes_max, connections_max=options.connections_max)
+        )
         service = ReplicaService(
             call=self._serve,
             addresses=addresses,
             logger=self._logger,
-            limits=ServiceLimits(client_calls_max=options.client_calls_max, stream_calls_max=options.stream_calls_max),
+            limits=ServiceLimits(
+                client_calls_max=options.client_calls_max,
+                stream_calls_max=options.stream_calls_max,
+                request_bytes_max=options.request_bytes_max,
+                connection_answer_bytes_max=options.connection_answer_bytes_max,
+                answer_bytes_max=options.answer_bytes_max,
+            ),
+            on_over_budget=self._metrics.on_over_budget,
         )
-        self._server.add_generic_rpc_handlers(service.handlers())
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        server.add_generic_rpc_handlers(service.handlers())
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        return server
 
     def _address_table(self, dial: Mapping[ReplicaId, str], heard: HeardLeaders) -> AddressTable:
         voters = VoterAddresses(self._voter_histories)
