@@ -72,6 +72,12 @@ async def unfinished_uploads(address: str) -> None:
     await frames(address, PRODUCE.full_name, [(body, False)] * 180)
 
 
+async def allowed_uploads(address: str) -> None:
+    """180 messages as large as a server takes, each but for its last byte."""
+    body = bytes((4 << 20) - 100)
+    await frames(address, PRODUCE.full_name, [(body, False)] * 180)
+
+
 async def parked_fetches(address: str) -> None:
     """4,500 fetches of one connection that wait for more than comes."""
     async with connection(address) as channel:
@@ -96,7 +102,8 @@ async def refused_fetches(address: str) -> None:
 
 
 ATTACKS: dict[str, Attack] = {
-    attack.__name__: attack for attack in (unread_answers, unfinished_uploads, parked_fetches, refused_fetches)
+    attack.__name__: attack
+    for attack in (unread_answers, unfinished_uploads, allowed_uploads, parked_fetches, refused_fetches)
 }
 
 
@@ -273,7 +280,7 @@ async def measure(name: str, running: brokers.Brokers) -> dict[str, object]:
     address, process = running.addresses[leader - 1], running.processes[leader - 1]
     alone, alone_longest_s = await rate_of(address, asyncio.sleep(ALONE_S))
     before = resident_bytes(process.pid)
-    attack = asyncio.ensure_future(ATTACKS[name](address))
+    attack = asyncio.ensure_future(apart(name, address))
     watch = asyncio.ensure_future(highest(process.pid, attack))
     beside, longest_s = await rate_of(address, asyncio.wait([attack]))
     return {
@@ -286,6 +293,12 @@ async def measure(name: str, running: brokers.Brokers) -> dict[str, object]:
         "longest_write_beside_ms": round(longest_s * 1000),
         "alive": process.poll() is None,
     }
+
+
+async def apart(name: str, address: str) -> None:
+    """Attack from a process of its own, so that the honest writer need not share an event loop with it."""
+    words = (sys.executable, "-m", "benchmarks.hostile_clients", "attack", name, address)
+    await (await asyncio.create_subprocess_exec(*words)).wait()
 
 
 async def prepared(addresses: Sequence[str]) -> int:
@@ -311,8 +324,16 @@ async def prepared(addresses: Sequence[str]) -> int:
     raise TimeoutError("nobody leads the partition")
 
 
+async def _attack(name: str, address: str) -> None:
+    assert address.startswith("127.0.0.1:"), address
+    await ATTACKS[name](address)
+
+
 def main(names: list[str]) -> None:
-    """Run the attacks that are named, or all, each on a cluster of its own."""
+    """Run the attacks that are named, or all, each on a cluster of its own; ``attack NAME ADDRESS`` is one alone."""
+    if names[:1] == ["attack"]:
+        asyncio.run(_attack(*names[1:]))
+        return
     for name in names or list(ATTACKS):
         with brokers.running(3) as running:
             sys.stdout.write(json.dumps(asyncio.run(measure(name, running))) + "\n")
