@@ -24,13 +24,14 @@ from replica.core.messages import (
     CreateTopicRequest,
     FetchPartition,
     FetchRequest,
+    ListOffsetsRequest,
     ProduceRequest,
     ProduceResponse,
 )
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
 from replica.records import encode_batch
-from replica.server.codec import CREATE_TOPIC, FETCH, PRODUCE
+from replica.server.codec import CREATE_TOPIC, FETCH, LIST_OFFSETS, PRODUCE
 
 ALONE_S = 5.0
 ATTACK_S = 15.0
@@ -82,7 +83,9 @@ async def parked_fetches(address: str) -> None:
     """4,500 fetches of one connection that wait for more than comes."""
     async with connection(address) as channel:
         call = bytes_call(channel, FETCH.full_name)
-        request = fetch(max_wait_ms=30_000, offset=FILL_BATCHES, min_bytes=1 << 30)
+        latest = LIST_OFFSETS.encode_request(ListOffsetsRequest(topic_partition=LOG, latest=True))
+        end_offset = LIST_OFFSETS.decode_response(await bytes_call(channel, LIST_OFFSETS.full_name)(latest)).offset
+        request = fetch(max_wait_ms=30_000, offset=end_offset or 0, min_bytes=1 << 30)
         waits = [asyncio.ensure_future(call(request, timeout=ATTACK_S)) for _ in range(4500)]
         await asyncio.gather(*waits, return_exceptions=True)
 
