@@ -10,8 +10,10 @@ Source: Kafka ``UnifiedLog`` / ``ReplicatedLog`` (quorum form of ``endOffsetForE
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
+from operator import itemgetter
 
 from replica.core.epoch_cache import LeaderEpochCache
 from replica.core.recovered import RecoveredLog, StoredSnapshot
@@ -43,7 +45,7 @@ class LogState:
             self.high_watermark = self._rules.high_watermark_at_start(
                 checkpointed=recovered.high_watermark, snapshot_end_offset=self.snapshots[-1].id.end_offset
             )
-        self._tail: deque[tuple[Offset, Offset, int]] = deque(maxlen=TAIL_BATCHES_MAX)
+        self._tail: deque[tuple[Offset, Offset, int, int]] = deque(maxlen=TAIL_BATCHES_MAX)
 
     @property
     def last_epoch(self) -> Epoch | None:
@@ -84,7 +86,8 @@ class LogState:
             assert batch.base_offset == self.log_end_offset, (batch.base_offset, self.log_end_offset)
             epochs_changed |= self.epochs.assign(batch.leader_epoch, batch.base_offset)
             self.log_end_offset = batch.end_offset
-            self._tail.append((batch.base_offset, batch.end_offset, batch.size_bytes))
+            before = self._tail[-1][3] if self._tail else 0
+            self._tail.append((batch.base_offset, batch.end_offset, before, before + batch.size_bytes))
         return epochs_changed
 
     def flushed(self, end_offset: Offset) -> None:
@@ -108,7 +111,7 @@ class LogState:
 
     def is_batch_end(self, offset: Offset) -> bool:
         """Tell whether a batch is known to end at ``offset``, or an epoch to begin there; of old ones it is not."""
-        known = offset == self.log_end_offset or any(base_offset == offset for base_offset, _, _ in self._tail)
+        known = offset == self.log_end_offset or any(base_offset == offset for base_offset, *_ in self._tail)
         return known or any(entry.start_offset == offset > self.log_start_offset for entry in self.epochs.entries)
 
     def advance_high_watermark(self, offset: Offset) -> None:
@@ -170,7 +173,7 @@ class LogState:
             return 0
         if not self._tail or start_offset < self._tail[0][0]:
             return MANY_BYTES
-        return max(1, sum(size for _, end, size in self._tail if start_offset < end <= end_offset))
+        return max(1, self._tail_bytes(start_offset, end_offset))
 
     def has_bytes(self, start_offset: Offset, end_offset: Offset, wanted: int) -> bool:
         """Tell whether ``[start_offset, end_offset)`` holds at least ``wanted`` bytes (one record is at least one)."""
@@ -178,7 +181,15 @@ class LogState:
             return False
         if wanted <= 1 or not self._tail or start_offset < self._tail[0][0]:
             return True
-        return sum(size for _, end, size in self._tail if start_offset < end <= end_offset) >= wanted
+        return self._tail_bytes(start_offset, end_offset) >= wanted
+
+    def _tail_bytes(self, start_offset: Offset, end_offset: Offset) -> int:
+        """Sum up the batches that end above ``start_offset`` and not above ``end_offset``, by two look-ups.
+
+        Each fetch that waits asks this after each write.
+        """
+        first, behind = (bisect_right(self._tail, offset, key=itemgetter(1)) for offset in (start_offset, end_offset))
+        return self._tail[behind - 1][3] - self._tail[first][2] if first < behind else 0
 
     def end_offset_for_epoch(self, epoch: Epoch) -> EpochEndOffset:
         """Tell where an epoch ends in this log.

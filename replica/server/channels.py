@@ -11,6 +11,20 @@ from enum import StrEnum
 
 from replica.bounds import MESSAGE_BYTES_MAX
 
+REQUEST_BYTES_MAX = 4 << 20
+"""The largest request that a server takes unless it is told otherwise: four times the largest batch by default. gRPC
+collects a whole message before anybody may judge it, so that this times the calls of a connection is what uploads that
+never end may hold."""
+
+CONNECTION_CALLS_MAX = 1024
+"""Calls that a server takes of one connection at once. gRPC counts a call for a moment longer than who makes it,
+and ends what comes in that moment as UNAVAILABLE, so that nobody should come near."""
+
+CHANNEL_CALLS_MAX = CONNECTION_CALLS_MAX // 2
+"""Calls that a client of this package makes of one replica at once; further ones wait for their turn."""
+
+CONNECTIONS_MAX = 1000
+
 
 class Side(StrEnum):
     """Which end of a connection an option is for."""
@@ -129,6 +143,14 @@ def channel_options() -> list[tuple[str, int]]:
     return [(option.name, option.value) for option in OPTIONS if option.side is not Side.SERVER]
 
 
-def server_options() -> list[tuple[str, int]]:
-    """Return the options of a server, as ``grpc.aio.server`` takes them."""
-    return [(option.name, option.value) for option in OPTIONS if option.side is not Side.CHANNEL]
+def server_options(
+    *, request_bytes_max: int = REQUEST_BYTES_MAX, connections_max: int = CONNECTIONS_MAX
+) -> list[tuple[str, int]]:
+    """Return the options of a server, as ``grpc.aio.server`` takes them; what it takes in is bounded here."""
+    common = {option.name: option.value for option in OPTIONS if option.side is not Side.CHANNEL}
+    budgets = {
+        "grpc.max_receive_message_length": request_bytes_max,
+        "grpc.max_concurrent_streams": CONNECTION_CALLS_MAX,
+        "grpc.max_allowed_incoming_connections": connections_max,
+    }
+    return list((common | budgets).items())

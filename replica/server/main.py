@@ -182,6 +182,7 @@ class ReplicaProcess:
             addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
             logger=self._logger,
             limits=_service_limits(options),
+            on_over_budget=self._metrics.on_over_budget,
         )
         self._servers = [("--listen", options.listen, self._make_server(service, with_peers=not options.peer_listen))]
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
@@ -189,7 +190,10 @@ class ReplicaProcess:
             self._servers.append(("--peer-listen", options.peer_listen, self._make_server(service, with_peers=True)))
 
     def _make_server(self, service: ReplicaService, *, with_peers: bool) -> grpc.aio.Server:
-        server = grpc.aio.server(options=server_options())
+        options = self._options
+        server = grpc.aio.server(
+            options=server_options(request_bytes_max=options.request_bytes_max, connections_max=options.connections_max)
+        )
         server.add_generic_rpc_handlers(service.handlers(with_peers=with_peers))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
@@ -372,6 +376,8 @@ def _service_limits(options: ServerOptions) -> ServiceLimits:
         client_calls_max=options.client_calls_max,
         stream_calls_max=options.stream_calls_max,
         producer_ids_per_hour=options.producer_ids_per_hour,
+        connection_answer_bytes_max=options.connection_answer_bytes_max,
+        answer_bytes_max=options.answer_bytes_max,
     )
 
 

@@ -40,6 +40,9 @@ class Metrics:
             "Elections of a leader that may lack committed records, counted by the active controller.",
             registry=self.registry,
         )
+        self._over_budget = Counter(
+            "replica_requests_over_budget", "Requests refused, by the budget.", ["budget"], registry=self.registry
+        )
         self.appended_batches = Counter(
             "replica_appended_batches", "Record batches written to the log.", _LABELS, registry=self.registry
         )
@@ -53,6 +56,10 @@ class Metrics:
             registry=self.registry,
             buckets=FLUSH_BUCKETS_SECONDS,
         )
+
+    def on_over_budget(self, budget: str) -> None:
+        """Count a request that was refused because there is no room for it or for its answer."""
+        self._over_budget.labels(budget).inc()
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """Show nothing any more of a log that is gone."""

@@ -24,6 +24,8 @@ from replica.core.config import (
 )
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.server.addresses import addresses_of, check_address
+from replica.server.budgets import PLACE_BYTES
+from replica.server.channels import CONNECTIONS_MAX, REQUEST_BYTES_MAX
 from replica.server.groups import check_groups
 from replica.storage import LogConfig
 from replica.storage.trash import FILE_DELETE_DELAY_MS
@@ -34,6 +36,10 @@ STOPPING_MS_MAX = 60_000
 DAY_MS = 24 * 3_600_000
 CLIENT_CALLS_MAX = 1_000_000
 STREAM_CALLS_MAX = 1_000_000
+CONNECTIONS_MAX_MAX = 1_000_000
+ANSWERS_BYTES_MAX = 1 << 40
+REQUEST_OVERHEAD_BYTES = 64 << 10
+"""What a request says besides the data that it carries."""
 
 
 class ProcessRole(StrEnum):
@@ -52,9 +58,10 @@ class ServerOptions:
     is where others reach this broker, absent for a voter's own entry. With ``peer_listen`` replicas talk to each other
     there and not at ``listen``: ``voters`` are addresses of that, and ``advertised_address`` is for clients. ``groups``
     are those to host: their names, and the names of their state machines. ``stream_calls_max`` is how many calls of one
-    stream may be inside at once. ``producer_ids_per_hour`` is how many producers one address may be. ``cluster_id`` and
-    ``replica_id``, when given, must be those that the data directory
-    was formatted with.
+    stream may be inside at once. ``producer_ids_per_hour`` is how many producers one address may be.
+    ``request_bytes_max`` is how large a request may be, ``connection_answer_bytes_max`` and ``answer_bytes_max`` what
+    answers to clients may hold that were not taken yet, of one connection and of all. ``cluster_id`` and
+    ``replica_id``, when given, must be those that the data directory was formatted with.
     """
 
     data_dir: Path
@@ -78,6 +85,10 @@ class ServerOptions:
     client_calls_max: int = 4096
     stream_calls_max: int = 10_000
     producer_ids_per_hour: int = 4000
+    connections_max: int = CONNECTIONS_MAX
+    request_bytes_max: int = REQUEST_BYTES_MAX
+    connection_answer_bytes_max: int = 32 << 20
+    answer_bytes_max: int = 1 << 30
     handover_wait_ms: int = 5000
     stop_grace_ms: int = 500
     log_flush_offset_checkpoint_interval_ms: int = 5000
@@ -90,6 +101,10 @@ class ServerOptions:
             ("client_calls_max", 1, CLIENT_CALLS_MAX),
             ("stream_calls_max", 1, STREAM_CALLS_MAX),
             ("producer_ids_per_hour", 1, PRODUCER_IDS_MAX),
+            ("connections_max", 1, CONNECTIONS_MAX_MAX),
+            ("request_bytes_max", REQUEST_BYTES_MAX, MESSAGE_BYTES_MAX),
+            ("connection_answer_bytes_max", PLACE_BYTES, ANSWERS_BYTES_MAX),
+            ("answer_bytes_max", PLACE_BYTES, ANSWERS_BYTES_MAX),
             ("handover_wait_ms", 1, STOPPING_MS_MAX),
             ("stop_grace_ms", 1, STOPPING_MS_MAX),
             ("log_flush_offset_checkpoint_interval_ms", 1, DAY_MS),
@@ -106,6 +121,15 @@ class ServerOptions:
             raise InvalidConfigError(f"rack has {len((self.rack or '').encode())} bytes; at most {TEXT_BYTES_MAX}")
         check_groups(self.groups)
         self._check_sizes()
+        self._check_request_size()
+
+    def _check_request_size(self) -> None:
+        largest = max(self.broker.message_max_bytes, self.quorum.message_max_bytes)
+        if largest + REQUEST_OVERHEAD_BYTES > self.request_bytes_max:
+            raise InvalidConfigError(
+                f"request_bytes_max is {self.request_bytes_max}, too small for a batch of {largest} bytes; "
+                f"it must be at least {largest + REQUEST_OVERHEAD_BYTES}"
+            )
 
     def _check_sizes(self) -> None:
         for config, name, largest in (

@@ -21,11 +21,13 @@ from structlog.typing import FilteringBoundLogger
 from replica.core.messages import (
     BrokerRequest,
     DescribeReplicaResponse,
+    DumpLogRequest,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
+    ProduceRequest,
     QuorumPeerRequest,
     ReadIndexRequest,
     Request,
@@ -33,12 +35,14 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
+from replica.server.budgets import AnswerBudget, OverBudgetError
 from replica.server.clocks import monotonic_ms
 from replica.server.codec import METHODS, SERVICES, MalformedMessageError, Method
 from replica.server.codec_conversation import CONVERSE
 from replica.server.conversation import Conversation
 from replica.server.driver import ReplicaStoppedError
 from replica.server.producer_quota import ProducerQuota
+from replica.server.refusal_lines import RefusalLines
 from replica.server.transport import NOT_APPLIED_KEY
 
 BAD_INPUT = frozenset(
@@ -80,11 +84,14 @@ _CLIENTS_CONTEXT = grpc.aio.ServicerContext[Any, Any]
 class ServiceLimits:
     """``client_calls_max``: how many calls of clients may be inside at once. Calls of replicas are never counted,
     because the calls that wait inside end only when replicas fetch. A stream counts as one call; of those on it,
-    ``stream_calls_max`` may be inside at once. ``producer_ids_per_hour`` is how many producers one address may be."""
+    ``stream_calls_max`` may be inside at once. ``producer_ids_per_hour`` is how many producers one address may be. The
+    others are in ``budgets``: what answers may hold, of one connection and of all."""
 
     client_calls_max: int = 4096
     stream_calls_max: int = 10_000
     producer_ids_per_hour: int = 4000
+    connection_answer_bytes_max: int = 32 << 20
+    answer_bytes_max: int = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +114,18 @@ class ReplicaService:
         logger: FilteringBoundLogger,
         limits: ServiceLimits = ServiceLimits(),
         now_ms: Callable[[], int] = monotonic_ms,
+        on_over_budget: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._call = call
         self._addresses = addresses
-        self._logger = logger
+        self._lines = RefusalLines(logger)
         self._limits = limits
         self._producers = ProducerQuota(ids_max=limits.producer_ids_per_hour)
         self._now_ms = now_ms
+        self._answers = AnswerBudget(
+            connection_bytes_max=limits.connection_answer_bytes_max, all_bytes_max=limits.answer_bytes_max
+        )
+        self._on_over_budget = on_over_budget
         self._client_calls = 0
 
     def handlers(self, *, with_peers: bool = True) -> tuple[grpc.GenericRpcHandler, ...]:
@@ -186,9 +198,29 @@ class ReplicaService:
             return refusal
         self._client_calls += 1
         try:
-            return await self._answer(method, request, context)
+            if isinstance(request, ProduceRequest):  # Its answer is small, and reads do not keep writes out.
+                return await self._answer(method, request, context)
+            return await self._answer_in_budget(method, request, context)
         finally:
             self._client_calls -= 1
+
+    async def _answer_in_budget(
+        self, method: Method[Any, Any], request: Request, context: _CLIENTS_CONTEXT
+    ) -> bytes | _Refusal:
+        """Answer with no more than there is room for, which is taken until the connection has the whole answer."""
+        wants_bytes = request.max_bytes if isinstance(request, FetchRequest | DumpLogRequest) else 0
+        try:
+            place = self._answers.admit(context.peer(), wants_bytes=wants_bytes)
+        except OverBudgetError as error:
+            return self._over_budget(method.rpc, context, error)
+        if isinstance(request, FetchRequest | DumpLogRequest) and wants_bytes > 0:
+            request = replace(request, max_bytes=min(wants_bytes, place.size_bytes))
+        # gRPC calls this when the answer has gone out, or the call or its connection has ended before that.
+        done: Any = partial(self._answers.give_back, place)
+        context.add_done_callback(done)
+        answer = await self._answer(method, request, context)
+        self._answers.resize(place, len(answer) if isinstance(answer, bytes) else 0)
+        return answer
 
     async def _answer(self, method: Method[Any, Any], request: Request, context: _CLIENTS_CONTEXT) -> bytes | _Refusal:
         try:
@@ -205,9 +237,9 @@ class ReplicaService:
             response = await self._call(request)
         else:
             response = self._producers.refusal(request)
-            self._logger.warning("request_refused", rpc=rpc, peer=context.peer(), error="producer_ids_per_hour")
+            self._lines.warn(rpc=rpc, peer=context.peer(), error="producer_ids_per_hour")
         for refused in sorted(_errors_of(response) & BAD_INPUT):
-            self._logger.warning("request_refused", rpc=rpc, peer=context.peer(), error=refused.value)
+            self._lines.warn(rpc=rpc, peer=context.peer(), error=refused.value)
         return response
 
     def _full(self, rpc: str, context: _CLIENTS_CONTEXT) -> _Refusal | None:
@@ -217,11 +249,16 @@ class ReplicaService:
         reason = f"{self._client_calls} calls are being served, the most this replica takes; try again later"
         return self._refused(rpc, context, grpc.StatusCode.RESOURCE_EXHAUSTED, reason)
 
+    def _over_budget(self, rpc: str, context: _CLIENTS_CONTEXT, error: OverBudgetError) -> _Refusal:
+        """Refuse, and count by which budget."""
+        self._on_over_budget(error.budget)
+        return self._refused(rpc, context, grpc.StatusCode.RESOURCE_EXHAUSTED, f"{error.budget}: {error}")
+
     def _refused(
         self, rpc: str, context: _CLIENTS_CONTEXT, code: grpc.StatusCode, reason: str, *, not_applied: bool = True
     ) -> _Refusal:
         """Log that a call ends with a status at the door."""
-        self._logger.warning("request_refused", rpc=rpc, peer=context.peer(), error=code.name, reason=reason)
+        self._lines.warn(rpc=rpc, peer=context.peer(), error=code.name, reason=reason)
         return _Refusal(code=code, reason=reason, not_applied=not_applied)
 
 

@@ -8,6 +8,7 @@ what fails after it is unknown, unless the server says that it refused at the do
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ import grpc.aio
 from replica.core.messages import Request, Response
 from replica.ids import ReplicaId
 from replica.server.addresses import InvalidAddressError
-from replica.server.channels import channel_options
+from replica.server.channels import CHANNEL_CALLS_MAX, channel_options
 from replica.server.codec import MalformedMessageError, Method, method_of
 
 NOT_APPLIED_KEY = "highwater-not-applied"
@@ -44,6 +45,9 @@ class GrpcTransport:
     def __init__(self, address_of: Callable[[ReplicaId], str]) -> None:
         self._address_of = address_of
         self._channels: dict[ReplicaId, tuple[str, grpc.aio.Channel]] = {}
+        self._turns: defaultdict[ReplicaId, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(CHANNEL_CALLS_MAX)
+        )
         self._closing: set[asyncio.Task[None]] = set()
 
     async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response:
@@ -51,13 +55,23 @@ class GrpcTransport:
         method = method_of(request)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
-        address, channel = self._channel_to(replica_id)
+        turns = self._turns[replica_id]
         try:
             async with asyncio.timeout_at(deadline):
-                await self._wait_ready(channel, replica_id, address)
+                await turns.acquire()
         except TimeoutError:
-            raise NotAppliedError(f"replica {replica_id} could not be reached within {timeout_ms} ms") from None
-        return await self._call_ready(channel, replica_id, method, request, max(0.001, deadline - loop.time()))
+            reason = f"{CHANNEL_CALLS_MAX} calls of replica {replica_id} were under way for {timeout_ms} ms"
+            raise NotAppliedError(reason) from None
+        try:
+            address, channel = self._channel_to(replica_id)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._wait_ready(channel, replica_id, address)
+            except TimeoutError:
+                raise NotAppliedError(f"replica {replica_id} could not be reached within {timeout_ms} ms") from None
+            return await self._call_ready(channel, replica_id, method, request, max(0.001, deadline - loop.time()))
+        finally:
+            turns.release()
 
     async def close(self) -> None:
         """Close every channel; calls in flight fail."""

@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from replica.bounds import MESSAGE_BYTES_MAX
 from replica.server.channels import OPTIONS, channel_options, server_options
 
 HANG = "/test.Echo/Hang"
@@ -45,7 +46,7 @@ async def echo_server() -> AsyncIterator[str]:
         await asyncio.sleep(float(request))
         return b"held"
 
-    server = grpc.aio.server(options=server_options())
+    server = grpc.aio.server(options=server_options(request_bytes_max=MESSAGE_BYTES_MAX))
     handlers: dict[str, Any] = {
         "Echo": grpc.unary_unary_rpc_method_handler(echo),
         "Hang": grpc.unary_unary_rpc_method_handler(hang),

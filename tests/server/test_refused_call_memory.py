@@ -33,6 +33,9 @@ class KeptContext:
     def peer(self) -> str:
         return "ipv4:127.0.0.1:1"
 
+    def add_done_callback(self, _: object) -> None:
+        pass
+
     async def abort(self, *_: object) -> None:
         self.aborted = AbortedError()
         raise self.aborted

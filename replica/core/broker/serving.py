@@ -24,11 +24,15 @@ from replica.ids import CallId, ReplicaId, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedFetch:
-    """A fetch that waits for records, or for a high watermark above the one that its sender knows."""
+    """A fetch that waits for records, or for a high watermark above the one that its sender knows.
+
+    ``bytes_ready`` is what each partition had to give when it was looked at last.
+    """
 
     call_id: CallId
     deadline_ms: int
     request: FetchRequest
+    bytes_ready: dict[TopicPartition, int]
 
 
 class FetchServer:
@@ -49,7 +53,7 @@ class FetchServer:
         self._config = config
         self._partitions = partitions
         self._parked: Purgatory[ParkedFetch] = Purgatory(config.parked_fetches_max)
-        self._waiting_for: dict[TopicPartition, dict[CallId, ParkedFetch]] = {}
+        self._waiting_for: dict[TopicPartition, dict[CallId, tuple[ParkedFetch, FetchPartition]]] = {}
 
     @property
     def deadline_ms(self) -> int | None:
@@ -65,10 +69,11 @@ class FetchServer:
         max_wait_ms = min(request.max_wait_ms, self._config.fetch_wait_max_ms)
         if max_wait_ms <= 0 or self._parked.is_full or _is_answerable(request, reads):
             return self._answer(call_id, request, reads)
-        parked = ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request)
+        ready = {part.topic_partition: read.bytes for part, read in zip(request.partitions, reads, strict=True)}
+        parked = ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request, bytes_ready=ready)
         self._parked.add(parked)
         for part in request.partitions:
-            self._waiting_for.setdefault(part.topic_partition, {})[call_id] = parked
+            self._waiting_for.setdefault(part.topic_partition, {})[call_id] = parked, part
         return None
 
     def _error(self, request: FetchRequest) -> ErrorCode | None:
@@ -114,16 +119,22 @@ class FetchServer:
 
     def complete(self, touched: Iterable[TopicPartition]) -> list[Effect]:
         """Answer the parked fetches that have something to wait for no more, after these partitions have changed."""
-        candidates: dict[CallId, ParkedFetch] = {}
+        woken: dict[CallId, ParkedFetch] = {}
         for topic_partition in touched:
-            candidates |= self._waiting_for.get(topic_partition, {})
+            for call_id, (parked, part) in self._waiting_for.get(topic_partition, {}).items():
+                # Only at what has changed: a fetch may name thousands, and each write would pay for all of them.
+                read = self._look_at(part, parked.request)
+                more = read.bytes - parked.bytes_ready[topic_partition]
+                parked.bytes_ready[topic_partition] = read.bytes
+                if read.is_final or (more and sum(parked.bytes_ready.values()) >= parked.request.min_bytes):
+                    woken[call_id] = parked
         effects: list[Effect] = []
-        for call_id in sorted(candidates):
-            parked = candidates[call_id]
-            reads = self._look(parked.request)
-            if _is_answerable(parked.request, reads):
-                self._release(parked)
-                effects.append(self._answer(call_id, parked.request, reads))
+        for call_id in sorted(woken):
+            request = woken[call_id].request
+            reads = self._look(request)
+            if _is_answerable(request, reads):
+                self._release(woken[call_id])
+                effects.append(self._answer(call_id, request, reads))
         return effects
 
     def expire(self, now_ms: int) -> list[Effect]:

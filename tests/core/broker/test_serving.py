@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
+from replica.core.partition import Partition
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
 from tests.core.broker.bench import (
@@ -26,6 +28,24 @@ from tests.core.broker.bench import (
 )
 
 A, B, C = (topic_partition("topic", number) for number in range(3))
+
+
+class LookedAt(Mapping[TopicPartition, Partition]):
+    """Partitions, and which of them were looked at."""
+
+    def __init__(self, partitions: Mapping[TopicPartition, Partition]) -> None:
+        self.names: list[TopicPartition] = []
+        self._partitions = partitions
+
+    def __getitem__(self, name: TopicPartition) -> Partition:
+        self.names.append(name)
+        return self._partitions[name]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._partitions)
+
+    def __len__(self) -> int:
+        return len(self._partitions)
 
 
 def a_leader() -> BrokerBench:
@@ -90,6 +110,17 @@ def test_min_bytes_is_a_sum_over_all_partitions() -> None:
     assert answered(bench) == {}
     append(bench, B)
     assert answered(bench) == {1: ["topic-0", "topic-1"]}
+
+
+def test_a_write_pays_for_its_own_partition_in_a_parked_fetch() -> None:
+    """While a fetch has to wait on, only what has changed is looked at, however many partitions it names."""
+    bench = a_leader()
+    bench.fetch(1, wants(A, B, C, min_bytes=10_000))
+    looked = LookedAt(bench.broker.partitions)
+    bench.broker._server._partitions = looked
+    append(bench, A)
+    assert answered(bench) == {}
+    assert set(looked.names) == {A}
 
 
 def test_expired_fetch_is_answered_with_what_there_is() -> None:
