@@ -21,19 +21,26 @@ from nemesis.checks.replica_events import ReplicaEvents
 from nemesis.checks.schemas import AnomalyName, Severity
 
 
-def as_dumped(logs: tuple[ReplicaLog, ...], operations: Operations, events: ReplicaEvents) -> tuple[ReplicaLog, ...]:
+def as_dumped(
+    logs: tuple[ReplicaLog, ...], operations: Operations, events: ReplicaEvents, *, evidence_due: bool
+) -> tuple[ReplicaLog, ...]:
     """The logs as far as other witnesses bear them out.
 
-    A log is not complete unless it has as many batches as were dumped. If its replica was in sync in the end it vouches
-    for what was committed then, whatever it knows of that itself.
+    A log is not complete unless it has as many batches as were dumped; where evidence is due, one whose dump nobody
+    tells of is not. If its replica was in sync in the end it vouches for what was committed then, whatever it knows of
+    that itself.
     """
     claim = events.isr_claim
     committed = known_committed_end(operations, claim) if claim is not None and claim.restored else 0
     in_sync = () if claim is None or committed == 0 else claim.isr
+
+    def dumped(log: ReplicaLog) -> int | None:
+        return events.dumped.get(log.replica_id, None if evidence_due else len(log.base_offset))
+
     return tuple(
         replace(
             log,
-            complete=log.complete and events.dumped.get(log.replica_id, len(log.base_offset)) == len(log.base_offset),
+            complete=log.complete and dumped(log) == len(log.base_offset),
             high_watermark=max(log.high_watermark, committed if log.replica_id in in_sync else NONE),
         )
         for log in logs

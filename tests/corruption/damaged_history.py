@@ -321,6 +321,7 @@ FINAL_READS = (
         "the final reads began before the appends",
         numbered_again(lambda run: run.history.sort(key=lambda row: row["f"] != "final-read")),
         A_LIE,
+        "appends were acknowledged when the final read had begun",
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from nemesis.history import METADATA_LOG
@@ -13,11 +14,13 @@ from tests.corruption.damages import (
     HARMLESS,
     MISSING,
     NO_ISR,
+    Change,
     Damage,
     Where,
     alter,
     double,
     drop,
+    numbered_again,
     several,
     told,
     where,
@@ -49,11 +52,18 @@ def only_one_is_shown(run: Recording) -> None:
     drop(run, "events", where(event="final-isr"))
 
 
+NO_DUMPS = numbered_again(partial(drop, table="history", chosen=where(f="dump")))
+
+
 def other_checksums(run: Recording) -> None:
     """The last seven batches of replica 3 are others."""
     alter(run, "logs", lambda row: log_of(3)(row) and row["base_offset"] >= END - 7, crc=1)
 
 
+CUTS: Mapping[str, Change] = {
+    "one log is": lambda run: cut_short(run, 3),
+    "each log is": lambda run: cut_short(run, *REPLICAS),
+}
 NO_HIGH_WATERMARKS = partial(alter, table="logs", chosen=where(), high_watermark=None)
 LOW_HIGH_WATERMARKS = partial(alter, table="logs", chosen=where(), high_watermark=1)
 ALL = log_of(*REPLICAS, log=None)
@@ -147,6 +157,15 @@ LOG_ROWS = (
         lambda run: cut_short(run, *REPLICAS),
         MISSING,
         "13 batches of replica 1 were dumped, and 10 are there",
+    ),
+    *(
+        Damage(
+            f"{whose} cut short with its ends, and no dump is told",
+            several(change, NO_DUMPS),
+            MISSING,
+            "the history does not tell that the log of replica 1 was dumped",
+        )
+        for whose, change in CUTS.items()
     ),
     Damage(
         "rows are cut from the one log that is shown",

@@ -225,8 +225,9 @@ def _explained(op: Operation, result: Any) -> bool:
     told: Any = op.result
     match op.f:
         case "append":
-            offset = told[0] if isinstance(told, tuple) else told
-            return offset is None or bool(offset == result)
+            offset, *record = told if isinstance(told, tuple) else (told,)
+            is_own = not record or record == [argument] or tuple(record) == argument
+            return is_own and (offset is None or bool(offset == result))
         case "fetch" if len(argument) == 3 and argument[2]:
             return bool(result[: len(told)] == told)
         case "increment" if op.result is None:
