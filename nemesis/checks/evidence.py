@@ -17,7 +17,7 @@ from nemesis.checks.anomalies import Anomaly
 from nemesis.checks.in_sync import known_committed_end
 from nemesis.checks.losses import acknowledged, read_ranges
 from nemesis.checks.partition import NEVER, NONE, Ints, Operations, Partition, ReplicaLog
-from nemesis.checks.replica_events import ReplicaEvents
+from nemesis.checks.replica_events import ANY, ReplicaEvents
 from nemesis.checks.schemas import AnomalyName, Severity
 
 
@@ -76,12 +76,16 @@ def _appends(partition: Partition) -> Missing:
 
 
 def _logs(partition: Partition) -> Missing:
-    """Each log has what was dumped of it, and nothing is there that was not dumped."""
+    """Each log has what was dumped of it, nothing is there that was not dumped, and whoever has the log was dumped."""
     found = {log.replica_id: len(log.base_offset) for log in partition.logs}
-    dumped = partition.events.dumped
-    for replica_id in sorted(found.keys() | dumped.keys()):
+    dumped, due = partition.events.dumped, partition.events.due
+    if due and not found and not dumped:
+        yield "the run had this log, and it was never dumped", ()
+    for replica_id in sorted(found.keys() | dumped.keys() | due - {ANY}):
         told, there = dumped.get(replica_id), found.get(replica_id)
-        if told is None:
+        if told is None and there is None:
+            yield f"replica {replica_id} has this log, and it was never dumped", (replica_id,)
+        elif told is None:
             yield f"the history does not tell that the log of replica {replica_id} was dumped", (replica_id,)
         elif there is None:
             yield f"the log of replica {replica_id} was dumped, and no row of it is there", (replica_id,)

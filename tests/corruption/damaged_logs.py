@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from nemesis.history import METADATA_LOG
@@ -53,6 +53,20 @@ def only_one_is_shown(run: Recording) -> None:
 
 
 NO_DUMPS = numbered_again(partial(drop, table="history", chosen=where(f="dump")))
+
+
+def never_dumped(run: Recording, replicas: Sequence[int], log: str = METADATA_LOG) -> None:
+    """Of these replicas' log there is no row, and no dump."""
+    drop(run, "logs", log_of(*replicas, log=log))
+    forgotten = told(lambda detail: detail["logs"].pop(log) if detail["replicas"][0] in replicas else None)
+    ALL_DUMPS(run, detail=forgotten)
+
+
+def nothing_of_a_log(run: Recording) -> None:
+    """One log is in no table, and in no dump."""
+    never_dumped(run, REPLICAS, LOGS[1])
+    for table in ("history", "events"):
+        drop(run, table, where(topic_partition=LOGS[1]))
 
 
 def other_checksums(run: Recording) -> None:
@@ -115,6 +129,21 @@ LOG_ROWS = (
         ),
         MISSING,
         "replica 1 was in sync in the end, and there is no log of it",
+    ),
+    *(
+        Damage(
+            f"the metadata log of {whose} was never dumped",
+            partial(never_dumped, replicas=replicas),
+            MISSING,
+            f"{METADATA_LOG}: replica 3 has this log, and it was never dumped",
+        )
+        for whose, replicas in (("one replica", (3,)), ("all replicas", REPLICAS))
+    ),
+    Damage(
+        "nobody tells anything of a log",
+        numbered_again(nothing_of_a_log),
+        MISSING,
+        "orders-1: the run had this log, and it was never dumped",
     ),
     Damage(
         "the metadata log of all replicas is gone",
