@@ -181,14 +181,13 @@ def undecided_where_lines_lack(
     anomalies: Sequence[Mapping[str, Any]], counts: RunCounts
 ) -> tuple[Mapping[str, Any], ...]:
     """The anomalies of a run; where lines of its history lack, what rests on all of them convicts nobody."""
-    if not counts.lacks_lines:
-        return tuple(anomalies)
-    return tuple(
-        {**row, "severity": Severity.UNKNOWN.value}
-        if row["anomaly"] in RESTS_ON_ALL and row["severity"] == Severity.VIOLATION
-        else row
-        for row in anomalies
-    )
+    return tuple(map(undecided, anomalies) if counts.lacks_lines else anomalies)
+
+
+def undecided(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An anomaly as far as it convicts without resting on all lines of its history."""
+    rests_on_all = row["anomaly"] in RESTS_ON_ALL and row["severity"] == Severity.VIOLATION
+    return {**row, "severity": Severity.UNKNOWN.value} if rests_on_all else row
 
 
 def _missing(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
