@@ -67,9 +67,12 @@ def _of_number(rename: Callable[[int], Value]) -> Form:
 
 
 def acknowledged(op: Operation, random: Random) -> Operation:
-    """An append's offset with what was appended, be the offset unknown."""
-    is_told = op.f == "append" and op.outcome is Outcome.OK
-    return replace(op, result=(op.result, op.argument)) if is_told and random.random() < 0.7 else op
+    """An append's offset with what was appended, or the first of that, be the offset unknown."""
+    if op.f != "append" or op.outcome is not Outcome.OK or random.random() < 0.3:
+        return op
+    is_first_told = isinstance(op.argument, tuple) and random.random() < 0.5
+    told = op.argument[0] if is_first_told and isinstance(op.argument, tuple) else op.argument
+    return replace(op, result=(op.result, told))
 
 
 def acknowledged_texts(op: Operation, random: Random) -> Operation:

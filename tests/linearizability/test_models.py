@@ -50,6 +50,8 @@ HISTORIES = [
     ("log", "0 append 7; 0 ok (None, 7)", VALID),
     ("log", "0 append (1, 2); 0 ok (0, (1, 2))", VALID),
     ("log", "0 append (1, 2); 0 ok (0, 1, 2)", VALID),
+    ("log", "0 append (1, 2); 0 ok (0, 1)", VALID),
+    ("log", "0 append (1, 2); 0 ok (0, 2)", INVALID),
     ("log", "0 append (1, 2); 0 ok (0, (1, 3))", INVALID),
     ("log", "0 append 7; 0 ok 0; 1 fetch (0, 10); 1 ok ()", INVALID),
     ("log", "0 append 7; 0 ok 0; 1 fetch (0, 10, True); 1 ok ()", VALID),

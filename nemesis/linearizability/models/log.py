@@ -1,8 +1,8 @@
 """A log with offsets: ``append`` of a record at the end, ``fetch`` of (offset, limit) from the offset on.
 
 An append takes a record, or a batch: a tuple of records that are put as one; so a record itself is no tuple. Its result
-is the offset of the first, or (offset, record) as clients of Jepsen write it; nil if the offset is unknown. No log
-acknowledges another record than was appended. A fetch
+is the offset of the first, or (offset, record) as clients of Jepsen write it; nil if the offset is unknown. Of a
+batch the record is the first one, or all of them; no log acknowledges another than was appended. A fetch
 takes (offset, limit), the limit nil for as many as there are, and returns the tuple of records. A third element that is
 true ("stale is allowed") says that it read what is committed, at a follower perhaps, and promised nothing about the end
 of the log.
@@ -63,7 +63,7 @@ def _append_form(operation: Operation) -> AppendForm:
     records = argument if isinstance(argument, tuple) else (argument,)
     if isinstance(base, tuple) and base:
         base, *told = base
-        base = base if not told or told == [argument] or tuple(told) == argument else NOWHERE
+        base = base if told == [argument] or tuple(told) == records[: len(told)] else NOWHERE
     if not records or not _are_records(records) or not (base is None or isinstance(base, int)):
         raise ModelError(f"line {operation.line}: append of {argument!r} returned {operation.result!r}")
     return AppendForm(records, base)
