@@ -24,7 +24,7 @@ help:
 	@echo "make soak-sim  simulate 10,000 seeds, and write store/sim.json (half an hour on two cores)"
 	@echo "make soak-sim-clusters  the same of whole clusters, with store/sim-clusters.json (an hour on two cores)"
 	@echo "make soak-sim-groups  the same of state machines, with store/sim-groups.json (an hour and a half on two cores)"
-	@echo "make soak-judges  4,000 histories of each model and form, judged in every way, with store/judges.json (half an hour)"
+	@echo "make soak-judges  10,000 histories of each model and form, judged in every way, with store/judges.json (two hours)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
 	@echo "make bench  measure the simulator, clusters, judging, topics as tables and groups, and write store/bench*.json"
 	@echo "make proto  generate replica/v1 from proto/"
@@ -64,7 +64,7 @@ soak-sim-groups: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis sim --world group --seeds 10000 --output store/sim-groups.json
 
 soak-judges: $(INSTALLED) $(GENERATED)
-	$(BIN)/python -m tests.judges.soak --histories 4000 --output store/judges.json
+	$(BIN)/python -m tests.judges.soak --histories 10000 --output store/judges.json
 
 variants: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis convict --trials 3 --output store/variants.json --table docs/variants.md

@@ -149,7 +149,9 @@ def _judged(path: Path, options: FileOptions) -> tuple[ReadHistory, Model, Seque
     model = model_named(options, is_porcupine=history.format is Format.PORCUPINE_KV)
     check_fits(operations, model)
     budget = Budget() if options.budget is None else Budget(configurations=options.budget)
-    return history, model, judge(operations, model, budget)
+    judgements = judge(operations, model, budget)
+    doubt = history.doubt
+    return history, model, judgements if doubt is None else [judgement.doubted(doubt) for judgement in judgements]
 
 
 def model_named(options: FileOptions, *, is_porcupine: bool = False) -> Model:
@@ -218,6 +220,8 @@ def _key_line(judgement: KeyJudgement) -> str:
 def _tell_summary(history: ReadHistory, model: Model, judgements: Sequence[KeyJudgement]) -> None:
     others = f", {_counted(history.skipped, 'event')} of others" if history.skipped else ""
     click.echo(f"history: {history.path.name} ({history.format}), {_counted(len(history.events), 'event')}{others}")
+    if history.lines_missing:
+        click.echo(f"{_counted(history.lines_missing, 'line')} missing, by the indexes")
     processes = _counted(history.events.processes, "process")
     if history.has_keys_from_values:
         click.echo("values were taken for [key value] pairs; --key-pairs no denies it")
@@ -269,6 +273,7 @@ def _as_json(
         "verdict": verdict,
         "events": len(history.events),
         "events_of_others": history.skipped,
+        "lines_missing": history.lines_missing,
         "keys": [
             {
                 "key": json_value(judgement.key),

@@ -27,7 +27,7 @@ from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import System, UnsupportedError
 from nemesis.faults.injector import Injector, is_set_within
-from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, POLL, READ, EventType, HistoryWriter
+from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, METADATA_LOG, POLL, READ, EventType, HistoryWriter
 from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.history.workloads import TEST_NAME, Workload
 from nemesis.packages import CLOCKS, OF_DISKS, Package, leader_fault
@@ -129,6 +129,7 @@ def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv:
         "workload": options.workload,
         "seed": options.seed,
         "shows_logs": shows_logs(options.system),
+        "logs": _logs(options),
         "started_at": now.astimezone(UTC).isoformat(timespec="seconds"),
         "options": {"schedule": schedule.name, "time_limit": schedule.time_limit_s, **options_to_json(options)},
         "versions": versions(),
@@ -136,6 +137,14 @@ def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv:
     }
     (folder / TEST_NAME).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     (folder / "schedule.json").write_text(schedule.to_json(), encoding="utf-8")
+
+
+def _logs(options: RunOptions) -> dict[str, list[int]]:
+    """The logs that our own replicas will have, each with those that are sure to have it: where else nobody knows."""
+    if options.system != HIGHWATER:
+        return {}
+    everywhere = {METADATA_LOG: list(range(1, options.cluster.nodes + 1))}
+    return everywhere | {name: [] for name in options.cluster.log_names}
 
 
 def options_to_json(options: RunOptions) -> dict[str, Any]:

@@ -17,23 +17,30 @@ from nemesis.checks.anomalies import Anomaly
 from nemesis.checks.in_sync import known_committed_end
 from nemesis.checks.losses import acknowledged, read_ranges
 from nemesis.checks.partition import NEVER, NONE, Ints, Operations, Partition, ReplicaLog
-from nemesis.checks.replica_events import ReplicaEvents
+from nemesis.checks.replica_events import ANY, ReplicaEvents
 from nemesis.checks.schemas import AnomalyName, Severity
 
 
-def as_dumped(logs: tuple[ReplicaLog, ...], operations: Operations, events: ReplicaEvents) -> tuple[ReplicaLog, ...]:
+def as_dumped(
+    logs: tuple[ReplicaLog, ...], operations: Operations, events: ReplicaEvents, *, evidence_due: bool
+) -> tuple[ReplicaLog, ...]:
     """The logs as far as other witnesses bear them out.
 
-    A log is not complete unless it has as many batches as were dumped. If its replica was in sync in the end it vouches
-    for what was committed then, whatever it knows of that itself.
+    A log is not complete unless it has as many batches as were dumped; where evidence is due, one whose dump nobody
+    tells of is not. If its replica was in sync in the end it vouches for what was committed then, whatever it knows of
+    that itself.
     """
     claim = events.isr_claim
     committed = known_committed_end(operations, claim) if claim is not None and claim.restored else 0
     in_sync = () if claim is None or committed == 0 else claim.isr
+
+    def dumped(log: ReplicaLog) -> int | None:
+        return events.dumped.get(log.replica_id, None if evidence_due else len(log.base_offset))
+
     return tuple(
         replace(
             log,
-            complete=log.complete and events.dumped.get(log.replica_id, len(log.base_offset)) == len(log.base_offset),
+            complete=log.complete and dumped(log) == len(log.base_offset),
             high_watermark=max(log.high_watermark, committed if log.replica_id in in_sync else NONE),
         )
         for log in logs
@@ -69,12 +76,16 @@ def _appends(partition: Partition) -> Missing:
 
 
 def _logs(partition: Partition) -> Missing:
-    """Each log has what was dumped of it, and nothing is there that was not dumped."""
+    """Each log has what was dumped of it, nothing is there that was not dumped, and whoever has the log was dumped."""
     found = {log.replica_id: len(log.base_offset) for log in partition.logs}
-    dumped = partition.events.dumped
-    for replica_id in sorted(found.keys() | dumped.keys()):
+    dumped, due = partition.events.dumped, partition.events.due
+    if due and not found and not dumped:
+        yield "the run had this log, and it was never dumped", ()
+    for replica_id in sorted(found.keys() | dumped.keys() | due - {ANY}):
         told, there = dumped.get(replica_id), found.get(replica_id)
-        if told is None:
+        if told is None and there is None:
+            yield f"replica {replica_id} has this log, and it was never dumped", (replica_id,)
+        elif told is None:
             yield f"the history does not tell that the log of replica {replica_id} was dumped", (replica_id,)
         elif there is None:
             yield f"the log of replica {replica_id} was dumped, and no row of it is there", (replica_id,)

@@ -200,14 +200,15 @@ def partition_of(key: tuple[str, str], tables: Sequence[pa.Table | None], option
         schema.empty_table() if table is None else table for table, schema in zip(tables, schemas, strict=True)
     )
     own, told = operations_of(operations), replica_events_of(events)
+    evidence_due = key[0] in options.evident_runs
     return Partition(
         run_id=key[0],
         topic_partition=key[1],
         operations=own,
-        logs=as_dumped(replica_logs_of(logs), own, told),
+        logs=as_dumped(replica_logs_of(logs), own, told, evidence_due=evidence_due),
         events=told,
         history_complete=key[0] not in options.incomplete_runs,
-        evidence_due=key[0] in options.evident_runs,
+        evidence_due=evidence_due,
         gapless=options.gapless,
     )
 

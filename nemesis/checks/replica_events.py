@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from nemesis.history.events import (
     BECAME_LEADER,
+    DUE,
     DUMPED,
     FINAL_ISR,
     HIGH_WATERMARK,
@@ -24,6 +25,9 @@ from nemesis.history.events import (
     LAST_KNOWN_LEADER_ELECTED,
     UNCLEAN_ELECTION,
 )
+
+ANY = -1
+"""The replica of a log that somebody has, whoever that is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +97,9 @@ class ReplicaEvents:
     ``leaders`` has (epoch, replica id) of each became-leader, each once, ascending; ``stops`` (replica id, event,
     detail, time) of each time that a replica ended and nobody of the run had ended it. ``isr_claim`` is absent for a
     log without an ISR. ``dumped`` has the number of batches of each replica's log that was dumped, by its id, as the
-    history counts them. ``leader_starts`` and ``unclean_elections`` ascend by epoch; a leader that did not say where
-    its log ended has none, and an election that two controllers have told of is there once.
+    history counts them, ``due`` those who have it by what the run was given (``ANY``: somebody). ``leader_starts``
+    and ``unclean_elections`` ascend by epoch; a leader that did not say where its log ended has none, and an election
+    that two controllers have told of is there once.
     """
 
     leaders: tuple[tuple[int, int], ...] = ()
@@ -103,6 +108,7 @@ class ReplicaEvents:
     truncations: tuple[Truncation, ...] = ()
     isr_claim: IsrClaim | None = None
     dumped: Mapping[int, int] = field(default_factory=dict)
+    due: frozenset[int] = frozenset()
     leader_starts: tuple[LeaderStart, ...] = ()
     unclean_elections: tuple[UncleanElection, ...] = ()
 
@@ -129,6 +135,7 @@ def replica_events_of(events: pa.Table) -> ReplicaEvents:
         dumped={
             row["replica_id"]: row["offset"] for row in rows if row["event"] == DUMPED and row["offset"] is not None
         },
+        due=frozenset(row["replica_id"] for row in rows if row["event"] == DUE),
         leader_starts=tuple(sorted(_leader_starts(rows), key=lambda start: (start.epoch, start.replica_id))),
         unclean_elections=tuple(sorted(_unclean_elections(rows), key=lambda election: election.epoch)),
     )

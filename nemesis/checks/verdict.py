@@ -76,7 +76,8 @@ class RunCounts:
     ``faults_tried`` all. ``harness_failures`` are what the harness itself could not bring about: that the replicas
     agree, that all vote, that partitions have their replicas, that a log is dumped, that damage is noticed.
     ``final_reads`` counts the logs of which a final read was begun, ``final_reads_whole`` those of which one saw the
-    end. ``replicas_silent`` are those with a log of which no event is told. ``operations_ok``, ``operations_fail`` and
+    end. ``replicas_silent`` are those with a log of which no event is told, ``replicas_undumped`` those that
+    were started and have no log. ``operations_ok``, ``operations_fail`` and
     ``operations_info`` count the operations on ``objects``; those that are ok are among ``acked_checked``.
 
     Elections, epochs and the rest are of the logs that clients write to, but for ``controller_elections``: those are of
@@ -116,6 +117,7 @@ class RunCounts:
     logs_dumped_completely: int = 0
     batches_dumped: int = 0
     replicas_silent: int = 0
+    replicas_undumped: int = 0
     leader_elections: int = 0
     logs_led: int = 0
     controller_elections: int = 0
@@ -179,14 +181,13 @@ def undecided_where_lines_lack(
     anomalies: Sequence[Mapping[str, Any]], counts: RunCounts
 ) -> tuple[Mapping[str, Any], ...]:
     """The anomalies of a run; where lines of its history lack, what rests on all of them convicts nobody."""
-    if not counts.lacks_lines:
-        return tuple(anomalies)
-    return tuple(
-        {**row, "severity": Severity.UNKNOWN.value}
-        if row["anomaly"] in RESTS_ON_ALL and row["severity"] == Severity.VIOLATION
-        else row
-        for row in anomalies
-    )
+    return tuple(map(undecided, anomalies) if counts.lacks_lines else anomalies)
+
+
+def undecided(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An anomaly as far as it convicts without resting on all lines of its history."""
+    rests_on_all = row["anomaly"] in RESTS_ON_ALL and row["severity"] == Severity.VIOLATION
+    return {**row, "severity": Severity.UNKNOWN.value} if rests_on_all else row
 
 
 def _missing(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

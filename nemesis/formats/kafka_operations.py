@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ _MICRO = (_SEND, _POLL, "txn")
 _ASSIGN, _SUBSCRIBE = "assign", "subscribe"
 _LENGTHS: Mapping[Value, tuple[int, ...]] = {_SEND: (3,), _POLL: (1, 2)}
 
+BATCH_ROWS = 1_000
+"""So many operations are there as dictionaries at a time."""
+
 Row = dict[str, Any]
 
 
@@ -45,8 +49,12 @@ def micro_operations(events: Sequence[Event], path: Path) -> pa.Table:
 
     Raises HistoryError for what no Kafka workload writes.
     """
-    rows = list(_rows(events, path))
-    return pa.Table.from_pylist(rows, schema=MICRO_OPERATION_SCHEMA)
+    rows = _rows(events, path)
+    batches = [
+        pa.RecordBatch.from_pylist(batch, schema=MICRO_OPERATION_SCHEMA)
+        for batch in iter(lambda: list(islice(rows, BATCH_ROWS)), [])
+    ]
+    return pa.Table.from_batches(batches, schema=MICRO_OPERATION_SCHEMA)
 
 
 def _rows(events: Sequence[Event], path: Path) -> Iterator[Row]:

@@ -6,7 +6,8 @@ unknown outcome came back with: a transaction may have polled before it was lost
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from nemesis.formats.edn_text import edn_text
 from nemesis.formats.errors import excerpt, refuse
 from nemesis.formats.events import Event
 from nemesis.history.events import EventType
+
+_NEVER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,32 +35,47 @@ class Pair:
         return EventType.INFO if self.completion is None else self.completion.type
 
 
-def pairs_of(events: Sequence[Event], path: Path) -> list[Pair]:
-    """The operations in the order of their invocations. Raises HistoryError."""
+def pairs_of(events: Sequence[Event], path: Path) -> Iterator[Pair]:
+    """The operations in the order of their invocations, each made when it is asked for.
+
+    Raises HistoryError before the first of them.
+    """
     is_indexed = all(event.index is not None for event in events)
+    moments = array("q", (event.index or 0 if is_indexed else place for place, event in enumerate(events)))
+    begins, ends = _places(events, path)
+    for k in sorted(range(len(begins)), key=lambda k: moments[begins[k]]):
+        invocation, has_end = events[begins[k]], ends[k] != _NEVER
+        yield Pair(
+            process=_process(invocation, path),
+            invocation=invocation,
+            invoked_at=moments[begins[k]],
+            completion=events[ends[k]] if has_end else None,
+            returned_at=moments[ends[k]] if has_end else None,
+        )
+
+
+def _places(events: Sequence[Event], path: Path) -> tuple[array[int], array[int]]:
+    """Where each operation begins and ends among the events."""
+    begins, ends = array("q"), array("q")
     pending: dict[int, tuple[int, Event]] = {}
-    pairs: list[Pair] = []
     for place, event in enumerate(events):
-        at = event.index if is_indexed and event.index is not None else place
         process = _process(event, path)
         begun = pending.pop(process, None)
         if event.type is EventType.INVOKE:
             if begun is not None:
                 problem = f"process {process} invokes while its operation of line {begun[1].line} is pending"
                 refuse(path, event.line, problem, "complete that one first, or give each process its own number")
-            pending[process] = (at, event)
+            pending[process] = (place, event)
             continue
         if begun is None or begun[1].f != event.f:
             problem = f"process {process} completes {excerpt(event.f)}, which it has not invoked, or completed before"
             refuse(path, event.line, problem, "record each invocation, and one completion of it")
-        pairs.append(_pair(process, begun, (at, event)))
-    pairs += [_pair(process, begun, None) for process, begun in pending.items()]
-    return sorted(pairs, key=lambda pair: pair.invoked_at)
-
-
-def _pair(process: int, begun: tuple[int, Event], ended: tuple[int, Event] | None) -> Pair:
-    at, completion = (None, None) if ended is None else ended
-    return Pair(process=process, invocation=begun[1], invoked_at=begun[0], completion=completion, returned_at=at)
+        begins.append(begun[0])
+        ends.append(place)
+    for begun in pending.values():
+        begins.append(begun[0])
+        ends.append(_NEVER)
+    return begins, ends
 
 
 def _process(event: Event, path: Path) -> int:

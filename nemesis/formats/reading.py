@@ -44,6 +44,7 @@ class ReadHistory:
     """What a file holds: the events of its clients in order, and how many events were others'.
 
     ``has_keys_from_values`` says that keys were taken out of values because these look like it, and nobody said so.
+    ``lines_missing`` is how many indexes no line has, where the file gives indexes.
     """
 
     path: Path
@@ -51,10 +52,37 @@ class ReadHistory:
     events: EventColumns
     skipped: int
     has_keys_from_values: bool
+    lines_missing: int = 0
+
+    @property
+    def doubt(self) -> str | None:
+        """Why nothing that rests on all lines being there convicts; absent where, by the indexes, they are."""
+        if not self.lines_missing:
+            return None
+        remedy = "leave the indexes out, or number the lines again, if these are all that happened"
+        return f"{self.lines_missing} lines are missing by the indexes, and might explain it: {remedy}"
 
     def operations(self) -> PackedOperations:
         """The events paired, in the order of their invocations. Raises HistoryError."""
         return operations_of(self.events, self.path)
+
+
+@dataclass(slots=True)
+class _Gaps:
+    """Counts the indexes that no line has: the first is 0 or 1, and lines without an index may have those between."""
+
+    missing: int = 0
+    _last: int | None = None
+    _since: int = 0
+
+    def see(self, event: Event | None) -> None:
+        """The next line; None for one that is no client's."""
+        if event is None or event.index is None:
+            self._since += 1
+            return
+        expected = self._since + (1 if self._last is None else self._last + 1)
+        self.missing += max(0, event.index - expected)
+        self._last, self._since = event.index, 0
 
 
 def read_history_file(path: Path, *, format: Format | None = None, key_pairs: KeyPairs = KeyPairs.AUTO) -> ReadHistory:
@@ -65,8 +93,9 @@ def read_history_file(path: Path, *, format: Format | None = None, key_pairs: Ke
     if path.exists() and not path.is_file() and not path.is_dir():
         refuse(path, None, "this is no file with an end", "copy what comes from it into a file")
     known = recognised(path) if format is None else format
-    events, skipped = EventColumns(path), 0
+    events, skipped, gaps = EventColumns(path), 0, _Gaps()
     for event in checked(READERS[known](path), path):
+        gaps.see(event)
         if event is None:
             skipped += 1
         else:
@@ -74,4 +103,11 @@ def read_history_file(path: Path, *, format: Format | None = None, key_pairs: Ke
     is_always_keyed = known is Format.MAELSTROM and key_pairs is KeyPairs.AUTO
     keyed, is_keyed = split_keys(events, path, KeyPairs.YES if is_always_keyed else key_pairs)
     is_guess = is_keyed and key_pairs is KeyPairs.AUTO and not is_always_keyed
-    return ReadHistory(path=path, format=known, events=keyed, skipped=skipped, has_keys_from_values=is_guess)
+    return ReadHistory(
+        path=path,
+        format=known,
+        events=keyed,
+        skipped=skipped,
+        has_keys_from_values=is_guess,
+        lines_missing=gaps.missing,
+    )

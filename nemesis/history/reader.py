@@ -19,6 +19,8 @@ from nemesis.history.schemas import COMPLETE_MARKER, SCHEMAS, Kind
 
 SHARD_BYTES_MAX = 1024**3
 """How much a shard, which holds what a run did in a few seconds, may come to when it is read."""
+TABLE_BYTES_MAX = 4 * 1024**3
+"""How much all shards of one table of a run may come to when they are read together."""
 _SHARD_NAME = re.compile(r"part-(\d{5,})\.parquet")
 
 
@@ -100,9 +102,17 @@ def _rows_in(kind: Kind, path: Path) -> int | str:
 def read_table(listing: ShardListing) -> pa.Table:
     """All rows of the usable shards in order; an empty table with the declared columns when there are none.
 
-    Raises ``HistoryError`` when what a shard holds is not what was written: no verdict can rest on it.
+    Raises ``HistoryError`` when what a shard holds is not what was written: no verdict can rest on it; and when all of
+    them come to more than there is room for.
     """
-    tables = [_rows_of(path, SCHEMAS[listing.kind]) for path in listing.paths]
+    tables: list[pa.Table] = []
+    size = 0
+    for path in listing.paths:
+        tables.append(_rows_of(path, SCHEMAS[listing.kind]))
+        size += tables[-1].nbytes
+        if size > TABLE_BYTES_MAX:
+            what = f"{path.parent}/ comes to more than TABLE_BYTES_MAX, {TABLE_BYTES_MAX} bytes in memory"
+            raise HistoryError(f"{what}: judge the run with --engine spark, which reads it in parts")
     return pa.concat_tables(tables) if tables else SCHEMAS[listing.kind].empty_table()
 
 

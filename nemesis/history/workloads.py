@@ -50,6 +50,16 @@ def shows_logs(folder: Path) -> bool:
     return _document(folder).get("shows_logs") is not False
 
 
+def logs_of(folder: Path) -> Mapping[str, tuple[int, ...]]:
+    """The logs that a run had, by what its ``test.json`` says, each with the replicas that are known to have it.
+
+    Nothing where that says none.
+    """
+    told = _document(folder).get("logs")
+    named = told.items() if isinstance(told, dict) else ()
+    return {name: tuple(ids) for name, ids in named if isinstance(ids, list) and all(type(id) is int for id in ids)}
+
+
 def _document(folder: Path) -> Mapping[str, Any]:
     """``test.json``; nothing where it is absent or cannot be read."""
     try:

@@ -7,7 +7,7 @@ depend on the speed of the machine. Source: the three-valued checkers of ``jepse
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.operations import Operation, Value
@@ -78,3 +78,10 @@ class KeyJudgement:
     configurations: int
     counterexample: Counterexample | None = None
     reason: str | None = None
+
+    def doubted(self, doubt: str) -> KeyJudgement:
+        """The same, where a conviction is none because of ``doubt``."""
+        if self.counterexample is None:
+            return self
+        reason = f"{self.counterexample.reason}; {doubt}"
+        return replace(self, verdict=Verdict.UNKNOWN, counterexample=None, reason=reason)

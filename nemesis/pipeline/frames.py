@@ -27,6 +27,7 @@ from nemesis.history.events import (
     NEMESIS_PROCESS,
     ON_LOGS,
     POLL,
+    STARTED,
     EventType,
 )
 from nemesis.history.schemas import HISTORY_SCHEMA, Kind
@@ -212,6 +213,7 @@ def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, event
     marks = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
     logs_dumped = F.size(F.collect_set("log"))
     silent = F.array_except(F.collect_set("dumped_replica"), F.collect_set("heard_replica"))
+    undumped = F.array_except(F.collect_set("started_replica"), F.collect_set("dumped_replica"))
     counted = marks.groupBy("run_id").agg(
         F.sum("lines").alias("events"),
         (F.max("index_end")).alias("index_end"),
@@ -235,6 +237,7 @@ def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, event
         (logs_dumped - F.size(F.collect_set("partial_log"))).alias("logs_dumped_completely"),
         F.count("base_offset").alias("batches_dumped"),
         F.size(silent).alias("replicas_silent"),
+        F.size(undumped).alias("replicas_undumped"),
         F.size(F.collect_set("election")).alias("leader_elections"),
         F.size(F.collect_set("led_log")).alias("logs_led"),
         F.size(F.collect_set("controller_election")).alias("controller_elections"),
@@ -368,6 +371,7 @@ def _event_marks(events: DataFrame) -> DataFrame:
     return events.select(
         "run_id",
         F.col("replica_id").alias("heard_replica"),
+        F.when(F.col("event") == STARTED, F.col("replica_id")).alias("started_replica"),
         F.when(of_clients, F.col("event")).alias("event"),
         F.when(elected & of_clients, F.struct("topic_partition", "epoch")).alias("election"),
         F.when(

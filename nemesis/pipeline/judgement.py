@@ -70,10 +70,12 @@ def judgement_of(
 
 
 def _silent(run: RunFolder, counts: RunCounts) -> tuple[str, ...]:
-    """Every replica tells at least that it was started."""
-    if not (run.is_evident and counts.replicas_silent):
-        return ()
-    return (f"{counts.replicas_silent} replicas have logs, and nothing that they reported is there",)
+    """Every replica tells at least that it was started, and whoever was has logs."""
+    sentences = {
+        "replicas have logs, and nothing that they reported is there": counts.replicas_silent,
+        "replicas were started, and no log of theirs is there": counts.replicas_undumped,
+    }
+    return tuple(f"{number} {what}" for what, number in sentences.items() if number and run.is_evident)
 
 
 def _unjudged(run: RunFolder, counts: RunCounts) -> tuple[str, ...]:

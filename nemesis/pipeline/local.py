@@ -31,6 +31,7 @@ from nemesis.history.events import (
     NEMESIS_PROCESS,
     ON_LOGS,
     POLL,
+    STARTED,
     EventType,
 )
 from nemesis.history.reader import read_table
@@ -38,7 +39,7 @@ from nemesis.history.schemas import Kind
 from nemesis.history.workloads import Workload
 from nemesis.pipeline.judgement import Judgement, judgement_of
 from nemesis.pipeline.machines.judge import judge_objects
-from nemesis.pipeline.runs import RunFolder
+from nemesis.pipeline.runs import RunFolder, due_logs
 
 
 def judge_locally(runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
@@ -50,7 +51,9 @@ def judge_locally(runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
 def _judge(run: RunFolder, engine: dict[str, str]) -> Judgement:
     history, logs, events = (read_table(run.shards[kind]) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
     whole, evident, workload = run.history_whole, run.is_evident, run.workload
-    counts, anomalies = judge_tables(run.run_id, history, logs, events, whole=whole, evident=evident, workload=workload)
+    counts, anomalies = judge_tables(
+        run.run_id, history, logs, events, whole=whole, evident=evident, workload=workload, due=due_logs(run)
+    )
     return judgement_of(run, counts, anomalies, engine)
 
 
@@ -63,11 +66,12 @@ def judge_tables(
     whole: bool,
     evident: bool = False,
     workload: Workload = Workload.APPEND,
+    due: pa.Table | None = None,
 ) -> tuple[RunCounts, list[dict[str, Any]]]:
     """What one run did, and its anomalies (rows of ``ANOMALY_SCHEMA``), from the three tables of ``nemesis.history``.
 
     ``whole`` says that nothing can have happened that the history does not tell, ``evident`` that the run must hold
-    evidence of all that it tells.
+    evidence of all that it tells, ``due`` (``RUN_EVENT_SCHEMA``) of which logs in any case.
     """
     operations = pair_operations(history, run_id)
     logs, events = of_run(logs, run_id, LOG_BATCH_SCHEMA), of_run(events, run_id, RUN_EVENT_SCHEMA)
@@ -75,7 +79,7 @@ def judge_tables(
     tells_all = whole and not workload.is_on_objects
     options = CheckOptions(incomplete_runs=none if tells_all else this, evident_runs=this if evident else none)
     on_logs = operations.slice(0, 0) if workload.is_on_objects else operations
-    told = pa.concat_tables([events, dumped_logs(history, run_id)])
+    told = pa.concat_tables([events, dumped_logs(history, run_id), *([] if due is None else [due])])
     anomalies = judge_partitions(on_logs, logs, told, options).to_pylist()
     if workload.is_on_objects:
         clients = history.filter(pc.greater_equal(history.column("process"), 0))
@@ -201,6 +205,7 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
     harness = pc.equal(history.column("process"), HARNESS_PROCESS)
     dumped = logs.group_by(["topic_partition", "replica_id"]).aggregate([("complete", "all")])
     elected = events.filter(pc.equal(events.column("event"), BECAME_LEADER))
+    started = events.filter(pc.equal(events.column("event"), STARTED))
     of_clients = _of_clients(elected)
     written = _of_clients(logs.filter(logs.column("leader_epoch").is_valid()))
     on_objects = operations.filter(pc.invert(pc.is_in(operations.column("f"), pa.array(sorted(ON_LOGS)))))
@@ -226,6 +231,7 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
         logs_dumped_completely=_true(dumped.column("complete_all")),
         batches_dumped=_true(logs.column("base_offset").is_valid()),
         replicas_silent=len(set(ints(logs, "replica_id").tolist()) - set(ints(events, "replica_id").tolist())),
+        replicas_undumped=len(set(ints(started, "replica_id").tolist()) - set(ints(logs, "replica_id").tolist())),
         leader_elections=_distinct(of_clients, "topic_partition", "epoch"),
         logs_led=_distinct(of_clients, "topic_partition"),
         controller_elections=_distinct(

@@ -6,14 +6,19 @@ Owns what both engines must agree on before they read a row. Does not know what 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+
+from nemesis.checks.replica_events import ANY
+from nemesis.checks.schemas import RUN_EVENT_SCHEMA
+from nemesis.history.events import DUE
 from nemesis.history.reader import HistoryError, ShardListing, is_complete, list_shards
 from nemesis.history.schemas import Kind
 from nemesis.history.stopped import Stopped, read_stopped
-from nemesis.history.workloads import Workload, shows_logs, workload_of
+from nemesis.history.workloads import Workload, logs_of, shows_logs, workload_of
 
 RUNS_MAX = 100_000
 Listing = Callable[[Path, Kind], ShardListing]
@@ -23,7 +28,8 @@ Listing = Callable[[Path, Kind], ShardListing]
 class RunFolder:
     """One recorded run: the shards that count, what is wrong with the others, and whether it has its end.
 
-    ``shows_logs`` says that the nodes' logs should be among them. ``stopped`` says what ended it before its time, if
+    ``shows_logs`` says that the nodes' logs should be among them, ``logs`` which these are, each with the replicas that
+    are known to have it. ``stopped`` says what ended it before its time, if
     anything did; ``stopped_problem`` why that cannot be read.
     """
 
@@ -33,6 +39,7 @@ class RunFolder:
     complete: bool
     workload: Workload = Workload.APPEND
     shows_logs: bool = True
+    logs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     stopped: Stopped | None = None
     stopped_problem: str | None = None
 
@@ -51,6 +58,17 @@ class RunFolder:
         """One sentence for each thing that is wrong with the files of the run."""
         of_shards = tuple(problem for kind in Kind for problem in self.shards[kind].problems)
         return of_shards if self.stopped_problem is None else (*of_shards, self.stopped_problem)
+
+
+def due_logs(run: RunFolder) -> pa.Table:
+    """What a run must tell of the logs that it had, as events (``RUN_EVENT_SCHEMA``); nothing where it has no end."""
+    told = run.logs.items() if run.is_evident else ()
+    rows = [
+        {"run_id": run.run_id, "time_ns": 0, "replica_id": replica_id, "event": DUE, "topic_partition": name}
+        for name, replicas in told
+        for replica_id in (*replicas, ANY)
+    ]
+    return pa.Table.from_pylist(rows, schema=RUN_EVENT_SCHEMA)
 
 
 def open_runs(folders: Sequence[Path], listing: Listing = list_shards) -> tuple[RunFolder, ...]:
@@ -77,6 +95,7 @@ def _opened(folder: Path, run_id: str, listing: Listing) -> RunFolder:
         complete=complete,
         workload=workload_of(folder),
         shows_logs=shows_logs(folder),
+        logs=logs_of(folder),
         stopped=stopped,
         stopped_problem=problem,
     )

@@ -19,7 +19,7 @@ from nemesis.checks.verdict import RunCounts
 from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.pipeline import frames
 from nemesis.pipeline.judgement import Judgement, judgement_of
-from nemesis.pipeline.runs import RunFolder
+from nemesis.pipeline.runs import RunFolder, due_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +35,8 @@ def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judg
         evident_runs=frozenset(run.run_id for run in runs if run.is_evident),
     )
     workloads = {run.run_id: run.workload for run in runs if run.workload.is_on_objects}
-    told = events.unionByName(history.transform(frames.dumped_logs))
+    due = _frame(spark, pa.concat_tables([due_logs(run) for run in runs]))
+    told = events.unionByName(history.transform(frames.dumped_logs)).unionByName(due)
     facts = frames.facts(_without(operations, workloads), logs, told)
     judged = facts.transform(frames.anomalies, options, buckets(spark))
     if workloads:

@@ -371,6 +371,7 @@ def test_the_documents_of_a_run(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "test.json").read_text())
 
     assert (document["workload"], document["seed"], document["argv"]) == ("append", 9, ["nemesis", "demo"])
+    assert document["logs"] == {"__cluster_metadata-0": [1, 2, 3], "topic1-0": [], "topic1-1": []}
     assert document["started_at"] == "2026-01-02T03:04:05+00:00"
     assert document["options"]["schedule"] == "demo"
     assert {"nodes", "nemesis", "time_limit", "concurrency", "rate", "variant"} <= document["options"].keys()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
@@ -47,5 +49,18 @@ async def test_damage_goes_with_the_disk_that_is_replaced(tmp_path: Path) -> Non
         assert cluster.disks.is_damaged(1)
         await cluster.wipe(1)
         assert not cluster.disks.is_damaged(1)
+    finally:
+        await host.close()
+
+
+async def test_a_replica_with_a_clock_of_its_own_does_not_start(tmp_path: Path) -> None:
+    """Who starts it looks at the time of its first line: this one tells of a time before all others."""
+    says = 'import time; print(\'{"event": "started", "address": "h:1", "monotonic_ns": 1}\', flush=True)'
+    options = ReplicaOptions(nodes=1, topics=TOPICS, server=("-c", f"{says}; time.sleep(600)"))
+    host = new_host(ClusterKind.LOCAL, tmp_path, 1)
+    await host.open()
+    try:
+        with pytest.raises(NodeFailedError, match="started at 1 ns of the monotonic clock"):
+            await ReplicaCluster(host, options).start(1)
     finally:
         await host.close()

@@ -27,6 +27,8 @@ UNTOLD = 12
 READER = 9
 """The process of the final reads."""
 SHARD_ROWS = 80
+METADATA_LOGS = {METADATA_LOG: list(REPLICAS)}
+TEST = json.dumps({"workload": "append", "logs": {**METADATA_LOGS, **{name: [] for name in LOGS}}})
 
 
 def value_at(log: str, offset: int) -> int:
@@ -41,7 +43,7 @@ class Recording:
     history: list[Row] = field(default_factory=list)
     logs: list[Row] = field(default_factory=list)
     events: list[Row] = field(default_factory=list)
-    test: str | None = '{"workload": "append"}'
+    test: str | None = TEST
     rows_told: dict[str, Any] | None = None
     to_files: list[Callable[[Path], object]] = field(default_factory=list)
 
@@ -212,7 +214,7 @@ def phantom() -> Recording:
 
 def objects() -> Recording:
     """A register that is written and read, and the log of its store at three replicas."""
-    run = Recording(test='{"workload": "register"}')
+    run = Recording(test=json.dumps({"workload": "register", "logs": METADATA_LOGS}))
     for value in (1, 2, 3):
         run.event(0, "invoke", "write", topic_partition="x", value=value)
         run.event(0, "ok", "write", topic_partition="x", offset=value)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 
+from nemesis.history import METADATA_LOG
 from tests.corruption.base import LOGS, Recording, read
 from tests.corruption.damages import (
     A_LIE,
@@ -321,8 +323,16 @@ FINAL_READS = (
         "the final reads began before the appends",
         numbered_again(lambda run: run.history.sort(key=lambda row: row["f"] != "final-read")),
         A_LIE,
+        "appends were acknowledged when the final read had begun",
     ),
 )
+
+
+def never_dumped(run: Recording) -> None:
+    """One replica's logs are gone, and so is what tells that they were dumped."""
+    drop(run, "logs", where(replica_id=1))
+    drop(run, "history", lambda row: row["f"] == "dump" and json.loads(row["detail"])["replicas"] == [1])
+
 
 WRITTEN = where(f="write", type="ok")
 OF_OBJECTS = (
@@ -363,6 +373,18 @@ OF_OBJECTS = (
         partial(drop, table="logs", chosen=where(replica_id=1)),
         MISSING,
         "the log of replica 1 was dumped, and no row",
+    ),
+    Damage(
+        "a replica of a store was never dumped",
+        numbered_again(never_dumped),
+        MISSING,
+        f"{METADATA_LOG}: replica 1 has this log, and it was never dumped",
+    ),
+    Damage(
+        "... and nobody tells who has which log",
+        several(numbered_again(never_dumped), lambda run: setattr(run, "test", '{"workload": "register"}')),
+        MISSING,
+        "1 replicas were started, and no log of theirs is there",
     ),
     Damage("all events of a store are gone", lambda run: run.events.clear(), MISSING, "3 replicas have logs"),
     Damage("all logs of a store are gone", lambda run: run.logs.clear(), MISSING, "no replica's log"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from nemesis.history import METADATA_LOG
@@ -13,11 +14,13 @@ from tests.corruption.damages import (
     HARMLESS,
     MISSING,
     NO_ISR,
+    Change,
     Damage,
     Where,
     alter,
     double,
     drop,
+    numbered_again,
     several,
     told,
     where,
@@ -49,11 +52,32 @@ def only_one_is_shown(run: Recording) -> None:
     drop(run, "events", where(event="final-isr"))
 
 
+NO_DUMPS = numbered_again(partial(drop, table="history", chosen=where(f="dump")))
+
+
+def never_dumped(run: Recording, replicas: Sequence[int], log: str = METADATA_LOG) -> None:
+    """Of these replicas' log there is no row, and no dump."""
+    drop(run, "logs", log_of(*replicas, log=log))
+    forgotten = told(lambda detail: detail["logs"].pop(log) if detail["replicas"][0] in replicas else None)
+    ALL_DUMPS(run, detail=forgotten)
+
+
+def nothing_of_a_log(run: Recording) -> None:
+    """One log is in no table, and in no dump."""
+    never_dumped(run, REPLICAS, LOGS[1])
+    for table in ("history", "events"):
+        drop(run, table, where(topic_partition=LOGS[1]))
+
+
 def other_checksums(run: Recording) -> None:
     """The last seven batches of replica 3 are others."""
     alter(run, "logs", lambda row: log_of(3)(row) and row["base_offset"] >= END - 7, crc=1)
 
 
+CUTS: Mapping[str, Change] = {
+    "one log is": lambda run: cut_short(run, 3),
+    "each log is": lambda run: cut_short(run, *REPLICAS),
+}
 NO_HIGH_WATERMARKS = partial(alter, table="logs", chosen=where(), high_watermark=None)
 LOW_HIGH_WATERMARKS = partial(alter, table="logs", chosen=where(), high_watermark=1)
 ALL = log_of(*REPLICAS, log=None)
@@ -106,6 +130,21 @@ LOG_ROWS = (
         MISSING,
         "replica 1 was in sync in the end, and there is no log of it",
     ),
+    *(
+        Damage(
+            f"the metadata log of {whose} was never dumped",
+            partial(never_dumped, replicas=replicas),
+            MISSING,
+            f"{METADATA_LOG}: replica 3 has this log, and it was never dumped",
+        )
+        for whose, replicas in (("one replica", (3,)), ("all replicas", REPLICAS))
+    ),
+    Damage(
+        "nobody tells anything of a log",
+        numbered_again(nothing_of_a_log),
+        MISSING,
+        "orders-1: the run had this log, and it was never dumped",
+    ),
     Damage(
         "the metadata log of all replicas is gone",
         partial(GONE, chosen=log_of(*REPLICAS, log=METADATA_LOG)),
@@ -147,6 +186,15 @@ LOG_ROWS = (
         lambda run: cut_short(run, *REPLICAS),
         MISSING,
         "13 batches of replica 1 were dumped, and 10 are there",
+    ),
+    *(
+        Damage(
+            f"{whose} cut short with its ends, and no dump is told",
+            several(change, NO_DUMPS),
+            MISSING,
+            "the history does not tell that the log of replica 1 was dumped",
+        )
+        for whose, change in CUTS.items()
     ),
     Damage(
         "rows are cut from the one log that is shown",

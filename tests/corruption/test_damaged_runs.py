@@ -80,17 +80,23 @@ def test_a_missing_line_excuses_nobody(damage: Damage, tmp_path: Path) -> None:
     assert (loss.verdict, reading.verdict) == (Verdict.INVALID, Verdict.UNKNOWN)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(40))
 def test_whatever_is_missing_decides_nothing(seed: int, tmp_path: Path) -> None:
-    """Rows that are missing anywhere make a clean run unknown, whether or not the mark of its end counts them."""
+    """Rows that are missing anywhere make a clean run unknown, whether or not the mark of its end counts them.
+
+    Of events that mark alone counts all; without it, those that are missing may leave a run valid, and convict nobody.
+    """
     random = Random(seed)
     run = (clean, objects)[seed % 2]()
-    for rows in random.sample([run.history, run.logs], random.choice((1, 2))):
+    damaged = random.sample(["history", "logs", "events"], random.choice((1, 2)))
+    for rows in (getattr(run, name) for name in damaged):
         for _ in range(random.choice((1, 2, 5))):
             begin = random.randrange(max(len(rows) - 1, 1))
             del rows[begin : begin + random.choice((1, 1, 2, 8))]
-    if random.random() < 0.8:
+    is_counted = random.random() < 0.8
+    if is_counted:
         run.count()
     found = judged(run, tmp_path)
     assert found is not None
-    assert found.verdict is Verdict.UNKNOWN, found.reasons
+    allowed = {Verdict.UNKNOWN} | ({Verdict.VALID} if is_counted and damaged == ["events"] else set())
+    assert found.verdict in allowed, found.reasons

@@ -215,3 +215,64 @@ def test_the_output_is_checked_before_anything_is_judged(tmp_path: Path, capsys:
     code, error = code_and_error(capsys, "check", str(written(tmp_path, "")), "--model", "register", *where)
 
     assert (code, "No such file or directory" in error) == (Exit.BAD_ARGUMENTS, True), error
+
+
+def numbered(*indexes: int | None) -> str:
+    """A write, a read of it by another, and a read of what nobody here wrote; lines with these indexes."""
+    lines = [(0, "write", "1"), (0, "write", "1"), (1, "read", "null"), (1, "read", "1"), (1, "read", "null")]
+    lines.append((1, "read", "7"))
+    return "".join(
+        json.dumps({"process": process, "type": ("invoke", "ok")[place % 2], "f": f, "value": json.loads(value)})[:-1]
+        + ("" if index is None else f', "index": {index}')
+        + "}\n"
+        for place, ((process, f, value), index) in enumerate(zip(lines, indexes, strict=True))
+    )
+
+
+@pytest.mark.parametrize(
+    ("indexes", "missing"),
+    [
+        ((0, 1, 2, 3, 4, 5), 0),
+        ((1, 2, 3, 4, 5, 6), 0),
+        ((None,) * 6, 0),
+        ((0, 1, None, None, 4, 5), 0),
+        ((0, 1, 4, 5, 6, 7), 2),
+        ((2, 3, 4, 5, 6, 7), 1),
+        ((0, 1, None, None, 5, 6), 1),
+    ],
+)
+@pytest.mark.parametrize("engine", ["one", "many"])
+def test_what_lines_that_are_missing_could_explain_is_undecided(
+    tmp_path: Path, indexes: tuple[int | None, ...], missing: int, engine: str
+) -> None:
+    """Where indexes tell that lines are missing, what nobody wrote convicts nobody, and the reason says so."""
+    path = written(tmp_path, numbered(*indexes)).rename(tmp_path / "history.jsonl")
+    asked = [str(path)] if engine == "one" else [str(tmp_path), "--engine", "local"]
+    code, said = run("check", *asked, "--model", "register")
+    assert code == (Exit.UNKNOWN if missing else Exit.INVALID), said
+    assert (f"{missing} lines are missing by the indexes" in said) is bool(missing)
+    assert read_history_file(path).lines_missing == missing
+
+
+def test_lines_of_others_are_no_gap(tmp_path: Path) -> None:
+    """What is there of the nemesis has its indexes, though nobody judges it."""
+    first, *rest = numbered(0, 2, 3, 4, 5, 6).splitlines(keepends=True)
+    other = '{"process": "nemesis", "type": "info", "f": "kill", "value": null, "index": 1}\n'
+    path = written(tmp_path, "".join([first, other, *rest]))
+    assert read_history_file(path).lines_missing == 0
+
+
+@pytest.mark.parametrize(("shift", "code"), [(0, Exit.INVALID), (2, Exit.UNKNOWN)])
+def test_a_kafka_workload_is_doubted_alike(tmp_path: Path, shift: int, code: Exit) -> None:
+    """A poll of a value that no line sent convicts only where no line is missing by the indexes."""
+    send, poll = [["send", "a", 1]], [["poll"]]
+    values = [send, [["send", "a", [0, 1]]], poll, [["poll", {"a": [[0, 1], [1, 9]]}]]]
+    lines = [
+        {"index": place + (shift if place > 1 else 0), "process": place // 2, "type": ("invoke", "ok")[place % 2]}
+        | {"f": "send" if place < 2 else "poll", "value": value}
+        for place, value in enumerate(values)
+    ]
+    path = written(tmp_path, "".join(f"{json.dumps(line)}\n" for line in lines))
+    found, said = run("check", str(path), "--model", "kafka")
+    assert found == code, said
+    assert ("2 lines are missing by the indexes" in said) is bool(shift)

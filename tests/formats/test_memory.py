@@ -16,6 +16,8 @@ from nemesis.cli import main
 from nemesis.formats import event_columns
 from nemesis.formats import parquet as parquet_module
 from nemesis.formats.errors import HistoryError
+from nemesis.formats.kafka_operations import BATCH_ROWS, micro_operations
+from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.parquet import _values
 from nemesis.formats.reading import read_history_file
 from tests.formats.histories import written
@@ -24,6 +26,10 @@ LONG = "a" * 100_000
 EVENTS = 4_000
 EVENT_BYTES_MAX = 120
 """Far more than columns take for an event, and less than half of what an object takes."""
+KAFKA_EVENT_BYTES_MAX = 150
+"""The same of a Kafka workload, with its rows in batches: an operation in a dictionary takes ten times as much."""
+ROW_BYTES_MAX = 3_000
+"""What a row takes while it is a dictionary, as those of one batch are."""
 
 
 def events_of(values: list[Any]) -> dict[str, Any]:
@@ -154,3 +160,23 @@ def test_events_and_operations_are_columns(tmp_path: Path, value: Any) -> None:
         assert len(held) == EVENTS / 2
     finally:
         tracemalloc.stop()
+
+
+def test_operations_of_a_kafka_workload_are_columns(tmp_path: Path) -> None:
+    """Few of them are there as objects at a time: Arrow's columns are bounded, and so is what is made on the way."""
+    count = 20 * EVENTS
+    lines = []
+    for number in range(count):
+        send = ["send", "a", number // 2 if number % 2 == 0 else [number // 2] * 2]
+        event = {"index": number, "process": 0, "type": ("invoke", "ok")[number % 2], "f": "send", "value": [send]}
+        lines.append(json.dumps(event))
+    path = written(tmp_path, "\n".join(lines))
+    history = read_history_file(path, key_pairs=KeyPairs.NO)
+    tracemalloc.start()
+    try:
+        operations = micro_operations(history.events, path)
+        taken = tracemalloc.get_traced_memory()[1] + operations.nbytes
+    finally:
+        tracemalloc.stop()
+    assert operations.num_rows == count / 2
+    assert taken < count * KAFKA_EVENT_BYTES_MAX + BATCH_ROWS * ROW_BYTES_MAX

@@ -32,6 +32,7 @@ from nemesis.history import (
     read_replica_logs,
 )
 from nemesis.history import reader as reader_module
+from nemesis.history.reader import ShardListing, read_table
 
 
 def event(index: int, **fields: Any) -> HistoryEvent:
@@ -216,6 +217,19 @@ def test_a_shard_that_explodes_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
     with pytest.raises(HistoryError, match=r"part-00000\.parquet comes to \d+ bytes .* SHARD_BYTES_MAX"):
         read_history(tmp_path)
+
+
+def test_many_shards_that_explode_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards of which each may be read are refused where all of a table come to too much, before the rest is read."""
+    write_shards(tmp_path)
+    paths = list_shards(tmp_path, Kind.HISTORY).paths
+    sizes = [pq.read_table(path).nbytes for path in paths]
+    assert len(sizes) > 1
+    paths[-1].write_bytes(b"never read")
+    monkeypatch.setattr(reader_module, "TABLE_BYTES_MAX", sizes[0] // 2)
+
+    with pytest.raises(HistoryError, match=r"history/ comes to more than TABLE_BYTES_MAX, \d+ .* --engine spark"):
+        read_table(ShardListing(kind=Kind.HISTORY, paths=paths, problems=()))
 
 
 def test_foreign_columns_are_refused(tmp_path: Path) -> None:

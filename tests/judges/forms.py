@@ -67,14 +67,28 @@ def _of_number(rename: Callable[[int], Value]) -> Form:
 
 
 def acknowledged(op: Operation, random: Random) -> Operation:
-    """An append's offset with what was appended, be the offset unknown."""
-    is_told = op.f == "append" and op.outcome is Outcome.OK
-    return replace(op, result=(op.result, op.argument)) if is_told and random.random() < 0.7 else op
+    """An append's offset with what was appended, or the first of that, be the offset unknown."""
+    if op.f != "append" or op.outcome is not Outcome.OK or random.random() < 0.3:
+        return op
+    is_first_told = isinstance(op.argument, tuple) and random.random() < 0.5
+    told = op.argument[0] if is_first_told and isinstance(op.argument, tuple) else op.argument
+    return replace(op, result=(op.result, told))
 
 
 def acknowledged_texts(op: Operation, random: Random) -> Operation:
     """The same of texts, nil and numbers."""
     return acknowledged(FORMS["some-nil"](FORMS["some-texts"](op, random), random), random)
+
+
+def acknowledged_as_another(op: Operation, random: Random) -> Operation:
+    """The same, and now and then of a record that was not appended."""
+    told = acknowledged(op, random)
+    return replace(told, result=(op.result, 99)) if told is not op and random.random() < 0.2 else told
+
+
+def acknowledged_as_other_texts(op: Operation, random: Random) -> Operation:
+    """The same of texts, nil and numbers."""
+    return acknowledged_as_another(FORMS["some-nil"](FORMS["some-texts"](op, random), random), random)
 
 
 def cut_short(op: Operation, random: Random) -> Operation:
@@ -140,6 +154,8 @@ FORMS: Mapping[str, Form] = {
     "words": by_words,
     "acknowledged": acknowledged,
     "acknowledged-texts": acknowledged_texts,
+    "acknowledged-as-another": acknowledged_as_another,
+    "acknowledged-as-other-texts": acknowledged_as_other_texts,
     "cut-short": cut_short,
     "nothing-as-nil": nothing_as_nil,
     "sets": as_sets,
@@ -209,6 +225,7 @@ def _shape(random: Random) -> Shape:
 
 
 _VALUES = ("numbers", "texts", "some-texts", "some-nil", "huge", "odd", "fractions", "words")
+_ACKNOWLEDGED = ("acknowledged", "acknowledged-texts", "acknowledged-as-another", "acknowledged-as-other-texts")
 _BEGINNINGS = {"begins-with-a-number": FIRST, "begins-with-a-text": str(FIRST)}
 _PLAIN = {
     "register": _VALUES,
@@ -222,7 +239,7 @@ _PLAIN = {
     "set": (*_VALUES, "nothing-as-nil", "sets"),
     "counter": ("numbers", "scaled", "ones-untold", "words"),
     "list": (*_VALUES, "nothing-as-nil", "twice"),
-    "log": (*_VALUES, "acknowledged", "acknowledged-texts", "twice"),
+    "log": (*_VALUES, *_ACKNOWLEDGED, "twice"),
 }
 
 
@@ -247,8 +264,7 @@ def _kinds() -> list[Kind]:
         name = workload.removeprefix("log-")
         kinds += [
             Kind(model="log", name=name, form="numbers", workload=workload),
-            Kind(model="log", name=f"{name}-acknowledged", form="acknowledged", workload=workload),
-            Kind(model="log", name=f"{name}-acknowledged-texts", form="acknowledged-texts", workload=workload),
+            *(Kind(model="log", name=f"{name}-{form}", form=form, workload=workload) for form in _ACKNOWLEDGED),
         ]
     kinds += [
         Kind(model="log", name="batches-words", form="words", workload="log-batches"),

@@ -8,6 +8,7 @@ verifying concurrent objects" (1993).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -225,8 +226,10 @@ def _explained(op: Operation, result: Any) -> bool:
     told: Any = op.result
     match op.f:
         case "append":
-            offset = told[0] if isinstance(told, tuple) else told
-            return offset is None or bool(offset == result)
+            offset, *record = told if isinstance(told, tuple) else (told,)
+            batch = argument if isinstance(argument, tuple) else (argument,)
+            is_own = record == [argument] or (all(map(operator.eq, record, batch)) and len(record) <= len(batch))
+            return is_own and (offset is None or bool(offset == result))
         case "fetch" if len(argument) == 3 and argument[2]:
             return bool(result[: len(told)] == told)
         case "increment" if op.result is None:

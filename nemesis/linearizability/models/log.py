@@ -1,7 +1,8 @@
 """A log with offsets: ``append`` of a record at the end, ``fetch`` of (offset, limit) from the offset on.
 
 An append takes a record, or a batch: a tuple of records that are put as one; so a record itself is no tuple. Its result
-is the offset of the first, or (offset, record) as clients of Jepsen write it; nil if the offset is unknown. A fetch
+is the offset of the first, or (offset, record) as clients of Jepsen write it; nil if the offset is unknown. Of a
+batch the record is the first one, or all of them; no log acknowledges another than was appended. A fetch
 takes (offset, limit), the limit nil for as many as there are, and returns the tuple of records. A third element that is
 true ("stale is allowed") says that it read what is committed, at a follower perhaps, and promised nothing about the end
 of the log.
@@ -14,6 +15,9 @@ from typing import ClassVar
 from nemesis.linearizability.forms import AppendForm, FetchForm, Form
 from nemesis.linearizability.model import REFUSED, Model, ModelError, Refusal, unknown_operation
 from nemesis.linearizability.operations import Operation, Outcome, Value
+
+NOWHERE = -1
+"""The offset of what was acknowledged as another record than was appended: no log has it there."""
 
 
 class Log(Model):
@@ -58,7 +62,8 @@ def _append_form(operation: Operation) -> AppendForm:
     argument, base = operation.argument, operation.result if operation.outcome is Outcome.OK else None
     records = argument if isinstance(argument, tuple) else (argument,)
     if isinstance(base, tuple) and base:
-        base = base[0]
+        base, *told = base
+        base = base if told == [argument] or tuple(told) == records[: len(told)] else NOWHERE
     if not records or not _are_records(records) or not (base is None or isinstance(base, int)):
         raise ModelError(f"line {operation.line}: append of {argument!r} returned {operation.result!r}")
     return AppendForm(records, base)

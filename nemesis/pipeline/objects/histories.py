@@ -171,7 +171,7 @@ def judge_file(file: File, reading: Reading) -> pa.Table:
     except Exception as error:  # one file's fault must not end the job; nothing is said of what is in it
         return _named(_unreadable(first, reason_of(error)), run_id, {first: ""})
     keys = {key: first + place for place, key in enumerate(dict.fromkeys(op.key for op in operations))}
-    judged = _judged(rows_of(operations, keys), replace(reading.task, model=model))
+    judged = _doubted(_judged(rows_of(operations, keys), replace(reading.task, model=model)), history.doubt)
     return _named(judged, run_id, {place: "" if key is None else edn_text(key) for key, place in keys.items()})
 
 
@@ -186,6 +186,17 @@ def _judged(rows: pa.Table, task: Task) -> pa.Table:
         return judge_bucket(rows, task)
     in_order = rows.sort_by("object").to_batches()
     return pa.concat_tables(judge_sorted(in_order, task, Sizes().bucket))
+
+
+def _doubted(judged: pa.Table, doubt: str | None) -> pa.Table:
+    """The judgements, where convictions are none because of a doubt."""
+    if doubt is None:
+        return judged
+    rows = judged.to_pylist()
+    for row in rows:
+        if row["verdict"] == Verdict.INVALID.value:
+            row |= {"verdict": Verdict.UNKNOWN.value, "reason": f"{row['reason']}; {doubt}"}
+    return pa.Table.from_pylist(rows, schema=judged.schema)
 
 
 def _model_for(model: Model, format: Format) -> Model:

@@ -2,7 +2,9 @@
 
 Owns the layout and the writer. Files have at most ``FILE_ROWS`` rows in groups of ``GROUP_ROWS``, so that many tasks
 can read at once. A file has its name when it is whole. A folder that grows is read as far as it is there. What is not
-understood is refused, never passed over: a verdict on the rest would be worth nothing.
+understood is refused, never passed over: a verdict on the rest would be worth nothing. A small file takes little
+memory: its end is believed only as far as the limits go, and texts are read by their dictionaries, and measured before
+each row gets its own.
 """
 
 from __future__ import annotations
@@ -14,14 +16,20 @@ from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from nemesis.formats.errors import HistoryError, excerpt, refuse
+from nemesis.formats.limits import GROUP_BYTES_MAX
 from nemesis.pipeline.objects.plan import ChangedError
 from nemesis.pipeline.objects.schemas import OBJECT_ROWS, OBJECTS, OPERATION_ROWS, OPERATIONS, OPTIONAL
 
 FILE_ROWS = 1_000_000
 GROUP_ROWS = 250_000
+TEXT_BYTES = 1024
+"""How many bytes a text has that is not long: there is room for as many of them as there are operations in a call."""
+LONG_TEXT_BYTES_MAX = 256 * 1024**2
+"""How many bytes the texts that are read together may have beyond those: of a folder, or of a row group by a task."""
 
 
 def is_store(folder: Path) -> bool:
@@ -79,20 +87,20 @@ def nothing_in(folder: Path) -> NoReturn:
 
 def batches_of(files: Sequence[Path]) -> Iterator[pa.Table]:
     """The operations in pieces of at most ``GROUP_ROWS``. Raises HistoryError for a file that is none of them."""
+    texts = _Texts()
     for path in files:
-        with _refusing(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-            check_schema(file.schema_arrow, path)
+        with _opened(path) as file:
             for batch in file.iter_batches(batch_size=GROUP_ROWS):
-                yield _without_nulls(pa.Table.from_batches([batch]), OPERATION_ROWS, path)
+                yield _without_nulls(texts.spelled_out(pa.Table.from_batches([batch]), path), OPERATION_ROWS, path)
 
 
 def rows_in(path: Path, group: int, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The same of one row group, with just these columns; null where the file has none of that name."""
     declared = pa.schema([OPERATION_ROWS.field(name) for name in columns])
-    with _refusing(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-        check_schema(file.schema_arrow, path)
+    texts = _Texts()
+    with _opened(path) as file:
         for batch in file.iter_batches(batch_size=GROUP_ROWS, row_groups=[group], columns=list(columns)):
-            rows = _without_nulls(pa.Table.from_batches([batch]), OPERATION_ROWS, path)
+            rows = _without_nulls(texts.spelled_out(pa.Table.from_batches([batch]), path), OPERATION_ROWS, path)
             for field in declared:
                 if field.name not in rows.schema.names:
                     rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
@@ -124,6 +132,49 @@ def _without_null(group: pq.RowGroupMetaData) -> set[str]:
     columns = [group.column(place) for place in range(group.num_columns)]
     told = [(column.path_in_schema, column.statistics) for column in columns]
     return {name for name, found in told if found is not None and found.has_null_count and found.null_count == 0}
+
+
+class _Texts:
+    """Counts what the texts of batches that are read together come to."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def spelled_out(self, rows: pa.Table, path: Path) -> pa.Table:
+        """The rows, each with its own texts. Raises HistoryError where these are too long."""
+        for place, field in enumerate(rows.schema):
+            if not pa.types.is_dictionary(field.type):
+                continue
+            for chunk in rows.column(place).chunks:
+                lengths = pc.subtract(pc.binary_length(chunk.dictionary).cast(pa.int64()), TEXT_BYTES)
+                self._bytes += pc.sum(pc.max_element_wise(lengths, 0).take(chunk.indices)).as_py() or 0
+            if self._bytes > LONG_TEXT_BYTES_MAX:
+                problem = f"its texts have {self._bytes} bytes beyond {TEXT_BYTES} each"
+                problem = f"{problem}, more than LONG_TEXT_BYTES_MAX, {LONG_TEXT_BYTES_MAX}"
+                refuse(path, None, problem, "judge it in parts, or write shorter values")
+            rows = rows.set_column(place, field.name, rows.column(place).cast(field.type.value_type))
+        return rows
+
+
+@contextmanager
+def _opened(path: Path, declared: pa.Schema = OPERATION_ROWS) -> Iterator[pq.ParquetFile]:
+    """A file whose texts are read by their dictionaries. Raises HistoryError unless it has the declared columns, and
+    no row group that is too large."""
+    texts = [field.name for field in declared if pa.types.is_string(field.type)]
+    with _refusing(path):
+        with pq.ParquetFile(path) as file:
+            check_schema(file.schema_arrow, path, declared)
+            _check_sizes(file.metadata, path)
+        with pq.ParquetFile(path, read_dictionary=texts, page_checksum_verification=True) as file:
+            yield file
+
+
+def _check_sizes(metadata: pq.FileMetaData, path: Path) -> None:
+    sizes = (metadata.row_group(place).total_byte_size for place in range(metadata.num_row_groups))
+    largest = max(sizes, default=0)
+    if largest > GROUP_BYTES_MAX:
+        problem = f"a row group has {largest} bytes when it is decompressed"
+        refuse(path, None, f"{problem}, more than GROUP_BYTES_MAX, {GROUP_BYTES_MAX}", "write smaller row groups")
 
 
 @contextmanager
@@ -186,10 +237,11 @@ def names_of(folder: Path) -> pa.Table:
     Raises HistoryError, also for an object that has two names, be they the same.
     """
     tables = [OBJECT_ROWS.empty_table()]
+    texts = _Texts()
     for path in files_of(folder, OBJECTS):
-        with _refusing(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-            check_schema(file.schema_arrow, path, OBJECT_ROWS)
-            tables.append(_without_nulls(file.read(OBJECT_ROWS.names), OBJECT_ROWS, path).cast(OBJECT_ROWS))
+        with _opened(path, OBJECT_ROWS) as file:
+            rows = texts.spelled_out(file.read(OBJECT_ROWS.names), path)
+            tables.append(_without_nulls(rows, OBJECT_ROWS, path).cast(OBJECT_ROWS))
     names = pa.concat_tables(tables).sort_by("object")
     numbers = names.column("object").to_numpy()
     for place in np.flatnonzero(numbers[1:] == numbers[:-1])[:1].tolist():

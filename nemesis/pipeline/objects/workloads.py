@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from nemesis.checks.anomalies import anomaly_table
 from nemesis.checks.judge import judge_transactions
 from nemesis.checks.schemas import ANOMALY_SCHEMA, Severity
-from nemesis.checks.verdict import Verdict
+from nemesis.checks.verdict import Verdict, undecided
 from nemesis.formats.kafka_operations import micro_operations
 from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.reading import read_history_file
@@ -68,7 +68,10 @@ def judge_workload(file: File, format: Format | None) -> dict[str, Any]:
     history = read_history_file(Path(path), format=format, key_pairs=KeyPairs.NO)
     operations = micro_operations(history.events, history.path)
     rows = [row | {"run_id": run_id} for row in judge_transactions(operations).to_pylist()]
+    if history.doubt is not None:
+        rows = [dict(undecided(row)) for row in rows]
     verdict, reasons = _decided(operations, rows)
+    reasons += [] if history.doubt is None else [history.doubt]
     return {
         "run_id": run_id,
         "format": history.format.value,
