@@ -208,6 +208,13 @@ def _server_params() -> list[click.Parameter]:
             show_default=True,
             help="One line per step at debug.",
         ),
+        *_numbers(),
+    ]
+
+
+def _numbers() -> list[click.Parameter]:
+    """What is counted at the door, when a replica stops, and on its disk."""
+    return [
         _number("client-calls-max", 4096, "Refuse more calls at once."),
         _number("stream-calls-max", 10_000, "Read no more from a stream while so many of its calls are inside."),
         _number("producer-ids-per-hour", 4000, "Let one address be no more idempotent producers in an hour."),

@@ -137,26 +137,12 @@ class ReplicaProcess:
         clocks: Clocks = MACHINE_CLOCKS,
     ) -> None:
         self._options, self._storage = options, storage
-        directory = storage.directory
         _check_roles(options, storage)
-        self._replica_id = directory.replica_id
+        self._replica_id = storage.directory.replica_id
         self._logger: FilteringBoundLogger = logger_of(self._replica_id)
-        self._core = Replica(
-            config=options.core_config(
-                cluster_id=directory.cluster_id,
-                replica_id=directory.replica_id,
-                directory_id=directory.directory_id,
-                initial_voters=directory.initial_voters,
-                incarnation_id=uuid4().hex,
-                previous_broker_epoch=directory.clean_broker_epoch,
-            ),
-            logs=storage.recovered,
-            rules=rules,
-            random=Random(),
-            groups=groups,
-        )
+        self._core = self._make_core(rules, groups)
         storage.forget_snapshots()
-        heard = HeardLeaders(cluster_id=directory.cluster_id, logs=self._core.logs)
+        heard = HeardLeaders(cluster_id=storage.directory.cluster_id, logs=self._core.logs)
         addresses, told = (self._address_table(dial, heard) for dial in (options.dial, {}))
         self._leaders = LeaderAddresses(told=told, heard=heard)
         self._metrics = Metrics(view := CoreView(self._core))
@@ -188,6 +174,24 @@ class ReplicaProcess:
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
         if options.peer_listen:
             self._servers.append(("--peer-listen", options.peer_listen, self._make_server(service, with_peers=True)))
+
+    def _make_core(self, rules: Rules, groups: Mapping[TopicPartition, AppliedLog]) -> Replica:
+        """Make the core of the replica whose disk this is."""
+        directory = self._storage.directory
+        return Replica(
+            config=self._options.core_config(
+                cluster_id=directory.cluster_id,
+                replica_id=directory.replica_id,
+                directory_id=directory.directory_id,
+                initial_voters=directory.initial_voters,
+                incarnation_id=uuid4().hex,
+                previous_broker_epoch=directory.clean_broker_epoch,
+            ),
+            logs=self._storage.recovered,
+            rules=rules,
+            random=Random(),
+            groups=groups,
+        )
 
     def _make_server(self, service: ReplicaService, *, with_peers: bool) -> grpc.aio.Server:
         options = self._options
