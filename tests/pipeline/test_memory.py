@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ POOL_BYTES_MAX = 20 * len(LONG)
 
 MEASURED = """
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 import pyarrow as pa
 from nemesis.cli import cli
@@ -37,7 +39,9 @@ print(int(code), pa.default_memory_pool().max_memory())
 
 def bomb(folder: Path, rows: int = ROWS) -> Path:
     """A file of operations that all have one long text, which is in it once."""
-    columns = {field.name: [0 if not field.nullable else None] * rows for field in OPERATION_ROWS}
+    columns: dict[str, list[object]] = {
+        field.name: [0 if not field.nullable else None] * rows for field in OPERATION_ROWS
+    }
     columns |= {"text": [f'[0 "write" "{LONG}" nil]'] * rows, "line": list(range(rows)), "invoked": list(range(rows))}
     path = folder / OPERATIONS / "bomb.parquet"
     path.parent.mkdir(exist_ok=True)
@@ -57,9 +61,10 @@ def test_a_text_of_many_rows_is_refused_before_it_is_there_many_times(tmp_path: 
     """A file of kilobytes whose rows come to a gigabyte is refused with its name and what to do, and takes little."""
     path = bomb(tmp_path)
     assert path.stat().st_size < 50_000
-    for read in (lambda: batches_of([path]), lambda: rows_in(path, 0, OPERATION_ROWS.names)):
+    reads: list[Iterator[pa.Table]] = [batches_of([path]), rows_in(path, 0, OPERATION_ROWS.names)]
+    for read in reads:
         with pytest.raises(HistoryError, match=r"bomb\.parquet: .* more than LONG_TEXT_BYTES_MAX, \d+") as caught:
-            list(read())
+            list(read)
         assert "write shorter values" in str(caught.value)
     code, taken = measured(tmp_path)
     assert code == Exit.BAD_ARGUMENTS
