@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from replica.ids import ReplicaId, TopicPartition
-from replica.storage.meta_properties import random_directory_id
+from replica.storage import OS_FILES
+from replica.storage.meta_properties import FILE_NAME, random_directory_id, read_meta_properties
 
 PATIENCE_SECONDS = 30.0
 FAST_TIMING = (
@@ -69,6 +70,10 @@ class LocalCluster:
         """Format one replica's data directory, as one that joins unless ``who_votes`` says otherwise."""
         whose = ("--data-dir", self.data_dir(replica_id), "--cluster-id", cluster_id, "--replica-id", replica_id)
         run_replica("format", *whose, *(who_votes or ("--no-initial-voters",)))
+
+    def directory_id(self, replica_id: ReplicaId) -> str:
+        """Return the id of the replica's disk."""
+        return read_meta_properties(OS_FILES, self.data_dir(replica_id) / FILE_NAME).directory_id
 
     def start(self, *replica_ids: ReplicaId, options: Iterable[object] = ()) -> None:
         """Start these replicas; their log lines are appended to one file each."""

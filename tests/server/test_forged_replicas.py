@@ -100,6 +100,7 @@ async def test_a_beginning_in_the_name_of_another_voter_halts_nobody(
             leader_id=other,
             leader_epoch=leader.leader_epoch,
             voter_id=replica_id,
+            voter_directory_id=cluster.directory_id(replica_id),
         )
         answer = await peers.call(replica_id, claim, 2000)
         assert isinstance(answer, m.BeginQuorumEpochResponse)
@@ -115,6 +116,7 @@ async def test_thousands_of_votes_leave_epochs_for_elections(
 ) -> None:
     """768 Votes to each voter, each as far ahead as any is taken or further, hardly raise an epoch, if at all."""
     before = (await leader_of(peers)).leader_epoch
+    disks = {replica_id: cluster.directory_id(replica_id) for replica_id in cluster.ids}
     for number in range(768):
         for replica_id in cluster.ids:
             ahead = (1, 16, 1 << 24, EPOCH_MAX - before)[number % 4]
@@ -122,11 +124,13 @@ async def test_thousands_of_votes_leave_epochs_for_elections(
                 topic_partition=METADATA_LOG,
                 cluster_id=CLUSTER,
                 candidate_id=cluster.ids[replica_id % 3],
+                candidate_directory_id=disks[cluster.ids[replica_id % 3]],
                 candidate_epoch=Epoch(before + ahead),
                 last_offset_epoch=0,
                 last_offset=0,
                 pre_vote=number % 2 == 0,
                 voter_id=replica_id,
+                voter_directory_id=disks[replica_id],
             )
             await peers.call(replica_id, forged, 2000)
     assert (await leader_of(peers)).leader_epoch <= before + 100
