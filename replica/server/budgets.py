@@ -46,7 +46,10 @@ class AnswerBudget:
         """What is set aside or not taken in all."""
 
     def admit(self, connection: str, *, wants_bytes: int) -> Place:
-        """Set aside for one answer up to ``wants_bytes``, or nothing if it wants nothing; raises OverBudgetError."""
+        """Set aside for one answer up to ``wants_bytes``, or nothing if it wants nothing; raises OverBudgetError.
+
+        What wants nothing, because its answer is small, only its own connection can be too full for.
+        """
         left = self._connection_bytes_max - self._held.get(connection, 0)
         if left < PLACE_BYTES:
             raise OverBudgetError(
@@ -55,7 +58,7 @@ class AnswerBudget:
                 "read them, or have fewer fetches wait at once",
             )
         all_left = self._all_bytes_max - self.held_bytes
-        if all_left < PLACE_BYTES:
+        if wants_bytes > 0 and all_left < PLACE_BYTES:
             raise OverBudgetError(
                 "answer_bytes_max",
                 f"answers of {self._all_bytes_max} bytes wait for all connections, the most this replica holds; "

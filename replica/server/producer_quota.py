@@ -8,7 +8,6 @@ would keep the others out. Knows no protocol and no clock: time is handed in. So
 from __future__ import annotations
 
 from collections import OrderedDict
-from itertools import count
 
 from replica.core.messages import (
     InitProducerIdRequest,
@@ -33,18 +32,24 @@ class ProducerQuota:
         self._ids_max = ids_max
         self._hours: OrderedDict[str, tuple[int, set[int]]] = OrderedDict()
         """When an address' hour began, and the ids that it has come with since."""
-        self._given = count(NO_PRODUCER_ID, -1)
-        """Stand for ids that were asked for, which nobody knows yet: no producer has one of these."""
 
     def admits(self, request: Request, peer: str, now_ms: int) -> bool:
-        """Count what a client asks; whether it may. ``peer`` is an address with a port, which does not matter."""
+        """Whether a client may ask this; a new producer that writes counts, one that asks for its id once it has that.
+
+        ``peer`` is an address with a port, which does not matter.
+        """
         match request:
             case InitProducerIdRequest():
-                return self._admits(next(self._given), peer, now_ms)
+                return len(self._ids_of(peer, now_ms)) < self._ids_max
             case ProduceRequest(records=records) if (producer_id := claimed_producer_id(records)) > NO_PRODUCER_ID:
                 return self._admits(producer_id, peer, now_ms)
             case _:
                 return True
+
+    def on_answer(self, response: Response, peer: str, now_ms: int) -> None:
+        """Count an id that was given to a client; what nobody was given, for want of a controller, counts nothing."""
+        if isinstance(response, InitProducerIdResponse) and response.producer_id is not None:
+            self._ids_of(peer, now_ms).add(response.producer_id)
 
     def refusal(self, request: Request) -> Response:
         """The answer to a request that may not be; nothing was done for it, and it may be in an hour."""
@@ -55,6 +60,13 @@ class ProducerQuota:
         return ProduceResponse(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED, message=message, not_appended=True)
 
     def _admits(self, producer_id: int, peer: str, now_ms: int) -> bool:
+        ids = self._ids_of(peer, now_ms)
+        if producer_id not in ids and len(ids) >= self._ids_max:
+            return False
+        ids.add(producer_id)
+        return True
+
+    def _ids_of(self, peer: str, now_ms: int) -> set[int]:
         address = peer.rpartition(":")[0]
         began_ms, ids = self._hours.get(address, (now_ms, set()))
         if now_ms - began_ms >= HOUR_MS:
@@ -62,9 +74,4 @@ class ProducerQuota:
         self._hours[address] = began_ms, ids
         if len(self._hours) > ADDRESSES_MAX:
             self._hours.popitem(last=False)
-        if producer_id in ids:
-            return True
-        if len(ids) >= self._ids_max:
-            return False
-        ids.add(producer_id)
-        return True
+        return ids

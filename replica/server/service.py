@@ -235,6 +235,7 @@ class ReplicaService:
         """Hand a request to the core, and log an answer that says that it was wrong. Raises ReplicaStoppedError."""
         if self._producers.admits(request, context.peer(), self._now_ms()):
             response = await self._call(request)
+            self._producers.on_answer(response, context.peer(), self._now_ms())
         else:
             response = self._producers.refusal(request)
             self._lines.warn(rpc=rpc, peer=context.peer(), error="producer_ids_per_hour")

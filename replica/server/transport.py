@@ -27,6 +27,10 @@ NOT_APPLIED_KEY = "highwater-not-applied"
 _WAITING = frozenset({grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING})
 
 
+_TOO_LARGE = "SERVER: Received message larger than max"
+"""What gRPC itself says of a request that it has not even collected. There is no mark with it."""
+
+
 class TransportError(Exception):
     """No usable answer came; whether the request was carried out is unknown."""
 
@@ -131,6 +135,8 @@ class GrpcTransport:
 def _classified(error: grpc.aio.AioRpcError, replica_id: ReplicaId) -> TransportError:
     """Translate a gRPC status; only the server's own mark makes it certain that nothing was done."""
     message = f"replica {replica_id}: {error.code().name}: {error.details()}"
+    if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
+        return MalformedRequestError(message)
     if not any(key == NOT_APPLIED_KEY for key, _ in error.trailing_metadata()):
         return TransportError(message)
     is_malformed = error.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
@@ -36,6 +37,7 @@ class FakeQuorum:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.leader = m.CurrentLeader(leader_id=ONE, leader_epoch=Epoch(3))
+        self.peer_address = ""
         self.voters = VoterSet.of(
             Voter(replica_id=replica_id, directory_id=f"disk-{replica_id}", address=address)
             for replica_id, address in ADDRESSES.items()
@@ -79,6 +81,7 @@ class FakeQuorum:
             directory_id=f"disk-{endpoint.address[1]}",
             leader=self.leader,
             addresses={**ADDRESSES, NEW: VOTER.address},
+            peer_address=self.peer_address if is_new else "",
         )
 
     def _quorum(self) -> m.DescribeQuorumResponse:
@@ -142,6 +145,14 @@ async def test_a_new_voter_is_asked_for_its_disk() -> None:
     assert quorum.voters.find(NEW) == VOTER
     (request,) = quorum.changes
     assert 0 < request.timeout_ms < VIEW.request_timeout_ms
+
+
+async def test_a_new_voter_is_named_by_where_replicas_reach_it() -> None:
+    """Where replicas have a listener of their own, the address that clients dial is no voter's."""
+    quorum = FakeQuorum()
+    quorum.peer_address = "r4-peers:2"
+    assert await add(quorum) == replace(VOTER, address="r4-peers:2")
+    assert (await add(FakeQuorum(), address=VOTER.address)).address == VOTER.address
 
 
 async def test_what_is_given_is_not_asked() -> None:

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
 
+from replica.core import effects as fx
+from replica.core import events as ev
+from replica.core import messages as m
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, ReplicaId
-from tests.core.simulated import Climate, SimulatedCluster
+from tests.core import harness
+from tests.core.changing import ChangingCluster
+from tests.core.simulated import LOG, Climate, Node, SimulatedCluster
 from tests.core.test_simulation import everyone_reached
 
 SEEDS = range(6)
 APART = 5000
 HOSTILE = Climate(loss=0.02, duplication=0.02, flush_ms=(1, 40))
+
+
+class OneWay(SimulatedCluster):
+    """A quorum in which some cannot dial others, as behind a firewall, and are dialled and answered all the same."""
+
+    undialled: Collection[tuple[ReplicaId, ReplicaId]] = ()
+
+    def _send(self, node: Node, effect: fx.Send) -> None:
+        if (node.replica_id, effect.replica_id) not in self.undialled:
+            super()._send(node, effect)
+            return
+        failed = ev.SendFailed(correlation_id=effect.correlation_id, replica_id=effect.replica_id)
+        incarnation = node.incarnation
+        self.at(5, lambda: self._step(node, failed) if node.incarnation == incarnation else None)
 
 
 def set_apart(cluster: SimulatedCluster, replica_id: int, epochs: int) -> None:
@@ -57,3 +77,39 @@ def test_a_voter_that_is_ahead_of_a_leader_comes_back(seed: int, ahead: int, cli
     cluster.start(follower.replica_id)
     assert cluster.run(everyone_reached(cluster, cluster.promises.high_watermark + 10), within_ms=60_000)
     assert cluster.run(lambda: len({node.log.epoch for node in cluster.running()}) == 1, within_ms=60_000)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_voter_that_is_ahead_and_cannot_be_dialled_comes_back(seed: int) -> None:
+    """It asks the leader, which cannot ask it: 1. it was a candidate, and was cut off. 2. The others follow on."""
+    cluster = OneWay(seed)
+    assert cluster.run(everyone_reached(cluster, 10), within_ms=60_000), cluster.now_ms
+    leader = next(node for node in cluster.running() if node.log.role.name == "leader")
+    ahead = next(node for node in cluster.running() if node.log.role.name == "follower")
+    set_apart(cluster, ahead.replica_id, 1)
+    assert cluster.run(everyone_reached(cluster, cluster.promises.high_watermark + 10), within_ms=60_000)
+    cluster.undialled = {(leader.replica_id, ahead.replica_id)}
+    cluster.start(ahead.replica_id)
+    assert cluster.run(everyone_reached(cluster, cluster.promises.high_watermark + 10), within_ms=60_000)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_former_voter_that_is_ahead_comes_back(seed: int) -> None:
+    """Nobody asks it any more, since it was removed meanwhile; it still thinks that it votes."""
+    cluster = ChangingCluster(seed, losses=False, snapshots=0.0)
+    cluster.changes_go_on = False
+    assert cluster.run(lambda: cluster.leader() is not None and cluster.promises.high_watermark > 20, within_ms=60_000)
+    leader = cluster.leader()
+    assert leader is not None
+    ahead = next(number for number in (0, 1, 2) if number != leader.replica_id)
+    key = harness.voter(ahead, 0).key
+    set_apart(cluster, ahead, 1)
+    cluster.ask(leader, m.RemoveVoterRequest(topic_partition=LOG, voter=key, timeout_ms=5000))
+    assert cluster.run(lambda: cluster.seen["removed"] > 0, within_ms=20_000), cluster.seen
+    cluster.start(ReplicaId(ahead))
+    log = cluster.nodes[ReplicaId(ahead)].log
+    wanted = cluster.promises.high_watermark + 10
+    assert cluster.run(lambda: log.role.name == "follower" and log.log.log_end_offset >= wanted, within_ms=60_000), (
+        log.role.name,
+        log.epoch,
+    )

@@ -116,12 +116,23 @@ def test_no_number_of_requests_uses_up_the_epochs(make: Callable[[int], Any]) ->
     assert bench.epoch == EPOCH + EPOCHS_AT_ONCE_MAX + 50
 
 
-@pytest.mark.parametrize("pre_vote", [True, False])
-def test_candidates_do_not_topple_a_leader(pre_vote: bool) -> None:
-    """Who leads, or hears from its leader, takes no later epoch from who asks for votes."""
+def test_candidates_do_not_topple_a_leader() -> None:
+    """Who leads takes no later epoch from who asks for its vote: somebody else may win that election."""
     bench = leader_bench()
-    response = voted(bench, vote(7, last=(6, 99), pre_vote=pre_vote))
+    response = voted(bench, vote(7, last=(6, 99)))
     assert (response.vote_granted, response.current_leader, bench.role) == (False, leader(0, 6), "leader")
+
+
+def test_a_leader_ends_its_epoch_for_who_can_follow_nobody_in_it() -> None:
+    """A pre-vote in a later epoch comes from a replica that has reached it, and cannot go back."""
+    bench = leader_bench()
+    voted(bench, vote(7, last=(6, 99), pre_vote=True))
+    assert (bench.epoch, bench.role) == (7, "unattached")
+
+
+@pytest.mark.parametrize("pre_vote", [True, False])
+def test_candidates_topple_no_follower(pre_vote: bool) -> None:
+    """Who hears from its leader takes no later epoch from who asks for votes."""
     follower = follower_bench(leader_id=2)
     answer_fetch(follower, records([], leader_id=2, epoch=EPOCH))
     assert not voted(follower, vote(6, last=(EPOCH, 99), pre_vote=pre_vote)).vote_granted

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from replica.core.messages import InitProducerIdRequest, ListOffsetsRequest, ProduceRequest
+from replica.core.messages import InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ProduceRequest
+from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.records import encode_batch
 from replica.server.producer_quota import ADDRESSES_MAX, HOUR_MS, ProducerQuota
@@ -29,10 +30,18 @@ def test_ids_that_are_written_with_are_counted_once() -> None:
     assert quota.admits(batch_of(7, 5), PEER, 7)
 
 
-def test_ids_that_are_asked_for_are_counted_each() -> None:
-    """Whoever asks again gets another id, so that each question counts."""
+def test_ids_that_are_given_are_counted_each_and_once() -> None:
+    """A producer counts when it is given its id, and not again when it writes; a question that got none does not."""
     quota = ProducerQuota(ids_max=2)
-    assert [quota.admits(InitProducerIdRequest(), PEER, 0) for _ in range(3)] == [True, True, False]
+    nothing = InitProducerIdResponse(error=ErrorCode.NOT_CONTROLLER)
+    for _ in range(9):  # Nobody was given an id: that costs nothing.
+        assert quota.admits(InitProducerIdRequest(), PEER, 0)
+        quota.on_answer(nothing, PEER, 0)
+    for producer_id in (7, 8):
+        assert quota.admits(InitProducerIdRequest(), PEER, 0)
+        quota.on_answer(InitProducerIdResponse(error=ErrorCode.NONE, producer_id=producer_id), PEER, 0)
+        assert quota.admits(batch_of(producer_id), PEER, 0)
+    assert not quota.admits(InitProducerIdRequest(), PEER, 0)
 
 
 def test_a_new_connection_is_no_new_caller() -> None:

@@ -160,11 +160,12 @@ class _Texts:
 def _opened(path: Path, declared: pa.Schema = OPERATION_ROWS) -> Iterator[pq.ParquetFile]:
     """A file whose texts are read by their dictionaries. Raises HistoryError unless it has the declared columns, and
     no row group that is too large."""
-    texts = [field.name for field in declared if pa.types.is_string(field.type)]
     with _refusing(path):
         with pq.ParquetFile(path) as file:
             check_schema(file.schema_arrow, path, declared)
             _check_sizes(file.metadata, path)
+            there = set(file.schema_arrow.names)
+        texts = [field.name for field in declared if pa.types.is_string(field.type) and field.name in there]
         with pq.ParquetFile(path, read_dictionary=texts, page_checksum_verification=True) as file:
             yield file
 

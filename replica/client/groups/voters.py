@@ -61,8 +61,11 @@ async def add_voter(
     deadline = view.deadline()
     try:
         endpoint = await _endpoint_of(view, replica_id, address, deadline)
-        directory_id = directory_id or await _directory_id_of(view, endpoint, deadline)
-        voter = Voter(replica_id=replica_id, directory_id=directory_id, address=endpoint.address)
+        if address is None or directory_id is None:
+            found = await _described(view, endpoint, deadline)
+            address = address or found.peer_address or endpoint.address
+            directory_id = directory_id or found.directory_id
+        voter = Voter(replica_id=replica_id, directory_id=directory_id, address=address)
 
         def request(timeout_ms: int) -> AddVoterRequest:
             return AddVoterRequest(
@@ -115,8 +118,8 @@ async def _endpoint_of(view: GroupView, replica_id: ReplicaId, address: str | No
     return found
 
 
-async def _directory_id_of(view: GroupView, endpoint: Endpoint, deadline: Deadline) -> str:
-    """Ask a replica for the id of its disk until it answers."""
+async def _described(view: GroupView, endpoint: Endpoint, deadline: Deadline) -> DescribeReplicaResponse:
+    """Ask a replica for the id of its disk, and where other replicas reach it, until it answers."""
     backoff = view.config.backoff()
     while True:
         try:
@@ -131,7 +134,7 @@ async def _directory_id_of(view: GroupView, endpoint: Endpoint, deadline: Deadli
             raise _not_changed(view, f"{endpoint} does not host this log", answer.error)
         if answer.replica_id != endpoint.broker_id:
             raise _not_changed(view, f"at {endpoint.address} is replica {answer.replica_id}")
-        return answer.directory_id
+        return answer
 
 
 # --- the change -------------------------------------------------------------------------------------------------------

@@ -21,7 +21,10 @@ class DescribeReplicaRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeReplicaResponse:
-    """One replica's own state. ``role`` is the lower-case name of the quorum role; ``epochs`` its newest."""
+    """One replica's own state. ``role`` is the lower-case name of the quorum role; ``epochs`` its newest.
+
+    ``peer_address`` is where other replicas reach it, if that is a listener of its own.
+    """
 
     error: ErrorCode
     replica_id: ReplicaId | None = None
@@ -35,6 +38,7 @@ class DescribeReplicaResponse:
     log_end_offset: Offset | None = None
     epochs: Annotated[tuple[EpochEntry, ...], Entries(EPOCHS_MAX)] = ()
     addresses: Annotated[Mapping[ReplicaId, Address], Entries(2 * BROKERS_MAX)] = field(default_factory=dict)
+    peer_address: Address = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,9 @@ from replica.voters import is_directory_name
 
 def on_vote_request(q: QuorumLogState, call_id: CallId, request: VoteRequest, now_ms: int) -> None:
     """Answer a request for a vote or a pre-vote. One that makes no sense changes nothing, not even the epoch."""
-    is_withheld = withholds_vote(q, now_ms) or (request.candidate_epoch > q.epoch and _keeps_leader(q))
+    is_withheld = not _gives_way(q, request) and (
+        withholds_vote(q, now_ms) or (request.candidate_epoch > q.epoch and _keeps_leader(q))
+    )
     error = peer_error(q, request.cluster_id) or _malformed(q, request)
     if error is None and request.candidate_epoch < q.epoch:
         error = ErrorCode.FENCED_LEADER_EPOCH
@@ -95,6 +97,16 @@ def _log_is_up_to_date(q: QuorumLogState, request: VoteRequest) -> bool:
 def _keeps_leader(q: QuorumLogState) -> bool:
     """Tell whether a later epoch that a candidate brings is no news here; where there are leases, those say when."""
     return isinstance(q.role, Leader) or (_hears_from_leader(q) and not q.has_leases)
+
+
+def _gives_way(q: QuorumLogState, request: VoteRequest) -> bool:
+    """Tell whether a leader ends its epoch for a replica that has reached a later one, as it shows by a pre-vote in it.
+
+    1. X had promises enough to be a candidate in the next epoch, and was cut off. 2. The others follow A on, in theirs.
+    3. X comes back. It can follow nobody in an earlier epoch, and nobody who hears from A heeds it: X would wait for
+    ever. So there is an election in a later one. A vote alone shows nothing yet: it may be an election that others win.
+    """
+    return isinstance(q.role, Leader) and request.pre_vote and request.candidate_epoch > q.epoch
 
 
 def _hears_from_leader(q: QuorumLogState) -> bool:

@@ -15,8 +15,8 @@ decide it. 2. Who is further behind, after thousands of elections without it, le
 an observer fetch, a voter without a leader asks for pre-votes after an election timeout, and every answer names the
 epoch. A leader that makes itself known is asked in any case, as those whom one knows may all be gone. Who cannot ask
 cannot follow either, for followers fetch: no vote is lost by it. 3. Who is ahead, because its election came to nothing,
-is heard by the others in the same way: those without a leader ask it for pre-votes, and a leader tells it
-BeginQuorumEpoch as long as it does not fetch; the answers name the later epoch. 4. A voter whose allowance is used up
+is heard by the others in the same way: those without a leader ask it for pre-votes, and a leader that it asks
+for a pre-vote in its later epoch ends its own. 4. A voter whose allowance is used up
 has it again after ``EPOCH_INTERVAL_MS``, and learns by its own questions meanwhile. The allowance need not be stored:
 who starts anew begins with ``EPOCHS_AT_ONCE_MAX``.
 """

@@ -129,6 +129,7 @@ def on_describe_replica(q: QuorumLogState, call_id: CallId, request: DescribeRep
             flushed_end_offset=q.log.flushed_end_offset,
             log_end_offset=q.log.log_end_offset,
             epochs=q.log.epochs.entries[-EPOCHS_MAX:],
+            peer_address="" if q.config.identity is None else q.config.identity.peer_address,
         ),
     )
 
