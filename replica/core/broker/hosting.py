@@ -51,6 +51,10 @@ class OfflinePartition:
         now = self.registration
         return broker_id in (*now.isr, *now.elr, now.leader_id)
 
+    def can_be_left_to_others(self, broker_id: ReplicaId) -> bool:
+        """Whether somebody else may be elected for it."""
+        return bool({*self.registration.isr, *self.registration.elr} - {broker_id})
+
 
 class Hosting:
     """The partitions of one broker. ``partitions`` is the table that everybody else reads."""
@@ -137,12 +141,17 @@ class Hosting:
         )
 
     def reports(self) -> tuple[OfflineReplica, ...]:
-        """Say which damaged logs the controller has to hear of: who is counted on, or might be in this epoch."""
+        """Say which damaged logs the controller has to hear of: who is counted on, or might be in this epoch.
+
+        First come those that others can take over: what nobody else has is reported for as long as it is there, and
+        would keep them out where there are too many for one heartbeat.
+        """
+        offline = sorted(self.offline.items(), key=lambda found: not found[1].can_be_left_to_others(self._broker_id))
         wanted = [
             OfflineReplica(
                 topic_id=each.topic_id, partition=name.partition, leader_epoch=each.registration.leader_epoch
             )
-            for name, each in self.offline.items()
+            for name, each in offline
             if each.is_counted_on(self._broker_id) or each.registration.leader_epoch <= each.leader_epoch
         ]
         return tuple(wanted[:OFFLINE_REPORTED_MAX])

@@ -82,6 +82,17 @@ def test_damage_is_reported_until_the_epoch_is_over() -> None:
     assert reported(bench) == ()
 
 
+def test_what_others_can_take_over_is_reported_first() -> None:
+    """A heartbeat names so many; what nobody else has stays damaged, and is named in every one."""
+    alone, shared = registration(1, leader=1), registration(1, 2, leader=1)
+    logs = {topic_partition("topic", number): recovered(7, (0, 3)) for number in range(3)}
+    bench = BrokerBench(logs=logs)
+    bench.decide(*registered(1), *registered(2), *topic("topic", 7, alone, alone, shared))
+    for name in logs:
+        bench.damage(name)
+    assert [each.partition for each in reported(bench)] == [2, 0, 1]
+
+
 def test_log_is_replaced_when_nobody_counts_on_it() -> None:
     """Put aside, begun anew, and fetched from the leader from the beginning on."""
     bench = followed(Rules())
