@@ -147,10 +147,10 @@ class OffsetCheckpoint:
                 self._note(topic_partition, None)
                 self._store()
 
-    def replace_all(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Store these offsets in place of all that were known, durable on return. May raise OSError."""
+    def put_all(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Store the offsets of these logs, durable on return. May raise OSError."""
         with self._lock:
-            self._offsets = dict(offsets)
+            self._offsets |= offsets
             self._store()
 
     def _note(self, topic_partition: TopicPartition, offset: Offset | None) -> None:

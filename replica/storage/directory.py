@@ -297,9 +297,12 @@ class DataDirectory:
             self.trash.empty(now_ms, file_delete_delay_ms)
 
     def store_high_watermarks(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Replace replication-offset-checkpoint, all of it, durable on return. StorageError if the disk refuses."""
+        """Store these in replication-offset-checkpoint, durable on return. StorageError if the disk refuses.
+
+        Those of other logs stay: a log that is offline has none to tell for now, and may be whole at the next start.
+        """
         with self._guard("store the high watermarks of"):
-            self.high_watermarks.replace_all(offsets)
+            self.high_watermarks.put_all(offsets)
 
     def store_checkpoints(self) -> None:
         """Store what was noted of the logs, durable on return. StorageError if the disk refuses."""

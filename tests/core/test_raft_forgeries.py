@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -171,6 +172,18 @@ def test_a_leader_of_a_far_later_epoch_is_asked(role: str) -> None:
     assert (answered.error, bench.epoch) == (ErrorCode.UNKNOWN_LEADER_EPOCH, EPOCH)
     bench.respond(bench.send_to(1, m.FetchRequest), fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 1, 5000))
     assert (bench.role, bench.epoch, bench.log.leader_id) == ("follower", 5000, 1)
+
+
+def test_a_leader_that_means_the_disk_before_is_asked() -> None:
+    """A replaced disk may know nobody else: of its leader it hears by what was meant for the old one."""
+    bench = Bench(quorum_state=stored(EPOCH))
+    answered = bench.answer(
+        replace(begin(1, EPOCH + 1), voter_id=bench.log.replica_id, voter_directory_id="the-former")
+    )
+    assert answered is not None
+    assert (answered.error, bench.epoch) == (ErrorCode.INVALID_VOTER_KEY, EPOCH)
+    bench.respond(bench.send_to(1, m.FetchRequest), fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 1, EPOCH + 1))
+    assert (bench.role, bench.epoch, bench.log.leader_id) == ("follower", EPOCH + 1, 1)
 
 
 def test_a_leader_learns_of_a_voter_that_is_ahead_by_telling_it() -> None:

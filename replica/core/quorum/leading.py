@@ -185,12 +185,17 @@ def on_end_quorum_epoch_send_failed(q: QuorumLogState, correlation_id: Correlati
 def on_begin_quorum_epoch_request(
     q: QuorumLogState, call_id: CallId, request: BeginQuorumEpochRequest, now_ms: int
 ) -> None:
-    """Follow the leader that makes itself known to this very voter, unless its epoch is over."""
-    error = (
-        peer_error(q, request.cluster_id)
-        or wrong_voter(q, request.voter_id, request.voter_directory_id)
-        or _hear_leader(q, request, now_ms)
-    )
+    """Follow the leader that makes itself known to this very voter, unless its epoch is over.
+
+    One that means the voter on the disk that was here before is asked: an empty disk may know nobody else.
+    """
+    error = peer_error(q, request.cluster_id)
+    if error is None:
+        error = wrong_voter(q, request.voter_id, request.voter_directory_id)
+        if error is None:
+            error = _hear_leader(q, request, now_ms)
+        elif isinstance(q.role, Unattached) and request.voter_id == q.replica_id != request.leader_id:
+            ask_whether_it_leads(q, request.leader_id)
     q.reply(call_id, BeginQuorumEpochResponse(error=error or ErrorCode.NONE, current_leader=q.current_leader))
 
 
