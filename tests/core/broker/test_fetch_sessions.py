@@ -65,11 +65,10 @@ def append(bench: BrokerBench, name: TopicPartition) -> None:
 
 def told(bench: BrokerBench) -> dict[int, list[str]]:
     """Of which partitions each call was told something."""
-    found = [*bench.made(fx.Reply), *bench.made(fx.ReplyWithRecords)]
     return {
         reply.call_id: [f"{part.topic_partition}" for part in reply.response.partitions]
-        for reply in found
-        if isinstance(reply.response, m.FetchResponse)
+        for reply in bench.effects
+        if isinstance(reply, fx.Reply | fx.ReplyWithRecords) and isinstance(reply.response, m.FetchResponse)
     }
 
 
