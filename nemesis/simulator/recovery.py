@@ -172,6 +172,11 @@ def latest_image(world: World) -> MetadataImage:
     return max(replays, key=lambda replay: replay.applied_offset).image if replays else MetadataImage()
 
 
+def copied(world: World) -> int:
+    """Count the records that all replicas have in the logs that clients use; it rises as long as one catches up."""
+    return sum(node.stores[log].log_end_offset for node in world.nodes.values() for log in hosted_logs(world, node))
+
+
 def hosted_logs(world: World, node: Node) -> list[TopicPartition]:
     """Which of the logs that clients use a machine holds."""
     return [log for log in world.used_logs if log in node.stores]

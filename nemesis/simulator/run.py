@@ -46,7 +46,7 @@ from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.reassigner import Reassigner
 from nemesis.simulator.reassignment_census import ReassignmentCensus
 from nemesis.simulator.record import Record
-from nemesis.simulator.recovery import GroupRecovery, hosted_logs, lost_to_damage, why_not_converged
+from nemesis.simulator.recovery import GroupRecovery, copied, hosted_logs, lost_to_damage, why_not_converged
 from nemesis.simulator.rot import Rot
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
 from nemesis.simulator.violations import BrokenInvariantError, Violation
@@ -321,7 +321,7 @@ class _Simulation:
         self._pass_time(max(0.0, self._options.time_limit_s - CLIENT_TIMEOUT_MS / 1000 - self.world.now_us / US_PER_S))
         self.clients.is_stopped = True
         self._pass_time(CLIENT_TIMEOUT_MS / 1000)  # What is acknowledged after the last read could not be seen by it.
-        self._wait_while(self._why_not_agreed(), "the replicas did not agree")
+        self._wait_while(self._why_not_agreed(), "the replicas did not agree", copied=lambda: copied(self.world))
 
     def _why_not_agreed(self) -> Callable[[], str | None]:
         if self.world.climate.group is not None:
@@ -368,10 +368,18 @@ class _Simulation:
                 detail = f"replica {node.replica_id} owes an answer to {request}"
                 raise BrokenInvariantError("never-answered", detail)
 
-    def _wait_while(self, missing: Callable[[], str | None], otherwise: str) -> None:
-        """Let time pass until nothing is missing any more."""
-        end_us = self.world.now_us + int(RECOVERY_S_MAX * US_PER_S)
+    def _wait_while(
+        self, missing: Callable[[], str | None], otherwise: str, *, copied: Callable[[], int] = lambda: 0
+    ) -> None:
+        """Let time pass until nothing is missing any more, and anew whenever more than ever is ``copied``.
+
+        A follower may take one batch at a time, over a slow link to a slow disk, and many records to be back.
+        """
+        most, wait_us = copied(), int(RECOVERY_S_MAX * US_PER_S)
+        end_us = self.world.now_us + wait_us
         while (what := missing()) is not None:
+            if (now_copied := copied()) > most:
+                most, end_us = now_copied, self.world.now_us + wait_us
             if self.world.now_us >= end_us:
                 lost = lost_to_damage(self.world)
                 if lost is not None:
