@@ -8,7 +8,8 @@ world in which they act, ``views`` how it looks, ``messages`` what arrives in it
 There are two kinds of stage. ``quorum_stage`` has one quorum log, with ``campaigns`` as its commands. ``cluster_stage``
 has brokers, a controller and one partition: ``cluster_commands`` are its commands, ``cluster_shape`` says what it is
 like, ``cluster_world`` holds back rounds of fetching, ``judging`` and ``client_memory`` see what goes wrong, and
-``cluster_views`` and ``cluster_messages`` are how it looks and what arrives.
+``cluster_views`` and ``cluster_messages`` are how it looks and what arrives; ``standing`` is what a fetch means that
+names nothing.
 
 A *story* is a scenario that teaches, with prose above its steps; ``collection`` knows them by name.
 """

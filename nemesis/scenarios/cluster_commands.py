@@ -35,14 +35,11 @@ ARGUMENTS = (
     "lag-ms",
     "elr",
     "fsync",
-    "fetch-version",
     "truncate-on-fetch",
     "variant",
     "seed",
 )
 """What may be said of a cluster."""
-FETCH_VERSIONS = {"17": False, "18": True}
-"""Whether a Fetch of that version names its sender's high watermark (KIP-1166)."""
 ROUNDS = re.compile(r"Fetch|OffsetForLeaderEpoch|ListOffsets|truncates|begins")
 """What belongs to a round of fetching."""
 SWITCH = {"on": True, "off": False}
@@ -78,7 +75,6 @@ def _shape(directive: Directive) -> ClusterShape:
         lag_ms=_number(directive, "lag-ms", 30_000),
         elr=_choice(directive, "elr", SWITCH, "on"),
         fsync=_choice(directive, "fsync", SWITCH, "on"),
-        tells_high_watermark=_choice(directive, "fetch-version", FETCH_VERSIONS, "18"),
         truncates_on_fetch=_choice(directive, "truncate-on-fetch", SWITCH, "on"),
         seed=_number(directive, "seed", 1),
         rules=_rules_of(directive, directive.arguments.get("variant")),

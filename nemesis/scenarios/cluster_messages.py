@@ -10,13 +10,14 @@ from collections.abc import Callable
 
 from nemesis.faults.links import CLIENTS
 from nemesis.scenarios.messages import Deliveries, known_words, offsets_words
+from nemesis.scenarios.standing import Standing
 from nemesis.simulator.node import Node, Step
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
-from replica.ids import EpochEndOffset
+from replica.ids import EpochEndOffset, ReplicaId
 
 
 class ClusterDeliveries(Deliveries):
@@ -25,9 +26,10 @@ class ClusterDeliveries(Deliveries):
     A line that says the same as one before is left out: followers without news ask the same every half second.
     """
 
-    def __init__(self, name_of: Callable[[int], str]) -> None:
+    def __init__(self, name_of: Callable[[int], str], standing: Standing) -> None:
         super().__init__()
         self._name_of = name_of
+        self._standing = standing
 
     def note(self, line: str) -> None:
         """See ``Deliveries``."""
@@ -37,6 +39,8 @@ class ClusterDeliveries(Deliveries):
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
         match step.event:
+            case ev.RequestReceived(request=m.FetchRequest(replica_id=int(replica_id)) as request):
+                self._note_message(node, replica_id, self._fetch_words(node, replica_id, request))
             case ev.RequestReceived(request=request):
                 self._note_message(node, *_request_words(request))
             case ev.ResponseReceived(replica_id=source, response=response):
@@ -52,6 +56,14 @@ class ClusterDeliveries(Deliveries):
                 case _:
                     pass
 
+    def _fetch_words(self, leader: Node, follower_id: ReplicaId, request: m.FetchRequest) -> str | None:
+        """What a follower's fetch means for the partition; nothing of a fetch of the metadata log."""
+        part = self._standing.wanted(follower_id, leader.replica_id, request)
+        if part is None:
+            return None
+        verb = "Fetch" if request.partitions else "Fetch as before,"
+        return f"{verb} from offset {part.fetch_offset} in epoch {part.current_leader_epoch}{_told(part)}"
+
     def _note_message(self, node: Node, source: int, words: str | None) -> None:
         if words is not None:
             name = "client" if source == CLIENTS else self._name_of(source)
@@ -63,11 +75,6 @@ def _request_words(request: m.Request) -> tuple[int, str | None]:
     match request:
         case m.FetchRequest(replica_id=None, partitions=(part,)):
             return CLIENTS, f"Fetch from offset {part.fetch_offset}"
-        case m.FetchRequest(replica_id=int(replica_id), partitions=(part,)) if part.topic_partition != METADATA_LOG:
-            return (
-                replica_id,
-                f"Fetch from offset {part.fetch_offset} in epoch {part.current_leader_epoch}{_told(part)}",
-            )
         case m.OffsetForLeaderEpochRequest(replica_id=int(replica_id), leader_epoch=asked, current_leader_epoch=epoch):
             return replica_id, f"OffsetForLeaderEpoch in epoch {epoch}: where does epoch {asked} end?"
         case m.ListOffsetsRequest(replica_id=int(replica_id), latest=latest):
@@ -89,13 +96,16 @@ def _request_words(request: m.Request) -> tuple[int, str | None]:
 
 def _told(part: m.FetchPartition) -> str:
     last = "no last epoch" if part.last_fetched_epoch is None else f"last epoch {part.last_fetched_epoch}"
-    return f": {last}" + ("" if part.high_watermark is None else f", high watermark {part.high_watermark}")
+    told = "" if part.high_watermark_may_wait else ", tell me of a higher one at once"
+    return f": {last}, high watermark {part.high_watermark}{told}"
 
 
 def _response_words(response: m.PeerResponse) -> str | None:
     match response:
         case m.FetchResponse(partitions=(part,)):
             return None if part.topic_partition == METADATA_LOG else _fetched_words(part)
+        case m.FetchResponse(error=ErrorCode.NONE):
+            return "Fetch: nothing new"
         case m.AlterPartitionResponse(partitions=(result,)) if result.error is ErrorCode.NONE:
             isr = " ".join(map(str, result.isr))
             return f"AlterPartition: committed, partition epoch {result.partition_epoch}, ISR {isr}"
@@ -109,7 +119,11 @@ def _response_words(response: m.PeerResponse) -> str | None:
             return f"{type(response).__name__.removesuffix('Response')} refused: {error}"
         case m.BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=epoch):
             return f"BrokerRegistration: broker epoch {epoch}"
-        case m.AlterPartitionResponse(error=error) | m.BrokerRegistrationResponse(error=error):
+        case (
+            m.FetchResponse(error=error)
+            | m.AlterPartitionResponse(error=error)
+            | m.BrokerRegistrationResponse(error=error)
+        ):
             return f"{type(response).__name__.removesuffix('Response')} refused: {error}"
         case _:
             return None

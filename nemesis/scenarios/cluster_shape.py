@@ -21,8 +21,7 @@ class ClusterShape:
     """What is special about one cluster; ``replicas`` is the assignment of its partition, preferred leader first.
 
     ``lag_ms`` is ``replica.lag.time.max.ms``. ``fsync`` is off where records reach the disk when the system pleases.
-    ``tells_high_watermark`` is false where followers leave their high watermark out of their fetches, as before
-    KIP-1166; ``truncates_on_fetch`` where they ask OffsetForLeaderEpoch first, as before Kafka 2.7.
+    ``truncates_on_fetch`` is false where followers ask OffsetForLeaderEpoch first, as before Kafka 2.7.
     """
 
     brokers: int
@@ -31,7 +30,6 @@ class ClusterShape:
     lag_ms: int = 30_000
     elr: bool = True
     fsync: bool = True
-    tells_high_watermark: bool = True
     truncates_on_fetch: bool = True
     seed: int = 1
     rules: Callable[[], Rules] = Rules

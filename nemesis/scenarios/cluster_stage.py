@@ -15,6 +15,7 @@ from nemesis.scenarios.cluster_views import look_at_cluster, look_at_partition, 
 from nemesis.scenarios.cluster_world import ClusterWorld
 from nemesis.scenarios.judging import judges_of
 from nemesis.scenarios.stage import HOLD, Stage
+from nemesis.scenarios.standing import Standing
 from nemesis.scenarios.views import Cell, ReplicaView, WorldView
 from nemesis.simulator.node import Node, Step
 from replica.core import effects as fx
@@ -46,13 +47,10 @@ class ClusterStage(Stage):
     answer_ms = 20
 
     def __init__(self, shape: ClusterShape) -> None:
-        world = ClusterWorld(
-            seed=shape.seed,
-            climate=shape.climate,
-            rules=shape.rules,
-            tells_high_watermark=shape.tells_high_watermark,
-        )
-        super().__init__(world, PARTITION, ClusterDeliveries(self.name_of))
+        world = ClusterWorld(seed=shape.seed, climate=shape.climate, rules=shape.rules)
+        self._standing = Standing(PARTITION)
+        world.observers.append(self._standing)
+        super().__init__(world, PARTITION, ClusterDeliveries(self.name_of, self._standing))
         self._began_ms = 0
         self._is_durable = shape.fsync
         self._memory = ClientMemory()
@@ -215,7 +213,17 @@ class ClusterStage(Stage):
         """Lose requests of an earlier leader epoch: nobody would answer them but with a refusal."""
         partition = partition_of(node, PARTITION)
         if partition is not None:
-            self.world.drop(node, lambda effect: _epoch_of(effect) != partition.leader_epoch)
+            self.world.drop(node, lambda effect: self._epoch_of(node, effect) != partition.leader_epoch)
+
+    def _epoch_of(self, node: Node, effect: fx.Send) -> int | None:
+        match effect.request:
+            case m.FetchRequest() as request:
+                part = self._standing.wanted(node.replica_id, effect.replica_id, request)
+                return None if part is None else part.current_leader_epoch
+            case m.OffsetForLeaderEpochRequest() | m.ListOffsetsRequest() as asked:
+                return asked.current_leader_epoch
+            case other:
+                raise AssertionError(other)
 
     # --- brokers and the controller ---------------------------------------------------------------------------------
 
@@ -275,13 +283,3 @@ def _incarnation(node: Node) -> str:
 
 def _is_settled(partition: Partition) -> bool:
     return partition.log.is_flushed and partition.high_watermark == partition.log.log_end_offset
-
-
-def _epoch_of(effect: fx.Send) -> int | None:
-    match effect.request:
-        case m.FetchRequest(partitions=(part,)):
-            return part.current_leader_epoch
-        case m.OffsetForLeaderEpochRequest() | m.ListOffsetsRequest() as asked:
-            return asked.current_leader_epoch
-        case other:
-            raise AssertionError(other)

@@ -14,7 +14,7 @@ from nemesis.simulator.world import World
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import LeaderRecoveryState
 from replica.core.partition import Partition
-from replica.core.partition.roles import Leader, PendingExpand, PendingShrink
+from replica.core.partition.roles import Leader, PendingExpand, PendingShrink, RemoteReplica
 from replica.ids import ReplicaId, TopicPartition
 from replica.records import parse_batches
 
@@ -106,13 +106,21 @@ def _known_to(partition: Partition, now_ms: int) -> tuple[Known, ...]:
     if not isinstance(partition.role, Leader):
         return ()
     return tuple(
-        Known(
-            replica_id=replica_id,
-            log_end_offset=remote.log_end_offset,
-            fetched_ms_ago=None
-            if remote.log_end_offset is None or remote.last_fetch_ms is None
-            else now_ms - remote.last_fetch_ms,
-            caught_up_ms_ago=None if remote.last_caught_up_ms is None else now_ms - remote.last_caught_up_ms,
-        )
-        for replica_id, remote in sorted(partition.role.remotes.items())
+        _known(partition, replica_id, remote, now_ms) for replica_id, remote in sorted(partition.role.remotes.items())
+    )
+
+
+def _known(partition: Partition, replica_id: ReplicaId, remote: RemoteReplica, now_ms: int) -> Known:
+    """What a leader knows of a follower; a fetch of its session counts also where it does not name the partition."""
+    fetched_ms, caught_up_ms = remote.last_fetch_ms, remote.last_caught_up_ms
+    latest = partition.session_fetches.get(replica_id)
+    if fetched_ms is not None and latest is not None and latest.broker_epoch == remote.broker_epoch:
+        fetched_ms = max(fetched_ms, latest.at_ms)
+        if remote.log_end_offset == partition.log.log_end_offset:
+            caught_up_ms = fetched_ms
+    return Known(
+        replica_id=replica_id,
+        log_end_offset=remote.log_end_offset,
+        fetched_ms_ago=None if remote.log_end_offset is None or fetched_ms is None else now_ms - fetched_ms,
+        caught_up_ms_ago=None if caught_up_ms is None else now_ms - caught_up_ms,
     )

@@ -44,19 +44,13 @@ class CalmDisk(NodeDisk):
 
 
 class ClusterWorld(World):
-    """``climate.voters - 1`` brokers with ids from 1, and the controller, which has the last id.
+    """``climate.voters - 1`` brokers with ids from 1, and the controller, which has the last id."""
 
-    ``tells_high_watermark`` is false where followers leave their high watermark out of their fetches.
-    """
-
-    def __init__(
-        self, *, seed: int | str, climate: Climate, rules: Callable[[], Rules], tells_high_watermark: bool = True
-    ) -> None:
+    def __init__(self, *, seed: int | str, climate: Climate, rules: Callable[[], Rules]) -> None:
         super().__init__(seed=seed, climate=climate, rules=rules)
         self.controller_id = ReplicaId(climate.voters)
         self.holding: set[ReplicaId] = set()
         """The followers whose requests are held back."""
-        self._tells_high_watermark = tells_high_watermark
         self._new_rules = rules
         self._held: dict[ReplicaId, list[Held]] = {}
         self._out: dict[ReplicaId, set[tuple[int, CorrelationId]]] = {}
@@ -128,10 +122,6 @@ class ClusterWorld(World):
 
     def _pass_on(self, node: Node, effect: fx.Send) -> None:
         self._out.setdefault(node.replica_id, set()).add((node.incarnation, effect.correlation_id))
-        request = effect.request
-        if isinstance(request, m.FetchRequest) and not self._tells_high_watermark:
-            parts = tuple(replace(part, high_watermark=None) for part in request.partitions)
-            effect = replace(effect, request=replace(request, partitions=parts))
         super().send(node, effect)
 
 

@@ -133,6 +133,13 @@ def _read(performance: Performance, directive: Directive) -> str:
     return happened(performance, stage, f"read from {target.replica_id}: {stage.read(target)}")
 
 
+def _poll(performance: Performance, directive: Directive) -> str:
+    stage = stage_of(performance, directive)
+    takes_only(directive, "from", words=False)
+    stage.poll(_target(stage, directive, "from"))
+    return happened(performance, stage)
+
+
 def _target(stage: Stage, directive: Directive, argument: str) -> Node:
     word = directive.arguments.get(argument)
     target = stage.leader() if word is None else node_of(stage, directive, word)
@@ -151,6 +158,7 @@ COMMANDS: Mapping[str, Handler] = MappingProxyType(
         "run": passing_time.run,
         "append": _append,
         "read": _read,
+        "poll": _poll,
         "cut": doing_harm.cut,
         "isolate": doing_harm.isolate,
         "heal": doing_harm.heal,

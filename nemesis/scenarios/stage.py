@@ -23,7 +23,7 @@ from replica.core import effects as fx
 from replica.core import messages as m
 from replica.errors import ErrorCode, write_definitely_failed
 from replica.ids import Offset, ReplicaId, TopicPartition
-from replica.records import encode_batch, parse_batches
+from replica.records import RecordBatch, encode_batch, parse_batches
 from replica.storage import StorageError
 
 HOLD = 1
@@ -181,13 +181,34 @@ class Stage(Observer):
             if answer.high_watermark is None:
                 return "nothing, its high watermark is not known yet"
             batches = parse_batches(answer.records)
-            cells += [cell for batch in batches if not batch.is_control for cell in cells_of(batch)]
+            cells += _records_of(batches)
             position = batches[-1].end_offset if batches else position
             if position >= answer.high_watermark:
                 self.on_read(cells)
-                values = " ".join(cell.value for cell in cells)
-                return f"{values or 'nothing'} (high watermark {answer.high_watermark})"
+                return _found(cells, answer)
         return "no answer"
+
+    def poll(self, target: Node) -> None:
+        """Let a consumer wait at a replica for what it has not read there yet: what lies above the high watermark."""
+        is_answered = False
+
+        def on_reply(response: m.Response | None) -> None:
+            nonlocal is_answered
+            is_answered = True
+            answer = response.answer_for(self.log) if isinstance(response, m.FetchResponse) else None
+            if answer is None or answer.error is not ErrorCode.NONE:
+                self._told.append(f"poll from {target.replica_id}: {_refusal(answer)}")
+                return
+            cells = _records_of(parse_batches(answer.records))
+            self._told.append(f"poll from {target.replica_id}: {_found(cells, answer)}")
+            self.on_read(cells)
+
+        view = self.look_at(target) if target.is_up else None
+        position = Offset((view.high_watermark or 0) if view is not None else 0)
+        part = m.FetchPartition(topic_partition=self.log, fetch_offset=position)
+        self.world.ask(target.replica_id, m.FetchRequest(partitions=(part,), max_wait_ms=self.patience_ms), on_reply)
+        if not self.run(self.answer_ms, lambda: is_answered):
+            self._told.append(f"poll from {target.replica_id}: nothing yet")
 
     def on_answer(self, value: str, acks: int, response: m.Response | None) -> None:
         """An append was answered."""
@@ -254,6 +275,15 @@ def _outcome(response: m.Response | None) -> str:
             return f"fail, {error}" if failed else f"unknown, {error}"
         case _:
             raise AssertionError(response)
+
+
+def _records_of(batches: Sequence[RecordBatch]) -> list[Cell]:
+    return [cell for batch in batches if not batch.is_control for cell in cells_of(batch)]
+
+
+def _found(cells: Sequence[Cell], answer: m.FetchedPartition) -> str:
+    values = " ".join(cell.value for cell in cells)
+    return f"{values or 'nothing'} (high watermark {answer.high_watermark})"
 
 
 def _refusal(answer: m.FetchedPartition | None) -> str:

@@ -159,19 +159,28 @@ def test_case_h_takes_two_rounds() -> None:
 
 
 def test_the_second_round_commits() -> None:
-    """The record comes by the first fetch; the second acknowledges it and moves the high watermark on both sides."""
+    """The record comes by the first fetch; the second acknowledges it, and the next record brings the news of that."""
     act = played("two-round-high-watermark")[0]
 
     assert [replica.high_watermark for replica in act.after("fetch 2").replicas] == [0, 0]
-    assert [replica.high_watermark for replica in act.after("fetch 2", 1).replicas] == [1, 1]
+    assert [replica.high_watermark for replica in act.after("fetch 2", 1).replicas] == [1, 0]
+    assert [replica.high_watermark for replica in act.after("append b").replicas] == [1, 1]
 
 
-def test_the_high_watermark_in_the_request_ends_the_waiting() -> None:
-    """A follower that asked too early learns at once with it, and only at the end of its long poll without it."""
-    told, untold = played("two-round-high-watermark")[1:]
+def test_a_new_high_watermark_alone_waits() -> None:
+    """Where nothing is written and nobody waits, followers learn what is committed at the end of their long poll."""
+    act = played("two-round-high-watermark")[1]
 
-    assert told.after("run until agreed").at_ms - told.after("fetch 3").at_ms <= 1
-    assert untold.after("run until agreed").at_ms - untold.after("fetch 2").at_ms > 490
+    assert [replica.high_watermark for replica in act.after("fetch 3").replicas] == [1, 0, 0]
+    assert 490 < act.after("run until agreed").at_ms - act.after("fetch 2").at_ms <= 502
+
+
+def test_a_follower_asks_for_its_consumers() -> None:
+    """Where a consumer waits at a follower, both learn at once what is committed; the other follower does not."""
+    act = played("two-round-high-watermark")[2]
+
+    assert [replica.high_watermark for replica in act.after("fetch 3").replicas] == [1, 1, 0]
+    assert "poll from 2: a (high watermark 1)" in act.output_of("fetch 3")
 
 
 def test_a_shrink_takes_between_one_and_one_and_a_half_lag_limits() -> None:

@@ -260,6 +260,8 @@ def test_answer_carries_the_high_watermark_that_the_fetch_moved() -> None:
     known_already = bench.fetch(2, replace(bench.ask(4), high_watermark=Offset(4)))
     assert (known_already.is_final, known_already.bytes) == (False, 0)
     assert not bench.fetch(2, bench.ask(4)).is_final, "whoever does not say what it knows waits for records"
+    may_wait = bench.fetch(2, replace(bench.ask(4), high_watermark=Offset(0), high_watermark_may_wait=True))
+    assert (may_wait.answer.high_watermark, may_wait.is_final) == (4, False), "who lets it wait is not woken for it"
 
 
 def test_looking_again_changes_nothing() -> None:
