@@ -10,6 +10,7 @@ rename or unlink is durable after ``fsync_directory`` of its directory; before t
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from enum import StrEnum
@@ -145,6 +146,11 @@ OS_FILES = OsFiles()
 
 TEMPORARY_SUFFIX = ".tmp"
 """What ``atomic_write`` appends to the name while it writes; such a file found at start is a leftover."""
+
+
+def is_out_of_descriptors(error: OSError) -> bool:
+    """Tell whether a call has failed for want of a descriptor, which says nothing about the file."""
+    return error.errno in {errno.EMFILE, errno.ENFILE}
 
 
 def write_fully(files: Files, handle: Handle, data: bytes, position: int) -> None:

@@ -28,7 +28,13 @@ from replica.storage.batch_reader import UnreadableFileError
 from replica.storage.checkpoints import write_epochs
 from replica.storage.config import LogConfig
 from replica.storage.directory import DataDirectory
-from replica.storage.errors import DamagedLogError, DamagedSegmentError, OffsetOutOfRangeError, StorageError
+from replica.storage.errors import (
+    DamagedLogError,
+    DamagedSegmentError,
+    OffsetOutOfRangeError,
+    OutOfDescriptorsError,
+    StorageError,
+)
 from replica.storage.log_producers import LogProducers
 from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
 from replica.storage.recovery import EPOCH_FILE, QUORUM_STATE_FILE, LoadedLog, load_log
@@ -45,8 +51,9 @@ from replica.voters import VoterEntry
 class LogStore:
     """One open log. Every method may raise StorageError, after which all but ``close`` raise it again.
 
-    The one exception is OffsetOutOfRangeError, which says nothing about the disk. Damage to a partition's log that a
-    reader comes upon is a DamagedLogError: nothing of this log is trusted then, and nothing is written to it any more.
+    The exceptions are OffsetOutOfRangeError and OutOfDescriptorsError, which say nothing about the disk. Damage to a
+    partition's log that a reader comes upon is a DamagedLogError: nothing of this log is trusted then, and nothing is
+    written to it any more.
     """
 
     def __init__(
@@ -98,23 +105,11 @@ class LogStore:
         try:
             quorum_state = read_quorum_state(directory.files, path / QUORUM_STATE_FILE)
             loaded = load_log(directory, topic_partition, config, rules or LogRules())
-            newest_snapshot = b"" if loaded.snapshots is None else loaded.snapshots.read_newest()
+            recovered = loaded.recovered(quorum_state, directory.high_watermarks.get(topic_partition))
         except UnreadableFileError as error:
             raise DamagedLogError(topic_partition, f"cannot open log {path}: {error}") from error
         except OSError as error:
             raise StorageError(f"cannot open log {path}: {error}") from error
-        recovered = RecoveredLog(
-            log_start_offset=loaded.log_start_offset,
-            log_end_offset=loaded.log_end_offset,
-            epochs=loaded.epochs,
-            quorum_state=quorum_state,
-            topic_id=loaded.topic_id,
-            high_watermark=loaded.within(directory.high_watermarks.get(topic_partition)),
-            producers=loaded.producers,
-            snapshots=() if loaded.snapshots is None else loaded.snapshots.stored,
-            snapshot=newest_snapshot,
-            voters=loaded.voters,
-        )
         return cls(directory, topic_partition, config, loaded), recovered
 
     @property
@@ -483,7 +478,7 @@ class LogStore:
         except OSError as error:
             self._failure = StorageError(f"cannot {action} log {self._path}: {error}")
             raise self._failure from error
-        except OffsetOutOfRangeError:
+        except (OffsetOutOfRangeError, OutOfDescriptorsError):
             raise
         except StorageError as error:
             self._failure = error

@@ -24,8 +24,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from replica.core.effects import QuorumState
 from replica.core.epoch_cache import LeaderEpochCache
-from replica.core.recovered import ProducerEntry
+from replica.core.recovered import ProducerEntry, RecoveredLog
 from replica.core.rules.log import LogRules
 from replica.ids import Epoch, EpochEntry, Offset, SnapshotId, TopicId, TopicPartition
 from replica.records import RecordBatch
@@ -67,7 +68,22 @@ class LoadedLog:
     snapshots: LogSnapshots | None
     voters: tuple[VoterEntry, ...]
 
-    def within(self, high_watermark: Offset | None) -> Offset | None:
+    def recovered(self, quorum_state: QuorumState | None, high_watermark: Offset | None) -> RecoveredLog:
+        """What the core is to know of it; ``high_watermark`` as it was stored. May raise OSError."""
+        return RecoveredLog(
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            epochs=self.epochs,
+            quorum_state=quorum_state,
+            topic_id=self.topic_id,
+            high_watermark=self._within(high_watermark),
+            producers=self.producers,
+            snapshots=() if self.snapshots is None else self.snapshots.stored,
+            snapshot=b"" if self.snapshots is None else self.snapshots.read_newest(),
+            voters=self.voters,
+        )
+
+    def _within(self, high_watermark: Offset | None) -> Offset | None:
         """The high watermark that was stored, if any, brought into the log that is there."""
         if high_watermark is None:
             return None
