@@ -401,7 +401,7 @@ def _logs_of(climate: Climate) -> tuple[TopicPartition, ...]:
 def _fetches_metadata(request: Request) -> bool:
     match request:
         case FetchRequest(partitions=partitions):
-            return partitions[0].topic_partition == METADATA_LOG
+            return any(part.topic_partition == METADATA_LOG for part in partitions)
         case FetchSnapshotRequest(topic_partition=log):
             return log == METADATA_LOG
         case _:

@@ -36,10 +36,9 @@ from replica.core.messages import (
     PeerResponse,
     ProduceRequest,
 )
-from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import BrokerRegistration, MetadataImage
 from replica.core.metadata.replay import MetadataReplay
-from replica.core.partition import Partition
+from replica.core.partition import Partition, SessionFetch
 from replica.core.partition.producing import has_valid_acks
 from replica.core.recovered import RecoveredLog
 from replica.core.refusals import refusal
@@ -71,28 +70,21 @@ class Broker:
         """Under which this incarnation acts: absent until its own registration has come by the metadata log."""
         self.lifecycle = Lifecycle(config=config, identity=identity, metadata_end_offset=metadata_end_offset)
         self._incarnation_id = identity.incarnation_id
+        session_fetches: dict[ReplicaId, SessionFetch] = {}
         self._hosting = Hosting(
             broker_id=config.replica_id,
             cluster_id=config.cluster_id,
             config=config.broker,
-            defaults=TopicConfig(),
             recovered=recovered,
             rules=rules,
             clock=self.lifecycle.clock,
+            session_fetches=session_fetches,
             emit=emit,
         )
         self.partitions: Mapping[TopicPartition, Partition] = self._hosting.partitions
         """The partitions that this broker hosts, to look at between steps."""
         self.offline: Mapping[TopicPartition, OfflinePartition] = self._hosting.offline
         """Those that it would host if their logs were not damaged."""
-        self._fetchers = Fetchers(
-            broker_id=config.replica_id,
-            directory_id=config.directory_id,
-            cluster_id=config.cluster_id,
-            config=config.broker,
-            partitions=self.partitions,
-            send=send,
-        )
         self._proposals = Proposals(config=config, incarnation_id=identity.incarnation_id, partitions=self.partitions)
         self._server = FetchServer(
             cluster_id=config.cluster_id,
@@ -100,13 +92,19 @@ class Broker:
             config=config.broker,
             partitions=self.partitions,
             why_not_hosted=self._why_not_hosted,
+            last_fetches=session_fetches,
+        )
+        self._fetchers = Fetchers(
+            config=config,
+            partitions=self.partitions,
+            is_waited_at=self._server.is_waited_at,
+            send=send,
         )
         self._asked_controller: dict[CorrelationId, BrokerRequest] = {}
         self._touched: set[TopicPartition] = set()
         self._leaders: set[ReplicaId] = set()
         """Leaders that may be asked something new."""
         self._deadlines = Deadlines[TopicPartition]()
-        self._fetch_deadlines = Deadlines[ReplicaId]()
         self._checkpoint_at_ms = 0
         self._checkpointed: Mapping[TopicPartition, Offset] = {}
         self._controller_id: ReplicaId | None = None
@@ -121,7 +119,7 @@ class Broker:
         """When the broker wants to be called at the latest."""
         return earliest(
             self._deadlines.earliest_ms,
-            self._fetch_deadlines.earliest_ms,
+            self._fetchers.deadline_ms,
             self._server.deadline_ms,
             self._checkpoint_at_ms if self.partitions else None,
             None if self._controller_id is None else self.lifecycle.deadline_ms,
@@ -140,9 +138,8 @@ class Broker:
 
     def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
         """Answer or park a fetch of partitions."""
-        answer = self._server.on_fetch(call_id, request, now_ms)
-        if answer is not None:
-            self._emit(answer)
+        for effect in self._server.on_fetch(call_id, request, now_ms):
+            self._emit(effect)
         self._touched |= {
             part.topic_partition for part in request.partitions if part.topic_partition in self.partitions
         }
@@ -150,9 +147,9 @@ class Broker:
     def on_response(self, correlation_id: CorrelationId, response: PeerResponse, now_ms: int) -> None:
         """Take the answer to something that this broker has asked."""
         if self._fetchers.owns(correlation_id):
-            question = self._fetchers.on_response(correlation_id, response, now_ms)
-            self._leaders.add(question.leader_id)
-            self._touched |= {asked.topic_partition for asked in question.asked}
+            leader_id, told = self._fetchers.on_response(correlation_id, response, now_ms)
+            self._leaders.add(leader_id)
+            self._touched |= told
         elif self._asked_controller.pop(correlation_id, None) is not None:
             match response:
                 case BrokerRegistrationResponse():
@@ -169,9 +166,9 @@ class Broker:
     def on_send_failed(self, correlation_id: CorrelationId, now_ms: int) -> None:
         """Try again later what may not have got through."""
         if self._fetchers.owns(correlation_id):
-            question = self._fetchers.on_failed(correlation_id, now_ms)
-            self._leaders.add(question.leader_id)
-            self._touched |= {asked.topic_partition for asked in question.asked}
+            leader_id, told = self._fetchers.on_failed(correlation_id, now_ms)
+            self._leaders.add(leader_id)
+            self._touched |= told
             return
         match self._asked_controller.pop(correlation_id, None):
             case AlterPartitionRequest():
@@ -253,19 +250,18 @@ class Broker:
         if partition is None:
             self._deadlines.set(topic_partition, None)
         leader_id = None if partition is None or partition.is_leader else partition.leader_id
-        former_id = self._fetchers.leader_of(topic_partition)
+        former_id = self._fetchers.follow(topic_partition, leader_id)
         if former_id is not None:
             # 1. A fetch from this leader waits for a flush of this partition. 2. The partition leaves it. 3. The
             # flush ends, and wakes the new leader only. So the former one is looked at now, and waits for others.
             self._leaders.add(former_id)
-        self._fetchers.follow(topic_partition, leader_id)
         self._touched.add(topic_partition)
 
     def _tick(self, now_ms: int) -> None:
         for topic_partition in self._deadlines.take_due(now_ms):
             self.partitions[topic_partition].tick(now_ms)
             self._touched.add(topic_partition)
-        self._leaders.update(self._fetch_deadlines.take_due(now_ms))
+        self._leaders |= self._fetchers.take_due(now_ms)
         for effect in self._server.expire(now_ms):
             self._emit(effect)
         if now_ms >= self._checkpoint_at_ms:
@@ -289,7 +285,7 @@ class Broker:
             partition = self.partitions.get(topic_partition)
             self._deadlines.set(topic_partition, None if partition is None else partition.deadline_ms)
             self._proposals.note(topic_partition)
-            leader_id = self._fetchers.leader_of(topic_partition)
+            leader_id = self._fetchers.note(topic_partition)
             if leader_id is not None:
                 self._leaders.add(leader_id)
 
@@ -299,7 +295,6 @@ class Broker:
         leaders, self._leaders = sorted(self._leaders), set()
         for leader_id in leaders:
             self._fetchers.pump(leader_id, broker_epoch, now_ms)
-            self._fetch_deadlines.set(leader_id, self._fetchers.deadline_ms(leader_id))
 
     def _ask_controller(self, controller_id: ReplicaId, metadata_offset: Offset, now_ms: int) -> None:
         requests: list[BrokerRequest | None] = [self.lifecycle.next_request(now_ms, metadata_offset, self.reports)]

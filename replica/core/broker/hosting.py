@@ -21,7 +21,7 @@ from replica.core.messages import OFFLINE_REPORTED_MAX, OfflineReplica
 from replica.core.metadata.configs import TopicConfig, topic_config
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
 from replica.core.metadata.records import PartitionRegistration
-from replica.core.partition import Partition
+from replica.core.partition import Partition, SessionFetch
 from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
 from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
@@ -65,18 +65,18 @@ class Hosting:
         broker_id: ReplicaId,
         cluster_id: str,
         config: BrokerConfig,
-        defaults: TopicConfig,
         recovered: Mapping[TopicPartition, RecoveredLog],
         rules: Rules,
         clock: ClusterClock,
+        session_fetches: Mapping[ReplicaId, SessionFetch],
         emit: Callable[[Effect], None],
     ) -> None:
         self._broker_id = broker_id
         self._cluster_id = cluster_id
         self._config = config
-        self._defaults = defaults
         self._rules = rules
         self._clock = clock
+        self._session_fetches = session_fetches
         self._emit = emit
         self._recovered = dict(recovered)
         """Logs that were found on disk and that no metadata has claimed yet."""
@@ -179,7 +179,7 @@ class Hosting:
         told = Told(
             registration=registration,
             brokers={replica: self._image.brokers[replica] for replica in registration.replicas},
-            topic=topic_config(topic.configs, self._defaults),
+            topic=topic_config(topic.configs, TopicConfig()),
         )
         if self._told.get(name) == told:
             return False
@@ -217,6 +217,7 @@ class Hosting:
             emit=self._emit,
         )
         partition.clock = self._clock
+        partition.session_fetches = self._session_fetches
         return partition
 
 

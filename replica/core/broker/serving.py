@@ -1,22 +1,26 @@
 """Answering Fetch: several partitions in one answer, at once or when one of them has something to say.
 
 Owns the parked fetches and which partition wakes which of them. What each partition has to say is the partition's
-business. A follower's progress is noted once, when its fetch comes, not again when it is answered. Its fetch offset is
-an acknowledgement, so that it names its cluster, itself and its disk, as its broker has registered.
+business, and what a follower wants besides is its session's. A follower's progress is noted once, when its fetch
+comes, not again when it is answered. Its fetch offset is an acknowledgement, so that it names its cluster, itself and
+its disk, as its broker has registered.
 
 Source: Kafka ``ReplicaManager.fetchMessages``, ``DelayedFetch``; KIP-1166 for waking on a new high watermark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
+from replica.bounds import BROKERS_MAX
+from replica.core.broker.fetch_sessions import FetchSession, FetchSessions, ParkedSession
 from replica.core.config import BrokerConfig
+from replica.core.earliest import earliest
 from replica.core.effects import Effect, Reply, ReplyWithRecords
 from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from replica.core.metadata.image import BrokerRegistration
-from replica.core.partition import Partition, Read
+from replica.core.partition import Partition, Read, SessionFetch
 from replica.core.purgatory import Purgatory
 from replica.errors import ErrorCode
 from replica.ids import CallId, ReplicaId, TopicPartition
@@ -46,6 +50,7 @@ class FetchServer:
         config: BrokerConfig,
         partitions: Mapping[TopicPartition, Partition],
         why_not_hosted: Callable[[TopicPartition], ErrorCode],
+        last_fetches: MutableMapping[ReplicaId, SessionFetch],
     ) -> None:
         self._cluster_id = cluster_id
         self._registered = registered
@@ -54,27 +59,72 @@ class FetchServer:
         self._partitions = partitions
         self._parked: Purgatory[ParkedFetch] = Purgatory(config.parked_fetches_max)
         self._waiting_for: dict[TopicPartition, dict[CallId, tuple[ParkedFetch, FetchPartition]]] = {}
+        self._sessions = FetchSessions(self._look_at, last_fetches)
+        self._parked_sessions: Purgatory[ParkedSession] = Purgatory(BROKERS_MAX)
 
     @property
     def deadline_ms(self) -> int | None:
         """When a parked fetch is to be answered at the latest."""
-        return self._parked.deadline_ms
+        return earliest(self._parked.deadline_ms, self._parked_sessions.deadline_ms)
 
-    def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> Effect | None:
-        """Take a fetch; return its answer, or None if it is parked."""
+    def is_waited_at(self, topic_partition: TopicPartition) -> bool:
+        """Tell whether a consumer waits for something to happen to this partition."""
+        waiting = self._waiting_for.get(topic_partition, {})
+        return any(parked.request.replica_id is None for parked, _ in waiting.values())
+
+    def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> list[Effect]:
+        """Take a fetch; return its answer, or nothing if it is parked."""
         error = self._error(request)
         if error is not None:
-            return Reply(call_id=call_id, response=FetchResponse(error=error))
+            return [_refused(call_id, error)]
+        if request.session_id is not None:
+            return self._go_on(call_id, request, now_ms)
         reads = [self._fetch(part, request, now_ms) for part in request.partitions]
         max_wait_ms = min(request.max_wait_ms, self._config.fetch_wait_max_ms)
         if max_wait_ms <= 0 or self._parked.is_full or _is_answerable(request, reads):
-            return self._answer(call_id, request, reads)
+            return [self._answer(call_id, request, reads)]
         ready = {part.topic_partition: read.bytes for part, read in zip(request.partitions, reads, strict=True)}
         parked = ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request, bytes_ready=ready)
         self._parked.add(parked)
         for part in request.partitions:
             self._waiting_for.setdefault(part.topic_partition, {})[call_id] = parked, part
-        return None
+        return []
+
+    def _go_on(self, call_id: CallId, request: FetchRequest, now_ms: int) -> list[Effect]:
+        """Take a fetch of a session. One before it that still waits is of a follower that has given it up."""
+        session = self._sessions.on_fetch(request, now_ms)
+        if isinstance(session, ErrorCode):
+            return [_refused(call_id, session)]
+        effects: list[Effect] = []
+        if session.parked is not None:
+            before = self._parked_sessions.take(session.parked.call_id)
+            effects.append(Reply(call_id=before.call_id, response=FetchResponse()))
+            session.parked = None
+        fetched: dict[TopicPartition, Read] = {}
+        for part in request.partitions:
+            fetched[part.topic_partition] = self._fetch(part, request, now_ms)
+            self._sessions.want(session, part)
+        reads = self._sessions.read(session, request, fetched)
+        max_wait_ms = min(request.max_wait_ms, self._config.fetch_wait_max_ms)
+        if reads is None and max_wait_ms > 0:
+            session.parked = ParkedSession(
+                call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request, session=session
+            )
+            self._parked_sessions.add(session.parked)
+            return effects
+        if reads is None:
+            reads = self._sessions.read_marked(session, request)
+        return [*effects, self._answer_session(session, call_id, request, reads)]
+
+    def _answer_session(
+        self, session: FetchSession, call_id: CallId, request: FetchRequest, reads: Mapping[TopicPartition, Read]
+    ) -> Effect:
+        self._sessions.on_told(session, reads)
+        return self._answer(call_id, request, tuple(reads.values()))
+
+    def _answer_parked(self, parked: ParkedSession) -> Effect:
+        reads = self._sessions.read_marked(parked.session, parked.request)
+        return self._answer_session(parked.session, parked.call_id, parked.request, reads)
 
     def _error(self, request: FetchRequest) -> ErrorCode | None:
         """Refuse what is malformed as a whole."""
@@ -87,6 +137,7 @@ class FetchServer:
             and request.max_wait_ms >= 0
             and request.max_bytes > 0
             and (request.replica_id is None) == (request.broker_epoch is None)
+            and (request.session_id is None or request.replica_id is not None)
         )
         if not believable:
             return ErrorCode.INVALID_REQUEST
@@ -120,7 +171,9 @@ class FetchServer:
     def complete(self, touched: Iterable[TopicPartition]) -> list[Effect]:
         """Answer the parked fetches that have something to wait for no more, after these partitions have changed."""
         woken: dict[CallId, ParkedFetch] = {}
+        sessions: dict[ReplicaId, FetchSession] = {}
         for topic_partition in touched:
+            sessions |= {session.replica_id: session for session in self._sessions.mark(topic_partition)}
             for call_id, (parked, part) in self._waiting_for.get(topic_partition, {}).items():
                 # Only at what has changed: a fetch may name thousands, and each write would pay for all of them.
                 read = self._look_at(part, parked.request)
@@ -135,6 +188,9 @@ class FetchServer:
             if _is_answerable(request, reads):
                 self._release(woken[call_id])
                 effects.append(self._answer(call_id, request, reads))
+        for _, session in sorted(sessions.items()):
+            assert session.parked is not None, session
+            effects.append(self._answer_parked(self._parked_sessions.take(session.parked.call_id)))
         return effects
 
     def expire(self, now_ms: int) -> list[Effect]:
@@ -143,7 +199,7 @@ class FetchServer:
         for parked in self._parked.take_expired(now_ms):
             self._forget(parked)
             effects.append(self._answer(parked.call_id, parked.request, self._look(parked.request)))
-        return effects
+        return effects + [self._answer_parked(parked) for parked in self._parked_sessions.take_expired(now_ms)]
 
     def _look(self, request: FetchRequest) -> list[Read]:
         return [self._look_at(part, request) for part in request.partitions]
@@ -173,6 +229,10 @@ class FetchServer:
             return Reply(call_id=call_id, response=response)
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
         return ReplyWithRecords(call_id=call_id, response=response, ranges=ranges, max_bytes=max_bytes)
+
+
+def _refused(call_id: CallId, error: ErrorCode) -> Effect:
+    return Reply(call_id=call_id, response=FetchResponse(error=error))
 
 
 def _is_answerable(request: FetchRequest, reads: Sequence[Read]) -> bool:

@@ -1,7 +1,7 @@
 """Records in and out: what clients ask of a leader, and how a follower replicates from it.
 
 Sources: Kafka's ``ProduceRequest.json``, ``FetchRequest.json`` and their siblings; KIP-320 (epochs), KIP-903
-(``broker_epoch``), KIP-1166 (``high_watermark`` in Fetch).
+(``broker_epoch``), KIP-1166 (``high_watermark`` in Fetch), KIP-227 (sessions).
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ class FetchPartition:
     """Read one log from ``fetch_offset``. From a replica, the offset is also its acknowledgement of everything below.
 
     ``last_fetched_epoch`` is the epoch of the record just below; ``log_start_offset`` is the fetching replica's own.
-    ``high_watermark`` is what the asker already knows: the leader answers at once if its own is larger; absent turns
-    that off. ``topic_id`` is absent where the topic is known by name only. ``max_bytes`` bounds this log's share.
-    ``read_round`` is the last that this leader has named to the asker in this epoch; 0 before the first.
+    ``high_watermark`` is what the asker already knows: the leader answers at once if its own is larger, unless that
+    ``high_watermark_may_wait`` for what goes to the asker next; absent turns both off. ``topic_id`` is absent where the
+    topic is known by name only. ``max_bytes`` bounds this log's share. ``read_round`` is the last that this leader has
+    named to the asker in this epoch; 0 before the first.
     """
 
     topic_partition: TopicPartition
@@ -71,6 +72,7 @@ class FetchPartition:
     last_fetched_epoch: Epoch | None = None
     log_start_offset: Offset | None = None
     high_watermark: Offset | None = None
+    high_watermark_may_wait: bool = False
     max_bytes: int = 1 << 20
     read_round: Long = 0
 
@@ -82,6 +84,9 @@ class FetchRequest:
     ``replica_id`` is absent for a consumer; ``broker_epoch`` is the fetching broker's incarnation, absent in a quorum.
     A quorum log is fetched alone. ``max_bytes`` bounds the sum; at least one whole batch is always returned.
     ``rack_id`` is where a consumer stands: the leader may name a follower there instead of sending records.
+
+    With a ``session_id``, which a follower chooses, this is fetch ``session_epoch`` of a session, 0 being its first:
+    ``partitions`` are then those of which the leader does not know yet what is wanted (KIP-227).
     """
 
     partitions: Annotated[tuple[FetchPartition, ...], ALL_PARTITIONS]
@@ -93,6 +98,8 @@ class FetchRequest:
     min_bytes: int = 1
     max_bytes: int = 10 << 20
     rack_id: str | None = None
+    session_id: Long | None = None
+    session_epoch: Long = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +128,8 @@ class FetchedPartition:
 class FetchResponse:
     """One answer for each log that was asked for, in the same order. ``error`` is about the request as a whole.
 
-    With an ``error``, ``partitions`` is empty.
+    With an ``error``, ``partitions`` is empty. In a session only logs of which there is something to say are answered,
+    and what was wanted of these is forgotten by that.
     """
 
     error: ErrorCode = ErrorCode.NONE

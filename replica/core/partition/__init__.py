@@ -11,5 +11,6 @@ from __future__ import annotations
 
 from replica.core.partition.fetching import Read
 from replica.core.partition.partition import Partition
+from replica.core.partition.roles import SessionFetch
 
-__all__ = ["Partition", "Read"]
+__all__ = ["Partition", "Read", "SessionFetch"]

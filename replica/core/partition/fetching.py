@@ -166,5 +166,7 @@ def _bound(p: PartitionState, replica_id: ReplicaId | None) -> Offset:
 
 
 def _tells_high_watermark(p: PartitionState, part: FetchPartition) -> bool:
-    """Decide whether the asker is behind in what is committed and wants to know (KIP-1166)."""
-    return part.high_watermark is not None and p.high_watermark > part.high_watermark
+    """Decide whether the asker is behind in what is committed and wants to know at once (KIP-1166)."""
+    if part.high_watermark is None or part.high_watermark_may_wait:
+        return False
+    return p.high_watermark > part.high_watermark

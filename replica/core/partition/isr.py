@@ -50,6 +50,22 @@ def note_fetch(
     p.role = replace(role, remotes={**role.remotes, replica_id: remote})
 
 
+def note_sessions(p: PartitionState) -> None:
+    """Note, before the log's end moves, that followers who hold all of it have fetched since, though not by name.
+
+    A fetch of a session counts for every partition in it, and names those only of which something has changed.
+    """
+    role = p.role
+    assert isinstance(role, Leader), role
+    for replica_id, remote in role.remotes.items():
+        latest = p.session_fetches.get(replica_id)
+        if latest is None or latest.broker_epoch != remote.broker_epoch or remote.last_caught_up_ms is None:
+            continue
+        if remote.log_end_offset == p.log.log_end_offset and latest.at_ms > remote.last_caught_up_ms:
+            noted = replace(remote, last_fetch_ms=latest.at_ms, last_caught_up_ms=latest.at_ms)
+            p.role = role = replace(role, remotes={**role.remotes, replica_id: noted})
+
+
 def is_caught_up(p: PartitionState, remote: RemoteReplica, now_ms: int) -> bool:
     """Tell whether a follower keeps up with the log."""
     return p.rules.is_caught_up(

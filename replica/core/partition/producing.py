@@ -14,6 +14,7 @@ from __future__ import annotations
 from replica.core.messages import ProduceRequest, ProduceResponse
 from replica.core.metadata.configs import TimestampType
 from replica.core.partition.fencing import leader_request_error
+from replica.core.partition.isr import note_sessions
 from replica.core.partition.producer_state import Duplicate
 from replica.core.partition.state import ParkedProduce, PartitionState
 from replica.core.partition.watermark import acknowledge, acknowledge_committed, maybe_advance_high_watermark
@@ -55,6 +56,7 @@ def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_
         return
     if isinstance(checked, RecordBatch):
         batch = checked.stamped(base_offset=p.log.log_end_offset, leader_epoch=p.leader_epoch)
+        note_sessions(p)
         p.append(batch)
         maybe_advance_high_watermark(p, now_ms)
         base_offset, end_offset = batch.base_offset, batch.end_offset

@@ -15,12 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from replica.core.metadata.records import LeaderRecoveryState
 from replica.ids import BrokerEpoch, Offset, ReplicaId
 
 NO_OFFSET = Offset(0)
+
+
+class SessionFetch(NamedTuple):
+    """When a follower's session of fetches was last heard of, and of which incarnation."""
+
+    broker_epoch: BrokerEpoch
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.partition.producer_state import ProducerStates
-from replica.core.partition.roles import Leader, Role, Unassigned
+from replica.core.partition.roles import Leader, Role, SessionFetch, Unassigned
 from replica.core.purgatory import Purgatory
 from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
@@ -79,6 +79,8 @@ class PartitionState:
         self.rules = rules
         self.clock = ClusterClock(skew_max_ms=config.clock_skew_max_ms)
         """What time of day it is; a broker hands in the one for all that it hosts."""
+        self.session_fetches: Mapping[ReplicaId, SessionFetch] = {}
+        """When followers' sessions were last heard of; a broker hands in those of all that it hosts."""
         self.emit = emit
         self.log = LogState(recovered, rules)
         self.log.set_high_watermark(

@@ -146,7 +146,6 @@ def test_back_off_ends_by_itself() -> None:
     [
         pytest.param(None, id="no_answer"),
         pytest.param(m.FetchResponse(error=ErrorCode.INVALID_REQUEST), id="refused_as_a_whole"),
-        pytest.param(m.FetchResponse(), id="about_nothing"),
     ],
 )
 def test_unanswered_partitions_ask_again(answer: m.FetchResponse | None) -> None:
