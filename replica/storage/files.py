@@ -169,6 +169,15 @@ def read_file(files: Files, path: Path) -> bytes:
         files.close(handle)
 
 
+def fsync_file(files: Files, path: Path) -> None:
+    """Bring the content of a file that nobody has open to stable storage; its name is not durable by that."""
+    handle = files.open(path, OpenMode.READ_WRITE)
+    try:
+        files.fsync(handle)
+    finally:
+        files.close(handle)
+
+
 def atomic_write(files: Files, path: Path, content: bytes) -> None:
     """Replace ``path`` with ``content``, durably: after a crash at any point the file is the old or the new one.
 
