@@ -100,8 +100,11 @@ class BoundedFiles:
         return handle
 
     def close(self, handle: Handle) -> None:
+        """Give the handle back. Who was interrupted while closing may do so again: no other file has that handle."""
         with self._lock:
-            file = self._known.pop(handle)
+            file = self._known.pop(handle, None)
+            if file is None:
+                return
             file.is_forgotten = True
             file.move_to(None)
             if not file.uses:
