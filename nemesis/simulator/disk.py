@@ -15,13 +15,16 @@ from random import Random
 from nemesis.simulator.files import SimulatedFiles
 from replica.core.rules.log import LogRules
 from replica.ids import Offset, ReplicaId, TopicPartition
-from replica.storage import LogConfig, LogTable, format_directory, open_directory
+from replica.storage import BoundedFiles, LogConfig, LogTable, format_directory, open_directory
+from replica.storage.bounded_files import OPEN_MAX_LEAST
 from replica.voters import DIRECTORY_ID_BYTES, VoterSet, directory_id_of
 
 DATA = Path("/data")
 CLUSTER_ID = "simulated"
 LOG_CONFIG = LogConfig(segment_bytes=2 << 10, index_interval_bytes=512, tail_bytes_max=1 << 10)
 """Small segments and a short tail in memory: a minute of a world must roll, and read from its disk."""
+OPEN_FILES_MAX = OPEN_MAX_LEAST
+"""Fewer than there are segments: they are closed, and opened again."""
 SECTOR_BYTES = 512
 
 
@@ -73,7 +76,7 @@ class NodeDisk:
 
     def open(self) -> LogTable:
         """Open the directory and recover its logs. Raises StorageError, or PowerLossError if the power goes."""
-        directory = open_directory(DATA, files=self.files)
+        directory = open_directory(DATA, files=BoundedFiles(self.files, open_max=OPEN_FILES_MAX))
         return LogTable.open(directory, self._logs, config=LOG_CONFIG, rules=self._rules)
 
     def endanger(self, operations: int) -> None:

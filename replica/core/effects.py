@@ -196,7 +196,10 @@ class DropSnapshots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateLog:
-    """Create an empty log for a partition of this topic, durably. One of another topic of that name is gone by then."""
+    """Create an empty log for a partition of this topic. One of another topic of that name is gone by then.
+
+    A crash may take it until something of it was flushed: it is then created again, as empty as before.
+    """
 
     topic_partition: TopicPartition
     topic_id: TopicId
@@ -211,7 +214,7 @@ class DeleteLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceLog:
-    """Put a damaged log aside, with all its files, and create an empty one in its place, durably.
+    """Put a damaged log aside, with all its files, durably, and create an empty one in its place.
 
     A crash on the way leaves the damaged one, or none, or the new one.
     """

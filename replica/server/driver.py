@@ -57,7 +57,7 @@ from replica.server.flusher import Flusher, FlushOutcome
 from replica.server.ports import Core, PeerTransport, StepObserver, StoragePort
 from replica.server.snapshot_writer import SnapshotWriter
 from replica.server.transport import TransportError
-from replica.storage import DamagedLogError, StorageEffect, StorageError
+from replica.storage import DamagedLogError, OutOfDescriptorsError, StorageEffect, StorageError
 
 _Told = ParamSpec("_Told")
 
@@ -204,8 +204,6 @@ class Driver:
             self._perform(effect)
         except DamagedLogError as damage:
             self._on_damaged(damage)
-            if isinstance(effect, ReplyWithOffset):
-                self._resolve(effect.call_id, lambda: ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR))
 
     def _on_damaged(self, damage: DamagedLogError) -> None:
         # Before anything else happens: what else would be done with this log is not done any more.
@@ -225,7 +223,7 @@ class Driver:
             case ReplyWithRecords():
                 self._resolve(effect.call_id, lambda: self._with_records(effect))
             case ReplyWithOffset():
-                self._resolve(effect.call_id, lambda: self._storage.with_offset(effect))
+                self._resolve(effect.call_id, lambda: self._with_offset(effect))
             case ReplyWithSnapshot():
                 self._resolve(effect.call_id, lambda: self._storage.with_snapshot(effect))
             case StoreSnapshot():
@@ -291,7 +289,18 @@ class Driver:
             return self._storage.stores[log].read(start_offset, end_offset, max_bytes)
         except DamagedLogError as damage:
             self._on_damaged(damage)
-            return None
+        except OutOfDescriptorsError:
+            pass  # It is this answer's error alone.
+        return None
+
+    def _with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
+        try:
+            return self._storage.with_offset(reply)
+        except DamagedLogError as damage:
+            self._on_damaged(damage)
+        except OutOfDescriptorsError:
+            pass
+        return ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _on_flush_outcome(self, outcome: FlushOutcome) -> None:
         if outcome.failure is not None:

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from random import Random
 from uuid import uuid4
 
@@ -36,6 +37,7 @@ from replica.server.addresses import AddressTable, ClientAddresses, InvalidAddre
 from replica.server.channels import server_options
 from replica.server.clocks import MACHINE_CLOCKS, Clocks, monotonic_ms
 from replica.server.codec import SERVICES
+from replica.server.descriptors import descriptor_budget, raise_descriptor_limit
 from replica.server.driver import Driver
 from replica.server.groups import make_groups
 from replica.server.housekeeping import Housekeeping
@@ -48,7 +50,7 @@ from replica.server.service import ReplicaService, ServiceLimits
 from replica.server.transport import GrpcTransport
 from replica.server.view import CoreView
 from replica.server.voter_addresses import VoterAddresses
-from replica.storage import OS_FILES, Files, LogConfig, LogTable, StorageError, open_directory
+from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory
 
 EXIT_STOPPED = 0
 EXIT_REFUSED_OR_HALTED = 1
@@ -88,11 +90,21 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _serve(options: ServerOptions, rules: Rules, files: Files, clocks: Clocks) -> int:
     groups = make_groups(options.groups)
+    limit, listeners = raise_descriptor_limit(), 2 if options.peer_listen else 1
+    budget = descriptor_budget(limit, connections_max=options.connections_max, listeners=listeners)
+    options = replace(options, connections_max=budget.connections)
     with ExitStack() as cleanup:
-        storage = _open_storage(options, rules, files, groups)
+        storage = _open_storage(options, rules, BoundedFiles(files, open_max=budget.files), groups)
         cleanup.callback(storage.abandon)
         directory = storage.directory
         structlog.contextvars.bind_contextvars(replica_id=directory.replica_id)
+        logger_of(directory.replica_id).info(
+            "descriptors_divided",
+            limit=limit,
+            connections=budget.connections,
+            partitions_at_once=budget.files,
+            logs=len(storage.recovered),
+        )
         try:
             process = ReplicaProcess(options=options, rules=rules, storage=storage, groups=groups, clocks=clocks)
             await process.bind()

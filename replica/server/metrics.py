@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from replica.ids import Epoch, TopicPartition
+from replica.server.metrics_page import serve_page
 from replica.server.view import LogView, PartitionView, ReplicaView
 
 FLUSH_BUCKETS_SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -70,14 +71,7 @@ class Metrics:
 
     def listen(self, host: str, port: int) -> Callable[[], None]:
         """Serve the page at ``http://host:port/metrics`` from a thread; returns what stops it. Raises OSError."""
-        server, thread = start_http_server(port, addr=host, registry=self.registry)
-
-        def stop() -> None:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-
-        return stop
+        return serve_page(self.registry, host, port)[1]
 
 
 def labels_of(topic_partition: TopicPartition) -> list[str]:

@@ -2,7 +2,8 @@
 
 The way of the data, file by file:
 
-1. ``files`` is the seam to the operating system, and knows how to replace a small file atomically.
+1. ``files`` is the seam to the operating system, and knows how to replace a small file atomically. ``bounded_files``
+   see to it that only so many are open.
 2. ``directory`` formats, locks and opens a data directory; ``meta_properties`` says whose it is, ``clean_shutdown`` how
    it was left. ``log_directories`` knows which logs it holds, ``trash`` what was deleted and still takes space.
 3. ``checkpoints``, ``quorum_state_file`` and ``partition_metadata`` are the small state files, in Kafka's formats;
@@ -20,6 +21,7 @@ The way of the data, file by file:
 
 from __future__ import annotations
 
+from replica.storage.bounded_files import BoundedFiles
 from replica.storage.config import LogConfig
 from replica.storage.directory import DataDirectory, format_directory, open_directory
 from replica.storage.errors import (
@@ -31,6 +33,7 @@ from replica.storage.errors import (
     ForeignDirectoryError,
     NotFormattedError,
     OffsetOutOfRangeError,
+    OutOfDescriptorsError,
     StorageError,
 )
 from replica.storage.files import OS_FILES, Files, OsFiles
@@ -41,6 +44,7 @@ from replica.storage.meta_properties import MetaProperties
 __all__ = [
     "OS_FILES",
     "AlreadyFormattedError",
+    "BoundedFiles",
     "CorruptCheckpointError",
     "CorruptLogError",
     "DamagedLogError",
@@ -55,6 +59,7 @@ __all__ = [
     "NotFormattedError",
     "OffsetOutOfRangeError",
     "OsFiles",
+    "OutOfDescriptorsError",
     "StorageEffect",
     "StorageError",
     "StorageReport",

@@ -17,7 +17,8 @@ from replica.records import (
     check_continues,
     parse_batches,
 )
-from replica.storage.files import Files, Handle
+from replica.storage.errors import OutOfDescriptorsError
+from replica.storage.files import Files, Handle, is_out_of_descriptors
 
 WINDOW_BYTES = 256 * 1024
 """How much is read from the file at a time, unless one batch is longer."""
@@ -69,6 +70,8 @@ class FileWindow:
         try:
             return self._files.pread(self._handle, size, position)
         except OSError as error:
+            if is_out_of_descriptors(error):
+                raise OutOfDescriptorsError(str(error)) from error
             raise UnreadableFileError(*error.args) from error
 
 

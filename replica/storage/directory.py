@@ -26,9 +26,10 @@ from replica.storage.errors import (
     StorageError,
 )
 from replica.storage.files import OS_FILES, Files, Handle, OpenMode, remove_durably
-from replica.storage.log_directories import holds_partition, is_topic, make_partition, partitions_in
+from replica.storage.late_files import LateFiles
+from replica.storage.log_directories import is_named, is_topic, make_partition, partitions_in
 from replica.storage.meta_properties import MetaProperties
-from replica.storage.trash import FILE_DELETE_DELAY_MS, Trash, remove_deleted_directories
+from replica.storage.trash import FILE_DELETE_DELAY_MS, Trash, remove_deleted_directories, remove_tree
 from replica.storage.voter_files import INITIAL_VOTERS_FILE, read_initial_voters, write_initial_voters
 from replica.voters import ReplicaKey, VoterSet, is_directory_id
 
@@ -241,18 +242,28 @@ class DataDirectory:
         with self._guard("list the logs of"):
             return tuple(sorted({*partitions_in(self.files, self.path), *self.recovery_points.topic_partitions()}))
 
-    def create_log(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
+    def create_log(
+        self, topic_partition: TopicPartition, topic_id: TopicId, late_files: LateFiles | None = None
+    ) -> None:
         """Make the log of one partition of a topic, empty and durable on return; a crash leaves it whole or not at all.
 
-        StorageError if there is a log of that name.
+        In ``late_files`` it is as durable as they are. StorageError if there is a log of that name.
         """
         path = self.log_path(topic_partition)
         with self._guard(f"create log {topic_partition} in"):
-            if holds_partition(self.files, path) or self.recovery_points.get(topic_partition) is not None:
+            if is_named(self.files, path) or self.recovery_points.get(topic_partition) is not None:
                 raise StorageError(f"cannot create log {path}: there is one of that name")
             # What is known of an earlier log of that name must not be believed of the new one.
             self._forget(topic_partition)
-            make_partition(self.files, path, topic_id)
+            if self.files.exists(path):
+                remove_tree(self.files, path)  # What an earlier creation has left.
+            make_partition(late_files or self.files, path, topic_id)
+
+    def has_log(self, topic_partition: TopicPartition) -> bool:
+        """Tell whether anything is known or there of a log."""
+        with self._guard(f"look for log {topic_partition} in"):
+            is_known = self.recovery_points.get(topic_partition) is not None
+            return is_known or self.files.exists(self.log_path(topic_partition))
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Delete a log that is not open; its name is free, durably, on return, its space after ``delete_expired``.
@@ -261,12 +272,11 @@ class DataDirectory:
         """
         path = self.log_path(topic_partition)
         with self._guard(f"delete log {topic_partition} from"):
-            is_there = self.files.exists(path)
-            if not is_there and self.recovery_points.get(topic_partition) is None:
+            if not self.has_log(topic_partition):
                 raise StorageError(f"cannot delete log {path}: there is none of that name")
             # First the checkpoints: with a recovery point left behind, the next start would take the log for lost.
             self._forget(topic_partition)
-            if is_there:  # A log that is lost is only forgotten.
+            if self.files.exists(path):  # A log that is lost is only forgotten.
                 self.trash.put_directory(path)
             for damaged in self.trash.put_aside_before(path):
                 self.trash.put_directory(damaged)

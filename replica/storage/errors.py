@@ -32,6 +32,10 @@ class DamagedLogError(StorageError):
         self.offset = offset
 
 
+class OutOfDescriptorsError(StorageError):
+    """A segment cannot be read now for want of a file descriptor, which says nothing about the disk."""
+
+
 class OffsetOutOfRangeError(StorageError):
     """A read or a truncation outside ``[log_start_offset, log_end_offset]``: the caller's mistake."""
 

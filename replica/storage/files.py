@@ -10,6 +10,7 @@ rename or unlink is durable after ``fsync_directory`` of its directory; before t
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from enum import StrEnum
@@ -147,6 +148,11 @@ TEMPORARY_SUFFIX = ".tmp"
 """What ``atomic_write`` appends to the name while it writes; such a file found at start is a leftover."""
 
 
+def is_out_of_descriptors(error: OSError) -> bool:
+    """Tell whether a call has failed for want of a descriptor, which says nothing about the file."""
+    return error.errno in {errno.EMFILE, errno.ENFILE}
+
+
 def write_fully(files: Files, handle: Handle, data: bytes, position: int) -> None:
     """Write all of ``data``, or raise OSError: a short write to a file means that the disk is full or failing."""
     written = files.pwrite(handle, data, position)
@@ -159,6 +165,15 @@ def read_file(files: Files, path: Path) -> bytes:
     handle = files.open(path, OpenMode.READ)
     try:
         return files.pread(handle, files.size(handle), 0)
+    finally:
+        files.close(handle)
+
+
+def fsync_file(files: Files, path: Path) -> None:
+    """Bring the content of a file that nobody has open to stable storage; its name is not durable by that."""
+    handle = files.open(path, OpenMode.READ_WRITE)
+    try:
+        files.fsync(handle)
     finally:
         files.close(handle)
 

@@ -28,7 +28,14 @@ from replica.storage.batch_reader import UnreadableFileError
 from replica.storage.checkpoints import write_epochs
 from replica.storage.config import LogConfig
 from replica.storage.directory import DataDirectory
-from replica.storage.errors import DamagedLogError, DamagedSegmentError, OffsetOutOfRangeError, StorageError
+from replica.storage.errors import (
+    DamagedLogError,
+    DamagedSegmentError,
+    OffsetOutOfRangeError,
+    OutOfDescriptorsError,
+    StorageError,
+)
+from replica.storage.late_files import LateFiles
 from replica.storage.log_producers import LogProducers
 from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
 from replica.storage.recovery import EPOCH_FILE, QUORUM_STATE_FILE, LoadedLog, load_log
@@ -45,20 +52,22 @@ from replica.voters import VoterEntry
 class LogStore:
     """One open log. Every method may raise StorageError, after which all but ``close`` raise it again.
 
-    The one exception is OffsetOutOfRangeError, which says nothing about the disk. Damage to a partition's log that a
-    reader comes upon is a DamagedLogError: nothing of this log is trusted then, and nothing is written to it any more.
+    The exceptions are OffsetOutOfRangeError and OutOfDescriptorsError, which say nothing about the disk. Damage to a
+    partition's log that a reader comes upon is a DamagedLogError: nothing of this log is trusted then, and nothing is
+    written to it any more.
     """
 
     def __init__(
         self, directory: DataDirectory, topic_partition: TopicPartition, config: LogConfig, loaded: LoadedLog
     ) -> None:
         self._directory = directory
-        self._files = directory.files
+        self._late_files = loaded.late_files
+        self._files = loaded.late_files or directory.files
         self._topic_partition = topic_partition
         self._config = config
         self._path = directory.log_path(topic_partition)
         self._segments = Segments(
-            directory.files,
+            self._files,
             self._path,
             config,
             loaded.segments,
@@ -87,8 +96,9 @@ class LogStore:
         *,
         config: LogConfig | None = None,
         rules: LogRules | None = None,
+        late_files: LateFiles | None = None,
     ) -> tuple[LogStore, RecoveredLog]:
-        """Open and recover one log, creating one without a topic id if the directory has never had it.
+        """Open and recover one log, in ``late_files`` if it was just created there; a quorum's log may have to be made.
 
         CorruptLogError where flushed data is damaged or missing (nothing is modified then), CorruptCheckpointError
         for a malformed state file, DamagedLogError where a segment cannot be read, StorageError if the disk refuses.
@@ -97,24 +107,12 @@ class LogStore:
         path = directory.log_path(topic_partition)
         try:
             quorum_state = read_quorum_state(directory.files, path / QUORUM_STATE_FILE)
-            loaded = load_log(directory, topic_partition, config, rules or LogRules())
-            newest_snapshot = b"" if loaded.snapshots is None else loaded.snapshots.read_newest()
+            loaded = load_log(directory, topic_partition, config, rules or LogRules(), late_files)
+            recovered = loaded.recovered(quorum_state, directory.high_watermarks.get(topic_partition))
         except UnreadableFileError as error:
             raise DamagedLogError(topic_partition, f"cannot open log {path}: {error}") from error
         except OSError as error:
             raise StorageError(f"cannot open log {path}: {error}") from error
-        recovered = RecoveredLog(
-            log_start_offset=loaded.log_start_offset,
-            log_end_offset=loaded.log_end_offset,
-            epochs=loaded.epochs,
-            quorum_state=quorum_state,
-            topic_id=loaded.topic_id,
-            high_watermark=loaded.within(directory.high_watermarks.get(topic_partition)),
-            producers=loaded.producers,
-            snapshots=() if loaded.snapshots is None else loaded.snapshots.stored,
-            snapshot=newest_snapshot,
-            voters=loaded.voters,
-        )
         return cls(directory, topic_partition, config, loaded), recovered
 
     @property
@@ -146,7 +144,9 @@ class LogStore:
     def append(self, batches: Sequence[RecordBatch]) -> None:
         """Write batches at the end, into the page cache. They must continue the log, from ``log_end_offset`` on."""
         with self._state_lock, self._guard("append to"):
-            self._check_continues(batches)
+            self._segments.check_continues(batches, self._log_end_offset)
+            if self._late_files is not None:
+                self._late_files.write_out()
             pending: list[RecordBatch] = []
             pending_bytes = 0
             for batch in batches:
@@ -157,16 +157,6 @@ class LogStore:
                 pending.append(batch)
                 pending_bytes += batch.size_bytes
             self._append_to_last(pending)
-
-    def _check_continues(self, batches: Sequence[RecordBatch]) -> None:
-        expected = self._log_end_offset
-        for batch in batches:
-            if batch.base_offset != expected or batch.size_bytes > self._config.batch_bytes_max:
-                raise StorageError(
-                    f"a batch of {batch.size_bytes} bytes at offset {batch.base_offset} cannot be appended to "
-                    f"{self._path} at offset {expected} (at most {self._config.batch_bytes_max} bytes)"
-                )
-            expected = batch.end_offset
 
     def _append_to_last(self, batches: list[RecordBatch]) -> None:
         if not batches:
@@ -199,7 +189,17 @@ class LogStore:
                     return self._flush()
             return self._flushed_end_offset
 
+    def _make_durable(self) -> None:
+        """Let a new log be there for good, before anything relies on what is in it."""
+        if self._late_files is not None:
+            self._late_files.catch_up()
+            self._late_files = None
+            self._directory.recovery_points.put(self._topic_partition, Offset(0))
+
     def _flush(self) -> Offset:
+        if self._late_files is not None and self._log_end_offset == 0:
+            return self._flushed_end_offset  # Nothing has to be durable.
+        self._make_durable()
         with self._state_lock:
             end_offset, last = self._log_end_offset, self._segments.last
             unflushed, self._unflushed = self._unflushed, []
@@ -239,6 +239,7 @@ class LogStore:
                 self._directory.log_starts.put(self._topic_partition, end_offset)
                 self._start_at(end_offset, self._producers.read(end_offset))
                 return
+            self._make_durable()
             segment, size = self._segments.position_of(end_offset)
             # First the recovery point: with the log cut and the old recovery point still on the platter, the next
             # start would take the truncation for lost data. And the high watermark: what comes to stand above
@@ -267,6 +268,7 @@ class LogStore:
             self._start_at(offset, self._producers.read(offset) if keeps_producers else ())
 
     def _start_at(self, offset: Offset, producers: tuple[ProducerEntry, ...]) -> None:
+        self._make_durable()
         # First the recovery point, below everything: from here on the next start may find any part of the log.
         self._directory.recovery_points.lower(self._topic_partition, min(self._segments.first.base_offset, offset))
         self._directory.high_watermarks.lower(self._topic_partition, offset)
@@ -289,6 +291,7 @@ class LogStore:
                 return
             if offset > self._log_end_offset:
                 raise self._out_of_range("raise the start of", offset)
+            self._make_durable()
             dropped = self._segments.wholly_below(offset)
             self._producers.keep_beside(offset, self._log_end_offset, dropped)
             self._segments.note_log_start(offset)
@@ -410,11 +413,10 @@ class LogStore:
     def note_recovery_point(self) -> None:
         """Note that everything below ``flushed_end_offset`` is flushed, so that recovery never cuts it.
 
-        The directory stores what is noted of all logs at once. Like the other note, it is none of a log that was closed
-        meanwhile, or is damaged.
+        The directory stores what is noted of all logs at once; as the other note, not of one that is closed or damaged.
         """
         with self._sync_lock:
-            if not self._is_over:
+            if not self._is_over and self._late_files is None:
                 with suppress(DamagedLogError), self._guard("note the recovery point of"):
                     self._directory.recovery_points.note(self._topic_partition, self._flushed_end_offset)
 
@@ -452,11 +454,12 @@ class LogStore:
 
     def _close_cleanly(self) -> None:
         end_offset = self._flush()
-        self._producers.store_end(end_offset)
-        self._directory.recovery_points.note(self._topic_partition, end_offset)
-        self._note_log_start()
-        for segment in self._segments:
-            segment.store_index()
+        if self._late_files is None:
+            self._producers.store_end(end_offset)
+            self._directory.recovery_points.note(self._topic_partition, end_offset)
+            self._note_log_start()
+            for segment in self._segments:
+                segment.store_index()
         self._directory.log_closed_cleanly(self._topic_partition)
 
     # --- failure ----------------------------------------------------------------------------------------------------
@@ -483,7 +486,7 @@ class LogStore:
         except OSError as error:
             self._failure = StorageError(f"cannot {action} log {self._path}: {error}")
             raise self._failure from error
-        except OffsetOutOfRangeError:
+        except (OffsetOutOfRangeError, OutOfDescriptorsError):
             raise
         except StorageError as error:
             self._failure = error

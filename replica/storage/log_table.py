@@ -43,6 +43,7 @@ from replica.ids import BrokerEpoch, Offset, TopicPartition
 from replica.storage.config import LogConfig
 from replica.storage.directory import RECOVERY_POINT_FILE, DataDirectory
 from replica.storage.errors import CorruptCheckpointError, CorruptLogError, DamagedLogError, StorageError
+from replica.storage.late_files import LateFiles
 from replica.storage.log import LogStore
 from replica.storage.log_directories import holds_partition
 from replica.storage.partition_metadata import FILE_NAME as METADATA_FILE
@@ -157,7 +158,8 @@ class LogTable:
                 self._create(effect)
             case DeleteLog(topic_partition=name):
                 self._close(name)
-                self.directory.delete_log(name)
+                if self.directory.has_log(name):  # A new one has no files before anything is written to it.
+                    self.directory.delete_log(name)
             case ReplaceLog(topic_partition=name, topic_id=topic_id):
                 self._close(name)
                 self.directory.put_log_aside(name)
@@ -201,9 +203,11 @@ class LogTable:
             store.close(clean=False)
 
     def _create(self, effect: CreateLog) -> None:
-        self.directory.create_log(effect.topic_partition, effect.topic_id)
-        store, _ = LogStore.open(self.directory, effect.topic_partition, config=self._config, rules=self._rules)
-        self._stores[effect.topic_partition] = store
+        name, late_files = effect.topic_partition, LateFiles(self.directory.files)
+        self.directory.create_log(name, effect.topic_id, late_files)
+        self._stores[name], _ = LogStore.open(
+            self.directory, name, config=self._config, rules=self._rules, late_files=late_files
+        )
 
     def _apply_retention(self, effect: ApplyRetention) -> LogStartMoved | None:
         store = self._stores[effect.topic_partition]

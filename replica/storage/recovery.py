@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from replica.core.effects import QuorumState
 from replica.core.epoch_cache import LeaderEpochCache
-from replica.core.recovered import ProducerEntry
+from replica.core.recovered import ProducerEntry, RecoveredLog
 from replica.core.rules.log import LogRules
 from replica.ids import Epoch, EpochEntry, Offset, SnapshotId, TopicId, TopicPartition
 from replica.records import RecordBatch
@@ -34,7 +35,8 @@ from replica.storage.checkpoints import read_epochs, write_epochs
 from replica.storage.config import LogConfig
 from replica.storage.directory import DataDirectory
 from replica.storage.errors import CorruptCheckpointError, CorruptLogError
-from replica.storage.files import TEMPORARY_SUFFIX, Files
+from replica.storage.files import TEMPORARY_SUFFIX, Files, fsync_file
+from replica.storage.late_files import LateFiles
 from replica.storage.partition_metadata import FILE_NAME as METADATA_FILE
 from replica.storage.partition_metadata import read_partition_metadata
 from replica.storage.producer_snapshots import SNAPSHOT_SUFFIX, ProducerSnapshots, read_on
@@ -66,8 +68,25 @@ class LoadedLog:
     producer_snapshots: ProducerSnapshots | None
     snapshots: LogSnapshots | None
     voters: tuple[VoterEntry, ...]
+    late_files: LateFiles | None = None
+    """Where a log is that was just created."""
 
-    def within(self, high_watermark: Offset | None) -> Offset | None:
+    def recovered(self, quorum_state: QuorumState | None, high_watermark: Offset | None) -> RecoveredLog:
+        """What the core is to know of it; ``high_watermark`` as it was stored. May raise OSError."""
+        return RecoveredLog(
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            epochs=self.epochs,
+            quorum_state=quorum_state,
+            topic_id=self.topic_id,
+            high_watermark=self._within(high_watermark),
+            producers=self.producers,
+            snapshots=() if self.snapshots is None else self.snapshots.stored,
+            snapshot=b"" if self.snapshots is None else self.snapshots.read_newest(),
+            voters=self.voters,
+        )
+
+    def _within(self, high_watermark: Offset | None) -> Offset | None:
         """The high watermark that was stored, if any, brought into the log that is there."""
         if high_watermark is None:
             return None
@@ -75,18 +94,25 @@ class LoadedLog:
 
 
 def load_log(
-    directory: DataDirectory, topic_partition: TopicPartition, config: LogConfig, rules: LogRules
+    directory: DataDirectory,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    rules: LogRules,
+    late_files: LateFiles | None = None,
 ) -> LoadedLog:
     """Open a log by these rules, creating it if the directory has never had it.
+
+    A partition's log that has just been created is in ``late_files``, and has no recovery point as long as it is.
 
     CorruptLogError or CorruptCheckpointError if the log must not be used; OSError if the disk refuses.
     """
     path = directory.log_path(topic_partition)
-    topic_id = read_partition_metadata(directory.files, path / METADATA_FILE)
+    files = late_files or directory.files
+    topic_id = read_partition_metadata(files, path / METADATA_FILE)
     clean = directory.is_clean(topic_partition)
     directory.log_opened(topic_partition)
     log = _Log(
-        files=directory.files,
+        files=files,
         path=path,
         config=config,
         rules=rules,
@@ -109,6 +135,8 @@ def load_log(
     except BaseException:
         log.close()
         raise
+    if late_files is not None:
+        return replace(loaded, late_files=late_files)
     directory.recovery_points.put(topic_partition, loaded.log_end_offset)
     return loaded
 
@@ -169,10 +197,22 @@ class _Log:
         self.files.fsync_directory(self.path.parent)
         if not self._base_offsets():
             Segment.create(self.files, self.path, self.log_start_offset, self.config).close()
-        if not self.files.exists(self.path / EPOCH_FILE):
+        if self.topic_id is not None:
+            fsync_file(self.files, self.path / METADATA_FILE)
+        if self._has_epochs():
+            fsync_file(self.files, self.path / EPOCH_FILE)
+        else:
             write_epochs(self.files, self.path / EPOCH_FILE, ())
         if self.has_voters and not self.files.exists(self.path / QUORUM_VOTERS_FILE):
             write_voter_entries(self.files, self.path / QUORUM_VOTERS_FILE, ())
+
+    def _has_epochs(self) -> bool:
+        """Tell whether the epochs can be read; those of a log that was never flushed may not have come to the disk."""
+        try:
+            read_epochs(self.files, self.path / EPOCH_FILE)
+        except CorruptCheckpointError:
+            return False
+        return True
 
     def _base_offsets(self) -> list[Offset]:
         names = self.files.names(self.path)

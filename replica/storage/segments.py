@@ -62,6 +62,16 @@ class Segments:
         """The one that takes appends."""
         return self._segments[-1]
 
+    def check_continues(self, batches: Sequence[RecordBatch], expected: Offset) -> None:
+        """Refuse batches that do not follow one another from an offset on, or are too large, with StorageError."""
+        for batch in batches:
+            if batch.base_offset != expected or batch.size_bytes > self._config.batch_bytes_max:
+                raise StorageError(
+                    f"a batch of {batch.size_bytes} bytes at offset {batch.base_offset} cannot be appended to "
+                    f"{self._path} at offset {expected} (at most {self._config.batch_bytes_max} bytes)"
+                )
+            expected = batch.end_offset
+
     def note_appended(self, batch: RecordBatch) -> None:
         """Remember the epoch of a batch that was appended, by which a damaged one is known when it is read."""
         self._epochs.assign(batch.leader_epoch, batch.base_offset)

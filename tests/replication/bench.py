@@ -25,7 +25,7 @@ from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.partition import Partition
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
 from replica.records import RecordBatch, decode_records, encode_batch, parse_batches
 from tests.replication.stage import FAST_BROKER, FAST_CONTROLLER, RARE_SNAPSHOTS, StagedWorld
 
@@ -79,6 +79,8 @@ class Cluster:
             told = {METADATA_LOG: both(partitions.on_metadata, snapshots.on_metadata)}
             logs = Invariants(self.world.logs, self.world.nodes, lying_disks=False, on_commit=told)
             self.world.observers += [logs, snapshots, partitions, PartitionHabits()]
+        self.topic_ids: dict[str, TopicId] = {}
+        """Of the topics that were created here."""
         self.world.start_all()
         self.wait(lambda: len(self._unfenced()) == brokers, "all brokers are up")
 
@@ -127,6 +129,7 @@ class Cluster:
             name_of = TopicPartition(name, number)
             hosts = [broker for broker in assigned if broker in self.world.nodes]
             self.wait(lambda: all(name_of in self._partitions(broker) for broker in hosts), f"{name_of} is hosted")  # noqa: B023 - called before the next turn
+        self.topic_ids[name] = self.image.topics[name].topic_id
         return TopicPartition(name, 0)
 
     def reassign(self, name: TopicPartition, *target: int) -> m.ReassignedPartition:

@@ -12,6 +12,7 @@ from nemesis.simulator.disk import DATA
 from nemesis.simulator.files import SimulatedFiles
 from replica.ids import TopicPartition
 from replica.records import RecordBatch, encode_batch
+from replica.storage import LogStore, open_directory
 from tests.replication.bench import Cluster
 
 MARKER = DATA / ".kafka_cleanshutdown"
@@ -67,12 +68,23 @@ def write_log(cluster: Cluster, broker_id: int, name: TopicPartition, *epochs_an
 def write_batches(cluster: Cluster, broker_id: int, name: TopicPartition, *batches: RecordBatch) -> None:
     """Let a log hold just these batches."""
     files = files_of(cluster, broker_id)
+    if not files.exists(DATA / str(name)):
+        _make_log(cluster, broker_id, name)
     data = b"".join(batch.data for batch in batches)
     first, *others = segments(cluster, broker_id, name)
     files.overwrite(first, data)
     for path in others:
         files.remove(path)
     forget(cluster, broker_id, name)
+
+
+def _make_log(cluster: Cluster, broker_id: int, name: TopicPartition) -> None:
+    """Let a log that never had a record have files."""
+    directory = open_directory(DATA, files=files_of(cluster, broker_id))
+    directory.create_log(name, cluster.topic_ids[name.topic])
+    log, _ = LogStore.open(directory, name)
+    log.close(clean=False)
+    directory.close(clean=False)
 
 
 def forget(cluster: Cluster, broker_id: int, name: TopicPartition) -> None:

@@ -24,7 +24,7 @@ from replica.core.events import Event
 from replica.core.messages import FetchSnapshotResponse, ListOffsetsResponse, PeerRequest, Response
 from replica.ids import Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch
-from replica.storage import DamagedLogError, StorageEffect, StorageError, StorageReport
+from replica.storage import DamagedLogError, OutOfDescriptorsError, StorageEffect, StorageError, StorageReport
 
 LOG = TopicPartition("log", 0)
 PATIENCE_SECONDS = 10.0
@@ -62,7 +62,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.journal: list[str] = []
         self.failing: str | None = None
-        self.damage: DamagedLogError | None = None
+        self.damage: DamagedLogError | OutOfDescriptorsError | None = None
         self.memory_is_short = False
         self.on_append: Callable[[], None] = lambda: None
         self.end_offset = Offset(0)

@@ -75,12 +75,13 @@ class LocalCluster:
         """Return the id of the replica's disk."""
         return read_meta_properties(OS_FILES, self.data_dir(replica_id) / FILE_NAME).directory_id
 
-    def start(self, *replica_ids: ReplicaId, options: Iterable[object] = ()) -> None:
-        """Start these replicas; their log lines are appended to one file each."""
+    def start(self, *replica_ids: ReplicaId, options: Iterable[object] = (), descriptors: int | None = None) -> None:
+        """Start these replicas; their log lines are appended to one file each. They have so many ``descriptors``."""
+        limited = () if descriptors is None else ("sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh")
         for replica_id in replica_ids or self.ids:
             with self._log_file(replica_id).open("ab") as lines:
                 self.processes[replica_id] = subprocess.Popen(
-                    command(*self.start_arguments(replica_id), *options), stderr=lines
+                    [*limited, *command(*self.start_arguments(replica_id), *options)], stderr=lines
                 )
 
     def start_arguments(self, replica_id: ReplicaId) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from replica.core.events import Event, LogDamaged, RequestReceived, Started, Tic
 from replica.core.messages import FetchedPartition, FetchRequest, FetchResponse, ListOffsetsResponse
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicId, TopicPartition
-from replica.storage import DamagedLogError
+from replica.storage import DamagedLogError, OutOfDescriptorsError
 from tests.server.driver_fakes import LOG
 from tests.server.driver_rig import ASK, batch, on, running
 
@@ -51,23 +51,42 @@ async def test_a_fetch_is_answered_log_by_log() -> None:
         assert not rig.driver.halted.is_set()
 
 
+def searching(event: Event) -> tuple[Effect, ...]:
+    """Answer each request with the first offset since a time."""
+    if not isinstance(event, RequestReceived):
+        return ()
+    response = ListOffsetsResponse(error=ErrorCode.NONE)
+    return (
+        ReplyWithOffset(
+            call_id=event.call_id, response=response, topic_partition=LOG, timestamp_ms=5, end_offset=Offset(8)
+        ),
+    )
+
+
 async def test_a_search_that_comes_upon_damage_is_answered() -> None:
     """So is a question for the first offset since a time."""
-
-    def script(event: Event) -> tuple[Effect, ...]:
-        if not isinstance(event, RequestReceived):
-            return ()
-        response = ListOffsetsResponse(error=ErrorCode.NONE)
-        return (
-            ReplyWithOffset(
-                call_id=event.call_id, response=response, topic_partition=LOG, timestamp_ms=5, end_offset=Offset(8)
-            ),
-        )
-
-    async with running(script) as rig:
+    async with running(searching) as rig:
         rig.log.damage = DAMAGE
         assert await rig.driver.call(ASK) == ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR)
         assert rig.core.events[-1] == TOLD
+
+
+async def test_a_read_without_a_descriptor_fails_alone() -> None:
+    """A fetch and a search are told so; nothing is taken for damaged, nobody halts, and the next read is served."""
+    async with running(CREATE) as rig:
+        rig.core.script = fetching
+        rig.log.damage = OutOfDescriptorsError("Too many open files")
+        errors = [(ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE), (ErrorCode.NONE, ErrorCode.NONE)]
+        for expected in errors:
+            answer = await rig.driver.call(FetchRequest(partitions=()))
+            assert isinstance(answer, FetchResponse)
+            assert tuple(part.error for part in answer.partitions) == expected
+            rig.log.damage = None
+        rig.core.script = searching
+        rig.log.damage = OutOfDescriptorsError("Too many open files")
+        assert await rig.driver.call(ASK) == ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR)
+        assert not rig.core.seen(LogDamaged)
+        assert not rig.driver.halted.is_set()
 
 
 async def test_all_else_of_the_step_is_done() -> None:

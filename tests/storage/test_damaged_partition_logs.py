@@ -12,7 +12,7 @@ from replica.core.events import BatchFound
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import Offset, TopicId
 from replica.storage import DamagedLogError, LogTable, StorageError, open_directory
-from tests.storage.disks import DATA, SMALL, batch, failing, flip
+from tests.storage.disks import DATA, SMALL, append, batch, failing, flip
 from tests.storage.partitions import PARTITION, TOPIC_ID, filled_partition, segment_bases
 
 FIRST_SEGMENT = DATA / str(PARTITION) / f"{0:020d}.log"
@@ -108,10 +108,11 @@ def test_a_damaged_log_is_put_aside() -> None:
     table = opened(files)
     table.perform(ReplaceLog(topic_partition=PARTITION, topic_id=TopicId(9)))
     assert table.stores[PARTITION].log_end_offset == 0
+    append(table.stores[PARTITION], count=1)
     table.close_clean()
     again = opened(files)
     assert again.recovered.keys() == {METADATA_LOG, PARTITION}
-    assert (again.recovered[PARTITION].topic_id, again.recovered[PARTITION].log_end_offset) == (9, 0)
+    assert (again.recovered[PARTITION].topic_id, again.recovered[PARTITION].log_end_offset) == (9, 1)
     (aside,) = (name for name in files.names(DATA) if name.endswith("-damaged"))
     assert files.content(DATA / aside / FIRST_SEGMENT.name) == content
 
@@ -128,6 +129,9 @@ def test_a_log_whose_folder_is_gone_is_deleted_or_begun_anew() -> None:
         assert "is missing" in (table.recovered[PARTITION].damage or "")
         table.perform(effect)
         assert (PARTITION in table.stores) is isinstance(effect, ReplaceLog)
+        for store in (store for name, store in table.stores.items() if name == PARTITION):
+            append(store, count=1)
+            store.flush()
         table.abandon()
         files.crash()
         assert (PARTITION in opened(files).recovered) is isinstance(effect, ReplaceLog)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset
-from replica.storage import StorageError
+from replica.storage import OutOfDescriptorsError, StorageError
 from tests.storage.disks import (
+    SMALL,
     append,
     close,
     failing,
     formatted,
+    held,
     open_log,
     reopen_log,
 )
+from tests.storage.partitions import create_partition
 
 
 def test_a_failed_fsync_is_never_retried() -> None:
@@ -73,6 +79,25 @@ def test_a_failed_state_file_stops_the_store(call: str) -> None:
     files.fault = None
     with pytest.raises(StorageError, match="cannot store the quorum state"):
         append(log)
+
+
+def no_descriptor(call: str, _: Path) -> OSError | None:
+    """A fault of ``SimulatedFiles``: nothing can be read."""
+    return OSError(errno.EMFILE, "Too many open files") if call == "pread" else None
+
+
+def test_a_read_for_which_there_is_no_descriptor_is_no_failure() -> None:
+    """It fails, also in the log of a partition; the log is as good as before, and the next read is served."""
+    quorum_log, partition = formatted(), formatted()
+    for files, log in ((quorum_log, open_log(quorum_log, SMALL)[1]), (partition, create_partition(partition)[1])):
+        append(log, count=3)
+        files.fault = no_descriptor
+        with pytest.raises(OutOfDescriptorsError, match="Too many open files"):
+            log.read(Offset(0), Offset(3), 1 << 20)
+        files.fault = None
+        append(log)
+        assert log.flush() == 4
+        assert len(held(log)) == 4
 
 
 def test_a_closed_store_refuses_everything() -> None:

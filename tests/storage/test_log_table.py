@@ -9,7 +9,7 @@ from replica.core.effects import CreateLog
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import TopicId
 from replica.storage import LogTable, StorageError, open_directory
-from tests.storage.disks import DATA, LOG, LOG_PATH, RECOVERY_POINTS, formatted
+from tests.storage.disks import DATA, LOG, LOG_PATH, RECOVERY_POINTS, append, formatted
 
 ADVICE = (
     "/data/log-0 is a log of no partition (it has no partition.metadata), and of no quorum that this replica is of:"
@@ -51,6 +51,7 @@ def test_the_advice_helps() -> None:
 
     table = LogTable.open(open_directory(DATA, files=files), (METADATA_LOG,))
     table.perform(CreateLog(topic_partition=LOG, topic_id=TopicId(7)))
+    append(table.stores[LOG], count=1)
     table.close_clean()
 
     again = LogTable.open(open_directory(DATA, files=files), (METADATA_LOG,))
