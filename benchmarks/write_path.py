@@ -31,7 +31,13 @@ VALUE = b"v" * 100
 TO_BE_IN_SYNC_S = 600
 
 
-async def _create(admin: Admin, name: str, partitions: int) -> None:
+async def wait_for_brokers(admin: Admin) -> None:
+    """Wait until all brokers can take replicas."""
+    while sum(not broker.fenced for broker in (await admin.describe_cluster()).brokers) < BROKERS:
+        await asyncio.sleep(0.2)
+
+
+async def create(admin: Admin, name: str, partitions: int) -> None:
     """Create a topic, and wait until all of its replicas are in sync."""
     await admin.create_topic(name, partition_count=partitions, replication_factor=BROKERS)
     deadline_s = time.monotonic() + TO_BE_IN_SYNC_S
@@ -80,14 +86,13 @@ async def measure(brokers: Brokers, idle: Sequence[int], seconds: float) -> list
         Admin(brokers.addresses[0]) as admin,
         Producer(brokers.addresses, ProducerConfig(linger_ms=0)) as producer,
     ):
-        while sum(not broker.fenced for broker in (await admin.describe_cluster()).brokers) < BROKERS:
-            await asyncio.sleep(0.2)
-        await _create(admin, BUSY, 1)
+        await wait_for_brokers(admin)
+        await create(admin, BUSY, 1)
         there = 0
         for wanted in idle:
             begun = time.perf_counter()
             for number in range(there, wanted, IDLE_TOPIC_PARTITIONS):
-                await _create(admin, f"idle-{number}", min(IDLE_TOPIC_PARTITIONS, wanted - number))
+                await create(admin, f"idle-{number}", min(IDLE_TOPIC_PARTITIONS, wanted - number))
             there, created_s = wanted, time.perf_counter() - begun
             figures = {"idle_partitions": wanted, "created_s": round(created_s, 1)}
             rounds.append(figures | dict(await _round(brokers, producer, seconds)))

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from replica.client.reading import OffsetReset
 
+FETCH_MAX_WAIT_MS = 500
+IDLE_WAIT_MS = 10_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
@@ -14,10 +17,14 @@ class ConsumerConfig:
     ``auto_offset_reset`` says where to begin without a position and after one that is out of range; after a truncation
     it allows to go back to where the log was cut. NONE raises in all three cases. ``client_rack`` has records read from
     an in-sync follower in the same rack, which the leader chooses, where that is in another one.
+
+    ``fetch_max_wait_ms`` is how long a broker may hold back what there is for want of ``fetch_min_bytes``: by default
+    Kafka's 500. Where a single byte is enough nothing is held back, and a consumer that has read everything asks anew
+    every 10 s only: a thousand of them are no load.
     """
 
     auto_offset_reset: OffsetReset = OffsetReset.LATEST
-    fetch_max_wait_ms: int = 500
+    fetch_max_wait_ms: int | None = None
     fetch_min_bytes: int = 1
     fetch_max_bytes: int = 50 << 20
     max_partition_fetch_bytes: int = 1 << 20
@@ -28,5 +35,12 @@ class ConsumerConfig:
         for name in ("fetch_min_bytes", "fetch_max_bytes", "max_partition_fetch_bytes", "max_poll_records"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
-        if self.fetch_max_wait_ms < 0:
+        if self.fetch_max_wait_ms is not None and self.fetch_max_wait_ms < 0:
             raise ValueError(f"fetch_max_wait_ms is {self.fetch_max_wait_ms}; it must not be below 0")
+
+    @property
+    def wait_ms(self) -> int:
+        """How long a fetch waits at a broker."""
+        if self.fetch_max_wait_ms is not None:
+            return self.fetch_max_wait_ms
+        return IDLE_WAIT_MS if self.fetch_min_bytes == 1 else FETCH_MAX_WAIT_MS

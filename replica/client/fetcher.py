@@ -232,7 +232,7 @@ class Fetcher:
     # --- fetching ---------------------------------------------------------------------------------------------------
 
     async def _fetch(self, broker_id: ReplicaId, partitions: list[Asked], request: FetchRequest) -> None:
-        timeout_ms = self._view.config.request_timeout_ms + self._config.fetch_max_wait_ms
+        timeout_ms = self._view.config.request_timeout_ms + self._config.wait_ms
         try:
             response = await self._view.call(broker_id, request, timeout_ms)
         except TransportError as error:
@@ -283,7 +283,7 @@ class Fetcher:
             partitions=tuple(parts),
             rack_id=None if only_leader else self._config.client_rack,
             cluster_id=self._view.config.cluster_id,
-            max_wait_ms=self._config.fetch_max_wait_ms,
+            max_wait_ms=self._config.wait_ms,
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=self._config.fetch_max_bytes,
         )
