@@ -123,6 +123,8 @@ class NodeDisk:
 
     def _finished_segments(self, log: TopicPartition, recovery_point: Offset) -> list[Path]:
         folder = DATA / str(log)
+        if not self.files.exists(folder):
+            return []  # A new log, with nothing in it.
         segments = sorted(name for name in self.files.names(folder) if name.endswith(".log"))
         return [
             folder / name
