@@ -27,9 +27,6 @@ from replica.core.partition import Partition
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CorrelationId, ReplicaId, TopicPartition
 
-FETCH_PARTITIONS_MAX = 3000
-"""How many partitions one request names: with the longest names it is still as large as a leader takes (1 MiB)."""
-
 Send = Callable[[ReplicaId, PeerRequest, int], CorrelationId]
 Asked = FetchPartition | OffsetForLeaderEpochRequest | ListOffsetsRequest
 
@@ -114,8 +111,7 @@ class Fetchers:
             return ()
         first_before = self._first_of.get(leader_id)
         later = [ask for ask in fetches if first_before is None or ask.topic_partition > first_before]
-        most = min(self._config.fetch_partitions_max, FETCH_PARTITIONS_MAX)
-        turned = (later + [ask for ask in fetches if ask not in later])[:most]
+        turned = (later + [ask for ask in fetches if ask not in later])[: self._config.fetch_partitions_max]
         self._first_of[leader_id] = turned[0].topic_partition
         return tuple(turned)
 
