@@ -49,7 +49,8 @@ PROPOSALS_MAX = 500
 """Partitions for which a leader asks for another ISR at once, so that to read them holds nobody up."""
 
 PAGE_PARTITIONS_MAX = 2000
-"""Partitions that one answer tells of; what follows is asked for with the cursor that it ends with (KIP-966)."""
+"""Partitions that one answer tells of; what follows is asked for with the cursor that it ends with (KIP-966). And those
+that one request may move."""
 
 FETCH_PARTITIONS_MAX = 3000
 """Partitions that one Fetch may name. Whoever wants more asks in turns: to read, look at and answer ten thousand held
