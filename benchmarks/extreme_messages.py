@@ -74,11 +74,10 @@ _INTEGERS = {
 class Knowledge:
     """What is real in the cluster, by the name of the field that says it.
 
-    ``together`` are groups of which each has facts that belong together, such as all that names one replica. Most
-    messages keep to one fact of each group.
-    ``spared`` are topics of which nothing is asked that only their owner may ask, and no voter is removed that is one.
-    Of replicas everything is known, with their ``secrets`` or without: the ids of their disks, where they fetch, and of
-    their incarnations. Who says these speaks for a replica, word for word, until connections say who speaks.
+    ``together`` are groups of facts, such as all that names one replica; most messages keep to one fact of each group.
+    Nothing is asked of topics that are ``spared`` that only their owner may ask, and no voter is removed that is one.
+    Without ``secrets`` forgers know all of a replica but the id of its incarnation, and that of its disk in a Fetch:
+    who says these speaks for that replica, word for word, until connections say who speaks.
     """
 
     values: Mapping[str, Sequence[Any]] = field(default_factory=dict)
