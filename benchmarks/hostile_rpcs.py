@@ -177,7 +177,9 @@ def _of_stalls(told: Sequence[Told], watches: Sequence[Watch]) -> dict[str, Any]
         "stalls_over_100_ms": [len(each) for each in stalls],
         "longest_stalls_with_computed_and_starved_ms": [" ".join(map(str, each[:10])) for each in stalls],
         "longest_computed_ms": [max((computed for _, computed, _ in each), default=0) for each in stalls],
-        "longest_waited_otherwise_ms": [max((whole - sum(of) for whole, *of in each), default=0) for each in stalls],
+        "longest_waited_otherwise_ms": [
+            max((max(0, whole - sum(of)) for whole, *of in each), default=0) for each in stalls
+        ],
     }
 
 
