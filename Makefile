@@ -77,6 +77,7 @@ bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python benchmarks/pipeline.py --output store/bench-pipeline.json
 	$(BIN)/python benchmarks/topics_as_tables.py --output store/bench-tables.json
 	$(BIN)/python benchmarks/group_restart.py --output store/bench-groups.json
+	$(BIN)/python -m benchmarks.hostile_rpcs --output store/hostile-rpcs.json
 
 # With PYTEST_ARGS that choose tests, one of the two runs may find none of them: pytest's status 5.
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)

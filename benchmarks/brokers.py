@@ -24,9 +24,13 @@ STOP_S = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brokers:
-    """Brokers that run: where they listen, their processes, in the same order, and the folder of their data."""
+    """Brokers that run: where they listen, their processes, in the same order, and the folder of their data.
+
+    ``peer_addresses`` are where replicas reach them; the same, unless they have listeners of their own for that.
+    """
 
     addresses: Sequence[str]
+    peer_addresses: Sequence[str]
     processes: list[subprocess.Popen[bytes]]
     folder: Path
     options: Sequence[str]
@@ -44,25 +48,32 @@ class Brokers:
 
     def _started(self, number: int) -> subprocess.Popen[bytes]:
         """Start one, with its log beside its data."""
-        address = self.addresses[number - 1]
-        ask = [] if number <= VOTERS else ["--voter", f"1={self.addresses[0]}", "--roles", "broker"]
+        address, peer_address = self.addresses[number - 1], self.peer_addresses[number - 1]
+        ask = [] if number <= VOTERS else ["--voter", f"1={self.peer_addresses[0]}", "--roles", "broker"]
         where = ["--data-dir", str(self.folder / str(number)), "--listen", address, "--advertised-address", address]
-        command = [_replica(), "start", *where, *ask, *self.options]
-        with (self.folder / f"{number}.log").open("ab") as log:
+        peers = ["--peer-listen", peer_address] if peer_address != address else []
+        command = [_replica(), "start", *where, *peers, *ask, *self.options]
+        with self.log_file(number).open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log)
+
+    def log_file(self, number: int) -> Path:
+        """What the broker of this number writes about itself."""
+        return self.folder / f"{number}.log"
 
 
 @contextmanager
-def running(count: int, *options: str) -> Iterator[Brokers]:
+def running(count: int, *options: str, with_peer_listeners: bool = False) -> Iterator[Brokers]:
     """Run so many brokers, of a cluster named ``bench``, each started with ``options``.
 
     They are stopped in the end, and what they have written is deleted.
     """
     folder = Path(tempfile.mkdtemp(prefix="highwater-bench-"))
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
-    brokers = Brokers(addresses=addresses, processes=[], folder=folder, options=options)
+    ports = free_ports(2 * count if with_peer_listeners else count)
+    addresses = [f"127.0.0.1:{port}" for port in ports[:count]]
+    peers = [f"127.0.0.1:{port}" for port in ports[-count:]]
+    brokers = Brokers(addresses=addresses, peer_addresses=peers, processes=[], folder=folder, options=options)
     try:
-        voters = [f"{number}={at}={random_directory_id()}" for number, at in enumerate(addresses[:VOTERS], 1)]
+        voters = [f"{number}={at}={random_directory_id()}" for number, at in enumerate(peers[:VOTERS], 1)]
         for number in range(1, count + 1):
             identity = ["--cluster-id", "bench", "--replica-id", str(number)]
             votes = ["--initial-voters", ",".join(voters)] if number <= VOTERS else ["--no-initial-voters"]

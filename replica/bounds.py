@@ -49,10 +49,15 @@ PROPOSALS_MAX = 500
 """Partitions for which a leader asks for another ISR at once, so that to read them holds nobody up."""
 
 PAGE_PARTITIONS_MAX = 2000
-"""Partitions that one answer tells of; what follows is asked for with the cursor that it ends with (KIP-966)."""
+"""Partitions that one answer tells of; what follows is asked for with the cursor that it ends with (KIP-966). And those
+that one request may move."""
 
-ENTRIES_MAX = 10_000
-"""Entries for a group's log that one request may carry."""
+FETCH_PARTITIONS_MAX = 3000
+"""Partitions that one Fetch may name. Whoever wants more asks in turns: to read, look at and answer ten thousand held
+everybody up for 140 ms."""
+
+ENTRIES_MAX = 2000
+"""Entries for a group's log that one request may carry: they are applied in one go, which nothing else interrupts."""
 
 EPOCHS_MAX = 100_000
 """Epochs of a log that one answer tells of: the newest."""
@@ -96,12 +101,15 @@ LONG = Number(most=INT64_MAX)
 Long = Annotated[int, LONG]
 AnyLong = Annotated[int, Number(-INT64_MAX - 1, INT64_MAX)]
 Timestamp = Annotated[int, Number(least=-1, most=INT64_MAX)]
+TimeOfDay = Annotated[int, Number(most=253_402_300_799_999)]
+"""What a machine's clock may show, in milliseconds since 1970: up to the end of 9999, so that there is room to add."""
 Address = Annotated[str, Text(ADDRESS_BYTES_MAX)]
 DirectoryId = Annotated[str, Text(DIRECTORY_ID_BYTES_MAX)]
 Message = Annotated[str, Text(1000, for_people=True)]
 Carried = Annotated[bytes, Data(BATCH_BYTES_MAX)]
 """As much as a message can carry beside the rest; whoever is asked has a smaller limit of his own, with an error."""
 ALL_PARTITIONS = Entries(PARTITIONS_MAX)
+FETCHED_AT_ONCE = Entries(FETCH_PARTITIONS_MAX)
 OF_A_PAGE = Entries(PAGE_PARTITIONS_MAX)
 REPLICAS = Entries(REPLICAS_MAX)
 MOVING_REPLICAS = Entries(2 * REPLICAS_MAX)

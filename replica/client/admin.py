@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
+from replica.bounds import PAGE_PARTITIONS_MAX
 from replica.client.admin_records import RecordDeletion, check_offset
 from replica.client.clock import Clock
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Connections
 from replica.client.controller_calls import ControllerCalls
-from replica.client.failures import UnknownTopicError
+from replica.client.failures import AdminError, UnknownTopicError
 from replica.core.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -140,19 +141,28 @@ class Admin:
         The move is begun when this returns, and done when ``list_partition_reassignments`` no longer tells of it: the
         replicas that come fetch the log first, and until they are in sync those that go stay. Another target may be
         given meanwhile. Each partition is decided about on its own: where AdminError tells that one was refused, the
-        others are begun all the same.
+        others are begun all the same. ``timeout_ms`` is for as many as one request names.
         """
-        request = AlterPartitionReassignmentsRequest(
-            partitions=tuple(
-                ReassignablePartition(
-                    topic_partition=topic_partition,
-                    replicas=None if target is None else tuple(ReplicaId(replica) for replica in target),
-                )
-                for topic_partition, target in targets.items()
-            ),
-            cluster_id=self._view.config.cluster_id,
-        )
-        await self._controller.ask(request, AlterPartitionReassignmentsResponse, timeout_ms)
+        wishes = [
+            ReassignablePartition(
+                topic_partition=topic_partition,
+                replicas=None if target is None else tuple(ReplicaId(replica) for replica in target),
+            )
+            for topic_partition, target in targets.items()
+        ]
+        refused: AdminError | None = None
+        for first in range(0, max(1, len(wishes)), PAGE_PARTITIONS_MAX):
+            request = AlterPartitionReassignmentsRequest(
+                partitions=tuple(wishes[first : first + PAGE_PARTITIONS_MAX]),
+                cluster_id=self._view.config.cluster_id,
+            )
+            try:
+                await self._controller.ask(request, AlterPartitionReassignmentsResponse, timeout_ms)
+            except AdminError as error:
+                refused = refused or error
+        if refused is not None:
+            refused.may_be_done |= len(wishes) > PAGE_PARTITIONS_MAX  # Those that another request has named.
+            raise refused
 
     async def list_partition_reassignments(
         self, topics: Iterable[str] | None = None, *, timeout_ms: int | None = None

@@ -1,8 +1,9 @@
 """What brings records to a consumer: positions are looked up, checked against the leader, and fetched from.
 
-Owns the tasks that are under way; partitions that wait for nothing are asked for together, in one Fetch per broker. A
-leader finds a truncation by the epoch in the Fetch itself. A follower cannot: it may not have heard of an epoch yet. So
-a follower is asked only where the leader of the present epoch has named it, which had compared the epochs by then.
+Owns the tasks that are under way; partitions that wait for nothing are asked for together, in as few Fetches per broker
+as may be. A leader finds a truncation by the epoch in the Fetch itself. A follower cannot: it may not have heard of an
+epoch yet. So a follower is asked only where the leader of the present epoch has named it, which had compared the epochs
+by then.
 Source: Kafka's ``Fetcher``, ``OffsetFetcher``; KIP-74, KIP-320, KIP-392.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from replica.bounds import FETCH_PARTITIONS_MAX
 from replica.client.cluster_view import ClusterView
 from replica.client.consumer_config import ConsumerConfig
 from replica.client.failures import (
@@ -104,8 +106,10 @@ class Fetcher:
         for broker_id, partitions in by_broker.items():
             for asked in partitions:
                 asked.reading.is_busy = True
-            # The request is made now: by the time its task begins, a reader may have gone elsewhere.
-            self._spawn(self._fetch(broker_id, partitions, self._request(broker_id, partitions)))
+            for first in range(0, len(partitions), FETCH_PARTITIONS_MAX):
+                some = partitions[first : first + FETCH_PARTITIONS_MAX]
+                # The request is made now: by the time its task begins, a reader may have gone elsewhere.
+                self._spawn(self._fetch(broker_id, some, self._request(broker_id, some)))
 
     def _started(self, reading: Reading) -> ReplicaId | None:
         """Start what a partition needs before it can be fetched; if that is nothing, return from whom it is fetched."""

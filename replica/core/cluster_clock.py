@@ -39,6 +39,18 @@ class ClusterClock:
         offset_ms = self._own_offset_ms if self._cluster_offset_ms is None else self._cluster_offset_ms
         return None if offset_ms is None else now_ms + offset_ms
 
+    def times_ms(self, now_ms: int, *, doubt_ms: int) -> tuple[int, ...]:
+        """What time it may be, the likeliest first: for ``doubt_ms`` after a jump this machine's own, then the other.
+
+        Nothing if nobody has said what time it is.
+        """
+        told_ms, own_ms, steady_ms = self.unix_ms(now_ms), self.own_unix_ms(now_ms), self.steady_ms(now_ms)
+        if told_ms is None:
+            return ()
+        if own_ms is None or steady_ms is None or steady_ms >= doubt_ms:
+            return (told_ms,)
+        return own_ms, told_ms
+
     def steady_ms(self, now_ms: int) -> int | None:
         """How long the cluster's time has gone on without a jump; absent if it is not known, or has never jumped."""
         return None if self._jumped_at_ms is None else now_ms - self._jumped_at_ms

@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from replica.bounds import BATCH_BYTES_MAX, BROKERS_MAX, ENTRIES_MAX, INT32_MAX, PARTITIONS_MAX
+from replica.bounds import (
+    BATCH_BYTES_MAX,
+    BROKERS_MAX,
+    ENTRIES_MAX,
+    FETCH_PARTITIONS_MAX,
+    INT32_MAX,
+    PARTITIONS_MAX,
+)
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.voters import VoterSet, is_directory_id
 
@@ -124,7 +131,7 @@ class BrokerConfig:
     delete_records_timeout_max_ms: int = 120_000
     fetch_wait_max_ms: int = 30_000
     fetch_max_bytes: int = 16 << 20
-    fetch_partitions_max: int = PARTITIONS_MAX
+    fetch_partitions_max: int = FETCH_PARTITIONS_MAX
     dump_max_bytes: int = 4 << 20
     parked_produces_max: int = 10_000
     parked_deletions_max: int = 1000
@@ -136,6 +143,11 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         check_numbers(self)
+        if self.fetch_partitions_max > FETCH_PARTITIONS_MAX:
+            raise InvalidConfigError(
+                f"fetch_partitions_max ({self.fetch_partitions_max}) must be at most {FETCH_PARTITIONS_MAX}, "
+                "as many as one message names"
+            )
         if self.producer_ids_max > PRODUCER_IDS_MAX:
             raise InvalidConfigError(
                 f"producer_ids_max ({self.producer_ids_max}) must be at most {PRODUCER_IDS_MAX}, as many as are on disk"

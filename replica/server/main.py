@@ -43,6 +43,7 @@ from replica.server.groups import make_groups
 from replica.server.housekeeping import Housekeeping
 from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
 from replica.server.log_lines import configure_logging, logger_of
+from replica.server.loop_delay import LoopDelay
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
@@ -296,7 +297,9 @@ class ReplicaProcess:
             voters=sorted(self._core.config.voters),
             roles=sorted(self._options.roles),
         )
-        meanwhile = [asyncio.create_task(self._keep_house()), asyncio.create_task(self._keep_health())]
+        loop_delay = LoopDelay(observe=self._metrics.loop_delay_seconds.observe, logger=self._logger)
+        ongoing = (self._keep_house(), self._keep_health(), loop_delay.run())
+        meanwhile = [asyncio.create_task(each) for each in ongoing]
         await _wait_first(stop_requested, self._driver.halted)
         for task in meanwhile:
             task.cancel()

@@ -18,6 +18,7 @@ from replica.server.metrics_page import serve_page
 from replica.server.view import LogView, PartitionView, ReplicaView
 
 FLUSH_BUCKETS_SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+LOOP_DELAY_BUCKETS_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 _LABELS = ["topic", "partition"]
 
 
@@ -56,6 +57,12 @@ class Metrics:
             _LABELS,
             registry=self.registry,
             buckets=FLUSH_BUCKETS_SECONDS,
+        )
+        self.loop_delay_seconds = Histogram(
+            "replica_event_loop_delay_seconds",
+            "How much later than it was due the event loop has come to something, fifty times a second.",
+            registry=self.registry,
+            buckets=LOOP_DELAY_BUCKETS_SECONDS,
         )
 
     def on_over_budget(self, budget: str) -> None:

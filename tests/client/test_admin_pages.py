@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
+from replica.bounds import PAGE_PARTITIONS_MAX
 from replica.client.admin import Admin
 from replica.client.connections import Endpoint
+from replica.client.failures import AdminError
 from replica.core.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     DescribeClusterRequest,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
+    ReassignedPartition,
     Request,
 )
 from replica.core.metadata.pages import Cursor
@@ -16,6 +23,33 @@ from replica.errors import ErrorCode
 from replica.ids import TopicId, TopicPartition
 from tests.client.views import BOOTSTRAP, ONE, TWO, described, leads
 from tests.client.virtual import Answer, ScriptedConnections, VirtualClock
+
+
+async def test_many_moves_are_asked_for_in_several_requests() -> None:
+    """None names more partitions than a controller takes; where one is refused, the others are begun all the same."""
+    count = PAGE_PARTITIONS_MAX + 1
+    asked: list[int] = []
+
+    def answer(_: Endpoint, request: Request) -> Answer:
+        if isinstance(request, DescribeClusterRequest):
+            return described(controller=leads(2, 4))
+        assert isinstance(request, AlterPartitionReassignmentsRequest), request
+        asked.extend(wish.topic_partition.partition for wish in request.partitions)
+        assert len(request.partitions) <= PAGE_PARTITIONS_MAX
+        errors = [ErrorCode.INVALID_REPLICA_ASSIGNMENT, *[ErrorCode.NONE] * (len(request.partitions) - 1)]
+        return AlterPartitionReassignmentsResponse(
+            error=ErrorCode.NONE,
+            partitions=tuple(
+                ReassignedPartition(topic_partition=wish.topic_partition, error=error)
+                for wish, error in zip(request.partitions, errors, strict=True)
+            ),
+        )
+
+    admin = Admin(BOOTSTRAP, connections=ScriptedConnections(answer), clock=VirtualClock())
+    with pytest.raises(AdminError) as refused:
+        await admin.alter_partition_reassignments({TopicPartition("orders", number): [1] for number in range(count)})
+    assert refused.value.error is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert asked == list(range(count))
 
 
 async def test_reassignments_in_pages_are_put_together() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from replica.bounds import FETCH_PARTITIONS_MAX
 from replica.client.cluster_view import ViewConfig
 from replica.client.connections import Endpoint
 from replica.client.consumer import Consumer
@@ -87,6 +88,29 @@ class Brokers:
                 return ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(9 if latest else 0))
             case _:
                 raise AssertionError(request)
+
+
+async def test_a_fetch_names_no_more_partitions_than_a_broker_takes() -> None:
+    """Whoever reads more partitions of one broker than one request may name asks for them in several."""
+    count = FETCH_PARTITIONS_MAX + 2
+    asked: list[tuple[FetchPartition, ...]] = []
+
+    def answer(_: Endpoint, request: Request) -> Answer:
+        if isinstance(request, DescribeClusterRequest):
+            return described(dict.fromkeys(range(count), led_by(1, 5)))
+        assert isinstance(request, FetchRequest), request
+        asked.append(request.partitions)
+        (first,) = fetched(b"v").partitions
+        none = [FetchedPartition(topic_partition=part.topic_partition, error=ErrorCode.NONE) for part in asked[-1]]
+        return FetchResponse(partitions=tuple(first if part.topic_partition == ORDERS else part for part in none))
+
+    consumer = Consumer(BOOTSTRAP, view_config=VIEW, connections=ScriptedConnections(answer), clock=VirtualClock())
+    consumer.assign(logs := await consumer.partitions_of("orders"))
+    for log in logs:
+        consumer.seek(log, 0)
+    assert [record.topic_partition for record in await consumer.poll()] == [ORDERS]
+    await consumer.close()
+    assert [len(parts) for parts in asked[:2]] == [FETCH_PARTITIONS_MAX, 2]
 
 
 def serve(_: Endpoint, part: FetchPartition) -> Answer:

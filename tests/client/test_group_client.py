@@ -455,10 +455,11 @@ async def test_what_does_not_fit_together_is_sent_alone(not_appended: bool) -> N
     [
         ({"session_ttl_ms": 0}, "session_ttl_ms is 0; it must be above 0"),
         ({"batch_entries_max": -1}, "batch_entries_max is -1"),
+        ({"batch_entries_max": 2001}, "batch_entries_max is 2001; a group takes 2000 at most"),
         ({"session_window": 10}, r"commands_in_flight_max \(1024\) must be at most session_window \(10\)"),
     ],
 )
 def test_settings_are_checked(settings: dict[str, int], complaint: str) -> None:
-    """A bound below 1, or more open commands than a session can number, is named."""
+    """A bound below 1 is named, and more entries than a request carries, or open commands than a session can number."""
     with pytest.raises(ValueError, match=complaint):
         GroupConfig(**settings)

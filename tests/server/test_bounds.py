@@ -24,7 +24,7 @@ from replica.server import codec
 from replica.server.codec import METHODS, MalformedMessageError
 from replica.server.codec_conversation import CONVERSE
 from replica.server.codec_shapes import Element, Field, Shape
-from replica.v1 import data_pb2
+from replica.v1 import cluster_pb2, data_pb2
 
 LOG = TopicPartition("log", 0)
 ENTRIES = "entries"
@@ -212,9 +212,9 @@ def test_text_is_counted_in_bytes() -> None:
 def test_too_many_entries_are_refused_before_any_is_looked_at() -> None:
     """A list that is too long is refused by its length, even if its first entry is wrong as well."""
     part = data_pb2.FetchPartition(topic="", fetch_offset=-1)
-    data = data_pb2.FetchRequest(partitions=[part] * 10_001).SerializeToString()
+    data = data_pb2.FetchRequest(partitions=[part] * 3001).SerializeToString()
 
-    assert "partitions has 10001 entries; it may have at most 10000" in refusal(codec.FETCH.decode_request, data)
+    assert "partitions has 3001 entries; it may have at most 3000" in refusal(codec.FETCH.decode_request, data)
 
 
 def test_what_no_honest_message_can_weigh_is_not_parsed() -> None:
@@ -227,6 +227,12 @@ def test_what_no_honest_message_can_weigh_is_not_parsed() -> None:
     assert re.fullmatch(r"replica\.v1\.FetchRequest has 33554433 bytes; it may have at most \d+", said)
 
 
+def test_no_clock_leaves_an_answer_that_cannot_be_written() -> None:
+    """A clock at the end of its width is refused: a moment later the time by it would fit into no message."""
+    told = cluster_pb2.BrokerHeartbeatRequest(unix_ms=INT64_MAX).SerializeToString()
+    assert "unix_ms is 9223372036854775807; it must be from 0" in refusal(codec.BROKER_HEARTBEAT.decode_request, told)
+
+
 def test_what_is_said_to_people_is_cut_by_who_says_it() -> None:
     """A message that would be too long arrives without its end, and never half a character."""
     for length in (999, 1000, 1001):
@@ -237,9 +243,9 @@ def test_what_is_said_to_people_is_cut_by_who_says_it() -> None:
 
 
 def test_what_is_honest_passes() -> None:
-    """A write of a batch as large as any configuration allows, and a fetch of a whole cluster, are in bounds."""
+    """A write of a batch as large as any configuration allows, and a fetch of many logs, are in bounds."""
     write = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=30_000, records=bytes(8 << 20))
-    parts = tuple(FetchPartition(topic_partition=TopicPartition("t", n), fetch_offset=Offset(0)) for n in range(10_000))
+    parts = tuple(FetchPartition(topic_partition=TopicPartition("t", n), fetch_offset=Offset(0)) for n in range(3000))
 
     assert codec.PRODUCE.decode_request(codec.PRODUCE.encode_request(write)) == write
     assert codec.FETCH.decode_request(codec.FETCH.encode_request(FetchRequest(partitions=parts))).partitions == parts

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replica.bounds import ENTRIES_MAX
+
 KEEP_ALIVES_PER_TTL = 3
 """How often an idle session is heard of while it could expire: two in a row may be lost."""
 
@@ -32,6 +34,8 @@ class GroupConfig:
         for name in self.__slots__:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
+        if self.batch_entries_max > ENTRIES_MAX:
+            raise ValueError(f"batch_entries_max is {self.batch_entries_max}; a group takes {ENTRIES_MAX} at most")
         if self.commands_in_flight_max > self.session_window:
             raise ValueError(
                 f"commands_in_flight_max ({self.commands_in_flight_max}) must be at most session_window "

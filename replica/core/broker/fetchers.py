@@ -30,9 +30,6 @@ from replica.core.partition import Partition
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CorrelationId, ReplicaId, TopicPartition
 
-FETCH_PARTITIONS_MAX = 3000
-"""How many partitions one request names: with the longest names it is still as large as a leader takes (1 MiB)."""
-
 _SESSION_IS_OVER = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
 
 Send = Callable[[ReplicaId, PeerRequest, int], CorrelationId]
@@ -242,8 +239,7 @@ class Fetchers:
         names = sorted(named)
         first_before = followed.first
         later = [name for name in names if first_before is None or name > first_before]
-        most = min(self._config.fetch_partitions_max, FETCH_PARTITIONS_MAX)
-        turned = (later + names[: len(names) - len(later)])[:most]
+        turned = (later + names[: len(names) - len(later)])[: self._config.fetch_partitions_max]
         followed.first = turned[0] if turned else first_before
         return turned
 

@@ -90,9 +90,17 @@ class ControllerState:
         self.session_deadlines_ms[broker_id] = now_ms + self.config.broker_session_timeout_ms
 
     def unix_ms(self, now_ms: int) -> int | None:
-        """What time it is by the clocks of the brokers that are alive; absent while too few have told theirs."""
-        told = [offset_ms for broker, offset_ms in self.clock_offsets_ms.items() if self.has_session(broker, now_ms)]
-        offset_ms = agreed_offset_ms(told, brokers=len(self.active_brokers))
+        """What time it is by the clocks of the brokers that are alive; absent while too few have told theirs.
+
+        One that is fenced has no say: anybody may register brokers that never catch up.
+        """
+        active = self.active_brokers
+        told = [
+            offset_ms
+            for broker, offset_ms in self.clock_offsets_ms.items()
+            if broker in active and self.has_session(broker, now_ms)
+        ]
+        offset_ms = agreed_offset_ms(told, brokers=len(active))
         return None if offset_ms is None else now_ms + offset_ms
 
     def topic_config(self, topic: TopicImage) -> TopicConfig:

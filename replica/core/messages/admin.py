@@ -109,7 +109,7 @@ class ReassignablePartition:
 class AlterPartitionReassignmentsRequest:
     """Have partitions move to other replicas, or stay. Each is decided about on its own, in order."""
 
-    partitions: Annotated[tuple[ReassignablePartition, ...], ALL_PARTITIONS]
+    partitions: Annotated[tuple[ReassignablePartition, ...], OF_A_PAGE]
     cluster_id: str | None = None
 
 
@@ -128,7 +128,7 @@ class AlterPartitionReassignmentsResponse:
 
     error: ErrorCode
     message: Message = ""
-    partitions: Annotated[tuple[ReassignedPartition, ...], ALL_PARTITIONS] = ()
+    partitions: Annotated[tuple[ReassignedPartition, ...], OF_A_PAGE] = ()
     current_leader: CurrentLeader | None = None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from replica.bounds import MOVING_REPLICAS, PROPOSALS_MAX, Address, DirectoryId, Entries, Timestamp
+from replica.bounds import MOVING_REPLICAS, PROPOSALS_MAX, Address, DirectoryId, Entries, TimeOfDay, Timestamp
 from replica.core.messages.leadership import CurrentLeader
 from replica.core.metadata.records import LeaderRecoveryState
 from replica.errors import ErrorCode
@@ -76,7 +76,7 @@ class BrokerHeartbeatRequest:
     metadata_offset: Offset
     want_shut_down: bool = False
     offline: tuple[OfflineReplica, ...] = ()
-    unix_ms: Timestamp | None = None
+    unix_ms: TimeOfDay | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from replica.bounds import ALL_PARTITIONS, Carried, DirectoryId, Long, Message, Number, Timestamp
+from replica.bounds import FETCHED_AT_ONCE, Carried, DirectoryId, Long, Message, Number, Timestamp
 from replica.core.messages.leadership import CurrentLeader
 from replica.errors import ErrorCode
 from replica.ids import (
@@ -89,7 +89,7 @@ class FetchRequest:
     ``partitions`` are then those of which the leader does not know yet what is wanted (KIP-227).
     """
 
-    partitions: Annotated[tuple[FetchPartition, ...], ALL_PARTITIONS]
+    partitions: Annotated[tuple[FetchPartition, ...], FETCHED_AT_ONCE]
     replica_id: ReplicaId | None = None
     replica_directory_id: DirectoryId | None = None
     broker_epoch: BrokerEpoch | None = None
@@ -133,7 +133,7 @@ class FetchResponse:
     """
 
     error: ErrorCode = ErrorCode.NONE
-    partitions: Annotated[tuple[FetchedPartition, ...], ALL_PARTITIONS] = ()
+    partitions: Annotated[tuple[FetchedPartition, ...], FETCHED_AT_ONCE] = ()
 
     def answer_for(self, topic_partition: TopicPartition) -> FetchedPartition:
         """What this answer says of one log that was asked for: an error of the whole request is one of each log.

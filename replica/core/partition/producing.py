@@ -138,14 +138,18 @@ def _checked_batch(
 def _timed_batch(
     p: PartitionState, batch: RecordBatch, times: RecordTimes, now_ms: int
 ) -> RecordBatch | ProduceResponse:
-    """Let the records bear the time of their append, or refuse times that their topic does not allow (KIP-937)."""
-    unix_ms = p.clock.unix_ms(now_ms)
-    if unix_ms is None:  # Nobody has said what time it is, so that no time is wrong.
+    """Let the records bear the time of their append, or refuse times that their topic does not allow (KIP-937).
+
+    After a jump of the cluster's time, which may be somebody's forgery, nobody is refused who is right by this
+    machine's clock: as long as nothing is deleted for its age.
+    """
+    times_ms = p.clock.times_ms(now_ms, doubt_ms=p.config.log_retention_check_interval_ms)
+    if not times_ms:  # Nobody has said what time it is, so that no time is wrong.
         return batch
     if p.topic.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
-        return batch.at_append_time(unix_ms)
-    latest_ms = unix_ms + p.topic.message_timestamp_after_max_ms
-    earliest_ms = unix_ms - p.topic.message_timestamp_before_max_ms
+        return batch.at_append_time(times_ms[0])
+    latest_ms = max(times_ms) + p.topic.message_timestamp_after_max_ms
+    earliest_ms = min(times_ms) - p.topic.message_timestamp_before_max_ms
     for timestamp_ms in (times.newest_ms, times.oldest_ms):
         if timestamp_ms != NO_TIMESTAMP and not earliest_ms <= timestamp_ms <= latest_ms:
             message = f"a record's timestamp is {timestamp_ms}; it must be from {earliest_ms} to {latest_ms}"

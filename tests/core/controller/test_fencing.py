@@ -25,14 +25,14 @@ def beat(bench: Bench, broker_id: int, broker_epoch: int, incarnation_id: str | 
     return bench.ask(request, m.BrokerHeartbeatResponse).error
 
 
-def told_time(bench: Bench, broker_id: int, unix_ms: int | None) -> int | None:
+def told_time(bench: Bench, broker_id: int, unix_ms: int | None, *, metadata_offset: int = 99) -> int | None:
     """What time it is by the answer to a broker whose clock shows this."""
     request = m.BrokerHeartbeatRequest(
         broker_id=ReplicaId(broker_id),
         broker_epoch=BrokerEpoch(bench.epoch_of(broker_id)),
         incarnation_id=bench.incarnation_of(broker_id),
         cluster_id=CLUSTER,
-        metadata_offset=Offset(99),
+        metadata_offset=Offset(metadata_offset),
         unix_ms=unix_ms,
     )
     return bench.ask(request, m.BrokerHeartbeatResponse).unix_ms
@@ -51,6 +51,16 @@ def test_the_time_is_what_the_brokers_clocks_agree_on() -> None:
     bench.now_ms += 100
     assert told_time(bench, 1, 9_000_100) == 50_120
     assert told_time(bench, 2, 9_000_100) == 9_000_100
+
+
+def test_clocks_of_fenced_brokers_do_not_count() -> None:
+    """Whoever registers brokers that never catch up has no say in what time it is, however many they are."""
+    bench = Bench()
+    bench.start(1, 2, 3)
+    for broker_id in (4, 5, 6, 7):
+        bench.register(broker_id)
+        assert told_time(bench, broker_id, 0, metadata_offset=0) is None
+    assert [told_time(bench, broker_id, 50_000) for broker_id in (1, 2, 3)] == [None, 50_000, 50_000]
 
 
 def test_heartbeat_of_another_incarnation() -> None:

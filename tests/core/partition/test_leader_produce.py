@@ -152,6 +152,29 @@ def test_an_hour_ahead_is_what_a_topic_allows_by_default(stamp_ms: int, is_taken
     assert response.error is (ErrorCode.NONE if is_taken else ErrorCode.INVALID_TIMESTAMP)
 
 
+def test_a_time_that_has_jumped_refuses_nobody() -> None:
+    """For as long as a jump is not believed, records are right by the cluster's time or by this machine's own."""
+    bench = leading(topic=TopicConfig())
+    right_ms = 90_000_000
+    bench.partition.clock.on_read(right_ms, bench.now_ms)
+    for told_ms in (right_ms, 0):
+        bench.partition.clock.on_told(told_ms, bench.now_ms)
+    for stamp_ms in (0, right_ms):
+        assert bench.produced(bench.call(request(acks=1, records=stamped(stamp_ms)))).error is ErrorCode.NONE
+    assert refused(bench, request(acks=1, records=stamped(2 * right_ms))) is ErrorCode.INVALID_TIMESTAMP
+    bench.elapse(bench.partition.config.log_retention_check_interval_ms)
+    assert refused(bench, request(acks=1, records=stamped(right_ms))) is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_log_append_time_is_the_leaders_own_after_a_jump() -> None:
+    """What was appended while the cluster's time was wrong is not too old, or too young, once that is right again."""
+    bench = told_time(TopicConfig(message_timestamp_type=TimestampType.LOG_APPEND_TIME))
+    bench.partition.clock.on_read(10_000, bench.now_ms)
+    bench.partition.clock.on_told(90_000_000, bench.now_ms)
+    bench.call(request(acks=1, records=stamped(0)))
+    assert bench.disk.batches[-1].max_timestamp_ms == 10_000
+
+
 @pytest.mark.parametrize("stamp_ms", [0, 10_000, 4_070_908_800_000])
 def test_log_append_time_is_the_leaders(stamp_ms: int) -> None:
     """With LogAppendTime all records bear the time of their append, whatever their producer believed."""
