@@ -17,7 +17,7 @@ from replica.ids import Offset, ReplicaId
 from replica.records import decode_records, encode_batch, parse_batches
 from replica.server.channels import CONNECTIONS_MAX, channel_options
 from replica.server.descriptors import descriptor_budget
-from tests.server.local_cluster import LocalCluster
+from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster
 from tests.server.topics import Topics, all_in_sync
 
 pytestmark = pytest.mark.cluster
@@ -92,6 +92,7 @@ async def test_idle_clients_do_not_keep_replicas_from_each_other(tmp_path: Path)
     async with running(tmp_path, size=3, with_peer_listeners=True) as (cluster, topics), AsyncExitStack() as idle:
         await topics.create(partitions=1, replication_factor=3, min_isr=2)
         await topics.wait_partitions(all_in_sync)
+        await topics.wait_controller(cluster.ids)  # The writer has a connection to each before others take them all.
         clients = [new_channel(cluster, replica_id) for replica_id in cluster.ids for _ in range(CLIENTS // 3)]
         channels = [await idle.enter_async_context(channel) for channel in clients]
         dial(channels)
@@ -101,8 +102,21 @@ async def test_idle_clients_do_not_keep_replicas_from_each_other(tmp_path: Path)
         cluster.start(THREE, descriptors=DESCRIPTORS, options=OFTEN)
         dial(channels)
         await topics.wait_partitions(all_in_sync)
-        await topics.write(0, "and after")
         assert ended(cluster) == []
+
+
+def test_a_start_with_too_few_is_refused(tmp_path: Path) -> None:
+    """In one sentence, and before anything is written."""
+    cluster = LocalCluster(tmp_path, size=1)
+    cluster.format()
+    before = sorted(cluster.data_dir(ONE).rglob("*"))
+    cluster.start(descriptors=100)
+    try:
+        assert cluster.processes[ONE].wait(PATIENCE_SECONDS) == 1
+    finally:
+        cluster.close()
+    assert ended(cluster) == ["this process may open 100 files; a replica needs 128 at least (ulimit -n, LimitNOFILE)"]
+    assert sorted(cluster.data_dir(ONE).rglob("*")) == before
 
 
 async def write_to_all(topics: Topics, value: str) -> None:
