@@ -127,7 +127,7 @@ class Learned:
             ("acks",): [-1, -1, 0, 1],
             ("partition_count", "replication_factor"): [1, 2, 3],
             ("timestamp_ms", "unix_ms"): [0, now_ms, now_ms + 10**9],
-            ("read_round",): [0, 1, 2],
+            ("read_round", "session_id", "session_epoch"): [0, 1, 2],
             ("response_partition_limit",): [1, 2, 2000],
             ("address", "peer_address", "leader_address"): ["127.0.0.1:1", "127.0.0.1:2"],
             ("rack", "rack_id"): ["forged", "a"],
