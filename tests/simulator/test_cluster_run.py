@@ -19,7 +19,7 @@ from nemesis.simulator.cluster_seeds import draw_cluster_climate, is_bearable
 from nemesis.simulator.corpus import repeat_command, row_of
 from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.record import Record
-from nemesis.simulator.run import Run, SimOptions, resolved, simulate
+from nemesis.simulator.run import RECOVERY_S_MAX, Run, SimOptions, resolved, simulate
 from nemesis.simulator.world import Observer, World
 from replica.core.messages import InitProducerIdRequest
 from replica.ids import CallId, ReplicaId
@@ -169,6 +169,14 @@ def test_a_cluster_that_does_not_come_together_is_convicted() -> None:
     outcome = calm_run(Absence()).outcome
     assert outcome.violation is not None
     assert outcome.violation.name == "liveness"
+
+
+def test_a_replica_that_catches_up_for_long_is_waited_for() -> None:
+    """One batch at a time, over a slow link to a slow disk, takes its time: whoever has more than ever is not stuck."""
+    outcome = simulate(SimOptions(seed=3988, world=WorldKind.CLUSTER)).outcome
+
+    assert outcome.verdict is Verdict.VALID, outcome.reasons
+    assert outcome.simulated_ms > (60 + RECOVERY_S_MAX) * 1000
 
 
 class Silence(Observer):
