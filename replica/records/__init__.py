@@ -32,10 +32,18 @@ from replica.records.sequence import (
     increment_sequence,
 )
 from replica.records.voters_record import decode_voters, voters_batch
-from replica.records.walking import SERVER_DECOMPRESSED_BYTES_MAX, RecordTimes, Wanted, check_produced, walk_records
+from replica.records.walking import (
+    EVER,
+    SERVER_DECOMPRESSED_BYTES_MAX,
+    RecordTimes,
+    Wanted,
+    check_produced,
+    walk_records,
+)
 
 __all__ = [
     "DECOMPRESSED_BYTES_MAX",
+    "EVER",
     "HEADER_BYTES",
     "LENGTH_PREFIX_BYTES",
     "NO_LEADER_EPOCH",

@@ -14,7 +14,8 @@ The way of the data, file by file:
 5. ``log`` is the open log that a driver appends to, flushes, truncates and reads, under the limits of ``config``;
    ``log_producers`` knows who wrote to it, ``retention`` says where it may begin, ``timestamps`` finds a record by
    its time.
-6. ``segments``, ``segment`` and ``offset_index`` are its files, ``batch_reader`` walks them, ``tail`` spares the disk.
+6. ``segments``, ``segment``, ``offset_index`` and ``time_index`` are its files, ``batch_reader`` walks them, ``tail``
+   spares the disk.
 7. ``log_table`` is all open logs of a directory, and performs the core's effects on them.
 8. ``dump`` prints any segment file, sound or not; ``errors`` names what can be wrong.
 """

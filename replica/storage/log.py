@@ -220,7 +220,7 @@ class LogStore:
         # The recovery point moves at every roll as well as every minute: no crash tears a finished, flushed segment,
         # so damage in one must never be mistaken for a torn tail. Once per segment it costs nothing.
         for segment in finished:
-            segment.store_index()
+            segment.store_indexes()
         self._directory.recovery_points.put(self._topic_partition, end_offset)
 
     def truncate(self, end_offset: Offset) -> None:
@@ -240,7 +240,7 @@ class LogStore:
                 self._start_at(end_offset, self._producers.read(end_offset))
                 return
             self._make_durable()
-            segment, size = self._segments.position_of(end_offset)
+            segment, place = self._segments.place_of(end_offset)
             # First the recovery point: with the log cut and the old recovery point still on the platter, the next
             # start would take the truncation for lost data. And the high watermark: what comes to stand above
             # ``end_offset`` is not committed because something else was.
@@ -248,7 +248,7 @@ class LogStore:
             self._directory.high_watermarks.lower(self._topic_partition, end_offset)
             self._producers.forget_above(end_offset)
             self._segments.drop_after(segment)
-            segment.truncate(size)
+            segment.truncate(place)
             for kept in self._segments:
                 if kept is segment or kept in self._unflushed:
                     kept.fsync()
@@ -459,7 +459,7 @@ class LogStore:
             self._directory.recovery_points.note(self._topic_partition, end_offset)
             self._note_log_start()
             for segment in self._segments:
-                segment.store_index()
+                segment.store_indexes()
         self._directory.log_closed_cleanly(self._topic_partition)
 
     # --- failure ----------------------------------------------------------------------------------------------------

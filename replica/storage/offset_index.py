@@ -37,20 +37,31 @@ class OffsetIndex:
     def __len__(self) -> int:
         return len(self._positions)
 
-    def maybe_add(self, base_offset: Offset, position: int) -> None:
-        """Note a batch at ``position``, if it lies an interval or more behind the last one noted (position 0 never)."""
+    def maybe_add(self, base_offset: Offset, position: int) -> bool:
+        """Note a batch at ``position``, if it lies an interval or more behind the last one noted (position 0 never).
+
+        Tell whether a new interval begins with it.
+        """
         last_position = self._positions[-1] if self._positions else 0
-        if position - last_position >= self._interval_bytes:
-            self._relative_offsets.append(base_offset - self._base_offset)
-            self._positions.append(position)
-            self._is_stored = False
+        if position - last_position < self._interval_bytes:
+            return False
+        self._relative_offsets.append(base_offset - self._base_offset)
+        self._positions.append(position)
+        self._is_stored = False
+        return True
 
     def last_before(self, offset: Offset) -> tuple[Offset, int]:
         """Base offset and position of the last noted batch at or below ``offset``; of the first batch if none is."""
-        count = bisect_right(self._relative_offsets, min(max(offset - self._base_offset, 0), RELATIVE_OFFSET_MAX))
-        if not count:
-            return self._base_offset, 0
-        return Offset(self._base_offset + self._relative_offsets[count - 1]), self._positions[count - 1]
+        interval = self.interval_of(offset)
+        return self.start_of(interval), self._positions[interval - 1] if interval else 0
+
+    def interval_of(self, offset: Offset) -> int:
+        """The number of the interval between two entries, from 0 on, that holds ``offset``."""
+        return bisect_right(self._relative_offsets, min(max(offset - self._base_offset, 0), RELATIVE_OFFSET_MAX))
+
+    def start_of(self, interval: int) -> Offset:
+        """The base offset of the first batch in an interval."""
+        return Offset(self._base_offset + (self._relative_offsets[interval - 1] if interval else 0))
 
     def truncate(self, size: int) -> None:
         """Forget batches at or behind ``size`` bytes of the segment."""

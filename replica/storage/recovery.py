@@ -40,7 +40,7 @@ from replica.storage.late_files import LateFiles
 from replica.storage.partition_metadata import FILE_NAME as METADATA_FILE
 from replica.storage.partition_metadata import read_partition_metadata
 from replica.storage.producer_snapshots import SNAPSHOT_SUFFIX, ProducerSnapshots, read_on
-from replica.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, base_offset_of
+from replica.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, base_offset_of
 from replica.storage.segments import begin_anew
 from replica.storage.snapshots import LogSnapshots
 from replica.storage.trash import is_deleted_file
@@ -266,8 +266,8 @@ class _Log:
         """
         try:
             for segment in self.segments:
-                if not segment.load_index():
-                    self._rebuild_index(segment)
+                if not segment.load_indexes():
+                    self._rebuild_indexes(segment)
             scan = self._scan_end()
             producers = self._producers(scan.end_offset)
         except DamagedBatchError:
@@ -281,9 +281,10 @@ class _Log:
             self.files.fsync_directory(self.path)
         return self._finish(scan, epochs, producers)
 
-    def _rebuild_index(self, segment: Segment) -> None:
+    def _rebuild_indexes(self, segment: Segment) -> None:
+        segment.reset_indexes()
         for position, batch in read_batches(segment.window(), 0, batch_bytes_max=self.config.batch_bytes_max):
-            segment.index.maybe_add(batch.base_offset, position)
+            segment.note(position, batch)
 
     def _scan_end(self) -> _Scan:
         """Read the end of each segment, or raise DamagedBatchError if one does not reach the next."""
@@ -296,6 +297,7 @@ class _Log:
                 if position == start:
                     scan.end_offset = batch.base_offset
                 self._take(scan, position, batch)
+                segment.note(position, batch)
         return scan
 
     def _take(self, scan: _Scan, position: int, batch: RecordBatch) -> None:
@@ -317,7 +319,7 @@ class _Log:
     def recover(self) -> LoadedLog:
         """Read everything, refuse what flushed data has lost, cut what a crash may have torn."""
         for segment in self.segments:
-            segment.reset_index()
+            segment.reset_indexes()
         scan = self._scan_all()
         if self.log_start_offset < (self.recovery_point or 0) > scan.end_offset:
             self._refuse(scan)
@@ -334,7 +336,7 @@ class _Log:
             segment.fsync()
         self.files.fsync_directory(self.path)
         for segment in self.segments[:-1]:
-            segment.store_index()
+            segment.store_indexes()
         found = [entry for entry in scan.epochs if self.rules.epoch_is_recovered(epoch=entry.epoch)]
         return self._finish(scan, _cut(found, self.log_start_offset, scan.end_offset), producers)
 
@@ -368,7 +370,7 @@ class _Log:
             # From the end, so that a crash in between leaves no hole.
             self.segments.pop().delete()
         if self.segments[-1].size != scan.kept_bytes:
-            self.segments[-1].truncate(scan.kept_bytes)
+            self.segments[-1].cut_tail(scan.kept_bytes)
 
     def _producers(self, end_offset: Offset) -> tuple[ProducerEntry, ...]:
         if self.producer_snapshots is None:
@@ -394,7 +396,7 @@ class _Log:
             try:
                 for position, batch in read_batches(segment.window(), 0, batch_bytes_max=self.config.batch_bytes_max):
                     self._take(scan, position, batch)
-                    segment.index.maybe_add(batch.base_offset, position)
+                    segment.note(position, batch)
             except DamagedBatchError as error:
                 scan.damage = (segment.path, error)
                 break
@@ -425,7 +427,7 @@ class _Log:
     def _is_leftover(self, name: str) -> bool:
         if name.endswith(TEMPORARY_SUFFIX) or is_deleted_file(name):
             return True
-        base_offsets = [base_offset_of(name, suffix) for suffix in (LOG_SUFFIX, INDEX_SUFFIX)]
+        base_offsets = [base_offset_of(name, suffix) for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
         kept = {segment.base_offset for segment in self.segments}
         producers_at = base_offset_of(name, SNAPSHOT_SUFFIX)
         if self.producer_snapshots is not None and producers_at is not None:

@@ -1,9 +1,9 @@
 """Where a log may begin by its retention: which of its oldest segments are too old, or too many.
 
-Owns the arithmetic only; nothing is deleted here. A segment goes as a whole, and only when all of it is committed
-(KAFKA-5634); the last one never goes. Age is that of the newest record by its own timestamp, not of the file, which a
-copy or a restart would make young again; a segment without timestamps has no age. Source: Kafka's
-``UnifiedLog.deleteRetentionMsBreachedSegments`` and ``deleteRetentionSizeBreachedSegments``.
+Owns the arithmetic only: nothing is deleted here, and nothing of a segment is read. A segment goes as a whole, and only
+when all of it is committed (KAFKA-5634); the last one never goes. Age is that of the newest record by its own
+timestamp, not of the file, which a copy or a restart would make young again; a segment without timestamps has no age.
+Source: Kafka's ``UnifiedLog.deleteRetentionMsBreachedSegments`` and ``deleteRetentionSizeBreachedSegments``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import pairwise
 from replica.ids import Offset
 from replica.records import NO_TIMESTAMP
 from replica.storage.segment import Segment
-from replica.storage.segments import Segments, naming_damage
+from replica.storage.segments import Segments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,7 @@ class Retention:
         """Tell whether the newest record of a segment is older than the limit."""
         if self.retention_ms is None or self.now_ms is None:
             return False
-        with naming_damage(segment):
-            timestamp_ms = segment.max_timestamp_ms()
+        timestamp_ms = segment.max_timestamp_ms
         return timestamp_ms != NO_TIMESTAMP and self.now_ms - timestamp_ms > self.retention_ms
 
     def is_too_much(self, segment: Segment, held_bytes: int) -> bool:

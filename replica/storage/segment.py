@@ -1,24 +1,27 @@
-"""One segment of a log: a ``.log`` file of batches, back to back, and its offset index.
+"""One segment of a log: a ``.log`` file of batches, back to back, and its indexes by offset and by time.
 
-Owns the two files and the handle of the first. Knows nothing of other segments, of threads or of what is flushed.
+Owns the three files and the handle of the first. Knows nothing of other segments, of threads or of what is flushed.
 Source: Kafka's ``LogSegment``, ``LogFileUtils``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from replica.ids import Offset
-from replica.records import NO_TIMESTAMP, RecordBatch
+from replica.records import EVER, RecordBatch
 from replica.storage.batch_reader import WINDOW_BYTES, DamagedBatchError, FileWindow, check_next, read_batches
 from replica.storage.config import LogConfig
 from replica.storage.files import Files, Handle, OpenMode, write_fully
 from replica.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from replica.storage.time_index import TimeIndex
 from replica.storage.trash import Trash
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
 
 
 def log_file_name(base_offset: Offset) -> str:
@@ -34,6 +37,15 @@ def base_offset_of(name: str, suffix: str) -> Offset | None:
     return Offset(int(stem))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in a segment a batch begins, and how new the records before it are, from the last index entry on."""
+
+    position: int
+    base_offset: Offset
+    newest_before_ms: int = EVER
+
+
 class Segment:
     """An open segment. ``size`` is the position behind its last batch; a torn tail in the file is not counted."""
 
@@ -45,8 +57,7 @@ class Segment:
         self.base_offset = base_offset
         self.size = files.size(handle)
         self.index = OffsetIndex(base_offset, config.index_interval_bytes)
-        self._max_timestamp_ms: int | None = None
-        """Absent until somebody asks for it, and after a truncation."""
+        self.time_index = TimeIndex()
 
     @classmethod
     def create(cls, files: Files, directory: Path, base_offset: Offset, config: LogConfig) -> Segment:
@@ -64,6 +75,15 @@ class Segment:
     def index_path(self) -> Path:
         return self.path.with_suffix(INDEX_SUFFIX)
 
+    @property
+    def time_index_path(self) -> Path:
+        return self.path.with_suffix(TIME_INDEX_SUFFIX)
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The largest timestamp of its records, NO_TIMESTAMP where that is what they bear. Nothing is read for it."""
+        return self.time_index.max_timestamp_ms
+
     def has_room(self, batch: RecordBatch, pending_bytes: int) -> bool:
         """Tell whether ``batch`` still fits behind ``pending_bytes`` that are about to be written.
 
@@ -78,10 +98,14 @@ class Segment:
         """Write behind the last batch, into the page cache. May raise OSError; the file is then to be abandoned."""
         write_fully(self._files, self._handle, b"".join(batch.data for batch in batches), self.size)
         for batch in batches:
-            self.index.maybe_add(batch.base_offset, self.size)
+            self.note(self.size, batch)
             self.size += batch.size_bytes
-            if self._max_timestamp_ms is not None:
-                self._max_timestamp_ms = max(self._max_timestamp_ms, batch.max_timestamp_ms)
+
+    def note(self, position: int, batch: RecordBatch) -> None:
+        """Let the indexes know of the batch at ``position``, in order; it does no harm to note the last ones again."""
+        if self.index.maybe_add(batch.base_offset, position):
+            self.time_index.begin_interval()
+        self.time_index.note(batch.max_timestamp_ms)
 
     def batches_from(self, offset: Offset, *, wanted_bytes: int = WINDOW_BYTES) -> Iterator[tuple[int, RecordBatch]]:
         """Yield ``(position, batch)`` verified, from the batch that holds ``offset``; DamagedBatchError at damage.
@@ -100,58 +124,82 @@ class Segment:
             error.offset = expected
             raise
 
-    def max_timestamp_ms(self) -> int:
-        """The largest timestamp of its records, -1 if none has one. The first time, all batches are read for it.
+    def young_batches(self, timestamp_ms: int, offset: Offset) -> Iterator[tuple[int, RecordBatch]]:
+        """Yield ``(position, batch)`` verified, from ``offset`` on, that by their headers hold a record not older.
 
-        DamagedBatchError at damage.
+        Only intervals are read in which there is one. DamagedBatchError at damage.
         """
-        if self._max_timestamp_ms is None:
-            batches = (batch for _, batch in self.batches_from(self.base_offset))
-            self._max_timestamp_ms = max((batch.max_timestamp_ms for batch in batches), default=NO_TIMESTAMP)
-        return self._max_timestamp_ms
+        interval = self.time_index.first_from(self.index.interval_of(offset), timestamp_ms)
+        while interval is not None:
+            is_last = interval == len(self.index)
+            end_offset = None if is_last else self.index.start_of(interval + 1)
+            first_offset = Offset(max(offset, self.index.start_of(interval)))
+            for position, batch in self.batches_from(first_offset, wanted_bytes=1):
+                if batch.max_timestamp_ms >= timestamp_ms:
+                    yield position, batch
+                if batch.end_offset == end_offset:
+                    break
+            interval = self.time_index.first_from(interval + 1, timestamp_ms)
+
+    def place_of(self, offset: Offset) -> Place:
+        """Where the batch begins that has, or holds, ``offset``, or the segment ends. DamagedBatchError at damage."""
+        before = self.index.last_before(Offset(offset - 1))
+        newest_ms = EVER
+        for position, batch in self.batches_from(before[0]):
+            if batch.end_offset > offset:
+                return Place(position=position, base_offset=batch.base_offset, newest_before_ms=newest_ms)
+            newest_ms = max(newest_ms, batch.max_timestamp_ms)
+        return Place(position=self.size, base_offset=offset, newest_before_ms=newest_ms)
 
     def window(self, window_bytes: int = WINDOW_BYTES) -> FileWindow:
         """A fresh view of the file up to ``size``."""
         return FileWindow(self._files, self._handle, self.size, window_bytes)
 
-    def truncate(self, size: int) -> None:
-        """Cut to ``size`` bytes, a batch boundary; durable after ``fsync``."""
+    def truncate(self, place: Place) -> None:
+        """Drop the batches from this place on; durable after ``fsync``."""
+        self.cut_tail(place.position)
+        self.index.truncate(self.size)
+        self.time_index.truncate(len(self.index), place.newest_before_ms)
+
+    def cut_tail(self, size: int) -> None:
+        """Cut to ``size`` bytes what stands behind the last batch that was noted; durable after ``fsync``."""
         self._files.ftruncate(self._handle, size)
         self.size = size
-        self.index.truncate(size)
-        self._max_timestamp_ms = None
 
     def fsync(self) -> None:
         """Bring the batches to stable storage (not the file's name)."""
         self._files.fsync(self._handle)
 
-    def reset_index(self) -> None:
+    def reset_indexes(self) -> None:
         """Forget all entries, to note the batches again while they are read."""
         self.index = OffsetIndex(self.base_offset, self._config.index_interval_bytes)
+        self.time_index = TimeIndex()
 
-    def load_index(self) -> bool:
-        """Take the index from its file; False if the file is of no use."""
-        return self.index.load(self._files, self.index_path, segment_bytes=self.size)
+    def load_indexes(self) -> bool:
+        """Take both from their files; False if one is of no use. The batches behind the last entry are to be noted."""
+        has_index = self.index.load(self._files, self.index_path, segment_bytes=self.size)
+        return has_index and self.time_index.load(self._files, self.time_index_path, count=len(self.index))
 
-    def store_index(self) -> None:
-        """Write the index to its file, durably."""
+    def store_indexes(self) -> None:
+        """Write both to their files, durably."""
         self.index.store(self._files, self.index_path)
+        self.time_index.store(self._files, self.time_index_path)
 
     def close(self) -> None:
         """Give the handle back."""
         self._files.close(self._handle)
 
     def delete(self) -> None:
-        """Close, and remove both files' names; durable after a sync of the directory."""
+        """Close, and remove the files' names; durable after a sync of the directory."""
         self.close()
         for path in self._present():
             self._files.unlink(path)
 
     def throw_away(self, trash: Trash) -> None:
-        """Close, and mark both files for a later removal; durable after a sync of the directory."""
+        """Close, and mark the files for a later removal; durable after a sync of the directory."""
         self.close()
         for path in self._present():
             trash.put_file(path)
 
     def _present(self) -> list[Path]:
-        return [self.path, *([self.index_path] if self._files.exists(self.index_path) else [])]
+        return [self.path, *filter(self._files.exists, (self.index_path, self.time_index_path))]

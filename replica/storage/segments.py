@@ -18,7 +18,7 @@ from replica.storage.batch_reader import WINDOW_BYTES, DamagedBatchError, Unread
 from replica.storage.config import LogConfig
 from replica.storage.errors import DamagedSegmentError, StorageError
 from replica.storage.files import Files
-from replica.storage.segment import Segment
+from replica.storage.segment import Place, Segment
 from replica.storage.trash import Trash
 
 
@@ -90,20 +90,19 @@ class Segments:
         self._segments.append(Segment.create(self._files, self._path, base_offset, self._config))
         self._base_offsets.append(base_offset)
 
-    def position_of(self, end_offset: Offset) -> tuple[Segment, int]:
-        """The segment and the byte at which the batch with this base offset begins, or the segment ends.
+    def place_of(self, end_offset: Offset) -> tuple[Segment, Place]:
+        """The segment, and where in it the batch with this base offset begins, or the segment ends.
 
         StorageError if the offset lies inside a batch.
         """
         segment = self._segments[bisect_right(self._base_offsets, end_offset) - 1]
         if end_offset == segment.base_offset:
-            return segment, 0
+            return segment, Place(position=0, base_offset=end_offset)
         with naming_damage(segment):
-            for position, batch in segment.batches_from(end_offset):
-                if batch.base_offset == end_offset:
-                    return segment, position
-                raise StorageError(f"cannot truncate {self._path} to offset {end_offset}, which is inside a batch")
-        return segment, segment.size
+            place = segment.place_of(end_offset)
+        if place.base_offset != end_offset:
+            raise StorageError(f"cannot truncate {self._path} to offset {end_offset}, which is inside a batch")
+        return segment, place
 
     def drop_after(self, segment: Segment) -> None:
         """Delete the segments behind this one; durable after a sync of the directory."""
@@ -151,6 +150,18 @@ class Segments:
                     self._check_epoch(position, batch)
                     yield batch
 
+    def young_batches(self, timestamp_ms: int) -> Iterator[RecordBatch]:
+        """Verified batches, in order, that by their headers hold a record at or after a time; StorageError at damage.
+
+        Some may have it below the log start only, and such as were not checked when they came, not at all.
+        """
+        for segment in self._segments:
+            if segment.max_timestamp_ms >= timestamp_ms:
+                with naming_damage(segment):
+                    for position, batch in segment.young_batches(timestamp_ms, self.log_start_offset):
+                        self._check_epoch(position, batch)
+                        yield batch
+
     def _check_epoch(self, position: int, batch: RecordBatch) -> None:
         """The epoch lies outside the CRC, but it is known from when the batch was appended or the log was opened.
 
@@ -181,7 +192,7 @@ def begin_anew(
     oldest, *others = segments
     for segment in reversed(others):
         segment.delete()
-    oldest.truncate(0)
+    oldest.truncate(Place(position=0, base_offset=oldest.base_offset))
     oldest.fsync()
     forget()
     if oldest.base_offset == offset:

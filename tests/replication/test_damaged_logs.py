@@ -20,7 +20,7 @@ from replica.core.config import ControllerConfig
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, TopicPartition
-from replica.records import encode_batch
+from replica.records import NO_TIMESTAMP, encode_batch
 from tests.replication.bench import Cluster
 from tests.replication.tampering import EPOCHS, segments
 
@@ -137,7 +137,7 @@ def test_whoever_comes_upon_the_damage_is_told() -> None:
     topic, other = written(cluster, "topic", 1, 2, 3), written(cluster, "other", 1, 2, 3)
     rot(cluster, 1, topic)
     rot(cluster, 1, other)
-    since = m.ListOffsetsRequest(topic_partition=topic, timestamp_ms=1)
+    since = m.ListOffsetsRequest(topic_partition=topic, timestamp_ms=NO_TIMESTAMP)
     assert cluster.ask(1, since, m.ListOffsetsResponse).error is ErrorCode.KAFKA_STORAGE_ERROR
     dump = m.DumpLogRequest(topic_partition=other, offset=Offset(0), max_bytes=9999)
     assert cluster.ask(1, dump, m.DumpLogResponse).error is ErrorCode.KAFKA_STORAGE_ERROR

@@ -136,7 +136,7 @@ def test_recovery_cuts_a_tail_of_zeros() -> None:
 def test_recovery_drops_the_segments_behind_the_cut() -> None:
     """Segments behind a bad batch are deleted with their indexes, durably, and their data does not come back."""
     files = flushed_log(20, recovery_point=3)
-    for leftover in ("00000000000000000099.index", "quorum-state.tmp"):
+    for leftover in ("00000000000000000099.index", "00000000000000000099.timeindex", "quorum-state.tmp"):
         files.close(files.open(LOG_PATH / leftover, OpenMode.CREATE))
     flip(files, FIRST_SEGMENT, 4 * BATCH_BYTES + 30)
     log, recovered = reopen_log(files, SMALL)
@@ -149,6 +149,7 @@ def test_recovery_drops_the_segments_behind_the_cut() -> None:
     assert list(files.names(LOG_PATH)) == [
         "00000000000000000000.index",
         "00000000000000000000.log",
+        "00000000000000000000.timeindex",
         "leader-epoch-checkpoint",
         "quorum-state",
     ]

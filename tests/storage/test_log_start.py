@@ -87,7 +87,7 @@ def test_deleted_segments_go_after_the_delay() -> None:
     """The files stay under their new names until they have waited, and the log needs them no more."""
     files, directory, log = filled_partition()
     log.raise_log_start(Offset(10))
-    for now_ms, count in ((1000, 5), (60_999, 5), (61_000, 0)):
+    for now_ms, count in ((1000, 7), (60_999, 7), (61_000, 0)):
         directory.delete_expired(now_ms)
         assert len([name for name in files.names(PARTITION_PATH) if name.endswith(".deleted")]) == count
     assert offsets(log.read(Offset(10), Offset(12), 1 << 20)) == [10, 11]
@@ -229,6 +229,8 @@ def test_a_log_that_is_empty_above_zero_reopens_cleanly() -> None:
     files.remove(PARTITION_PATH / f"{5:020d}.log.deleted")
     files.remove(PARTITION_PATH / f"{0:020d}.index.deleted")
     files.remove(PARTITION_PATH / f"{5:020d}.index.deleted")
+    files.remove(PARTITION_PATH / f"{0:020d}.timeindex.deleted")
+    files.remove(PARTITION_PATH / f"{5:020d}.timeindex.deleted")
     files.remove(PARTITION_PATH / f"{5:020d}.snapshot.deleted")
     files.calls.clear()
     _, log, recovered = open_partition(files)

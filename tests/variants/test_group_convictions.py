@@ -31,7 +31,7 @@ CONVICTED = [
     ("join-without-catching-up", 2, "newcomer-has-caught-up"),
     ("voters-outlive-their-record", 4, "voters-of-the-log"),
     ("snapshot-without-voters", 1, "snapshot-voters"),
-    ("only-voters-campaign", 4, "liveness"),
+    ("only-voters-campaign", 3, "liveness"),
     ("lease-without-a-clock-bound", 5, "stale-read"),
     ("lease-read-under-a-paused-clock", 2, "stale-read"),
 ]
