@@ -262,8 +262,9 @@ class DataDirectory:
     def has_log(self, topic_partition: TopicPartition) -> bool:
         """Tell whether anything is known or there of a log."""
         with self._guard(f"look for log {topic_partition} in"):
+            path = self.log_path(topic_partition)
             is_known = self.recovery_points.get(topic_partition) is not None
-            return is_known or self.files.exists(self.log_path(topic_partition))
+            return is_known or self.files.exists(path) or bool(self.trash.put_aside_before(path))
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Delete a log that is not open; its name is free, durably, on return, its space after ``delete_expired``.

@@ -7,9 +7,9 @@ find it makes it anew from the metadata: a topic of a thousand partitions costs 
 
     in memory --write_out, before the first append--> written --catch_up, before the first flush ends--> durable
 
-Once ``written`` an fsync that is asked for is put off, so that the thread that flushes does them all at once. What is
-asked for while it does so is done at once: that may be durable before the log is, and is lost with it, for nobody has
-been told yet that any record is flushed.
+Once ``written`` an fsync that is asked for is put off, so that the thread that flushes does them all at once. The next
+file that is made waits until all before it is durable. 1. A log has a second segment before its first flush. 2. The
+power goes, and leaves the name of that one only. 3. The log would begin there, and be taken to have what lies below.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class LateFiles:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._lock = threading.RLock()
+        self._catching_up = threading.Lock()
         self._handles = count(1)
         self._open: dict[Handle, tuple[Path, OpenMode]] = {}
         self._written: dict[Handle, Handle] = {}
@@ -37,6 +38,7 @@ class LateFiles:
         self.is_written = False
         """Whether the files are on the disk."""
         self._is_late = True
+        self._is_durable = False
 
     def write_out(self) -> None:
         """Let there be files, as far as the page cache. May raise OSError."""
@@ -61,21 +63,25 @@ class LateFiles:
 
     def catch_up(self) -> None:
         """Let all of it be durable: the files before the directories that name them. May raise OSError."""
-        with self._lock:
-            self.write_out()
-            self._is_late = False
-            unflushed, self._unflushed = self._unflushed, {}
-            directories, self._directories = self._directories, {}
-        for path in unflushed:
-            fsync_file(self._files, path)
-        # The innermost first: a name becomes durable when what it stands for is.
-        for path in sorted(directories, key=lambda path: -len(path.parts)):
-            self._files.fsync_directory(path)
+        with self._catching_up:
+            with self._lock:
+                self.write_out()
+                self._is_late = False
+                unflushed, self._unflushed = self._unflushed, {}
+                directories, self._directories = self._directories, {}
+            for path in unflushed:
+                fsync_file(self._files, path)
+            # The innermost first: a name becomes durable when what it stands for is.
+            for path in sorted(directories, key=lambda path: -len(path.parts)):
+                self._files.fsync_directory(path)
+            self._is_durable = True
 
     # --- Files ------------------------------------------------------------------------------------------------------
 
     def open(self, path: Path, mode: OpenMode) -> Handle:
         """See ``Files``."""
+        if mode is OpenMode.CREATE and self.is_written and not self._is_durable:
+            self.catch_up()
         with self._lock:
             handle = Handle(next(self._handles))
             if self.is_written:

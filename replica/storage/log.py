@@ -145,8 +145,8 @@ class LogStore:
         """Write batches at the end, into the page cache. They must continue the log, from ``log_end_offset`` on."""
         with self._state_lock, self._guard("append to"):
             self._segments.check_continues(batches, self._log_end_offset)
-            if self._late_files is not None:
-                self._late_files.write_out()
+            if (late_files := self._late_files) is not None:
+                late_files.write_out()
             pending: list[RecordBatch] = []
             pending_bytes = 0
             for batch in batches:

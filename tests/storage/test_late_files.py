@@ -8,12 +8,12 @@ from contextlib import suppress
 import pytest
 
 from nemesis.simulator.files import PowerLossError, SimulatedFiles
-from replica.core.effects import Append, CreateLog, DeleteLog, StartLogAt, StoreEpochs
+from replica.core.effects import Append, CreateLog, DeleteLog, ReplaceLog, StartLogAt, StoreEpochs
 from replica.ids import Offset, TopicId
 from replica.storage import LogTable, StorageError, open_directory
 from replica.storage.files import OpenMode
 from replica.storage.late_files import LateFiles
-from tests.storage.disks import DATA, batch, entries, failing, formatted
+from tests.storage.disks import DATA, SMALL, batch, entries, failing, formatted
 from tests.storage.partitions import PARTITION, PARTITION_PATH, TOPIC_ID
 
 CREATE = CreateLog(topic_partition=PARTITION, topic_id=TOPIC_ID)
@@ -99,6 +99,36 @@ def test_power_loss_on_the_way_to_the_first_flush(seed: int | None, begins_at: i
     pytest.fail("it never came to its end")
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_second_segment_is_never_there_alone(seed: int) -> None:
+    """A log that rolls before its first flush begins where it did, whatever the power leaves of it."""
+    chance = random.Random(seed)
+    files = formatted()
+    table = LogTable.open(open_directory(DATA, files=files), (), config=SMALL)
+    files.power_fails_before = files.operations + chance.randint(0, 40)
+    with suppress(PowerLossError):
+        table.perform(CREATE)
+        for offset in range(12):
+            table.perform(Append(topic_partition=PARTITION, batches=(batch(offset),)))
+            table.perform(StoreEpochs(topic_partition=PARTITION, entries=entries((1, 0))))
+        table.stores[PARTITION].flush()
+    files.crash(chance)
+    recovered = opened(files).recovered.get(PARTITION)
+    assert recovered is None or (recovered.log_start_offset, recovered.damage) == (0, None)
+
+
+def test_a_new_log_takes_along_what_was_put_aside() -> None:
+    """A damaged log of that name goes with the new one, even if nothing was written to that."""
+    files = formatted()
+    table = opened(files)
+    for effect in (CREATE, FIRST):
+        table.perform(effect)
+    table.stores[PARTITION].flush()
+    table.perform(ReplaceLog(topic_partition=PARTITION, topic_id=TOPIC_ID))
+    table.perform(DeleteLog(topic_partition=PARTITION))
+    assert [name for name in files.names(DATA) if name.endswith("-damaged")] == []
+
+
 def test_a_disk_that_refuses_the_first_record_is_told() -> None:
     """What fails is the append, or the flush, of the log that is concerned."""
     for call, words in (("mkdir", "cannot append"), ("fsync", "cannot flush"), ("fsync_directory", "cannot flush")):
@@ -153,5 +183,4 @@ def test_files_in_memory_are_as_files_on_a_disk(seed: int) -> None:
             assert real.size(one) == late.size(other)
             assert real.pread(one, 20, 0) == late.pread(other, 20, 0)
     late.catch_up()
-    backing.crash()
-    assert {path.rpartition("/")[2] for path in backing.tree()} >= set(real.names(PARTITION_PATH))
+    assert backing.names(PARTITION_PATH) == real.names(PARTITION_PATH)

@@ -69,10 +69,13 @@ class FetchSessions:
         assert request.replica_id is not None, request
         assert request.broker_epoch is not None, request
         assert request.session_id is not None, request
+        found = self._sessions.get(request.replica_id)
         if request.session_epoch == 0:
+            known = None if found is None or found.broker_epoch != request.broker_epoch else found.session_id
+            if known is not None and request.session_id <= known:
+                return ErrorCode.INVALID_FETCH_SESSION_EPOCH  # A copy, or one that was long on its way.
             session = self._begin(request.session_id, request.replica_id, request.broker_epoch)
         else:
-            found = self._sessions.get(request.replica_id)
             if found is None or found.session_id != request.session_id:
                 return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             if (found.epoch + 1, found.broker_epoch) != (request.session_epoch, request.broker_epoch):

@@ -214,7 +214,9 @@ class Fetchers:
         elif not named and not session.wanted:
             return
         names = self._in_turn(followed, named)
-        followed.changed |= named.keys() - set(names)
+        left = named.keys() - set(names)
+        followed.changed |= left
+        is_in_a_hurry = any(not _is_known(session, name, named[name]) for name in left)
         session.wanted |= {name: named[name] for name in names}
         request = FetchRequest(
             partitions=tuple(asked for name in names if isinstance(asked := named[name].asked, FetchPartition)),
@@ -222,7 +224,7 @@ class Fetchers:
             replica_directory_id=self._directory_id,
             broker_epoch=broker_epoch,
             cluster_id=self._cluster_id,
-            max_wait_ms=self._config.replica_fetch_wait_max_ms if len(names) == len(named) else 0,
+            max_wait_ms=0 if is_in_a_hurry else self._config.replica_fetch_wait_max_ms,
             min_bytes=self._config.replica_fetch_min_bytes,
             max_bytes=self._config.replica_fetch_response_max_bytes,
             session_id=session.session_id,

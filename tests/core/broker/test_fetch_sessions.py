@@ -183,6 +183,17 @@ def test_a_new_session_ends_the_one_before() -> None:
     assert told(bench) == {0: ["topic-1"]}
 
 
+def test_a_late_copy_of_a_first_fetch_is_refused() -> None:
+    """It would take the place of what its sender wants by now, and be told what its sender never hears."""
+    bench = a_leader()
+    fetch(bench, 0, wants(A, 0), wants(B, 0), session=2)
+    for session in (1, 2):
+        fetch(bench, 0, wants(A, 0), session=session)
+        assert error(bench) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    append(bench, B)
+    assert told(bench) == {0: ["topic-1"]}
+
+
 def test_a_partition_that_is_gone_or_led_by_another_is_told_once() -> None:
     """An error is an answer too, after which nothing of that partition stands."""
     bench = a_leader()
@@ -312,6 +323,19 @@ def test_a_partition_out_of_sync_is_named_by_every_fetch() -> None:
     for number in range(3):
         assert asked(bench)[1:] == (number, ["topic-0"])
         answer(bench, fetched())
+
+
+def test_more_partitions_out_of_sync_than_a_fetch_names_wait_all_the_same() -> None:
+    """Those that are left out are known to the leader: only what it does not know yet is in a hurry."""
+    bench = BrokerBench(config=replace(CONFIG, fetch_partitions_max=2))
+    outside = replace(registration(2, 1, leader=2), isr=(ReplicaId(2),))
+    bench.decide(*registered(1), *registered(2), *topic("topic", 7, outside, outside, outside))
+    waits = []
+    for _ in range(6):
+        ((_, request),) = bench.out(m.FetchRequest)
+        waits.append(request.max_wait_ms)
+        answer(bench, fetched())
+    assert waits == [0, *[CONFIG.replica_fetch_wait_max_ms] * 5]
 
 
 def test_a_high_watermark_may_wait_unless_a_consumer_does() -> None:
