@@ -71,9 +71,9 @@ class FetchSessions:
         assert request.session_id is not None, request
         found = self._sessions.get(request.replica_id)
         if request.session_epoch == 0:
-            known = None if found is None or found.broker_epoch != request.broker_epoch else found.session_id
-            if known is not None and request.session_id <= known:
-                return ErrorCode.INVALID_FETCH_SESSION_EPOCH  # A copy, or one that was long on its way.
+            named = (request.session_id, request.broker_epoch)
+            if found is not None and (found.session_id, found.broker_epoch) == named:
+                return ErrorCode.INVALID_FETCH_SESSION_EPOCH  # A copy: the next fetch would go on with what it wants.
             session = self._begin(request.session_id, request.replica_id, request.broker_epoch)
         else:
             if found is None or found.session_id != request.session_id:

@@ -184,14 +184,22 @@ def test_a_new_session_ends_the_one_before() -> None:
 
 
 def test_a_late_copy_of_a_first_fetch_is_refused() -> None:
-    """It would take the place of what its sender wants by now, and be told what its sender never hears."""
+    """It would be told what its sender never hears, and the next fetch would go on as if it had."""
     bench = a_leader()
-    fetch(bench, 0, wants(A, 0), wants(B, 0), session=2)
-    for session in (1, 2):
-        fetch(bench, 0, wants(A, 0), session=session)
-        assert error(bench) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    fetch(bench, 0, wants(A, 0), wants(B, 0))
+    fetch(bench, 0, wants(A, 0))
+    assert error(bench) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     append(bench, B)
     assert told(bench) == {0: ["topic-1"]}
+
+
+def test_a_late_first_fetch_of_an_earlier_session_ends_the_later_one() -> None:
+    """Its sender finds that out with its next fetch, and begins anew."""
+    bench = a_leader()
+    fetch(bench, 0, wants(A, 0), session=2)
+    fetch(bench, 0, wants(A, 0), session=1)
+    fetch(bench, 1, session=2)
+    assert error(bench) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_a_partition_that_is_gone_or_led_by_another_is_told_once() -> None:
