@@ -34,7 +34,6 @@ from replica.machines.key_value.encoding import encode_command, encode_request
 from replica.machines.key_value.values import ALL_KEYS
 from replica.records import Compression, encode_batch
 from replica.server.codec import METHODS
-from replica.server.codec_conversation import CONVERSE
 from replica.server.codec_shapes import Element, Field, Shape
 
 WILDNESS = (0.0, 0.0, 0.02, 0.1, 0.3, 1.0)
@@ -52,10 +51,7 @@ NOBODY = 99
 TORN = 0.03
 """How often the bytes are cut, flipped or made longer."""
 
-SHAPES: Mapping[str, Shape[Any]] = {
-    **{name: method.request for name, method in METHODS.items()},
-    CONVERSE.full_name: CONVERSE.calls,
-}
+SHAPES: Mapping[str, Shape[Any]] = {name: method.request for name, method in METHODS.items()}
 """Of what every RPC carries to a replica, by its full name."""
 
 NEW_TOPICS = tuple(f"new-{number}" for number in range(5))

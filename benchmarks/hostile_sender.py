@@ -12,7 +12,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -26,7 +26,6 @@ from benchmarks.learned import Learned
 from replica.errors import ErrorCode
 from replica.server.channels import channel_options
 from replica.server.codec import METHODS, MalformedMessageError
-from replica.server.codec_conversation import CONVERSE
 
 AT_ONCE = 32
 PATIENCE_S = 0.5
@@ -122,10 +121,6 @@ class Sender:
             self.tally.carried_out[name.rpartition("/")[2]] += answer == ErrorCode.NONE
 
     async def _call(self, channel: grpc.aio.Channel, name: str, encoded: bytes) -> str:
-        if name == CONVERSE.full_name:
-            stream: Any = channel.stream_stream(name)
-            answers = [CONVERSE.decode_answer(each) async for each in stream(_one(encoded), timeout=PATIENCE_S)]
-            return "|".join(answer.response.error.value for answer in answers) or "nothing"
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(name)
         answer = METHODS[name].decode_response(await call(encoded, timeout=PATIENCE_S))
         error: ErrorCode = answer.error
@@ -151,10 +146,6 @@ class Sender:
             with suppress(grpc.aio.AioRpcError):
                 await learned.look(channel)
         self._known.values, self._known.together = learned.values(), learned.together
-
-
-async def _one(encoded: bytes) -> AsyncIterator[bytes]:
-    yield encoded
 
 
 async def _main(first: int, rpcs: int, spared: str, secrets: str, addresses: Sequence[str]) -> None:

@@ -99,7 +99,6 @@ LONG = Number(most=INT64_MAX)
 """Offsets, and what is made of them: topic ids and broker epochs."""
 
 Long = Annotated[int, LONG]
-AnyLong = Annotated[int, Number(-INT64_MAX - 1, INT64_MAX)]
 Timestamp = Annotated[int, Number(least=-1, most=INT64_MAX)]
 TimeOfDay = Annotated[int, Number(most=253_402_300_799_999)]
 """What a machine's clock may show, in milliseconds since 1970: up to the end of 9999, so that there is room to add."""

@@ -119,7 +119,6 @@ def server_options_from(values: dict[str, Any]) -> ServerOptions:
             log_level=values["log_level"],
             metrics_listen=values["metrics_listen"],
             client_calls_max=values["client_calls_max"],
-            stream_calls_max=values["stream_calls_max"],
             producer_ids_per_hour=values["producer_ids_per_hour"],
             connections_max=values["connections_max"],
             request_bytes_max=values["request_bytes_max"],
@@ -216,7 +215,6 @@ def _numbers() -> list[click.Parameter]:
     """What is counted at the door, when a replica stops, and on its disk."""
     return [
         _number("client-calls-max", 4096, "Refuse more calls at once."),
-        _number("stream-calls-max", 10_000, "Read no more from a stream while so many of its calls are inside."),
         _number("producer-ids-per-hour", 4000, "Let one address be no more idempotent producers in an hour."),
         _number("connections-max", 1000, "Take no more connections at once."),
         _number("request-bytes-max", 4 << 20, "Refuse larger requests."),

@@ -2,6 +2,5 @@
 
 A request arrives at the gRPC services, becomes a value in ``codec`` (field by field in ``codec_shapes``, each in its
 bound by ``codec_bounds``), is handed to the core as an event, and the effects of that step are performed in order. A
-reply goes back through the same codec, and requests to other replicas leave through it as well. Many calls on one
-stream are a ``conversation``.
+reply goes back through the same codec, and requests to other replicas leave through it as well.
 """

@@ -393,7 +393,6 @@ class ReplicaProcess:
 def _service_limits(options: ServerOptions) -> ServiceLimits:
     return ServiceLimits(
         client_calls_max=options.client_calls_max,
-        stream_calls_max=options.stream_calls_max,
         producer_ids_per_hour=options.producer_ids_per_hour,
         connection_answer_bytes_max=options.connection_answer_bytes_max,
         answer_bytes_max=options.answer_bytes_max,

@@ -35,7 +35,6 @@ SEGMENT_BYTES_MIN = 1 << 10
 STOPPING_MS_MAX = 60_000
 DAY_MS = 24 * 3_600_000
 CLIENT_CALLS_MAX = 1_000_000
-STREAM_CALLS_MAX = 1_000_000
 CONNECTIONS_MAX_MAX = 1_000_000
 ANSWERS_BYTES_MAX = 1 << 40
 REQUEST_OVERHEAD_BYTES = 64 << 10
@@ -57,11 +56,10 @@ class ServerOptions:
     ``dial`` overrides them and those of brokers, entry by entry, for this replica's own dials. ``advertised_address``
     is where others reach this broker, absent for a voter's own entry. With ``peer_listen`` replicas talk to each other
     there and not at ``listen``: ``voters`` are addresses of that, and ``advertised_address`` is for clients. ``groups``
-    are those to host: their names, and the names of their state machines. ``stream_calls_max`` is how many calls of one
-    stream may be inside at once. ``producer_ids_per_hour`` is how many producers one address may be.
-    ``request_bytes_max`` is how large a request may be, ``connection_answer_bytes_max`` and ``answer_bytes_max`` what
-    answers to clients may hold that were not taken yet, of one connection and of all. ``cluster_id`` and
-    ``replica_id``, when given, must be those that the data directory was formatted with.
+    are those to host: their names, and the names of their state machines. ``producer_ids_per_hour`` is how many
+    producers one address may be. ``request_bytes_max`` is how large a request may be, ``connection_answer_bytes_max``
+    and ``answer_bytes_max`` what answers to clients may hold that were not taken yet, of one connection and of all.
+    ``cluster_id`` and ``replica_id``, when given, must be those that the data directory was formatted with.
     """
 
     data_dir: Path
@@ -83,7 +81,6 @@ class ServerOptions:
     log_level: str = "info"
     metrics_listen: str | None = None
     client_calls_max: int = 4096
-    stream_calls_max: int = 10_000
     producer_ids_per_hour: int = 4000
     connections_max: int = CONNECTIONS_MAX
     request_bytes_max: int = REQUEST_BYTES_MAX
@@ -99,7 +96,6 @@ class ServerOptions:
     def __post_init__(self) -> None:
         for name, smallest, largest in (
             ("client_calls_max", 1, CLIENT_CALLS_MAX),
-            ("stream_calls_max", 1, STREAM_CALLS_MAX),
             ("producer_ids_per_hour", 1, PRODUCER_IDS_MAX),
             ("connections_max", 1, CONNECTIONS_MAX_MAX),
             ("request_bytes_max", REQUEST_BYTES_MAX, MESSAGE_BYTES_MAX),

@@ -1,7 +1,5 @@
 """The incoming side: every RPC is one table entry, decoded, handed to the core, and its reply encoded.
 
-What ``conversation`` serves is a stream of such calls, and one entry of its own.
-
 Owns what happens at the door: a malformed request and a call too many are refused there, before the core has seen
 anything, and marked so that the caller knows that nothing was done. Owns no protocol rule: whatever can be expressed as
 an error code in a response is the core's to say.
@@ -9,7 +7,7 @@ an error code in a response is the core's to say.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -38,8 +36,6 @@ from replica.ids import ReplicaId
 from replica.server.budgets import AnswerBudget, OverBudgetError
 from replica.server.clocks import monotonic_ms
 from replica.server.codec import METHODS, SERVICES, MalformedMessageError, Method
-from replica.server.codec_conversation import CONVERSE
-from replica.server.conversation import Conversation
 from replica.server.driver import ReplicaStoppedError
 from replica.server.producer_quota import ProducerQuota
 from replica.server.refusal_lines import RefusalLines
@@ -83,12 +79,10 @@ _CLIENTS_CONTEXT = grpc.aio.ServicerContext[Any, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLimits:
     """``client_calls_max``: how many calls of clients may be inside at once. Calls of replicas are never counted,
-    because the calls that wait inside end only when replicas fetch. A stream counts as one call; of those on it,
-    ``stream_calls_max`` may be inside at once. ``producer_ids_per_hour`` is how many producers one address may be. The
-    others are in ``budgets``: what answers may hold, of one connection and of all."""
+    because the calls that wait inside end only when replicas fetch. ``producer_ids_per_hour`` is how many producers one
+    address may be. The others are in ``budgets``: what answers may hold, of one connection and of all."""
 
     client_calls_max: int = 4096
-    stream_calls_max: int = 10_000
     producer_ids_per_hour: int = 4000
     connection_answer_bytes_max: int = 32 << 20
     answer_bytes_max: int = 1 << 30
@@ -138,7 +132,6 @@ class ReplicaService:
             if with_peers or not issubclass(method.request_type, _OF_REPLICAS):
                 handle = partial(self._handle, method, with_peers=with_peers)
                 handlers[method.service][method.rpc] = grpc.unary_unary_rpc_method_handler(handle)
-        handlers[CONVERSE.service][CONVERSE.rpc] = grpc.stream_stream_rpc_method_handler(self._converse)
         return tuple(grpc.method_handlers_generic_handler(*service) for service in handlers.items())
 
     async def _handle(
@@ -151,34 +144,6 @@ class ReplicaService:
         # be large, so that frame must not hold one.
         del encoded
         await _abort(answer, context)
-
-    async def _converse(self, calls: AsyncIterator[bytes], context: _CLIENTS_CONTEXT) -> None:
-        refusal = self._full(CONVERSE.rpc, context)
-        if refusal is None:
-            self._client_calls += 1
-            try:
-                refusal = await self._hear(calls, context)
-            finally:
-                self._client_calls -= 1
-        if refusal is not None:
-            await _abort(refusal, context)
-
-    async def _hear(self, calls: AsyncIterator[bytes], context: _CLIENTS_CONTEXT) -> _Refusal | None:
-        """Serve one stream to its end. What ends it early leaves all calls that were not answered unknown."""
-        refusal = None
-        conversation = Conversation(
-            ask=lambda request: self._ask(CONVERSE.rpc, request, context),
-            write=context.write,
-            calls_max=self._limits.stream_calls_max,
-        )
-        try:
-            await conversation.run(calls)
-        except* MalformedMessageError as malformed:
-            reason = f"malformed {CONVERSE.rpc}: {malformed.exceptions[0]}"
-            refusal = self._refused(CONVERSE.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason, not_applied=False)
-        except* ReplicaStoppedError as stopped:
-            refusal = _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(stopped.exceptions[0]), not_applied=False)
-        return refusal
 
     async def _serve(
         self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT, *, with_peers: bool
@@ -255,12 +220,10 @@ class ReplicaService:
         self._on_over_budget(error.budget)
         return self._refused(rpc, context, grpc.StatusCode.RESOURCE_EXHAUSTED, f"{error.budget}: {error}")
 
-    def _refused(
-        self, rpc: str, context: _CLIENTS_CONTEXT, code: grpc.StatusCode, reason: str, *, not_applied: bool = True
-    ) -> _Refusal:
-        """Log that a call ends with a status at the door."""
+    def _refused(self, rpc: str, context: _CLIENTS_CONTEXT, code: grpc.StatusCode, reason: str) -> _Refusal:
+        """Log that a call ends with a status at the door, before anything was done for it."""
         self._lines.warn(rpc=rpc, peer=context.peer(), error=code.name, reason=reason)
-        return _Refusal(code=code, reason=reason, not_applied=not_applied)
+        return _Refusal(code=code, reason=reason, not_applied=True)
 
 
 async def _abort(refusal: _Refusal, context: _CLIENTS_CONTEXT) -> NoReturn:

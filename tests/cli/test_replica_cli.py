@@ -151,7 +151,6 @@ def test_options_become_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--message-max-bytes", str(9 << 20)], "message_max_bytes is 9437184; it must be at most 8388608"),
         (["--election-timeout-ms", "0"], "must be above 0"),
         (["--client-calls-max", "0"], "client_calls_max is 0"),
-        (["--stream-calls-max", "0"], "stream_calls_max is 0"),
         (["--producer-ids-per-hour", "0"], "producer_ids_per_hour is 0"),
         (["--group-answer-bytes-max", str(17 << 20)], "answer_bytes_max is 17825792; it must be at most 16777216"),
         (["--group", "kv"], "'kv' is no group; give NAME=MACHINE"),

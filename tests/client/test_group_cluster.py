@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from replica.client import ClientError, KeyValueClient, Node, ReadFrom, ViewConfig
-from replica.client.connections import GrpcConnections
 from replica.client.groups.quorum import describe_quorum
-from replica.client.groups.streams import GroupConnections
 from replica.machines.key_value import KeyValue
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster
 
@@ -46,14 +44,11 @@ async def wait_ready(store: KeyValueClient) -> None:
             return
 
 
-@pytest.mark.parametrize("connections", [GrpcConnections, GroupConnections])
-async def test_every_increment_counts_once_through_a_crash(
-    cluster: LocalCluster, connections: type[GrpcConnections | GroupConnections]
-) -> None:
+async def test_every_increment_counts_once_through_a_crash(cluster: LocalCluster) -> None:
     """The leader is killed in the middle: the sum is the number of calls, and a watch tells all numbers in order."""
     seen: list[int] = []
     bootstrap = list(cluster.addresses.values())
-    async with KeyValueClient(bootstrap, view_config=VIEW, connections=connections()) as store:
+    async with KeyValueClient(bootstrap, view_config=VIEW) as store:
         await wait_ready(store)
         begin = (await store.get(b"n")).result.found
         assert begin is not None

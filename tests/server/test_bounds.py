@@ -22,7 +22,6 @@ from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
 from replica.server import codec
 from replica.server.codec import METHODS, MalformedMessageError
-from replica.server.codec_conversation import CONVERSE
 from replica.server.codec_shapes import Element, Field, Shape
 from replica.v1 import cluster_pb2, data_pb2
 
@@ -33,12 +32,7 @@ Path = tuple[tuple[Field, str], ...]
 """The way from a message to a bound: fields, and what of each."""
 
 SHAPES: dict[str, Shape[Any]] = {
-    shape.descriptor.name: shape
-    for shapes in (
-        *((method.request, method.response) for method in METHODS.values()),
-        (CONVERSE.calls, CONVERSE.answers),
-    )
-    for shape in shapes
+    shape.descriptor.name: shape for method in METHODS.values() for shape in (method.request, method.response)
 }
 
 
@@ -87,8 +81,6 @@ def fill(message: Any, fields: tuple[Field, ...], path: Path, size: int) -> None
     for field in fields:
         here = bool(path) and path[0][0] is field
         rest, last = (path[1:] if here else ()), here and len(path) == 1
-        if path and not here and is_one_of_several(message, field):
-            continue
         if field.is_map:
             fill_map(message, field, path if here else (), size)
             continue
@@ -128,12 +120,6 @@ def fill_map(message: Any, field: Field, path: Path, size: int) -> None:
             fill(container[key], values.nested, path[1:], size)
         else:
             container[key] = value(values, size if what == "value" else None)
-
-
-def is_one_of_several(message: Any, field: Field) -> bool:
-    """Tell whether to set this field would take another one away."""
-    oneof = message.DESCRIPTOR.fields_by_name[field.wire_names[0]].containing_oneof
-    return oneof is not None and not oneof.name.startswith("_")
 
 
 def encoded(shape: Shape[Any], path: Path, size: int) -> bytes:

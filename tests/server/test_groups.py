@@ -16,7 +16,7 @@ from replica.ids import ReplicaId, TopicPartition
 from replica.machines import Answered, PlainCommand, committed_batch, decode_outcome, encode_entry
 from replica.records import encode_batch
 from replica.server.channels import channel_options
-from replica.server.codec_conversation import CONVERSE, GroupCall
+from replica.server.codec import APPLY
 from replica.server.groups import make_groups, parse_groups
 from replica.server.options import ServerOptions
 from tests.machines.test_registry import distribution
@@ -126,21 +126,18 @@ def test_a_group_without_a_machine_is_refused_before_anything_is_made(lone: Loca
 
 
 async def written(address: str) -> ApplyResponse:
-    """Apply one command of a counter by a stream."""
+    """Apply one command of a counter."""
     request = ApplyRequest(topic_partition=KV, entries=(encode_entry(PlainCommand(command=b"1")),), timeout_ms=5000)
     async with grpc.aio.insecure_channel(address, options=channel_options()) as channel:
-        stream: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(CONVERSE.full_name)(wait_for_ready=True)
-        await stream.write(CONVERSE.encode_call(GroupCall(id=1, request=request)))
-        encoded = await stream.read()
-    assert isinstance(encoded, bytes)
-    response = CONVERSE.decode_answer(encoded).response
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(APPLY.full_name)
+        response = APPLY.decode_response(await call(APPLY.encode_request(request), wait_for_ready=True))
     assert isinstance(response, ApplyResponse)
     return response
 
 
 @pytest.mark.cluster
 async def test_a_hosted_group_serves_and_must_be_named_again(lone: LocalCluster) -> None:
-    """It applies what a stream brings, also after a restart; without the option its log is nobody's, and is refused."""
+    """It applies what comes, also after a restart; without the option its log is nobody's, and is refused."""
     totals = []
     for _ in range(2):
         lone.start(options=("--group", "kv=counter"))

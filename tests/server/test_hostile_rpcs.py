@@ -14,8 +14,8 @@ from replica.server.codec_bounds import MalformedMessageError
 
 FIRST = 2_000_000
 RPCS = 3000
-WITHOUT_KNOWLEDGE = {"id", "replica_directory_id"}
-"""Of these a forger knows nothing, or must not; flags and members of closed sets need no knowledge."""
+WITHOUT_KNOWLEDGE = {"replica_directory_id"}
+"""Of these a forger must know nothing; flags and members of closed sets need no knowledge."""
 
 
 @pytest.mark.cluster

@@ -25,8 +25,7 @@ class GroupClient:
     """An async client of one group of a state machine. ``bootstrap`` is one or more ``HOST:PORT`` of any replicas.
 
     Use it within one event loop, and close it. Calls may be made at the same time; those have no order. Who needs one
-    awaits each before the next. ``random`` chooses among replicas where any will do. ``connections`` are by default one
-    call for each request; ``streams.GroupConnections`` puts many on one stream.
+    awaits each before the next. ``random`` chooses among replicas where any will do.
     """
 
     def __init__(
