@@ -40,8 +40,10 @@ from replica.server.transport import GrpcTransport, TransportError
 LOOK_TIMEOUT_MS = 400
 DUMP_TIMEOUT_MS = 5000
 DUMP_RETRY_S = 0.1
+DUMP_TRIES = 10
 DUMP_BYTES_MAX = 1 << 20
 DUMPED_BATCHES_MAX = 10_000_000
+_LOOKED_FOR = frozenset({ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE})
 CRC_AT = 17
 """Where the checksum stands in a record batch, format v2: behind base offset, length, leader epoch and magic."""
 
@@ -121,6 +123,16 @@ class Control:
 
     async def dump(self, node: int, topic_partition: str, *, has_values: bool) -> Dump:
         """A replica's whole log, patiently; whether its records are values of the workload. Raises NodeFailedError."""
+        for _ in range(DUMP_TRIES):
+            dump = await self._dump(node, topic_partition, has_values=has_values)
+            if dump is not None:
+                return dump
+        raise NodeFailedError(
+            f"the log {topic_partition} of replica {node} cannot be read: its beginning does not stay"
+        )
+
+    async def _dump(self, node: int, topic_partition: str, *, has_values: bool) -> Dump | None:
+        """The log as it is read once; None where its beginning was deleted meanwhile."""
         described = await self._described_patiently(node, topic_partition)
         if described is None:
             raise NodeFailedError(f"the log {topic_partition} of replica {node} cannot be read: it does not answer")
@@ -129,6 +141,8 @@ class Control:
         position = start
         while True:
             answer = await self._dumped(node, named(topic_partition), position)
+            if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                return None
             batches += parse_batches(answer.records)
             position = batches[-1].end_offset if batches else start
             if not answer.records or len(batches) >= DUMPED_BATCHES_MAX:
@@ -160,7 +174,7 @@ class Control:
             answer = await self._call(node, request, DUMP_TIMEOUT_MS)
         except TransportError as error:
             raise NodeFailedError(f"the log {name} of replica {node} cannot be read: {error}") from error
-        if not isinstance(answer, DumpLogResponse) or answer.error is not ErrorCode.NONE:
+        if not isinstance(answer, DumpLogResponse) or answer.error not in _LOOKED_FOR:
             raise NodeFailedError(f"the log {name} of replica {node} cannot be read: {answer}")
         return answer
 

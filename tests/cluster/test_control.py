@@ -22,9 +22,13 @@ from replica.server.transport import TransportError
 
 
 class Busy:
-    """A replica with an empty log that cannot be reached at first, and answers after so many milliseconds then."""
+    """A replica with an empty log that cannot be reached at first, and answers after so many milliseconds then.
 
-    def __init__(self, *, answers_after_ms: int = 0, unreachable: int = 0) -> None:
+    So many times its log begins later than it has just said.
+    """
+
+    def __init__(self, *, answers_after_ms: int = 0, unreachable: int = 0, deletes: int = 0) -> None:
+        self._deletes = deletes
         self._answers_after_ms = answers_after_ms
         self._unreachable = unreachable
         self.asked = 0
@@ -39,7 +43,8 @@ class Busy:
         if isinstance(request, DescribeReplicaRequest):
             return DESCRIBED
         assert isinstance(request, DumpLogRequest)
-        return DUMPED
+        self._deletes -= 1
+        return DUMPED if self._deletes < 0 else DumpLogResponse(error=ErrorCode.OFFSET_OUT_OF_RANGE)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -64,6 +69,13 @@ def test_a_log_is_read_from_a_replica_that_is_slow() -> None:
 def test_a_log_is_read_from_a_replica_whose_connection_was_lost() -> None:
     """One attempt that fails at once does not decide."""
     assert dump(Busy(unreachable=2)).complete
+
+
+def test_a_log_is_read_anew_when_its_beginning_was_deleted() -> None:
+    """1. A replica says where its log begins. 2. Retention deletes just that. 3. The read begins in vain."""
+    assert dump(Busy(deletes=2)).complete
+    with pytest.raises(NodeFailedError, match="its beginning does not stay"):
+        dump(Busy(deletes=1_000_000))
 
 
 def test_a_replica_that_never_answers_has_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
