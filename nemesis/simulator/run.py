@@ -345,7 +345,10 @@ class _Simulation:
         self._await_answers()
 
     def _keep_log(self, node: Node, log: TopicPartition) -> None:
+        broker = None if node.core is None else node.core.broker
         try:
+            if broker is not None and log in broker.offline:  # Somebody has come upon its damage just now.
+                raise StorageError(broker.offline[log].reason)
             self.record.logs += log_rows(node, log, has_values=self.world.climate.group is None)
         except StorageError as error:
             if not node.disk.is_damaged and log not in node.disk.rotten:
