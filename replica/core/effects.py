@@ -47,7 +47,7 @@ class StoreQuorumState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreEpochs:
-    """Replace the leader-epoch-checkpoint file, durably."""
+    """Replace the leader-epoch-checkpoint file, durably; that of a log without a record yet together with the first."""
 
     topic_partition: TopicPartition
     entries: tuple[EpochEntry, ...]

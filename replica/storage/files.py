@@ -170,7 +170,7 @@ def read_file(files: Files, path: Path) -> bytes:
 
 
 def fsync_file(files: Files, path: Path) -> None:
-    """Bring the content of a file that nobody has open to stable storage; its name is not durable by that."""
+    """Bring the content of a file to stable storage, by whomever it was written; its name is not durable by that."""
     handle = files.open(path, OpenMode.READ_WRITE)
     try:
         files.fsync(handle)

@@ -307,7 +307,7 @@ class LogStore:
             self._unflushed = [segment for segment in self._unflushed if segment not in dropped]
 
     def store_epochs(self, entries: Sequence[EpochEntry]) -> None:
-        """Replace ``leader-epoch-checkpoint``, durable on return."""
+        """Replace ``leader-epoch-checkpoint``, durable on return; in a log that is new, with its first records."""
         with self._guard("store the epochs of"):
             write_epochs(self._files, self._path / EPOCH_FILE, entries)
 

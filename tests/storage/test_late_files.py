@@ -153,6 +153,8 @@ def test_files_in_memory_are_as_files_on_a_disk(seed: int) -> None:
     handles = []
     for step in range(60):
         path = PARTITION_PATH / chance.choice("abc")
+        if step == 30:
+            late.write_out()
         match chance.randint(0, 8):
             case 0 | 1:
                 mode = chance.choice((OpenMode.CREATE, OpenMode.ENSURE))
@@ -174,8 +176,6 @@ def test_files_in_memory_are_as_files_on_a_disk(seed: int) -> None:
                 target = PARTITION_PATH / chance.choice("de")
                 real.rename(path, target)
                 late.rename(path, target)
-            case _ if step == 30:
-                late.write_out()
             case _:
                 pass
         assert real.names(PARTITION_PATH) == late.names(PARTITION_PATH)

@@ -9,6 +9,7 @@ import pytest
 
 from replica.core import effects as fx
 from replica.core import messages as m
+from replica.core.partition.roles import Leader
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, ReplicaId, TopicPartition
 from tests.core.broker.bench import CLUSTER, CONFIG, BrokerBench, changed, registered, registration, removed, topic
@@ -70,6 +71,13 @@ def told(bench: BrokerBench) -> dict[int, list[str]]:
         for reply in bench.effects
         if isinstance(reply, fx.Reply | fx.ReplyWithRecords) and isinstance(reply.response, m.FetchResponse)
     }
+
+
+def caught_up_ms(bench: BrokerBench) -> int | None:
+    """When follower 2 had all there was in partition A, as the leader knows."""
+    role = bench.broker.partitions[A].role
+    assert isinstance(role, Leader), role
+    return role.remotes[ReplicaId(2)].last_caught_up_ms
 
 
 def error(bench: BrokerBench) -> ErrorCode:
@@ -224,8 +232,7 @@ def test_a_session_that_is_alive_keeps_its_idle_partitions_in_sync() -> None:
         fetch(bench, number)
     append(bench, A)
     partition = bench.broker.partitions[A]
-    remote = partition.role.remotes[ReplicaId(2)]  # type: ignore[union-attr]
-    assert remote.last_caught_up_ms == bench.now_ms
+    assert caught_up_ms(bench) == bench.now_ms
     bench.elapse(CONFIG.replica_lag_time_max_ms // 2)
     assert partition.maximal_isr == {1, 2}
 
@@ -237,8 +244,7 @@ def test_a_session_that_has_ended_keeps_nobody_in_sync() -> None:
     heard_ms = bench.now_ms
     bench.elapse(CONFIG.replica_lag_time_max_ms + 1)
     append(bench, A)
-    remote = bench.broker.partitions[A].role.remotes[ReplicaId(2)]  # type: ignore[union-attr]
-    assert remote.last_caught_up_ms == heard_ms
+    assert caught_up_ms(bench) == heard_ms
 
 
 def test_idle_partitions_cost_the_leader_nothing() -> None:
