@@ -55,8 +55,10 @@ class Climate:
 
     ``spike`` is the share of messages that take up to ``spike_ms``. ``ordered`` keeps the messages of a link in their
     order, as one connection would. ``refuses`` tells a sender at once that nobody listens, instead of by silence.
-    ``crash_in_step`` is how often a process dies between two effects, ``power_in_step`` how often the machine dies
-    before some file operation of a step. ``ambush`` is how often a new leader is struck right after its election.
+    With ``slow_lanes`` above 0 whatever waits for a disk takes its time, for that share of the logs of each machine
+    ``slow_lane_ms``; otherwise all of it but flushes is done at once. ``crash_in_step`` is how often a process dies
+    between two effects, ``power_in_step`` how often the machine dies before some file operation of a step. ``ambush``
+    is how often a new leader is struck right after its election.
     ``lying`` is how often a disk says that the log is flushed when it is not: no protocol survives that unharmed, so no
     seed draws it; what is judged then is whether a replica that knows better stops. ``drift_ppm`` bounds how far clocks
     run from true. ``weather`` is what the schedule may do, with ``calm_ms`` between and ``fault_ms`` the length of
@@ -75,6 +77,8 @@ class Climate:
     ordered: bool = False
     refuses: bool = True
     flush_ms: tuple[float, float] = (0.5, 4.0)
+    slow_lanes: float = 0.0
+    slow_lane_ms: tuple[float, float] = (20.0, 200.0)
     crash_in_step: float = 0.0
     power_in_step: float = 0.0
     ambush: float = 0.0
@@ -126,6 +130,10 @@ class Mood(StrEnum):
 BATCHES_SHARE = 0.3
 """How many climates have appends of several records."""
 BATCH_RECORDS = 4
+SLOW_LANES_SHARE = 0.2
+"""How many climates have disks that take their time."""
+QUICK_LANE_MS = (0.0, 3.0)
+"""How long what waits for a disk takes there in a lane that is not slow."""
 
 
 def draw_climate(random: Random) -> Climate:
@@ -136,6 +144,15 @@ def draw_climate(random: Random) -> Climate:
 def with_batches(climate: Climate, dice: Random) -> Climate:
     """The same climate, perhaps with appends of several records. It has dice of its own: what it draws, it adds."""
     return replace(climate, batch_records=BATCH_RECORDS) if dice.random() < BATCHES_SHARE else climate
+
+
+def with_slow_lanes(climate: Climate, dice: Random) -> Climate:
+    """The same climate where disks take their time, some of them for some logs only."""
+    return replace(
+        climate,
+        slow_lanes=dice.choice((0.2, 0.5, 0.9)),
+        slow_lane_ms=dice.choice(((5.0, 60.0), (20.0, 200.0), (200.0, 1500.0))),
+    )
 
 
 def draw_common_climate(random: Random) -> Climate:

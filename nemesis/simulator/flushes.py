@@ -1,6 +1,6 @@
-"""The flushes of one machine's process: one at a time for each log, and what is asked for meanwhile becomes one more.
+"""What one machine's process has its disk do beside its lanes: flushes and snapshots, one at a time for each log.
 
-Owns what is under way. It must not know the protocol.
+Owns what is under way; flushes that are asked for meanwhile become one more. It must not know the protocol.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from nemesis.simulator.files import PowerLossError
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.surroundings import Surroundings
 from replica.core import events as ev
+from replica.core.effects import StoreSnapshot
 from replica.ids import Offset, TopicPartition
 from replica.storage import LogStore, StorageError
 
@@ -26,6 +27,7 @@ class Flushes:
         self._world = world
         self._flushing: dict[TopicPartition, Offset] = {}
         self._wanted: dict[TopicPartition, Offset] = {}
+        self._storing: dict[TopicPartition, StoreSnapshot] = {}
 
     def is_owed(self, log: TopicPartition) -> bool:
         """Whether a flush of this log is under way."""
@@ -40,6 +42,7 @@ class Flushes:
         """The process has ended."""
         self._flushing.clear()
         self._wanted.clear()
+        self._storing.clear()
 
     def request(self, log: TopicPartition, end_offset: Offset) -> None:
         """Begin a flush, or have one follow that which is under way. It speaks for what there was when it began.
@@ -60,7 +63,7 @@ class Flushes:
 
     def _sync(self, log: TopicPartition, store: LogStore, *, and_then_ms: float) -> None:
         """Bring the log to the platter and say so after a while, or end the process. A log may be gone by then."""
-        if self._node.stores.get(log) is not store:
+        if self._node.is_gone(log, store):
             return
         try:
             store.flush()
@@ -72,7 +75,7 @@ class Flushes:
             self._node.after_ms(and_then_ms, lambda: self._finish(log, store))
 
     def _finish(self, log: TopicPartition, store: LogStore) -> None:
-        if self._node.stores.get(log) is not store:
+        if self._node.is_gone(log, store):
             return
         end_offset = self._flushing.pop(log)
         wanted = self._wanted.pop(log, end_offset)
@@ -82,3 +85,27 @@ class Flushes:
         if wanted > end_offset:
             self.request(log, wanted)
         self._node.submit(ev.Flushed(topic_partition=log, end_offset=end_offset))
+
+    def store(self, effect: StoreSnapshot) -> None:
+        """Store a snapshot after a while, unless another is installed or the process ends before that."""
+        assert effect.topic_partition not in self._storing, (effect.topic_partition, "has a snapshot on its way")
+        self._storing[effect.topic_partition] = effect
+        self._node.after_ms(self._world.flush_us(self._node) / US_PER_MS, lambda: self._finish_storing(effect))
+
+    def abandon(self, log: TopicPartition) -> None:
+        """Never store the snapshot of this log that is on its way."""
+        self._storing.pop(log, None)
+
+    def _finish_storing(self, effect: StoreSnapshot) -> None:
+        log, snapshot_id = effect.topic_partition, effect.snapshot_id
+        if self._storing.get(log) is not effect:
+            return
+        del self._storing[log]
+        try:
+            self._node.stores[log].store_snapshot(snapshot_id, effect.data)
+        except PowerLossError:
+            self._node.lose_power()
+        except StorageError as error:
+            self._node.submit(ev.StorageFailed(reason=str(error)))
+        else:
+            self._node.submit(ev.SnapshotStored(topic_partition=log, snapshot_id=snapshot_id))

@@ -79,7 +79,7 @@ class GroupCensus(Observer):
                 if log != self._logs[0]:
                     self._record.replica(node.replica_id, BECAME_LEADER, topic_partition=log, epoch=epoch)
 
-    def _on_event(self, event: ev.Event) -> None:
+    def _on_event(self, event: ev.Event | None) -> None:
         match event:
             case ev.SnapshotStored():
                 self.counts[GroupRare.SNAPSHOT_STORED] += 1

@@ -79,14 +79,15 @@ class GroupInvariants(Observer):
                     self._check_content(node, reference, effect.topic_partition, effect.snapshot_id, effect.data)
                 case _:
                     pass
-        if node.core is not None and step.is_whole:
+        if node.core is not None:
             for log, group in node.core.groups.items():
-                self._look(node, log, node.core.logs[log], group)
+                if step.is_whole_of(log):
+                    self._look(node, log, node.core.logs[log], group)
         for effect in step.effects:
             if isinstance(effect, fx.Reply):
                 self._on_reply(node, effect.call_id, node.requests[effect.call_id], effect.response)
 
-    def _on_event(self, node: Node, event: ev.Event) -> None:
+    def _on_event(self, node: Node, event: ev.Event | None) -> None:
         match event:
             case ev.RequestReceived(call_id=call_id, request=m.QueryRequest() as request):
                 if request.consistency is not m.Consistency.STALE:

@@ -76,6 +76,8 @@ class LogInvariants:
         """What the quorum state on each disk is; two where a write of it was broken off."""
         self._seen_high_watermark: dict[ReplicaId, Offset] = {}
         self._led: dict[ReplicaId, Epoch] = {}
+        self._elected_by: dict[tuple[ReplicaId, Epoch], VoterSet] = {}
+        """Who voted where a replica began to lead; by its first records it may change that."""
 
     # --- what happens -----------------------------------------------------------------------------------------------
 
@@ -143,7 +145,7 @@ class LogInvariants:
         elif isinstance(step.interrupted, fx.StoreQuorumState) and step.interrupted.topic_partition == self._log:
             self._stored[node.replica_id] += (step.interrupted.state,)
         if node.core is not None:
-            self._look(node, node.core.logs[self._log], before, is_whole=step.is_whole)
+            self._look(node, node.core.logs[self._log], before, step)
         for effect in effects:
             self._on_told(node, effect, step.answers)
 
@@ -152,7 +154,7 @@ class LogInvariants:
         for effect in effects:
             if isinstance(effect, fx.Truncate):
                 self._keep_committed(node.replica_id, effect.end_offset)
-        if node.core is not None and step.is_whole:
+        if node.core is not None and step.is_whole_of(self._log):
             high_watermark = node.core.logs[self._log].log.high_watermark
             self._seen_high_watermark[node.replica_id] = high_watermark or Offset(0)
 
@@ -248,7 +250,7 @@ class LogInvariants:
 
     # --- the replica after the step ---------------------------------------------------------------------------------
 
-    def _look(self, node: Node, log: QuorumLog, voters_before: VoterSet, *, is_whole: bool) -> None:
+    def _look(self, node: Node, log: QuorumLog, voters_before: VoterSet, step: Step) -> None:
         """Look at the role, the voters and the high watermark.
 
         After a step that was cut short, a leader's high watermark still counts, for it rests on what had been flushed;
@@ -256,7 +258,9 @@ class LogInvariants:
         nothing yet: 1. Of A and B, A leads, and C has its last record. 2. It adds C, and with that commits the record.
         3. It dies before it has written down who votes. Nobody leads without a vote of A or C, or, of A and B, both.
         """
-        role = log.role
+        role, is_whole = log.role, step.is_whole_of(self._log)
+        if isinstance(role, Leader):  # Also while a disk has not yet written down that it leads.
+            self._elected_by.setdefault((node.replica_id, log.epoch), voters_before)
         if is_whole and self._stored[node.replica_id] != (log.quorum_state,):
             _convict("quorum-state-is-stored", f"replica {node.replica_id} goes on as {log.quorum_state}")
         if not is_whole:
@@ -265,7 +269,8 @@ class LogInvariants:
             if self._led.get(node.replica_id) != log.epoch:
                 self._led[node.replica_id] = log.epoch
                 self._new_leader(node, log.epoch)
-            self._check_quorum(node, log, role)
+            if step.event is not None:  # Else it was not told what time it is.
+                self._check_quorum(node, log, role)
         elif isinstance(role, Candidate):
             self._vote(node, log.epoch, node.replica_id)
         if is_whole and log.refused_leader is not None:
@@ -288,7 +293,7 @@ class LogInvariants:
 
         A leader may learn late that it won, when a later one has committed already: that it need not have.
         """
-        replica_id, voters = node.replica_id, self.voters.in_force(node.replica_id)
+        replica_id, voters = node.replica_id, self._elected_by[node.replica_id, epoch]
         if self._leaders.setdefault(epoch, replica_id) != replica_id:
             _convict("single-leader", f"epoch {epoch} is led by replicas {self._leaders[epoch]} and {replica_id}")
         granting = {node.key, *(key for (key, of), to in self._votes.items() if of == epoch and to == replica_id)}

@@ -70,7 +70,7 @@ class MetadataCensus(Observer):
                 self._controllers.add(activity)
                 self.counts[MetadataRare.CONTROLLER_AFTER_RESTORE] += node.replica_id in self._restored
 
-    def _on_event(self, event: ev.Event) -> None:
+    def _on_event(self, event: ev.Event | None) -> None:
         match event:
             case ev.SnapshotStored():
                 self.counts[MetadataRare.METADATA_SNAPSHOT_STORED] += 1

@@ -64,7 +64,7 @@ class MetadataInvariants(Observer):
                     self._check_content(node.replica_id, effect.snapshot_id, effect.data)
                 case _:
                     pass
-        if node.core is not None and step.is_whole:
+        if node.core is not None and step.is_whole_of(METADATA_LOG):
             log = node.core.logs[METADATA_LOG]
             looked = (log.log.log_start_offset, log.snapshots)
             if looked != self._looked.get(node.replica_id):

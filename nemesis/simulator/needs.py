@@ -33,6 +33,18 @@ def _asking_first(climate: Climate) -> Climate:
     return replace(climate, truncate_on_fetch=False)
 
 
+def _with_slow_lanes(climate: Climate) -> Climate:
+    """Most logs are on a slow disk, and processes are killed again and again, and come back at once."""
+    return replace(
+        climate,
+        slow_lanes=0.8,
+        slow_lane_ms=(20.0, 400.0),
+        weather=(Weather.KILL, Weather.PARTITION),
+        calm_ms=(20, 600),
+        restart_ms=(5, 100),
+    )
+
+
 def _forgetting(climate: Climate) -> Climate:
     """Records reach the disk when the system pleases, and the power goes."""
     assert climate.cluster is not None, climate
@@ -316,6 +328,7 @@ def _used_little(climate: Climate) -> Climate:
 _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
     {
         Need.LYING_DISKS: with_lying_disks,
+        Need.SLOW_LANES: _with_slow_lanes,
         Need.FORGETTING: _forgetting,
         Need.REPLACED_DISKS: _with_replaced_disks,
         Need.ROTTING_LOGS: _with_rot,

@@ -9,7 +9,9 @@ A world hosts whatever the core can step: nothing here depends on what kind of l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from random import Random
 
 from nemesis.simulator.clock import NodeClock
@@ -22,13 +24,13 @@ from nemesis.simulator.surroundings import Surroundings
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
-from replica.core.messages import ListOffsetsResponse, Request, Response
-from replica.core.reading import read_ranges
+from replica.core.lanes import Answering, Lane, Lanes, Ticket
+from replica.core.messages import Request, Response
 from replica.core.recovered import RecoveredLog
 from replica.core.replica import Replica
-from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, ReplicaId, TopicPartition
 from replica.storage import (
+    Answer,
     CorruptLogError,
     DamagedLogError,
     LogStore,
@@ -40,8 +42,6 @@ from replica.storage import (
 from replica.voters import ReplicaKey
 
 __all__ = ["Crash", "Node", "OnReply", "Step"]
-
-_Answering = fx.Reply | fx.ReplyWithRecords | fx.ReplyWithOffset | fx.ReplyWithSnapshot
 OnReply = Callable[[Response], None]
 STOP_GRACE_MS = 200
 """How long a graceful stop waits between the resignation and the end of the process."""
@@ -83,9 +83,13 @@ class Node:
         self._replies: dict[CallId, OnReply] = {}
         self._last_call = 0
         self._inbox: list[ev.Event] = []
+        self._lanes = Lanes()
+        self._stalled: list[Ticket] = []
+        """What the disk was done with while the process stood still."""
+        self.slow_lanes: dict[Lane, bool] = {}
         self._timer_us: int | None = None
         self._flushes = Flushes(self, world)
-        self._storing: dict[TopicPartition, fx.StoreSnapshot] = {}
+        self._performing: fx.Effect | None = None
 
     @property
     def key(self) -> ReplicaKey:
@@ -179,6 +183,9 @@ class Node:
         """Let the process go on, with all that has come meanwhile."""
         self.is_paused = False
         inbox, self._inbox = self._inbox, []
+        stalled, self._stalled = self._stalled, []
+        for ticket in stalled:
+            self._finish(ticket)
         for event in inbox:
             self.submit(event)
         self._arm_timer()
@@ -215,8 +222,10 @@ class Node:
         self._replies.clear()
         self.requests.clear()
         self._inbox.clear()
-        self._storing.clear()
         self._damaged.clear()
+        self._stalled.clear()
+        self._lanes = Lanes()
+        self.slow_lanes.clear()
         self._flushes.forget_all()
         self._world.on_down(self, crash)
 
@@ -276,8 +285,7 @@ class Node:
             for effect in effects:
                 if performed == crash_point:
                     break
-                if self._maybe_perform(effect):
-                    done.append(effect)
+                self._admit(effect, done)
                 performed += 1
         except PowerLossError:
             crash_point, failure = None, "power-in-step"
@@ -293,10 +301,63 @@ class Node:
             self._end(Crash(cause="crash-in-step", performed=performed, effects=len(effects)))
         elif self.core.halted is not None:
             self._end(Crash(cause=f"halt: {self.core.halted}"))
+        self._tell_of_damage()
+
+    def _tell_of_damage(self) -> None:
         while self._damaged and self.core is not None:
             self._step(self._damaged.pop(0))
 
-    def _note(self, event: ev.Event, done: list[fx.Effect], interrupted: fx.Effect | None, *, is_whole: bool) -> None:
+    # --- lanes ------------------------------------------------------------------------------------------------------
+
+    def _admit(self, effect: fx.Effect, done: list[fx.Effect]) -> None:
+        """Perform an effect, or let it wait for its turn. ``done`` takes what was performed."""
+        assert self._open is not None, self.replica_id
+        if self._lanes.are_empty and not self._world.climate.slow_lanes:
+            self._maybe_perform(effect, done)
+        else:
+            self._begin([self._lanes.enter(effect, self._open.lanes_of(effect, self.requests))], done)
+
+    def _begin(self, tickets: Iterable[Ticket], done: list[fx.Effect]) -> None:
+        """Perform those whose turn it is, and all whose turn comes by that; what waits for the disk, after a while."""
+        assert self._open is not None, self.replica_id
+        ready = deque(ticket for ticket in tickets if ticket.may_begin)
+        while ready:
+            ticket = ready.popleft()
+            waits = self._open.waits_for_disk(ticket.effect)
+            after_us = self._world.lane_us(self, ticket.lanes) if waits else 0
+            if after_us:
+                self.after_ms(after_us / US_PER_MS, partial(self._finish, ticket))
+            else:
+                self._maybe_perform(ticket.effect, done)
+                ready += self._lanes.leave(ticket)
+
+    def _finish(self, ticket: Ticket) -> None:
+        """Perform what has waited for the disk, and what has waited for that."""
+        if self.is_paused:
+            self._stalled.append(ticket)
+            return
+        done: list[fx.Effect] = []
+        try:
+            self._maybe_perform(ticket.effect, done)
+            self._begin(self._lanes.leave(ticket), done)
+        except PowerLossError:
+            self._note(None, done, self._performing, is_whole=False)
+            self.lose_power(Crash(cause="power-in-step"))
+        except StorageError as error:
+            self._note(None, done, self._performing, is_whole=False)
+            self._step(ev.StorageFailed(reason=str(error)))
+        else:
+            self._note(None, done, None, is_whole=True)
+        self._tell_of_damage()
+        self._arm_timer()
+
+    def is_gone(self, log: TopicPartition, store: LogStore) -> bool:
+        """Whether this is not the log of that name any more, or will not be when its lane has come so far."""
+        return self.stores.get(log) is not store or self._lanes.is_going(log)
+
+    def _note(
+        self, event: ev.Event | None, done: list[fx.Effect], interrupted: fx.Effect | None, *, is_whole: bool
+    ) -> None:
         """Tell of the step, and forget the calls that it answered."""
         self.storage_failed |= isinstance(event, ev.StorageFailed)
         if isinstance(event, ev.StorageFailed):
@@ -308,10 +369,11 @@ class Node:
             answers=answers,
             interrupted=interrupted,
             is_whole=is_whole and not self.storage_failed,
+            pending=self._lanes.pending,
         )
         self._world.on_step(self, step)
         for effect in done:
-            if isinstance(effect, _Answering):
+            if isinstance(effect, Answering):
                 del self.requests[effect.call_id]
 
     def check_provoked(self, reason: str) -> None:
@@ -321,16 +383,15 @@ class Node:
         if not provoked and not self.disk.is_lying:
             raise BrokenInvariantError("unprovoked-storage-failure", f"replica {self.replica_id}: {reason}")
 
-    def _maybe_perform(self, effect: fx.Effect) -> bool:
-        """Perform an effect, unless its log turns out to be damaged; whether it was done."""
+    def _maybe_perform(self, effect: fx.Effect, done: list[fx.Effect]) -> None:
+        """Perform an effect, unless its log turns out to be damaged; ``done`` takes what was done."""
+        self._performing = effect
         try:
             self._perform(effect)
         except DamagedLogError as damage:
             self._on_damaged(damage)
-            if not isinstance(effect, fx.ReplyWithOffset):
-                return False
-            self._reply(effect.call_id, ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR))
-        return True
+        else:
+            done.append(effect)
 
     def _perform(self, effect: fx.Effect) -> None:
         assert self._open is not None, self.replica_id
@@ -339,16 +400,15 @@ class Node:
                 self._world.send(self, effect)
             case fx.Reply(call_id=call_id, response=response):
                 self._reply(call_id, response)
-            case fx.ReplyWithRecords():
-                records = read_ranges(effect, self._read)
-                self._answers[effect.call_id] = {log: read for log, read in records.items() if read is not None}
-                self._reply(effect.call_id, effect.response.with_records(records))
-            case fx.ReplyWithOffset():
-                self._reply(effect.call_id, self._open.with_offset(effect))
-            case fx.ReplyWithSnapshot():
-                self._reply(effect.call_id, self._open.with_snapshot(effect))
+            case fx.ReplyWithRecords() | fx.ReplyWithOffset() | fx.ReplyWithSnapshot():
+                answer = self._open.perform(effect)
+                assert isinstance(answer, Answer), effect
+                for damage in answer.damage:
+                    self._on_damaged(damage)
+                self._answers[effect.call_id] = answer.records
+                self._reply(effect.call_id, answer.response)
             case fx.StoreSnapshot():
-                self._begin_snapshot(effect)
+                self._flushes.store(effect)
             case fx.Flush():
                 self._flushes.request(effect.topic_partition, effect.end_offset)
             case fx.Halt():
@@ -368,7 +428,7 @@ class Node:
             case fx.StartLogAt(topic_partition=log) | fx.InstallSnapshot(topic_partition=log):
                 assert not self._flushes.is_owed(log), (log, "is begun anew while a flush of it is owed")
                 self.flushed_end[log] = Offset(0)
-                self._storing.pop(log, None)
+                self._flushes.abandon(log)
             case fx.DeleteLog(topic_partition=log) | fx.ReplaceLog(topic_partition=log):
                 self.disk.rotten.discard(log)
                 self._flushes.forget(log)
@@ -383,6 +443,7 @@ class Node:
         if isinstance(effect, fx.CreateLog | fx.ReplaceLog | fx.StartLogAt | fx.InstallSnapshot):
             self.flushed_end[effect.topic_partition] = self.stores[effect.topic_partition].log_end_offset
         if report is not None:
+            assert not isinstance(report, Answer), effect
             self._report(report)
 
     def _report(self, report: StorageReport) -> None:
@@ -390,20 +451,15 @@ class Node:
         store = self.stores[report.topic_partition]
 
         def hand_over() -> None:
-            if self.stores.get(report.topic_partition) is store:
+            if not self.is_gone(report.topic_partition, store):
                 self.submit(report)
 
         self.after_ms(self._world.report_us(self) / US_PER_MS, hand_over)
 
-    def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes | None:
-        try:
-            return self.stores[log].read(start_offset, end_offset, max_bytes)
-        except DamagedLogError as damage:
-            self._on_damaged(damage)
-            return None
-
     def _on_damaged(self, damage: DamagedLogError) -> None:
         self.check_provoked(str(damage))
+        if self._lanes.is_going(damage.topic_partition):
+            return
         event = ev.LogDamaged(topic_partition=damage.topic_partition, offset=damage.offset, reason=str(damage))
         self._damaged.append(event)
 
@@ -411,28 +467,6 @@ class Node:
         if call_id not in self._replies:
             raise BrokenInvariantError("answered-twice", f"replica {self.replica_id} answers call {call_id} again")
         self._replies.pop(call_id)(response)
-
-    # --- snapshots, one at a time for each log ----------------------------------------------------------------------
-
-    def _begin_snapshot(self, effect: fx.StoreSnapshot) -> None:
-        """Store a snapshot after a while, unless another is installed or the process ends before that."""
-        assert effect.topic_partition not in self._storing, (effect.topic_partition, "has a snapshot on its way")
-        self._storing[effect.topic_partition] = effect
-        self.after_ms(self._world.flush_us(self) / US_PER_MS, lambda: self._finish_snapshot(effect))
-
-    def _finish_snapshot(self, effect: fx.StoreSnapshot) -> None:
-        log, snapshot_id = effect.topic_partition, effect.snapshot_id
-        if self._storing.get(log) is not effect:
-            return
-        del self._storing[log]
-        try:
-            self.stores[log].store_snapshot(snapshot_id, effect.data)
-        except PowerLossError:
-            self.lose_power()
-        except StorageError as error:
-            self.submit(ev.StorageFailed(reason=str(error)))
-        else:
-            self.submit(ev.SnapshotStored(topic_partition=log, snapshot_id=snapshot_id))
 
     # --- the timer --------------------------------------------------------------------------------------------------
 

@@ -244,11 +244,14 @@ class PartitionInvariants(Observer):
         for name, partition in node.core.broker.partitions.items():
             now, before = (partition.role, partition.high_watermark), seen.get(name)
             if before is None or now[0] is not before[0] or now[1] != before[1]:
-                seen[name] = now  # Also where it is another role of the same content: from now on it is the very same.
+                if step.is_whole_of(
+                    name
+                ):  # Also where it is another role of the same content: from now on it is the very same.
+                    seen[name] = now
                 if now != before:
                     end = min(now[1], held.get(name, now[1]))
-                    self._look(node.replica_id, partition, end, is_whole=step.is_whole)
-        if step.is_whole:
+                    self._look(node.replica_id, partition, end, is_whole=step.is_whole_of(name))
+        if step.is_whole_of(METADATA_LOG):
             self._check_image(node.replica_id, node.core.metadata)
         for effect in step.effects:
             if isinstance(effect, _Telling):

@@ -23,7 +23,7 @@ from nemesis.simulator.appointees import AppointeeAmbush
 from nemesis.simulator.asking import CLIENT_TIMEOUT_MS
 from nemesis.simulator.census import Census, Rare
 from nemesis.simulator.clients import Clients
-from nemesis.simulator.climate import Climate, WorldKind, draw_climate
+from nemesis.simulator.climate import QUICK_LANE_MS, SLOW_LANES_SHARE, Climate, WorldKind, draw_climate, with_slow_lanes
 from nemesis.simulator.cluster_census import ClusterCensus
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.disk_loss import DiskLoss
@@ -136,6 +136,9 @@ DRAWN: Mapping[WorldKind, Callable[[Random], Climate]] = MappingProxyType(
 
 def _climate(options: SimOptions) -> Climate:
     climate = DRAWN[options.world](Random(f"{options.seed} climate"))
+    dice = Random(f"{options.seed} lanes")
+    if dice.random() < SLOW_LANES_SHARE:
+        climate = with_slow_lanes(climate, dice)
     return climate if options.variant is None else with_needs(climate, BUILT[options.variant].needs)
 
 
@@ -302,6 +305,7 @@ class _Simulation:
             crash_in_step=0,
             power_in_step=0,
             ambush=0,
+            slow_lane_ms=QUICK_LANE_MS,
             cluster=None if cluster is None else replace(cluster, appointee_ambush=0),
         )
         self.world.climate = self.world.network.climate = calm

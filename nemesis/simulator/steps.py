@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from replica.core import effects as fx
 from replica.core import events as ev
+from replica.core.lanes import Lane
 from replica.ids import CallId, TopicPartition
 
 
@@ -24,18 +25,25 @@ class Crash:
 class Step:
     """One step as it came to pass: the effects that were performed, and the one that was broken off, if one was.
 
+    Without an ``event`` the disk was done with an effect of an earlier step, and those went on that had waited for it.
+
     ``answers`` are the records that were read for a call, log by log, and went out with its answer.
 
-    ``is_whole`` says that all of them were performed, by a process whose storage has not failed. Otherwise what the
-    core believes now was never true of anything but its memory, which is lost. What an effect that was broken off has
-    done is anybody's guess.
+    ``is_whole`` says that all of them were performed or wait for the disk, in a process whose storage has not failed;
+    ``pending`` are the lanes in which something waits. What the core believes of a log of which it is not whole is true
+    of nothing but its memory, which may be lost. What an effect that was broken off has done is anybody's guess.
     """
 
-    event: ev.Event
+    event: ev.Event | None
     effects: tuple[fx.Effect, ...]
     answers: Mapping[CallId, Mapping[TopicPartition, bytes]]
     interrupted: fx.Effect | None
     is_whole: bool
+    pending: frozenset[Lane] = frozenset()
+
+    def is_whole_of(self, log: TopicPartition) -> bool:
+        """Whether this log on the disk is what the core believes it to be."""
+        return self.is_whole and log not in self.pending
 
 
 def clause_of(error: AssertionError) -> str:

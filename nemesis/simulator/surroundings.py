@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from nemesis.simulator.climate import Climate
 from nemesis.simulator.queue import EventQueue
 from replica.core.effects import Send
 from replica.core.events import Event
+from replica.core.lanes import Lane
 from replica.core.replica import Replica
 from replica.storage import LogTable, StorageError
 
@@ -21,6 +23,7 @@ class Surroundings(Protocol):
     """What a node needs of its world."""
 
     queue: EventQueue
+    climate: Climate
 
     def new_core(self, node: Node, opened: LogTable) -> Replica:
         """A core for a process that begins now."""
@@ -33,6 +36,9 @@ class Surroundings(Protocol):
 
     def flush_us(self, node: Node) -> int:
         """How long a flush takes that begins now."""
+
+    def lane_us(self, node: Node, lanes: frozenset[Lane]) -> int:
+        """How long what waits for the disk takes that begins now in these lanes; 0 if it is done at once."""
 
     def report_us(self, node: Node) -> int:
         """How long it takes until the core hears of what was read for it now."""

@@ -61,7 +61,7 @@ class Trace(Observer):
 
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
-        self._node(node, told(step.event))
+        self._node(node, "goes on with what waited for its disk" if step.event is None else told(step.event))
         for effect in step.effects:
             self._node(node, f"  {told(effect)}")
         if step.interrupted is not None:

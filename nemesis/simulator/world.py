@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from nemesis.faults.links import CLIENTS
-from nemesis.simulator.climate import Climate
+from nemesis.simulator.climate import QUICK_LANE_MS, Climate
 from nemesis.simulator.clock import NodeClock
 from nemesis.simulator.disk import CLUSTER_ID, NodeDisk, directory_id_for
 from nemesis.simulator.network import Network
@@ -21,6 +21,7 @@ from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.config import BrokerConfig, BrokerIdentity, GroupConfig, MetadataConfig, QuorumConfig, ReplicaConfig
+from replica.core.lanes import Lane
 from replica.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -326,6 +327,17 @@ class World:
     def flush_us(self, node: Node) -> int:
         """Draw how long a flush takes."""
         low_ms, high_ms = self.climate.flush_ms
+        return int((low_ms + (high_ms - low_ms) * node.dice.random()) * US_PER_MS * node.disk.slow_factor)
+
+    def lane_us(self, node: Node, lanes: frozenset[Lane]) -> int:
+        """Draw how long an effect waits for the disk. Some lanes are slow, as long as the process lives."""
+        climate = self.climate
+        if not climate.slow_lanes:
+            return 0
+        low_ms, high_ms = QUICK_LANE_MS
+        for lane in sorted(lanes, key=str):
+            if node.slow_lanes.setdefault(lane, node.dice.random() < climate.slow_lanes):
+                low_ms, high_ms = climate.slow_lane_ms
         return int((low_ms + (high_ms - low_ms) * node.dice.random()) * US_PER_MS * node.disk.slow_factor)
 
     def report_us(self, node: Node) -> int:

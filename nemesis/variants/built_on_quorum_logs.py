@@ -203,4 +203,12 @@ BUILT_ON_QUORUM_LOGS: tuple[Variant, ...] = (
         breaks=Invariant.LEADER_COMPLETENESS,
         rules=votes.VoteForTheLongerLog,
     ),
+    Variant(
+        id="H29",
+        name="message-before-its-log",
+        origin="ours; Raft section 5.2",
+        breaks=Invariant.ELECTION_SAFETY,
+        rules=durability.MessageBeforeItsLog,
+        needs=(Need.SLOW_LANES,),
+    ),
 )

@@ -33,3 +33,11 @@ class LazyEpochCheckpoint(Rules):
     def new_epoch_is_stored(self, *, epoch: Epoch) -> bool:
         """Some truncation or snapshot will store it, or a later recovery find it in the batches."""
         return False
+
+
+class MessageBeforeItsLog(Rules):
+    """A replica whose votes, acknowledgements and fetches do not wait for what its disk has still to do."""
+
+    def messages_wait_for_their_log(self) -> bool:
+        """A message goes out at once."""
+        return False

@@ -42,6 +42,7 @@ class Need(StrEnum):
     """What the worlds must be like in which a wrong rule can show: a guard shows only where the danger is."""
 
     LYING_DISKS = "disks that lie about a flush"
+    SLOW_LANES = "disks that are slow for some logs, and processes that are killed"
     FORGETTING = "no fsync, and power losses"
     REPLACED_DISKS = "disks that are replaced at any time"
     ROTTING_LOGS = "logs of partitions that rot"

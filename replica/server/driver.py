@@ -1,8 +1,8 @@
-"""The single writer: steps the core with one event at a time and performs its effects in order.
+"""The single writer: steps the core with one event at a time and has its effects performed.
 
-Owns the core, the logs and the clock of one replica process. Everything runs on one event loop, effects are performed
-synchronously between two events, and only flushes, snapshots and sends take their time elsewhere and come back as
-events. It knows no rule of the protocol and nothing of gRPC.
+Owns the core and the clock of one replica process, the calls that wait for it and its requests to peers. Everything
+runs on one event loop; what waits for a disk or a peer takes its time elsewhere and comes back as an event. It knows no
+rule of the protocol and nothing of gRPC.
 """
 
 from __future__ import annotations
@@ -15,22 +15,7 @@ from typing import ParamSpec
 
 import structlog
 
-from replica.core.effects import (
-    DeleteLog,
-    Effect,
-    Flush,
-    Halt,
-    InstallSnapshot,
-    ReplaceLog,
-    Reply,
-    ReplyWithOffset,
-    ReplyWithRecords,
-    ReplyWithSnapshot,
-    Send,
-    StartLogAt,
-    StoreSnapshot,
-    Truncate,
-)
+from replica.core.effects import Effect, Send
 from replica.core.events import (
     BatchFound,
     ClockRead,
@@ -43,21 +28,18 @@ from replica.core.events import (
     RequestReceived,
     ResponseReceived,
     SendFailed,
-    SnapshotStored,
     Started,
     StorageFailed,
     Ticked,
 )
-from replica.core.messages import ListOffsetsResponse, PeerResponse, Request, Response
-from replica.core.reading import read_ranges
-from replica.errors import ErrorCode
-from replica.ids import CallId, Offset, TopicPartition
+from replica.core.messages import PeerResponse, Request, Response
+from replica.ids import CallId, TopicPartition
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
-from replica.server.flusher import Flusher, FlushOutcome
+from replica.server.flusher import FlushOutcome
+from replica.server.performer import Performer
 from replica.server.ports import Core, PeerTransport, StepObserver, StoragePort
-from replica.server.snapshot_writer import SnapshotWriter
 from replica.server.transport import TransportError
-from replica.storage import DamagedLogError, OutOfDescriptorsError, StorageEffect, StorageError
+from replica.storage import StorageError
 
 _Told = ParamSpec("_Told")
 
@@ -91,18 +73,18 @@ class Driver:
         self.halted = asyncio.Event()
         self.halt_reason: str | None = None
         self._core = core
-        self._storage = storage
         self._transport = transport
         self._observer = observer
         self._observer_is_broken = False
         self._clocks = clocks
-        self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
-        self._snapshots = SnapshotWriter(lambda log: storage.stores[log], self._on_snapshot_outcome)
+        self._performer = Performer(storage, self)
         self._events: deque[Event] = deque()
         self._stepping = False
         self._stopped = False
         self._call_ids = count()
         self._calls: dict[CallId, asyncio.Future[Response]] = {}
+        self.requests: dict[CallId, Request] = {}
+        """What the calls have asked for that still wait for an answer."""
         self._sends: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline_ms: int | None = None
@@ -132,12 +114,13 @@ class Driver:
             raise ReplicaStoppedError(self.halt_reason or "the replica is stopping", not_applied=True)
         call_id = CallId(next(self._call_ids))
         reply = asyncio.get_running_loop().create_future()
-        self._calls[call_id] = reply
+        self._calls[call_id], self.requests[call_id] = reply, request
         self.submit(RequestReceived(call_id=call_id, request=request))
         try:
             return await asyncio.shield(reply)
         finally:
             self._calls.pop(call_id, None)
+            self.requests.pop(call_id, None)
 
     async def wait_until(self, condition: Callable[[], bool], timeout_ms: int) -> bool:
         """Wait until ``condition`` holds after some step; returns whether it came to hold in time."""
@@ -157,8 +140,7 @@ class Driver:
         for send in tuple(self._sends):
             send.cancel()
         await asyncio.gather(*self._sends, return_exceptions=True)
-        await self._flusher.stop()
-        await self._snapshots.stop()
+        await self._performer.stop()
 
     def _drain(self) -> None:
         self._stepping = True
@@ -185,76 +167,41 @@ class Driver:
         effects: tuple[Effect, ...] = ()
         try:
             effects = self._core.step(event, now_ms)
-            for effect in effects:
-                self._maybe_perform(effect)
-                if self._stopped:
-                    break
+            self._performer.perform(effects)
         except (StorageError, OSError) as error:
             # The rest of the effects relied on this one. The core hears of it before anything else happens.
             self._events.appendleft(StorageFailed(reason=str(error)))
         except Exception as error:
             # A broken core must not go on answering: whatever it promised last is all it may promise.
-            self._halt_on_bug(error)
+            self.on_bug(error)
             return
         self._tell(self._observer.on_step, event, effects, now_ms)
 
-    def _maybe_perform(self, effect: Effect) -> None:
-        """Perform an effect, unless its log turns out to be damaged: then the core hears of that after this step."""
-        try:
-            self._perform(effect)
-        except DamagedLogError as damage:
-            self._on_damaged(damage)
+    # --- what comes of effects --------------------------------------------------------------------------------------
 
-    def _on_damaged(self, damage: DamagedLogError) -> None:
-        # Before anything else happens: what else would be done with this log is not done any more.
-        event = LogDamaged(topic_partition=damage.topic_partition, offset=damage.offset, reason=str(damage))
-        self._events.appendleft(event)
+    def submit_first(self, event: Event) -> None:
+        """Step the core with ``event`` before anything else: now, or right after the step that is under way."""
+        if not self._stopped:
+            self._events.appendleft(event)
+            if not self._stepping:
+                self._drain()
 
-    def _perform(self, effect: Effect) -> None:
-        match effect:
-            case Flush():
-                self._flusher.request(effect.topic_partition, effect.end_offset)
-            case Send():
-                task = asyncio.get_running_loop().create_task(self._send(effect))
-                self._sends.add(task)
-                task.add_done_callback(self._sends.discard)
-            case Reply():
-                self._resolve(effect.call_id, lambda: effect.response)
-            case ReplyWithRecords():
-                self._resolve(effect.call_id, lambda: self._with_records(effect))
-            case ReplyWithOffset():
-                self._resolve(effect.call_id, lambda: self._with_offset(effect))
-            case ReplyWithSnapshot():
-                self._resolve(effect.call_id, lambda: self._storage.with_snapshot(effect))
-            case StoreSnapshot():
-                self._snapshots.store(effect)
-            case Halt():
-                self._halt(effect.reason)
-            case _:
-                self._store(effect)
+    def forget_reports(self, log: TopicPartition) -> None:
+        """Let the core not hear any more of what storage had to say of a log: it is gone."""
+        self._events = deque(event for event in self._events if not _is_report_of(event, log))
 
-    def _store(self, effect: StorageEffect) -> None:
-        """Have it done, and let the core hear what it brings: right after this step, or a read in its turn."""
-        match effect:
-            case Truncate(topic_partition=log, end_offset=end_offset):
-                self._flusher.before_truncate(log, end_offset)
-            case StartLogAt(topic_partition=log, start_offset=start_offset):
-                self._flusher.before_truncate(log, start_offset)
-            case InstallSnapshot(topic_partition=log, snapshot_id=snapshot_id):
-                self._flusher.before_truncate(log, snapshot_id.end_offset)
-                self._snapshots.abandon(log)
-            case DeleteLog(topic_partition=log) | ReplaceLog(topic_partition=log):
-                self._flusher.forget(log)
-                # What waits to be said of it would otherwise be said of the next log of that name.
-                self._events = deque(event for event in self._events if not _is_report_of(event, log))
-            case _:
-                pass
-        report = self._storage.perform(effect)
-        if isinstance(report, LogRead):
-            # A replay is one read after the other: what comes meanwhile, heartbeats among it, must get its turn.
-            asyncio.get_running_loop().call_soon(self.submit, report)
-        elif report is not None:
-            self.submit(report)
+    def answer(self, call_id: CallId, response: Response) -> None:
+        """Answer a call, if its caller still waits."""
+        self.requests.pop(call_id, None)
+        reply = self._calls.pop(call_id, None)
+        if reply is not None:
+            reply.set_result(response)
+
+    def send(self, send: Send) -> None:
+        """Take a request to a peer, and let the core hear of every outcome."""
+        task = asyncio.get_running_loop().create_task(self._send(send))
+        self._sends.add(task)
+        task.add_done_callback(self._sends.discard)
 
     async def _send(self, send: Send) -> None:
         try:
@@ -270,50 +217,14 @@ class Driver:
             return
         except Exception as error:
             # Without an outcome the core would wait for ever: this leader would never be fetched from again.
-            self._halt_on_bug(error)
+            self.on_bug(error)
             return
         assert isinstance(response, PeerResponse), f"{type(response).__name__} is no answer to a peer"
         self.submit(ResponseReceived(correlation_id=send.correlation_id, replica_id=send.replica_id, response=response))
 
-    def _resolve(self, call_id: CallId, make_response: Callable[[], Response]) -> None:
-        """Answer the call, unless its caller has given up: then its records need not be read either."""
-        if call_id in self._calls:
-            response = make_response()
-            self._calls.pop(call_id).set_result(response)
-
-    def _with_records(self, reply: ReplyWithRecords) -> Response:
-        return reply.response.with_records(read_ranges(reply, self._read))
-
-    def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes | None:
-        try:
-            return self._storage.stores[log].read(start_offset, end_offset, max_bytes)
-        except DamagedLogError as damage:
-            self._on_damaged(damage)
-        except OutOfDescriptorsError:
-            pass  # It is this answer's error alone.
-        return None
-
-    def _with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
-        try:
-            return self._storage.with_offset(reply)
-        except DamagedLogError as damage:
-            self._on_damaged(damage)
-        except OutOfDescriptorsError:
-            pass
-        return ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR)
-
-    def _on_flush_outcome(self, outcome: FlushOutcome) -> None:
-        if outcome.failure is not None:
-            self.submit(StorageFailed(reason=outcome.failure))
-            return
+    def on_flushed(self, outcome: FlushOutcome) -> None:
+        """Tell the observer of a flush."""
         self._tell(self._observer.on_flushed, outcome.topic_partition, outcome.end_offset, outcome.seconds)
-        self.submit(Flushed(topic_partition=outcome.topic_partition, end_offset=outcome.end_offset))
-
-    def _on_snapshot_outcome(self, effect: StoreSnapshot, failure: str | None) -> None:
-        if failure is not None:
-            self.submit(StorageFailed(reason=failure))
-            return
-        self.submit(SnapshotStored(topic_partition=effect.topic_partition, snapshot_id=effect.snapshot_id))
 
     def _arm_timer(self) -> None:
         deadline_ms = None if self._stopped else self._core.deadline_ms
@@ -340,10 +251,12 @@ class Driver:
                 self._observer_is_broken = True
                 structlog.get_logger().error("observer_failed", exc_info=error)
 
-    def _halt_on_bug(self, error: Exception) -> None:
-        self._halt(f"internal error: {type(error).__name__}: {error}", error)
+    def on_bug(self, error: Exception) -> None:
+        """Stop for good: a broken core, or what performs its effects, must not go on answering."""
+        self.halt(f"internal error: {type(error).__name__}: {error}", error)
 
-    def _halt(self, reason: str, error: Exception | None = None) -> None:
+    def halt(self, reason: str, error: Exception | None = None) -> None:
+        """Stop for good, and say why."""
         self.halt_reason = reason
         self._tell(self._observer.on_halted, reason, error)
         self._cease(reason)
@@ -351,10 +264,12 @@ class Driver:
 
     def _cease(self, reason: str) -> None:
         self._stopped = True
+        self._performer.cease()
         self._events.clear()
         for reply in self._calls.values():
             reply.set_exception(ReplicaStoppedError(reason, not_applied=False))
         self._calls.clear()
+        self.requests.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

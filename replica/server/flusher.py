@@ -1,7 +1,7 @@
-"""Group commit: flushes run in one thread, one at a time, and what is asked of a log meanwhile becomes one more.
+"""Group commit: each log has one flush under way or in line, and what is asked of it meanwhile becomes one more.
 
-Owns the thread and the order of flushes: each log has at most one under way or in line, and those in line run back to
-back without a turn of the event loop between them. Knows nothing of the core; what a flush may report as durable is
+Owns the threads and the order of flushes: those in line run back to back without a turn of the event loop between
+them. Knows nothing of the core; what a flush may report as durable is
 narrowed by truncation (``before_truncate``), and a log that is deleted is never spoken of again (``forget``).
 Source: group commit as in every write-ahead log; Kafka's ``UnifiedLog.flush``.
 """
@@ -11,12 +11,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from replica.ids import Offset, TopicPartition
 from replica.server.ports import LogPort
 from replica.storage import StorageError
+
+THREADS = 4
+"""How many logs are flushed at once: one that waits for its disk must not hold up all others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class Flusher:
     def __init__(self, log_of: Callable[[TopicPartition], LogPort], on_outcome: Callable[[FlushOutcome], None]) -> None:
         self._log_of = log_of
         self._on_outcome = on_outcome
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flush")
+        self._executor = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="flush")
         self._wanted: dict[TopicPartition, Offset] = {}
         """Beyond what the flush that runs or is in line was asked for."""
         self._flights: dict[TopicPartition, _Flight] = {}
@@ -59,25 +62,21 @@ class Flusher:
             self._start(topic_partition)
 
     def before_truncate(self, topic_partition: TopicPartition, end_offset: Offset) -> None:
-        """Wait for the log's flush in flight, and let it speak only for what the truncation keeps.
+        """Let the log's flush that runs or is in line speak only for what a truncation keeps.
 
         1. A flush of [0, 10) runs. 2. The log is truncated to 5 and new batches fill [5, 10). 3. The flush ends and
-        would report 10, although the new batches are not on the platter. Truncations are rare, so the event loop can
-        afford to wait here rather than let two threads change the same files. A flush still in line begins anew.
+        would report 10, although the new batches are not on the platter.
         """
         flight = self._flights.get(topic_partition)
-        if flight is None:
-            return
-        if not flight.future.cancel():
-            wait([flight.future])
-        flight.truncated_to = end_offset if flight.truncated_to is None else min(flight.truncated_to, end_offset)
+        if flight is not None:
+            flight.truncated_to = end_offset if flight.truncated_to is None else min(flight.truncated_to, end_offset)
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """Wait for the log's flush in flight, and never report it: the log goes, and another may get its name."""
+        """Never report a flush of this log that was asked for: the log goes, and another may get its name."""
         self._wanted.pop(topic_partition, None)
         flight = self._flights.pop(topic_partition, None)
-        if flight is not None and not flight.future.cancel():
-            wait([flight.future])
+        if flight is not None:
+            flight.future.cancel()
 
     async def stop(self) -> None:
         """Forget what has not begun, wait for the flush in flight, and end the thread."""
@@ -99,9 +98,6 @@ class Flusher:
 
     def _on_done(self, topic_partition: TopicPartition, flight: _Flight) -> None:
         if self._flights.get(topic_partition) is not flight:
-            return
-        if flight.future.cancelled():
-            self._start(topic_partition)
             return
         del self._flights[topic_partition]
         outcome = _narrowed(flight.future.result(), flight.truncated_to)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from replica.core.effects import Effect, ReplyWithOffset, ReplyWithSnapshot
+from replica.core.effects import Effect
 from replica.core.events import Event
-from replica.core.messages import FetchSnapshotResponse, ListOffsetsResponse, PeerRequest, Response
-from replica.ids import Offset, ReplicaId, SnapshotId, TopicPartition
-from replica.storage import StorageEffect, StorageReport
+from replica.core.lanes import Lane
+from replica.core.messages import PeerRequest, Request, Response
+from replica.ids import CallId, Offset, ReplicaId, SnapshotId, TopicPartition
+from replica.storage import Answer, StorageEffect, StorageReport
 
 
 class Core(Protocol):
@@ -29,7 +30,7 @@ class Core(Protocol):
 class LogPort(Protocol):
     """One open log on disk. Every method raises StorageError when the disk does not do as asked.
 
-    A reader that comes upon damage to a partition's log raises DamagedLogError, which is about this log alone.
+    Where damage to a partition's log comes to light that is a DamagedLogError, which is about this log alone.
     """
 
     def flush(self) -> Offset:
@@ -37,9 +38,6 @@ class LogPort(Protocol):
 
     def store_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
         """Keep a snapshot, durable on return. Blocks; called from another thread."""
-
-    def read(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
-        """Return whole batches from the one that holds ``start_offset``, at least one, none above ``end_offset``."""
 
 
 class StoragePort(Protocol):
@@ -49,14 +47,17 @@ class StoragePort(Protocol):
     def stores(self) -> Mapping[TopicPartition, LogPort]:
         """The logs that are open now."""
 
-    def perform(self, effect: StorageEffect) -> StorageReport | None:
-        """Do what the core asks of storage, and return what it is to be told."""
+    def lanes_of(self, effect: Effect, requests: Mapping[CallId, Request]) -> frozenset[Lane]:
+        """Return the lanes in which an effect waits for what is before it; ``requests`` are those not yet answered."""
 
-    def with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
-        """Return the answer to a question for the first offset not older than a time."""
+    def waits_for_disk(self, effect: Effect) -> bool:
+        """Tell whether an effect may wait for the disk now: it is then performed in another thread."""
 
-    def with_snapshot(self, reply: ReplyWithSnapshot) -> FetchSnapshotResponse:
-        """Return the answer to a question for a piece of a snapshot."""
+    def perform(self, effect: StorageEffect) -> StorageReport | Answer | None:
+        """Do what the core asks of storage, and return what it is to be told, or what a question earned.
+
+        Called for one effect of a log at a time.
+        """
 
 
 class PeerTransport(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from replica.core.effects import StoreSnapshot
 from replica.ids import TopicPartition
@@ -40,13 +40,10 @@ class SnapshotWriter:
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._on_done, effect, future))
 
     def abandon(self, log: TopicPartition) -> None:
-        """Wait until the log's snapshot that is being written is done with, and never report it.
-
-        The event loop can afford to wait: this comes when a follower is so far behind that it loads a snapshot.
-        """
+        """Never report the log's snapshot that is being written, nor begin it if it stands in line."""
         future = self._flights.pop(log, None)
-        if future is not None and not future.cancel():
-            wait([future])
+        if future is not None:
+            future.cancel()
 
     async def stop(self) -> None:
         """Report nothing any more, wait for the snapshot that is being written, and end the thread."""

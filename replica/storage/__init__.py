@@ -39,12 +39,13 @@ from replica.storage.errors import (
 )
 from replica.storage.files import OS_FILES, Files, OsFiles
 from replica.storage.log import LogStore
-from replica.storage.log_table import LogTable, StorageEffect, StorageReport
+from replica.storage.log_table import Answer, LogTable, Question, StorageEffect, StorageReport
 from replica.storage.meta_properties import MetaProperties
 
 __all__ = [
     "OS_FILES",
     "AlreadyFormattedError",
+    "Answer",
     "BoundedFiles",
     "CorruptCheckpointError",
     "CorruptLogError",
@@ -61,6 +62,7 @@ __all__ = [
     "OffsetOutOfRangeError",
     "OsFiles",
     "OutOfDescriptorsError",
+    "Question",
     "StorageEffect",
     "StorageError",
     "StorageReport",

@@ -51,8 +51,7 @@ from replica.voters import VoterEntry
 
 class LogStore:
     """One open log. Every method may raise StorageError, after which all but ``close`` raise it again.
-
-    The exceptions are OffsetOutOfRangeError and OutOfDescriptorsError, which say nothing about the disk. Damage to a
+    Exceptions are OffsetOutOfRangeError and OutOfDescriptorsError, which say nothing about the disk. Damage to a
     partition's log that a reader comes upon is a DamagedLogError: nothing of this log is trusted then, and nothing is
     written to it any more.
     """
@@ -132,11 +131,7 @@ class LogStore:
 
     @property
     def flushed_end_offset(self) -> Offset:
-        """Everything below is on stable storage *now*.
-
-        A driver that reports a finished flush must report the smaller of this and what ``flush`` returned: between
-        the two, the log may have been truncated and filled with other batches that no flush has seen.
-        """
+        """Everything below is on stable storage *now*; a flush that ended may have been of what was cut since."""
         return self._flushed_end_offset
 
     # --- writing ----------------------------------------------------------------------------------------------------
@@ -157,6 +152,15 @@ class LogStore:
                 pending.append(batch)
                 pending_bytes += batch.size_bytes
             self._append_to_last(pending)
+
+    def makes_files_for(self, batches: Sequence[RecordBatch]) -> bool:
+        """Tell whether an append of these makes files: the first of a new log, or another segment."""
+        is_new = self._late_files is not None and not self._late_files.is_written
+        return is_new or not self._segments.have_room_for(batches)
+
+    def is_in_memory(self, offset: Offset) -> bool:
+        """Tell whether a read from ``offset`` on needs no disk."""
+        return offset >= self._log_end_offset or self._tail.holds(offset)
 
     def _append_to_last(self, batches: list[RecordBatch]) -> None:
         if not batches:
@@ -180,8 +184,8 @@ class LogStore:
     def flush(self) -> Offset:
         """Bring everything appended so far to stable storage; return the end of that, taken as this began.
 
-        Appends may go on meanwhile. See ``flushed_end_offset`` for what to report. A log that was closed before its
-        turn came, because it was deleted, is left as it is, and so is one that is damaged.
+        Appends may go on meanwhile. A log that was closed before its turn came, because it was deleted, is left as it
+        is, and so is one that is damaged.
         """
         with self._sync_lock:
             if not self._is_over:
@@ -411,10 +415,7 @@ class LogStore:
     # --- checkpoints and end ----------------------------------------------------------------------------------------
 
     def note_recovery_point(self) -> None:
-        """Note that everything below ``flushed_end_offset`` is flushed, so that recovery never cuts it.
-
-        The directory stores what is noted of all logs at once; as the other note, not of one that is closed or damaged.
-        """
+        """Note, for the directory to store, below what recovery never cuts; not of a log that is closed or damaged."""
         with self._sync_lock:
             if not self._is_over and self._late_files is None:
                 with suppress(DamagedLogError), self._guard("note the recovery point of"):
@@ -437,8 +438,7 @@ class LogStore:
         """Give the files back; with ``clean``, flush first and make the directory's clean-shutdown marker true.
 
         What the directory is to store of the log is noted: its own close stores it, before it leaves the marker.
-        Closing twice does nothing. With ``clean``, StorageError if the store has failed or fails now; without it,
-        never. The files are given back in every case.
+        Closing twice does nothing. StorageError only with ``clean``; the files are given back in every case.
         """
         with self._sync_lock, self._state_lock:
             if self._closed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import assert_never
 
@@ -19,36 +19,53 @@ from replica.core.effects import (
     CreateLog,
     DeleteLog,
     DropSnapshots,
+    Effect,
     FindBatch,
+    Flush,
+    Halt,
     InstallSnapshot,
     LogRange,
     RaiseLogStart,
     ReadLog,
     ReplaceLog,
+    Reply,
     ReplyWithOffset,
+    ReplyWithRecords,
     ReplyWithSnapshot,
     ScanProducers,
+    Send,
     StartLogAt,
     StoreEpochs,
     StoreHighWatermarks,
     StoreQuorumState,
+    StoreSnapshot,
     StoreVoters,
     Truncate,
 )
 from replica.core.events import BatchFound, LogRead, LogStartMoved, ProducersScanned
-from replica.core.messages import FetchSnapshotResponse, ListOffsetsResponse
+from replica.core.lanes import Lane, lanes_of
+from replica.core.messages import ListOffsetsResponse, Request, Response
+from replica.core.reading import read_ranges
 from replica.core.recovered import RecoveredLog
 from replica.core.rules.log import LogRules
-from replica.ids import BrokerEpoch, Offset, TopicPartition
+from replica.errors import ErrorCode
+from replica.ids import BrokerEpoch, CallId, Offset, TopicPartition
 from replica.storage.config import LogConfig
 from replica.storage.directory import RECOVERY_POINT_FILE, DataDirectory
-from replica.storage.errors import CorruptCheckpointError, CorruptLogError, DamagedLogError, StorageError
+from replica.storage.errors import (
+    CorruptCheckpointError,
+    CorruptLogError,
+    DamagedLogError,
+    OutOfDescriptorsError,
+    StorageError,
+)
 from replica.storage.late_files import LateFiles
 from replica.storage.log import LogStore
 from replica.storage.log_directories import holds_partition
 from replica.storage.partition_metadata import FILE_NAME as METADATA_FILE
 from replica.storage.partition_metadata import read_partition_metadata
 
+Question = ReplyWithRecords | ReplyWithOffset | ReplyWithSnapshot
 StorageEffect = (
     StoreQuorumState
     | StoreEpochs
@@ -67,8 +84,18 @@ StorageEffect = (
     | ScanProducers
     | Append
     | Truncate
+    | Question
 )
 StorageReport = LogRead | BatchFound | ProducersScanned | LogStartMoved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a question earned: ``records`` are those that were read of each log, ``damage`` what came to light."""
+
+    response: Response
+    records: Mapping[TopicPartition, bytes] = field(default_factory=dict)
+    damage: tuple[DamagedLogError, ...] = ()
 
 
 class LogTable:
@@ -143,8 +170,35 @@ class LogTable:
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
-    def perform(self, effect: StorageEffect) -> StorageReport | None:
-        """Do what the core asks of storage, and return what it is to be told."""
+    def lanes_of(self, effect: Effect, requests: Mapping[CallId, Request]) -> frozenset[Lane]:
+        """The lanes in which an effect waits for what is before it. ``requests`` are those not yet answered."""
+        is_message = isinstance(effect, Send | Reply)
+        return (
+            lanes_of(effect, requests) if not is_message or self._rules.messages_wait_for_their_log() else frozenset()
+        )
+
+    def waits_for_disk(self, effect: Effect) -> bool:
+        """Tell whether an effect may wait for the disk now. An append that makes no file and a read of memory do not.
+
+        Nor does what a driver hands to a thread of its own, or to a peer.
+        """
+        match effect:
+            case Send() | Reply() | Flush() | StoreSnapshot() | Halt():
+                return False
+            case Append(topic_partition=name, batches=batches):
+                return self._stores[name].makes_files_for(batches)
+            case ReadLog(range=log_range):
+                return not self._is_in_memory(log_range)
+            case ReplyWithRecords(ranges=ranges):
+                return not all(map(self._is_in_memory, ranges))
+            case _:
+                return True
+
+    def _is_in_memory(self, log_range: LogRange) -> bool:
+        return self._stores[log_range.topic_partition].is_in_memory(log_range.start_offset)
+
+    def perform(self, effect: StorageEffect) -> StorageReport | Answer | None:
+        """Do what the core asks of storage, and return what it is to be told, or what a question earned."""
         match effect:
             case StoreQuorumState(topic_partition=name, state=state):
                 self._stores[name].store_quorum_state(state)
@@ -164,23 +218,31 @@ class LogTable:
                 self._close(name)
                 self.directory.put_log_aside(name)
                 self._create(CreateLog(topic_partition=name, topic_id=topic_id))
-            case StartLogAt(topic_partition=name, start_offset=start_offset, keeps_producers=keeps_producers):
-                self._stores[name].start_at(start_offset, keeps_producers=keeps_producers)
-            case RaiseLogStart(topic_partition=name, log_start_offset=log_start_offset):
-                self._stores[name].raise_log_start(log_start_offset)
-            case InstallSnapshot(topic_partition=name, snapshot_id=snapshot_id, data=data):
-                self._stores[name].install_snapshot(snapshot_id, data)
-            case DropSnapshots(topic_partition=name, end_offset=end_offset):
-                self._stores[name].drop_snapshots(end_offset)
             case Append(topic_partition=name, batches=batches):
                 self._stores[name].append(batches)
-            case Truncate(topic_partition=name, end_offset=end_offset):
-                self._stores[name].truncate(end_offset)
             case ApplyRetention() | ReadLog() | FindBatch() | ScanProducers():
                 return self._look(effect)
+            case ReplyWithRecords() | ReplyWithOffset() | ReplyWithSnapshot():
+                return self._answer(effect)
+            case _:
+                self._cut(effect)
+        return None
+
+    def _cut(self, effect: StartLogAt | RaiseLogStart | InstallSnapshot | DropSnapshots | Truncate) -> None:
+        store = self._stores[effect.topic_partition]
+        match effect:
+            case StartLogAt(start_offset=start_offset, keeps_producers=keeps_producers):
+                store.start_at(start_offset, keeps_producers=keeps_producers)
+            case RaiseLogStart(log_start_offset=log_start_offset):
+                store.raise_log_start(log_start_offset)
+            case InstallSnapshot(snapshot_id=snapshot_id, data=data):
+                store.install_snapshot(snapshot_id, data)
+            case DropSnapshots(end_offset=end_offset):
+                store.drop_snapshots(end_offset)
+            case Truncate(end_offset=end_offset):
+                store.truncate(end_offset)
             case _:
                 assert_never(effect)
-        return None
 
     def _look(self, effect: ApplyRetention | ReadLog | FindBatch | ScanProducers) -> StorageReport | None:
         name = effect.range.topic_partition if isinstance(effect, ReadLog) else effect.topic_partition
@@ -224,17 +286,47 @@ class LogTable:
         )
         return LogRead(topic_partition=log_range.topic_partition, start_offset=log_range.start_offset, records=records)
 
-    def with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
-        """The answer to a question for the first offset not older than a time."""
-        found = self._stores[reply.topic_partition].offset_for_timestamp(reply.timestamp_ms, reply.end_offset)
-        if found is None:
-            return reply.response
-        return replace(reply.response, offset=found[0], leader_epoch=found[1])
+    def _answer(self, question: Question) -> Answer:
+        match question:
+            case ReplyWithRecords():
+                return self._with_records(question)
+            case ReplyWithOffset():
+                return self._with_offset(question)
+            case ReplyWithSnapshot(topic_partition=name, snapshot_id=snapshot_id):
+                data = self._stores[name].read_snapshot(snapshot_id, question.position, question.max_bytes)
+                return Answer(response=question.response.with_data(data))
+            case _:
+                assert_never(question)
 
-    def with_snapshot(self, reply: ReplyWithSnapshot) -> FetchSnapshotResponse:
-        """The answer to a question for a piece of a snapshot."""
-        store = self._stores[reply.topic_partition]
-        return reply.response.with_data(store.read_snapshot(reply.snapshot_id, reply.position, reply.max_bytes))
+    def _with_records(self, reply: ReplyWithRecords) -> Answer:
+        damage: list[DamagedLogError] = []
+
+        def read(log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes | None:
+            try:
+                return self._stores[log].read(start_offset, end_offset, max_bytes)
+            except DamagedLogError as error:
+                damage.append(error)
+            except OutOfDescriptorsError:
+                pass  # It is this answer's error alone.
+            return None
+
+        records = read_ranges(reply, read)
+        return Answer(
+            response=reply.response.with_records(records),
+            records={log: data for log, data in records.items() if data is not None},
+            damage=tuple(damage),
+        )
+
+    def _with_offset(self, reply: ReplyWithOffset) -> Answer:
+        """Answer a question for the first offset not older than a time."""
+        try:
+            found = self._stores[reply.topic_partition].offset_for_timestamp(reply.timestamp_ms, reply.end_offset)
+        except (DamagedLogError, OutOfDescriptorsError) as error:
+            damage = (error,) if isinstance(error, DamagedLogError) else ()
+            return Answer(response=ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR), damage=damage)
+        if found is None:
+            return Answer(response=reply.response)
+        return Answer(response=replace(reply.response, offset=found[0], leader_epoch=found[1]))
 
     # --- from time to time, and in the end --------------------------------------------------------------------------
 

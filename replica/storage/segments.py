@@ -72,6 +72,11 @@ class Segments:
                 )
             expected = batch.end_offset
 
+    def have_room_for(self, batches: Sequence[RecordBatch]) -> bool:
+        """Tell whether the last segment takes all of these."""
+        bytes_before = sum(batch.size_bytes for batch in batches[:-1])
+        return not batches or self.last.has_room(batches[-1], bytes_before)
+
     def note_appended(self, batch: RecordBatch) -> None:
         """Remember the epoch of a batch that was appended, by which a damaged one is known when it is read."""
         self._epochs.assign(batch.leader_epoch, batch.base_offset)

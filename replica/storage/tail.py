@@ -44,9 +44,13 @@ class Tail:
         del self._batches[count:]
         del self._base_offsets[count:]
 
+    def holds(self, offset: Offset) -> bool:
+        """Tell whether a record is in it, or comes next."""
+        return bool(self._batches) and offset >= self._base_offsets[0]
+
     def batches(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> list[RecordBatch] | None:
         """Whole batches as ``LogStore.read`` returns them; None if ``start_offset`` lies before the tail."""
-        if not self._batches or start_offset < self._base_offsets[0]:
+        if not self.holds(start_offset):
             return None
         found: list[RecordBatch] = []
         total = 0

@@ -177,6 +177,7 @@ def _loads(name: str, snapshot: tuple[int, int], expected: bool) -> Row:
 TABLES: Mapping[str, tuple[Row, ...]] = {
     "epoch_is_recovered": tuple(Row(f"epoch_{epoch}", {"epoch": epoch}, True) for epoch in (0, 1, 7)),
     "new_epoch_is_stored": tuple(Row(f"epoch_{epoch}", {"epoch": epoch}, True) for epoch in (0, 1, 7)),
+    "messages_wait_for_their_log": (Row("always", {}, True),),
     "epoch_error": (_epoch(None, None), _epoch(4, FENCED), _epoch(5, None), _epoch(6, UNKNOWN)),
     "may_fetch": (_may_fetch(0, 0, True), _may_fetch(4, 4, True), _may_fetch(3, 4, False)),
     "kept_by_new_follower": (_kept(None, 9), _kept(9, 9), _kept(4, 9), _kept(0, 9)),

@@ -41,6 +41,7 @@ from tests.core.scenarios import (
     voted,
 )
 from tests.core.snapshot_mutations import SNAPSHOTS_CONVICTED
+from tests.storage.lanes import a_vote_waits_for_what_its_log_does
 from tests.storage.recovering import every_epoch_of_the_batches_is_recovered
 
 
@@ -252,6 +253,7 @@ BUILT_CONVICTED: Mapping[str, Scenario] = {
     "high-watermark-never-rises": a_second_write_is_committed,
     "fence-own-epoch": a_fetch_of_the_leaders_epoch_is_taken,
     "vote-not-persisted": a_vote_survives_a_restart,
+    "message-before-its-log": a_vote_waits_for_what_its_log_does,
     "fetch-before-fsync": a_follower_flushes_before_it_fetches_on,
     "lazy-epoch-checkpoint": a_new_epoch_is_stored_with_its_first_batch,
     "restarted-leader-leads-on": a_restarted_leader_resigns,

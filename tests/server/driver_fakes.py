@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from replica.core.effects import (
     Append,
@@ -14,6 +15,7 @@ from replica.core.effects import (
     Effect,
     InstallSnapshot,
     ReplyWithOffset,
+    ReplyWithRecords,
     ReplyWithSnapshot,
     StartLogAt,
     StoreEpochs,
@@ -21,10 +23,21 @@ from replica.core.effects import (
     Truncate,
 )
 from replica.core.events import Event
-from replica.core.messages import FetchSnapshotResponse, ListOffsetsResponse, PeerRequest, Response
-from replica.ids import Offset, ReplicaId, SnapshotId, TopicPartition
+from replica.core.lanes import Lane, lanes_of
+from replica.core.messages import ListOffsetsResponse, PeerRequest, Request, Response
+from replica.core.reading import read_ranges
+from replica.errors import ErrorCode
+from replica.ids import CallId, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch
-from replica.storage import DamagedLogError, OutOfDescriptorsError, StorageEffect, StorageError, StorageReport
+from replica.storage import (
+    Answer,
+    DamagedLogError,
+    OutOfDescriptorsError,
+    Question,
+    StorageEffect,
+    StorageError,
+    StorageReport,
+)
 
 LOG = TopicPartition("log", 0)
 PATIENCE_SECONDS = 10.0
@@ -70,33 +83,32 @@ class FakeLog:
         self.flush_may_end.set()
         self.flush_began = threading.Event()
         self.flushes = 0
-        self.is_flushing = False
+        self.platter = threading.Lock()
+        self.shelf = threading.Lock()
+        """Neither a flush nor a snapshot that is stored goes on while the log is cut, as in a real one."""
         self.store_may_end = threading.Event()
         self.store_may_end.set()
         self.store_began = threading.Event()
-        self.is_storing = False
 
     def flush(self) -> Offset:
         """Wait until the test lets it end; return the end as it was at the beginning."""
-        end_offset = self.end_offset
-        self.flushes += 1
-        self.is_flushing = True
-        self.flush_began.set()
-        assert self.flush_may_end.wait(PATIENCE_SECONDS), "the test never let the flush end"
-        self.is_flushing = False
-        if self.memory_is_short:
-            raise MemoryError("of 3 bytes")
-        if self.failing == "flush":
-            raise StorageError("the platter is gone: /data/0.log")
-        return end_offset
+        with self.platter:
+            end_offset = self.end_offset
+            self.flushes += 1
+            self.flush_began.set()
+            assert self.flush_may_end.wait(PATIENCE_SECONDS), "the test never let the flush end"
+            if self.memory_is_short:
+                raise MemoryError("of 3 bytes")
+            if self.failing == "flush":
+                raise StorageError("the platter is gone: /data/0.log")
+            return end_offset
 
     def store_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
         """Wait until the test lets it end, and note it."""
-        self.is_storing = True
-        self.store_began.set()
-        assert self.store_may_end.wait(PATIENCE_SECONDS), "the test never let the snapshot end"
-        self.is_storing = False
-        self.note(f"snapshot {snapshot_id.end_offset} of {len(data)}")
+        with self.shelf:
+            self.store_began.set()
+            assert self.store_may_end.wait(PATIENCE_SECONDS), "the test never let the snapshot end"
+            self.note(f"snapshot {snapshot_id.end_offset} of {len(data)}")
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
         """Note the batches and move the end."""
@@ -106,10 +118,9 @@ class FakeLog:
 
     def cut(self, what: str, end_offset: Offset) -> None:
         """Note that the log was cut, or begun anew, and move the end."""
-        assert not self.is_flushing, f"{what} during a flush"
-        assert not self.is_storing, f"{what} while a snapshot is stored"
-        self.note(f"{what} {end_offset}")
-        self.end_offset = end_offset
+        with self.shelf, self.platter:
+            self.note(f"{what} {end_offset}")
+            self.end_offset = end_offset
 
     def read(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
         """Note the range and return it as text."""
@@ -133,14 +144,27 @@ class FakeStorage:
     def __init__(self) -> None:
         self.logs = {LOG: FakeLog()}
         self.reports: list[StorageReport] = []
+        self.slow: tuple[type[Effect], ...] = ()
+        """Which effects wait for the disk."""
+        self.disk_may_go_on = threading.Event()
 
     @property
     def stores(self) -> Mapping[TopicPartition, FakeLog]:
         """The logs that there are now."""
         return self.logs
 
-    def perform(self, effect: StorageEffect) -> StorageReport | None:
+    def lanes_of(self, effect: Effect, requests: Mapping[CallId, Request]) -> frozenset[Lane]:
+        """Return the lanes as the real storage does."""
+        return lanes_of(effect, requests)
+
+    def waits_for_disk(self, effect: Effect) -> bool:
+        """Tell whether the test wants the effect to be performed in a thread."""
+        return isinstance(effect, self.slow)
+
+    def perform(self, effect: StorageEffect) -> StorageReport | Answer | None:
         """Do to a log what the effect says, or note it."""
+        if isinstance(effect, self.slow):
+            assert self.disk_may_go_on.wait(PATIENCE_SECONDS), "the test never let the disk go on"
         match effect:
             case StoreQuorumState(topic_partition=name, state=state):
                 self.logs[name].note(f"quorum-state {state.leader_epoch}")
@@ -158,19 +182,44 @@ class FakeStorage:
                 assert name not in self.logs, name
                 self.logs[name] = FakeLog()
             case DeleteLog(topic_partition=name):
-                assert not self.logs.pop(name).is_flushing, f"{name} is deleted during a flush"
+                self.logs.pop(name)
+            case ReplyWithRecords() | ReplyWithOffset() | ReplyWithSnapshot():
+                return self.answer(effect)
             case _:
                 return self.reports.pop(0) if self.reports else None
         return None
 
-    def with_offset(self, reply: ReplyWithOffset) -> ListOffsetsResponse:
-        """Answer with the end of the range that was to be searched."""
-        self.logs[reply.topic_partition].note("search")
-        return replace(reply.response, offset=reply.end_offset)
+    def answer(self, question: Question) -> Answer:
+        """Answer with what the logs hold, as text, or with their errors."""
+        match question:
+            case ReplyWithRecords():
+                damage: list[DamagedLogError] = []
+                return Answer(
+                    response=question.response.with_records(read_ranges(question, partial(self.read, damage))),
+                    damage=tuple(damage),
+                )
+            case ReplyWithOffset(topic_partition=name, response=response, end_offset=end_offset):
+                damaged: list[DamagedLogError] = []
+                if self.read(damaged, name, Offset(0), end_offset, 0) is None:
+                    return Answer(
+                        response=ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR), damage=tuple(damaged)
+                    )
+                return Answer(response=replace(response, offset=end_offset))
+            case ReplyWithSnapshot():
+                data = f"{question.position}, at most {question.max_bytes}".encode()
+                return Answer(response=question.response.with_data(data))
 
-    def with_snapshot(self, reply: ReplyWithSnapshot) -> FetchSnapshotResponse:
-        """Answer with the range that was to be read, as text."""
-        return reply.response.with_data(f"{reply.position}, at most {reply.max_bytes}".encode())
+    def read(
+        self, damage: list[DamagedLogError], log: TopicPartition, start: Offset, end: Offset, max_bytes: int
+    ) -> bytes | None:
+        """Read a log as the real storage does: of one that is damaged, or cannot be opened now, nothing."""
+        try:
+            return self.logs[log].read(start, end, max_bytes)
+        except DamagedLogError as error:
+            damage.append(error)
+        except OutOfDescriptorsError:
+            pass
+        return None
 
 
 class FakeTransport:

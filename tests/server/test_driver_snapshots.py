@@ -124,7 +124,7 @@ async def test_a_stop_waits_for_the_snapshot_and_says_nothing_of_it() -> None:
         ending = threading.Timer(0.05, rig.log.store_may_end.set)
         ending.start()
         await rig.driver.stop()
-        assert not rig.log.is_storing
+        assert not rig.log.shelf.locked()
         ending.join()
         assert rig.core.seen(SnapshotStored) == []
 

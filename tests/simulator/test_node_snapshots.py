@@ -7,12 +7,14 @@ from typing import cast
 
 import pytest
 
+from nemesis.simulator.climate import CALM
 from nemesis.simulator.clock import NodeClock
 from nemesis.simulator.disk import NodeDisk
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.queue import EventQueue
 from replica.core import effects as fx
 from replica.core import events as ev
+from replica.core.lanes import Lane
 from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse, Response
 from replica.core.recovered import StoredSnapshot
 from replica.core.replica import Replica
@@ -52,6 +54,7 @@ class World:
 
     def __init__(self) -> None:
         self.queue = EventQueue()
+        self.climate = CALM
         self.heard: list[ev.Event] = []
         self.next_effects: tuple[fx.Effect, ...] = ()
         self.crashes: list[str] = []
@@ -96,6 +99,10 @@ class World:
     def flush_us(self, node: Node) -> int:
         """Always the same."""
         return FLUSH_US
+
+    def lane_us(self, node: Node, lanes: frozenset[Lane]) -> int:
+        """How long what waits for the disk takes."""
+        return 0
 
     def report_us(self, node: Node) -> int:
         """At once."""

@@ -10,7 +10,7 @@ from replica.core.effects import DropSnapshots, InstallSnapshot, RaiseLogStart, 
 from replica.core.messages import FetchSnapshotResponse
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, SnapshotId
-from replica.storage import CorruptCheckpointError, CorruptLogError, LogTable, StorageError, open_directory
+from replica.storage import Answer, CorruptCheckpointError, CorruptLogError, LogTable, StorageError, open_directory
 from replica.storage.files import OpenMode, atomic_write
 from replica.storage.snapshots import checkpoint_name
 from tests.storage.disks import DATA, EPOCHS, LOG, LOG_PATH, SMALL, append, close, entries, failing, held, open_log
@@ -223,7 +223,7 @@ def test_the_table_performs_the_effects() -> None:
         position=3,
         max_bytes=4,
     )
-    assert table.with_snapshot(reply) == reply.response.with_data(content_of(NEWER)[3:7])
+    assert table.perform(reply) == Answer(response=reply.response.with_data(content_of(NEWER)[3:7]))
     table.perform(InstallSnapshot(topic_partition=LOG, snapshot_id=BEYOND, data=content_of(BEYOND)))
     table.close_clean()
     assert opened(files)[1].snapshots == stored(BEYOND)

@@ -33,6 +33,13 @@ class LogRules:
         assert epoch >= 0, epoch
         return True
 
+    def messages_wait_for_their_log(self) -> bool:
+        """Decide whether a message about a log waits until the disk has done what was asked of that log before it.
+
+        A vote that is told before it is on the platter can be given to another candidate after a crash.
+        """
+        return True
+
     def epoch_error(self, *, current_leader_epoch: Epoch | None, own_epoch: Epoch) -> ErrorCode | None:
         """Refuse a request from an older or a newer epoch than the replica's own; one that names none is taken.
 

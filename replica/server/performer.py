@@ -1,0 +1,237 @@
+"""Performs the effects of one replica, each in the lanes of the logs that it concerns, and hands on what comes of them.
+
+Owns the threads: what waits for a disk is done in one of them, while the event loop goes on with the lanes of other
+logs; flushes and snapshots that are stored hold nothing back and have threads of their own. Knows no rule of the
+protocol, and of the core nothing but that it wants to hear of something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
+
+from replica.core.effects import (
+    DeleteLog,
+    Effect,
+    Flush,
+    Halt,
+    InstallSnapshot,
+    ReplaceLog,
+    Reply,
+    Send,
+    StartLogAt,
+    StoreSnapshot,
+    Truncate,
+)
+from replica.core.events import Event, Flushed, LogDamaged, LogRead, SnapshotStored, StorageFailed
+from replica.core.lanes import Answering, Lanes, Ticket
+from replica.core.messages import Request, Response
+from replica.ids import CallId, TopicPartition
+from replica.server.flusher import Flusher, FlushOutcome
+from replica.server.ports import StoragePort
+from replica.server.snapshot_writer import SnapshotWriter
+from replica.storage import Answer, DamagedLogError, Question, StorageEffect, StorageError, StorageReport
+
+THREADS = 8
+"""How many lanes may wait for the disk at once; further ones stand in line. A disk serves no more any faster."""
+
+
+Outcome = StorageReport | Answer | DamagedLogError | None
+
+
+class Owner(Protocol):
+    """Who hears of what comes of the effects. Every method is called on the event loop."""
+
+    @property
+    def requests(self) -> Mapping[CallId, Request]:
+        """Those whose callers still wait."""
+
+    def submit(self, event: Event) -> None:
+        """Let the core hear of it, in its turn."""
+
+    def submit_first(self, event: Event) -> None:
+        """Let the core hear of it before anything else."""
+
+    def forget_reports(self, log: TopicPartition) -> None:
+        """Let the core not hear any more of what storage had to say of a log: it is gone."""
+
+    def answer(self, call_id: CallId, response: Response) -> None:
+        """Answer a call, if its caller still waits."""
+
+    def send(self, send: Send) -> None:
+        """Take a request to a peer."""
+
+    def halt(self, reason: str) -> None:
+        """Stop for good."""
+
+    def on_bug(self, error: Exception) -> None:
+        """A mistake of our own: stop for good."""
+
+    def on_flushed(self, outcome: FlushOutcome) -> None:
+        """A flush came back."""
+
+
+class Performer:
+    """Performs effects in the order of their lanes. All methods belong to the event loop."""
+
+    def __init__(self, storage: StoragePort, owner: Owner) -> None:
+        self._storage = storage
+        self._owner = owner
+        self._lanes = Lanes()
+        self._is_stopped = False
+        self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="lane")
+        self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
+        self._snapshots = SnapshotWriter(lambda log: storage.stores[log], self._on_snapshot_outcome)
+
+    def perform(self, effects: Iterable[Effect]) -> None:
+        """Perform the effects of a step, in order, or let them wait for their turn.
+
+        Raises StorageError or OSError where the disk refused one of them: all that follow relied on it.
+        """
+        for effect in effects:
+            if self._is_stopped:
+                return
+            if isinstance(effect, DeleteLog | ReplaceLog):
+                # What waits to be said of it would otherwise be said of the next log of that name.
+                self._flusher.forget(effect.topic_partition)
+                self._owner.forget_reports(effect.topic_partition)
+            if self._lanes.are_empty and not self._storage.waits_for_disk(effect):
+                self._do(effect)
+            else:
+                self._begin([self._lanes.enter(effect, self._storage.lanes_of(effect, self._owner.requests))])
+
+    def cease(self) -> None:
+        """Begin nothing any more."""
+        self._is_stopped = True
+
+    async def stop(self) -> None:
+        """Begin nothing any more, and wait for what is being done to the disk."""
+        self.cease()
+        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
+        await self._flusher.stop()
+        await self._snapshots.stop()
+
+    # --- in their lanes ---------------------------------------------------------------------------------------------
+
+    def _begin(self, tickets: Iterable[Ticket]) -> None:
+        """Perform those whose turn it is, and all whose turn comes by that; what waits for the disk, in a thread."""
+        ready = deque(ticket for ticket in tickets if ticket.may_begin)
+        while ready and not self._is_stopped:
+            ticket = ready.popleft()
+            if self._is_moot(ticket):
+                ready += self._lanes.leave(ticket)
+            elif self._storage.waits_for_disk(ticket.effect):
+                self._begin_in_thread(ticket)
+            else:
+                self._do(ticket.effect)
+                ready += self._lanes.leave(ticket)
+
+    def _is_moot(self, ticket: Ticket) -> bool:
+        """Whether nobody waits for it: an answer whose caller has given up, and what was to be kept of a former log."""
+        if isinstance(ticket.effect, Answering):
+            return ticket.effect.call_id not in self._owner.requests
+        return isinstance(ticket.effect, Flush | StoreSnapshot) and self._lanes.is_going(ticket.effect.topic_partition)
+
+    def _begin_in_thread(self, ticket: Ticket) -> None:
+        self._before(ticket.effect)
+        loop = asyncio.get_running_loop()
+        future = self._threads.submit(self._perform, ticket.effect)  # type: ignore[arg-type]  # All others wait for no disk.
+        future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, ticket, done))
+
+    def _on_done(self, ticket: Ticket, done: Future[Outcome]) -> None:
+        """Say what came of it, and let those behind it have their turn. After a failure they never have it."""
+        if self._is_stopped:
+            return
+        try:
+            self._hear(ticket.effect, done.result())
+            self._begin(self._lanes.leave(ticket))
+        except (StorageError, OSError) as error:
+            self._owner.submit_first(StorageFailed(reason=str(error)))
+        except Exception as error:
+            self._owner.on_bug(error)
+
+    # --- one effect -------------------------------------------------------------------------------------------------
+
+    def _do(self, effect: Effect) -> None:
+        """Perform an effect that waits for no disk."""
+        match effect:
+            case Flush(topic_partition=log, end_offset=end_offset):
+                self._flusher.request(log, end_offset)
+            case StoreSnapshot():
+                self._snapshots.store(effect)
+            case Send():
+                self._owner.send(effect)
+            case Reply(call_id=call_id, response=response):
+                self._owner.answer(call_id, response)
+            case Halt(reason=reason):
+                self._owner.halt(reason)
+            case _:
+                if not isinstance(effect, Question) or effect.call_id in self._owner.requests:
+                    self._before(effect)
+                    self._hear(effect, self._perform(effect))
+
+    def _perform(self, effect: StorageEffect) -> Outcome:
+        """Do it; damage to its log is an outcome. For any thread."""
+        try:
+            return self._storage.perform(effect)
+        except DamagedLogError as damage:
+            return damage
+
+    def _before(self, effect: Effect) -> None:
+        """See that no flush and no snapshot that is under way says what will not be true any more."""
+        match effect:
+            case Truncate(topic_partition=log, end_offset=end_offset):
+                self._flusher.before_truncate(log, end_offset)
+            case StartLogAt(topic_partition=log, start_offset=start_offset):
+                self._flusher.before_truncate(log, start_offset)
+            case InstallSnapshot(topic_partition=log, snapshot_id=snapshot_id):
+                self._flusher.before_truncate(log, snapshot_id.end_offset)
+                self._snapshots.abandon(log)
+            case DeleteLog(topic_partition=log) | ReplaceLog(topic_partition=log):
+                self._flusher.forget(log)
+            case _:
+                pass
+
+    def _hear(self, effect: Effect, outcome: Outcome) -> None:
+        """Let the core hear what an effect brought: right after this step, or a read in its turn."""
+        match outcome:
+            case None:
+                pass
+            case Answer():
+                assert isinstance(effect, Question), effect
+                for damage in outcome.damage:
+                    self._on_damaged(damage)
+                self._owner.answer(effect.call_id, outcome.response)
+            case DamagedLogError():
+                self._on_damaged(outcome)
+            case _ if self._lanes.is_going(outcome.topic_partition):
+                pass
+            case LogRead():
+                # A replay is one read after the other: what comes meanwhile, heartbeats among it, must get its turn.
+                asyncio.get_running_loop().call_soon(self._owner.submit, outcome)
+            case _:
+                self._owner.submit(outcome)
+
+    def _on_damaged(self, damage: DamagedLogError) -> None:
+        if self._lanes.is_going(damage.topic_partition):
+            return
+        # Before anything else happens: what else would be done with this log is not done any more.
+        self._owner.submit_first(
+            LogDamaged(topic_partition=damage.topic_partition, offset=damage.offset, reason=str(damage))
+        )
+
+    def _on_flush_outcome(self, outcome: FlushOutcome) -> None:
+        if outcome.failure is not None:
+            self._owner.submit(StorageFailed(reason=outcome.failure))
+            return
+        self._owner.on_flushed(outcome)
+        self._owner.submit(Flushed(topic_partition=outcome.topic_partition, end_offset=outcome.end_offset))
+
+    def _on_snapshot_outcome(self, effect: StoreSnapshot, failure: str | None) -> None:
+        if failure is not None:
+            self._owner.submit(StorageFailed(reason=failure))
+            return
+        self._owner.submit(SnapshotStored(topic_partition=effect.topic_partition, snapshot_id=effect.snapshot_id))

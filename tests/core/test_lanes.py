@@ -1,0 +1,132 @@
+"""Lanes: what waits for what, as values."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.core import messages as m
+from replica.core.effects import (
+    CreateLog,
+    DeleteLog,
+    Effect,
+    Halt,
+    LogRange,
+    ReadLog,
+    Reply,
+    ReplyWithRecords,
+    Send,
+    StoreEpochs,
+    StoreHighWatermarks,
+    Truncate,
+)
+from replica.core.lanes import Lane, Lanes, Ticket, lanes_of
+from replica.errors import ErrorCode
+from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, TopicId, TopicPartition
+
+A, B, C = (TopicPartition(topic, 0) for topic in "abc")
+FETCH_A = m.FetchRequest(
+    partitions=(
+        m.FetchPartition(
+            topic_partition=A, fetch_offset=Offset(0), current_leader_epoch=Epoch(1), last_fetched_epoch=Epoch(0)
+        ),
+    )
+)
+FETCHED_B = m.FetchResponse(partitions=(m.FetchedPartition(topic_partition=B, error=ErrorCode.NONE),))
+RANGE = LogRange(topic_partition=A, start_offset=Offset(0), end_offset=Offset(1), max_bytes=1)
+BEAT = m.BrokerHeartbeatResponse(error=ErrorCode.NONE)
+CALL = CallId(1)
+
+
+def store(log: TopicPartition) -> StoreEpochs:
+    return StoreEpochs(topic_partition=log, entries=())
+
+
+def send(request: m.PeerRequest) -> Send:
+    return Send(replica_id=ReplicaId(2), correlation_id=CorrelationId(1), request=request, timeout_ms=1)
+
+
+LANES: list[tuple[str, Effect, set[Lane]]] = [
+    ("what is done to a log", store(A), {A}),
+    ("a read", ReadLog(range=RANGE), {A}),
+    ("what is about all logs", StoreHighWatermarks(offsets={A: Offset(1)}), {None}),
+    ("a request that names logs", send(FETCH_A), {A}),
+    ("an answer: what was asked and what is told", Reply(call_id=CALL, response=FETCHED_B), {A, B}),
+    (
+        "an answer with records",
+        ReplyWithRecords(call_id=CALL, response=FETCHED_B, ranges=(RANGE,), max_bytes=1),
+        {A, B},
+    ),
+    ("an answer to a caller that has given up", Reply(call_id=CallId(9), response=FETCHED_B), {B}),
+    ("a message that names no log", Reply(call_id=CallId(9), response=BEAT), set()),
+    ("the end", Halt(reason="bug"), set()),
+]
+
+
+@pytest.mark.parametrize(("effect", "lanes"), [row[1:] for row in LANES], ids=[row[0] for row in LANES])
+def test_the_lanes_of_an_effect(effect: Effect, lanes: set[Lane]) -> None:
+    """An effect stands in the lanes of the logs that it does something to, or says something about."""
+    assert lanes_of(effect, {CALL: FETCH_A}) == lanes
+
+
+class Line:
+    """Lanes with effects on logs named by letters, and what has begun."""
+
+    def __init__(self) -> None:
+        self.lanes = Lanes()
+        self.tickets: list[Ticket] = []
+
+    def enter(self, *logs: TopicPartition) -> Ticket:
+        """Put an effect into the lanes of these logs."""
+        self.tickets.append(self.lanes.enter(store(A), frozenset(logs)))
+        return self.tickets[-1]
+
+    @property
+    def ready(self) -> list[int]:
+        """Which of them may begin."""
+        return [number for number, ticket in enumerate(self.tickets) if ticket.may_begin]
+
+
+def test_an_effect_waits_for_those_before_it_in_each_of_its_lanes() -> None:
+    """Other lanes are not held up; an effect of two lanes begins when both have come to it, and holds up both."""
+    line = Line()
+    first = line.enter(A)
+    second = line.enter(B)
+    both = line.enter(A, B)
+    behind = line.enter(B)
+    line.enter(C)
+    assert line.ready == [0, 1, 4]
+    assert line.lanes.leave(first) == []
+    assert line.lanes.leave(second) == [both]
+    assert line.lanes.leave(both) == [behind]
+    assert line.lanes.pending == {B, C}
+
+
+def test_lanes_are_empty_when_all_have_left() -> None:
+    """Then whatever comes may be performed at once."""
+    line = Line()
+    empty = [line.lanes.are_empty]
+    ticket = line.enter(A, B)
+    empty.append(line.lanes.are_empty)
+    assert line.lanes.leave(ticket) == []
+    assert [*empty, line.lanes.are_empty] == [True, False, True]
+
+
+def test_nobody_leaves_before_its_turn() -> None:
+    """That is a mistake of the driver."""
+    line = Line()
+    line.enter(A)
+    with pytest.raises(AssertionError):
+        line.lanes.leave(line.enter(A))
+
+
+def test_a_log_is_going_while_its_deletion_waits() -> None:
+    """What storage says of it until then is about the log that is deleted; afterwards about the next of that name."""
+    lanes = Lanes()
+    cut = lanes.enter(Truncate(topic_partition=A, end_offset=Offset(1)), frozenset((A,)))
+    assert not lanes.is_going(A)
+    deletion = lanes.enter(DeleteLog(topic_partition=A), frozenset((A,)))
+    creation = lanes.enter(CreateLog(topic_partition=A, topic_id=TopicId(2)), frozenset((A,)))
+    assert (lanes.is_going(A), lanes.is_going(B)) == (True, False)
+    assert lanes.leave(cut) == [deletion]
+    assert lanes.leave(deletion) == [creation]
+    assert not lanes.is_going(A)
