@@ -3,21 +3,23 @@
 Owns the routing of events to its parts and the order in which they follow from one another; nothing that only one part
 knows. The driver hands in events and performs effects; it is the only thing that touches clocks, disks and networks.
 
-After each event the replica *settles*: a snapshot of the metadata that has come is restored, what has been committed is
-read and applied, the controller becomes active or ceases to be, the broker acts on what is new, and what one asks of
-the other is handed over. Each group settles for itself.
+Two tables say who takes what: a request by its type, anything else that happens by its own. A quorum log is stepped if
+something concerns it or it is due, and whoever reads it then *settles*: a group, or what this replica is in its cluster
+(``member``). Whom nothing concerns is not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
+from typing import Any
 
 from replica.core import messages as m
 from replica.core.broker.broker import Broker
-from replica.core.config import ControllerConfig, ReplicaConfig
-from replica.core.controller.quorum_controller import QuorumController
+from replica.core.config import ReplicaConfig
+from replica.core.controller.controller import CONTROLLER_REQUESTS
+from replica.core.deadlines import Deadlines
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, Send
 from replica.core.events import (
@@ -39,20 +41,17 @@ from replica.core.events import (
     Ticked,
 )
 from replica.core.group import Group
-from replica.core.loopback import Loopback
-from replica.core.metadata.pages import page_of, topics_told
+from replica.core.group.group import GROUP_REQUESTS
+from replica.core.member import Member
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.quorum import QuorumLog
+from replica.core.quorum.quorum_log import QUORUM_REQUESTS
 from replica.core.recovered import RecoveredLog
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
-from replica.core.snapshotting import SnapshotPace, Snapshotting
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, ReplicaId, TopicPartition
 from replica.machines import AppliedLog
-
-SETTLING_MAX = 100
-"""More rounds than any chain of causes within one replica has: beyond that the core is going in circles."""
 
 
 class Replica:
@@ -76,13 +75,14 @@ class Replica:
         self.halted: str | None = None
         """Why this replica has stopped for good; absent while it runs."""
         self._outbox: list[Effect] = []
-        self._is_deadline_known = False
-        self._deadline_ms: int | None = None
+        self._concerned: set[TopicPartition] = set()
+        """Quorum logs with which something was done, or with who reads them, that has not settled yet."""
+        self._deadlines = Deadlines[TopicPartition]()
+        """When a quorum log, or who reads it, is due; of those that are concerned it is not up to date."""
         self._last_correlation_id = CorrelationId(0)
-        self._owners: dict[CorrelationId, TopicPartition] = {}
+        self._asked_by_logs: dict[CorrelationId, TopicPartition] = {}
         """Which quorum log has asked; what is neither here nor a group's, the broker has."""
-        self._asked_by_groups: dict[CorrelationId, Group] = {}
-        self._loopback = Loopback()
+        self._asked_by_groups: dict[CorrelationId, TopicPartition] = {}
         rules = rules or Rules()
         self._logs = {
             topic_partition: QuorumLog(
@@ -97,18 +97,17 @@ class Replica:
             for topic_partition, recovered in logs.items()
             if not recovered.is_of_partition
         }
+        self._order = {name: place for place, name in enumerate(self._logs)}
         places = {name: place for place, name in enumerate(sorted(groups or {}))}
         self._groups = {
             name: self._new_group(name, logs, rules, machine, places[name]) for name, machine in (groups or {}).items()
         }
-        self._metadata_log = self._logs.get(METADATA_LOG)
         self.metadata = MetadataReplay(read_max_bytes=config.broker.metadata_read_max_bytes, rules=rules)
         """What the cluster has decided, as far as this replica has applied it."""
-        self._metadata_recovered = logs.get(METADATA_LOG)
-        self._metadata_snapshots = self._new_metadata_snapshots()
-        self.controller = self._new_controller(rules)
+        self._member = self._new_member(logs, rules)
+        self.controller = None if self._member is None else self._member.controller
         """The controller in this process; absent where the configuration or the quorum gives it no such part."""
-        self.broker = self._new_broker(logs, rules)
+        self.broker = None if self._member is None else self._member.broker
         """The broker in this process; absent where the configuration has none."""
 
     def _new_group(
@@ -132,44 +131,20 @@ class Replica:
             place=place,
         )
 
-    def _new_metadata_snapshots(self) -> Snapshotting | None:
-        """Build what takes and restores snapshots of the metadata, whatever part this replica has in the cluster."""
-        if self._metadata_log is None:
+    def _new_member(self, logs: Mapping[TopicPartition, RecoveredLog], rules: Rules) -> Member | None:
+        log = self._logs.get(METADATA_LOG)
+        if log is None:
+            assert not any(recovered.is_of_partition for recovered in logs.values()), sorted(logs)
             return None
-        pace = SnapshotPace(
-            record_bytes_between=self.config.metadata.metadata_log_max_record_bytes_between_snapshots,
-            interval_ms=self.config.metadata.metadata_log_max_snapshot_interval_ms,
-        )
-        return Snapshotting(log=self._metadata_log, machine=self.metadata, pace=pace, emit=self._emit)
-
-    def _new_controller(self, rules: Rules) -> QuorumController | None:
-        """Build the controller of who can lead the metadata log.
-
-        Where voters change that is anybody, by default settings if need be: a leader without a controller would leave
-        the cluster without one.
-        """
-        log, config = self._metadata_log, self.config.controller
-        if not self.config.has_static_voters:
-            config = config or ControllerConfig()
-        elif log is not None and not log.is_voter:
-            return None
-        if log is None or config is None:
-            return None
-        return QuorumController(cluster_id=self.config.cluster_id, config=config, rules=rules, log=log, emit=self._emit)
-
-    def _new_broker(self, logs: Mapping[TopicPartition, RecoveredLog], rules: Rules) -> Broker | None:
-        partitions = {name: recovered for name, recovered in logs.items() if recovered.is_of_partition}
-        if self.config.identity is None or self._metadata_log is None:
-            assert not partitions, sorted(partitions)
-            return None
-        return Broker(
+        return Member(
             config=self.config,
-            identity=self.config.identity,
-            metadata_end_offset=logs[METADATA_LOG].log_end_offset,
-            recovered=partitions,
+            log=log,
+            logs=logs,
+            metadata=self.metadata,
             rules=rules,
             emit=self._emit,
-            send=self._send,
+            is_halted=lambda: self.halted is not None,
+            next_correlation_id=partial(self._next_correlation_id, None),
         )
 
     @property
@@ -185,16 +160,7 @@ class Replica:
     @property
     def deadline_ms(self) -> int | None:
         """When ``step(Ticked())`` is wanted at the latest; absent while only an event can change anything."""
-        if not self._is_deadline_known:  # It changes with a step only, and is asked for before and after.
-            self._deadline_ms = earliest(
-                *[log.deadline_ms for log in self._logs.values()],
-                *[group.deadline_ms for group in self._groups.values()],
-                None if self._metadata_snapshots is None else self._metadata_snapshots.deadline_ms,
-                None if self.controller is None else self.controller.deadline_ms,
-                None if self.broker is None else self.broker.deadline_ms,
-            )
-            self._is_deadline_known = True
-        return self._deadline_ms
+        return earliest(self._deadlines.earliest_ms, None if self._member is None else self._member.deadline_ms)
 
     def step(self, event: Event, now_ms: int) -> tuple[Effect, ...]:
         """Take one event at ``now_ms`` (monotonic milliseconds) and return what the driver must do, in order.
@@ -203,161 +169,158 @@ class Replica:
         """
         if self.halted is not None:
             return ()
-        self._is_deadline_known = False
-        self._route(event, now_ms)
-        if self._metadata_log is not None and self._metadata_snapshots is not None and self.halted is None:
-            self._tick_logs(now_ms)
-            self._metadata_snapshots.restore_received(now_ms)
-            self._settle(self._metadata_log, now_ms)
-            if self.halted is None:
-                self._metadata_snapshots.maybe_store(self.metadata.snapshot, now_ms)
-        if self._groups and self.halted is None:
-            self._settle_groups(now_ms)
+        if isinstance(event, RequestReceived):
+            ON_REQUEST[type(event.request)](self, event.call_id, event.request, now_ms)
+        else:
+            ON_EVENT[type(event)](self, event, now_ms)
+        self._settle(now_ms)
         effects, self._outbox = tuple(self._outbox), []
         return effects
 
-    # --- where an event goes ----------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------------------------
 
-    def _route(self, event: Event, now_ms: int) -> None:
-        match event:
-            case RequestReceived(call_id=call_id, request=request):
-                self._on_request(call_id, request, now_ms)
-            case ResponseReceived(correlation_id=correlation_id) | SendFailed(correlation_id=correlation_id):
-                owner = self._owners.pop(correlation_id, None)
-                group = self._asked_by_groups.pop(correlation_id, None)
-                if owner is not None:
-                    self._step_log(self._logs[owner], event, now_ms)
-                elif group is not None:
-                    group.on_answer(event)
-                elif self.broker is not None:
-                    _answer(self.broker, event, now_ms)
-            case Flushed(topic_partition=topic_partition) if topic_partition in self._logs:
-                self._step_log(self._logs[topic_partition], event, now_ms)
-            case LogRead(topic_partition=topic_partition) if topic_partition in self._groups:
-                self._groups[topic_partition].on_read(event)
-            case LogRead():
-                self._on_metadata_read(event)
-            case SnapshotStored(topic_partition=topic_partition):
-                self._step_log(self._logs[topic_partition], event, now_ms)
-            case Flushed() | BatchFound() | ProducersScanned() | LogStartMoved() | LogDamaged():
-                self._on_storage(event, now_ms)
-            case ClockRead(unix_ms=unix_ms):
-                self._on_clock(unix_ms, now_ms)
-            case Started(unix_ms=unix_ms):
-                self._on_clock(unix_ms, now_ms)
-                self._step_every_log(event, now_ms)
-                self._restore_metadata(now_ms)
-                for group in self._groups.values():
-                    group.start(now_ms)
-            case Ticked() | StorageFailed():
-                self._step_every_log(event, now_ms)
-            case ResignRequested():
-                self._step_every_log(event, now_ms)
-                if self.broker is not None:
-                    self.broker.shut_down(now_ms)
+    def _on_log_request(self, call_id: CallId, request: m.LogRequest, now_ms: int) -> None:
+        name = request.topic_partition
+        if name in self._logs:
+            if isinstance(request, m.ProduceRequest) and (name == METADATA_LOG or name in self._groups):
+                self._refuse(call_id, request, ErrorCode.INVALID_REQUEST)  # Only who reads this log writes into it.
+            else:
+                self._step_log(name, RequestReceived(call_id=call_id, request=request), now_ms)
+        elif self.broker is None:
+            self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif (partition := self.broker.partition_for(call_id, request)) is not None:
+            partition.on_request(call_id, request, now_ms)
 
-    def _on_storage(
-        self, event: Flushed | BatchFound | ProducersScanned | LogStartMoved | LogDamaged, now_ms: int
-    ) -> None:
-        assert self.broker is not None, event
-        if isinstance(event, LogDamaged):
-            self.broker.on_log_damaged(event, now_ms)
+    def _on_fetch(self, call_id: CallId, request: m.FetchRequest, now_ms: int) -> None:
+        log = self._logs.get(request.partitions[0].topic_partition) if request.partitions else None
+        if log is not None:
+            self._step_log(log.topic_partition, RequestReceived(call_id=call_id, request=request), now_ms)
+        elif self.broker is not None:
+            self.broker.on_fetch(call_id, request, now_ms)
         else:
-            self.broker.on_storage(event, now_ms)
-
-    def _on_clock(self, unix_ms: int | None, now_ms: int) -> None:
-        if self.broker is not None and unix_ms is not None:
-            self.broker.lifecycle.clock.on_read(unix_ms, now_ms)
-
-    def _restore_metadata(self, now_ms: int) -> None:
-        """Begin with the newest snapshot of the metadata on disk: once, before anything is read of the log."""
-        recovered, self._metadata_recovered = self._metadata_recovered, None
-        if self._metadata_snapshots is not None and recovered is not None and self.halted is None:
-            self._metadata_snapshots.restore_recovered(recovered, now_ms)
-
-    def _on_metadata_read(self, event: LogRead) -> None:
-        assert self._metadata_snapshots is not None, event
-        self._metadata_snapshots.note_applied(self.metadata.on_read(event))
-
-    def _on_request(self, call_id: CallId, request: m.Request, now_ms: int) -> None:
-        match request:
-            case m.FetchRequest(partitions=partitions):
-                log = self._logs.get(partitions[0].topic_partition) if partitions else None
-                if log is not None:
-                    self._step_log(log, RequestReceived(call_id=call_id, request=request), now_ms)
-                elif self.broker is not None:
-                    self.broker.on_fetch(call_id, request, now_ms)
-                else:
-                    self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            case m.DescribeClusterRequest():
-                self._emit(Reply(call_id=call_id, response=self._describe_cluster(request)))
-            case m.ProduceRequest(topic_partition=topic_partition) if self._is_written_by_itself(topic_partition):
-                self._refuse(call_id, request, ErrorCode.INVALID_REQUEST)
-            case m.ApplyRequest() | m.QueryRequest() | m.ReadIndexRequest():
-                self._on_group_request(call_id, request, now_ms)
-            case _ if isinstance(request, m.ControllerRequest):
-                self._ask_controller(call_id, request, now_ms)
-            case _:
-                self._on_log_request(call_id, request, now_ms)
-
-    def _is_written_by_itself(self, topic_partition: TopicPartition) -> bool:
-        """Whether only the controller, or only the group on it, writes into this log."""
-        return topic_partition == METADATA_LOG or topic_partition in self._groups
+            self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _on_group_request(self, call_id: CallId, request: m.GroupRequest, now_ms: int) -> None:
-        group = self._groups.get(request.topic_partition)
-        if group is None:
+        name = request.topic_partition
+        if name not in self._groups:
             self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return
         self._tick_logs(now_ms)  # A leader that has to resign by now takes no more commands.
         if self.halted is None:
-            group.on_request(call_id, request, now_ms)
+            self._concerned.add(name)
+            self._groups[name].on_request(call_id, request, now_ms)
 
-    def _on_log_request(self, call_id: CallId, request: m.LogRequest, now_ms: int) -> None:
-        log = self._logs.get(request.topic_partition)
-        if log is not None:
-            self._step_log(log, RequestReceived(call_id=call_id, request=request), now_ms)
-        elif self.broker is not None:
-            self.broker.on_request(call_id, request, now_ms)
-        else:
-            self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-    def _ask_controller(self, call_id: CallId, request: m.ControllerRequest, now_ms: int) -> None:
+    def _on_controller_request(self, call_id: CallId, request: m.ControllerRequest, now_ms: int) -> None:
         if isinstance(request, m.CreateTopicRequest) and any(request.name == name.topic for name in self._groups):
             message = f"{request.name} is the name of a group"
             response = m.CreateTopicResponse(error=ErrorCode.INVALID_TOPIC_EXCEPTION, message=message)
             self._emit(Reply(call_id=call_id, response=response))
             return
-        if self.controller is not None:
-            self.controller.on_request(call_id, request, now_ms)
+        if self._member is None:
+            self._refuse(call_id, request, ErrorCode.NOT_CONTROLLER)
             return
-        leader = None if self._metadata_log is None else self._metadata_log.current_leader
-        refused = refusal(request, ErrorCode.NOT_CONTROLLER, current_leader=leader)
-        self._emit(Reply(call_id=call_id, response=refused))
+        self._concerned.add(METADATA_LOG)
+        self._member.on_controller_request(call_id, request, now_ms)
 
-    def _describe_cluster(self, request: m.DescribeClusterRequest) -> m.DescribeClusterResponse:
+    def _on_describe_cluster(self, call_id: CallId, request: m.DescribeClusterRequest, _now_ms: int) -> None:
         if request.cluster_id not in (None, self.config.cluster_id):
-            return m.DescribeClusterResponse(error=ErrorCode.INCONSISTENT_CLUSTER_ID)
-        if self._metadata_log is None:
-            return m.DescribeClusterResponse(error=ErrorCode.BROKER_NOT_AVAILABLE)
-        image = self.metadata.image
-        told, next_cursor = page_of(
-            image, topics=request.topics, cursor=request.cursor, limit=request.response_partition_limit
-        )
-        return m.DescribeClusterResponse(
-            error=ErrorCode.NONE,
-            cluster_id=self.config.cluster_id,
-            controller=self._metadata_log.current_leader,
-            metadata_offset=self.metadata.applied_offset,
-            brokers=tuple(image.brokers.values()),
-            topics=topics_told(told),
-            next_cursor=next_cursor,
-        )
+            self._refuse(call_id, request, ErrorCode.INCONSISTENT_CLUSTER_ID)
+        elif self._member is None:
+            self._refuse(call_id, request, ErrorCode.BROKER_NOT_AVAILABLE)
+        else:
+            self._emit(Reply(call_id=call_id, response=self._member.describe_cluster(request)))
 
     def _refuse(self, call_id: CallId, request: m.Request, error: ErrorCode) -> None:
         self._emit(Reply(call_id=call_id, response=refusal(request, error)))
 
+    # --- what else happens ------------------------------------------------------------------------------------------
+
+    def _on_started(self, event: Started, now_ms: int) -> None:
+        self._on_clock(event, now_ms)
+        self._step_every_log(event, now_ms)
+        if self._member is not None and self.halted is None:
+            self._member.start(now_ms)
+        for group in self._groups.values():
+            group.start(now_ms)
+
+    def _on_ticked(self, _event: Ticked, _now_ms: int) -> None:
+        """Do nothing else: what is due is done in every step."""
+
+    def _on_clock(self, event: Started | ClockRead, now_ms: int) -> None:
+        if self.broker is not None and event.unix_ms is not None:
+            self.broker.lifecycle.clock.on_read(event.unix_ms, now_ms)
+
+    def _on_answer(self, event: ResponseReceived | SendFailed, now_ms: int) -> None:
+        log = self._asked_by_logs.pop(event.correlation_id, None)
+        asking_group = self._asked_by_groups.pop(event.correlation_id, None)
+        if log is not None:
+            self._step_log(log, event, now_ms)
+        elif asking_group is not None:
+            self._concerned.add(asking_group)
+            self._groups[asking_group].on_answer(event)
+        elif self.broker is not None:
+            _answer(self.broker, event, now_ms)
+
+    def _on_flushed(self, event: Flushed | SnapshotStored, now_ms: int) -> None:
+        if event.topic_partition in self._logs:
+            self._step_log(event.topic_partition, event, now_ms)
+        else:
+            assert isinstance(event, Flushed), event
+            self._on_storage(event, now_ms)
+
+    def _on_storage(self, event: Flushed | BatchFound | ProducersScanned | LogStartMoved, now_ms: int) -> None:
+        assert self.broker is not None, event
+        self.broker.on_storage(event, now_ms)
+
+    def _on_damaged(self, event: LogDamaged, now_ms: int) -> None:
+        assert self.broker is not None, event
+        self.broker.on_log_damaged(event, now_ms)
+
+    def _on_read(self, event: LogRead, _now_ms: int) -> None:
+        self._concerned.add(event.topic_partition)
+        if event.topic_partition in self._groups:
+            self._groups[event.topic_partition].on_read(event)
+        else:
+            assert self._member is not None, event
+            self._member.on_read(event)
+
+    def _on_resign_requested(self, event: ResignRequested, now_ms: int) -> None:
+        self._step_every_log(event, now_ms)
+        if self.broker is not None:
+            self.broker.shut_down(now_ms)
+
+    def _step_every_log(self, event: Event, now_ms: int) -> None:
+        for name in self._logs:
+            if self.halted is None:
+                self._step_log(name, event, now_ms)
+
+    def _step_log(self, name: TopicPartition, event: Event, now_ms: int) -> None:
+        self._concerned.add(name)
+        for effect in self._logs[name].step(event, now_ms):
+            self._emit(effect)
+
     # --- what follows from it ---------------------------------------------------------------------------------------
+
+    def _settle(self, now_ms: int) -> None:
+        """Let those look who are concerned, because something has happened or because they are due.
+
+        Who has acted on its log looks at it again in the next step, whatever that is of.
+        """
+        self._tick_logs(now_ms)
+        if self._member is not None and self.halted is None:
+            steps = self._logs[METADATA_LOG].steps
+            self._member.settle(now_ms)
+            if self._logs[METADATA_LOG].steps != steps:
+                self._concerned.add(METADATA_LOG)
+        concerned, self._concerned = sorted(self._concerned, key=self._order.__getitem__), set()
+        for name in concerned:
+            log, group = self._logs[name], self._groups.get(name)
+            steps = log.steps
+            if group is not None and self.halted is None:
+                group.settle(now_ms)
+            if log.steps != steps:
+                self._concerned.add(name)
+            self._deadlines.set(name, earliest(log.deadline_ms, None if group is None else group.deadline_ms))
 
     def _tick_logs(self, now_ms: int) -> None:
         """Let no quorum log go on past what it has to do by now, because the event concerned something else.
@@ -365,87 +328,35 @@ class Replica:
         A process that was paused for long may first come upon requests for its broker: a leader that resigns by then
         must not decide anything as a controller first.
         """
-        for log in self._logs.values():
-            deadline_ms = log.deadline_ms
+        self._concerned.update(self._deadlines.take_due(now_ms))
+        for name in sorted(self._concerned, key=self._order.__getitem__):
+            deadline_ms = self._logs[name].deadline_ms
             if deadline_ms is not None and deadline_ms <= now_ms and self.halted is None:
-                self._step_log(log, Ticked(), now_ms)
-
-    def _settle(self, log: QuorumLog, now_ms: int) -> None:
-        for _ in range(SETTLING_MAX):
-            read = self.metadata.next_read(log.log.high_watermark)
-            if read is not None:
-                self._emit(read)
-            if self.controller is not None:
-                self.controller.settle(self.metadata, now_ms)
-            if self.broker is not None:
-                flushed_end_offset = log.log.flushed_end_offset
-                self.broker.settle(self.metadata, log.leader_id, now_ms, flushed_end_offset=flushed_end_offset)
-            if self.halted is not None or not self._hand_over(now_ms):
-                return
-        raise AssertionError(f"more than {SETTLING_MAX} rounds at {now_ms}: the parts never stop asking each other")
-
-    def _settle_groups(self, now_ms: int) -> None:
-        self._tick_logs(now_ms)
-        for group in self._groups.values():
-            if self.halted is None:
-                group.settle(now_ms)
-
-    def _hand_over(self, now_ms: int) -> bool:
-        """Pass on what the parts ask of each other; whether there was anything."""
-        was_asked = False
-        while (asked := self._loopback.take_request()) is not None:
-            self._ask_controller(*asked, now_ms)
-            was_asked = True
-        while (answered := self._loopback.take_answer()) is not None:
-            assert self.broker is not None, answered
-            self.broker.on_response(*answered, now_ms)
-            was_asked = True
-        return was_asked
-
-    def _step_every_log(self, event: Event, now_ms: int) -> None:
-        for log in self._logs.values():
-            if self.halted is None:
-                self._step_log(log, event, now_ms)
-
-    def _step_log(self, log: QuorumLog, event: Event, now_ms: int) -> None:
-        for effect in log.step(event, now_ms):
-            self._emit(effect)
+                self._step_log(name, Ticked(), now_ms)
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
     def _emit(self, effect: Effect) -> None:
-        """Add an effect to this step's; nothing follows a Halt, and what the parts ask of each other stays here."""
-        if self.halted is not None or self._loopback.catches(effect):
+        """Add an effect to this step's; nothing follows a Halt."""
+        if self.halted is not None:
             return
         self._outbox.append(effect)
         if isinstance(effect, Halt):
             self.halted = effect.reason
-
-    def _send(self, replica_id: ReplicaId, request: m.PeerRequest, timeout_ms: int) -> CorrelationId:
-        """Send a request of the broker, or keep it if it is for the controller in this very process."""
-        correlation_id = self._next_correlation_id(None)
-        if replica_id == self.config.replica_id:
-            assert isinstance(request, m.ControllerRequest), request
-            self._loopback.ask(correlation_id, request)
-        else:
-            self._emit(
-                Send(replica_id=replica_id, correlation_id=correlation_id, request=request, timeout_ms=timeout_ms)
-            )
-        return correlation_id
 
     def _send_of_group(
         self, name: TopicPartition, replica_id: ReplicaId, request: m.PeerRequest, timeout_ms: int
     ) -> CorrelationId:
         """Send a request of a group; its answer goes to that."""
         correlation_id = self._next_correlation_id(None)
-        self._asked_by_groups[correlation_id] = self._groups[name]
+        self._asked_by_groups[correlation_id] = name
         self._emit(Send(replica_id=replica_id, correlation_id=correlation_id, request=request, timeout_ms=timeout_ms))
         return correlation_id
 
     def _next_correlation_id(self, owner: TopicPartition | None) -> CorrelationId:
         self._last_correlation_id = CorrelationId(self._last_correlation_id + 1)
         if owner is not None:
-            self._owners[self._last_correlation_id] = owner
+            self._asked_by_logs[self._last_correlation_id] = owner
         return self._last_correlation_id
 
 
@@ -455,3 +366,31 @@ def _answer(broker: Broker, event: ResponseReceived | SendFailed, now_ms: int) -
             broker.on_response(correlation_id, response, now_ms)
         case SendFailed(correlation_id=correlation_id):
             broker.on_send_failed(correlation_id, now_ms)
+
+
+ON_REQUEST: Mapping[type[m.Request], Callable[[Replica, CallId, Any, int], None]] = {
+    **dict.fromkeys(QUORUM_REQUESTS, Replica._on_log_request),
+    **dict.fromkeys(GROUP_REQUESTS, Replica._on_group_request),
+    **dict.fromkeys(CONTROLLER_REQUESTS, Replica._on_controller_request),
+    m.FetchRequest: Replica._on_fetch,
+    m.DescribeClusterRequest: Replica._on_describe_cluster,
+}
+"""Who takes which request."""
+
+ON_EVENT: Mapping[type[Event], Callable[[Replica, Any, int], None]] = {
+    Started: Replica._on_started,
+    Ticked: Replica._on_ticked,
+    ClockRead: Replica._on_clock,
+    ResponseReceived: Replica._on_answer,
+    SendFailed: Replica._on_answer,
+    Flushed: Replica._on_flushed,
+    SnapshotStored: Replica._on_flushed,
+    LogRead: Replica._on_read,
+    BatchFound: Replica._on_storage,
+    ProducersScanned: Replica._on_storage,
+    LogStartMoved: Replica._on_storage,
+    LogDamaged: Replica._on_damaged,
+    StorageFailed: Replica._step_every_log,
+    ResignRequested: Replica._on_resign_requested,
+}
+"""Who takes what else happens."""

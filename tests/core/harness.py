@@ -320,10 +320,11 @@ class Bench:
     # --- snapshots --------------------------------------------------------------------------------------------------
 
     def act(self, effects: tuple[fx.Effect, ...]) -> None:
-        """Perform what a call of the log has asked for, and let it do what is due then."""
+        """Perform what a call of the log has asked for, and let its replica look at it: by a flush that is no news."""
         for effect in effects:
             self._perform(effect)
-        self.effects = (*effects, *self.step(ev.Ticked()))
+        no_news = ev.Flushed(topic_partition=LOG, end_offset=self.log.log.flushed_end_offset)
+        self.effects = (*effects, *self.step(no_news))
 
     def store(self, end_offset: int, epoch: int) -> None:
         """Have a snapshot stored; it is not yet."""

@@ -218,8 +218,8 @@ def test_clauses_about_a_step(build: Callable[[], Bench], breakage: Break) -> No
 
 
 def test_every_step_is_checked() -> None:
-    """A broken state does not survive the next step, whatever that step is."""
+    """A broken state does not survive the next step of its log, whatever that step is."""
     bench = a_follower()
     set_log(high_watermark=9)(bench.log)
     with pytest.raises(AssertionError):
-        bench.step(ev.Ticked())
+        bench.log.step(ev.Ticked(), bench.now_ms)

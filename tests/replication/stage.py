@@ -31,6 +31,8 @@ from replica.core.metadata.replay import METADATA_LOG
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import ReplicaId, TopicPartition
+from replica.machines import AppliedLog
+from replica.machines.counter import Counter
 from replica.storage import LogTable
 
 QUORUM = QuorumConfig(
@@ -65,7 +67,10 @@ class Heard:
 
 
 class StagedWorld(World):
-    """``voters`` combined brokers and controllers with ids from 1; what they send to ``puppets`` waits in ``heard``."""
+    """``voters`` combined brokers and controllers with ids from 1; what they send to ``puppets`` waits in ``heard``.
+
+    Each of the ``groups`` counts.
+    """
 
     def __init__(
         self,
@@ -76,8 +81,10 @@ class StagedWorld(World):
         controller: ControllerConfig,
         metadata: MetadataConfig = RARE_SNAPSHOTS,
         rules: Callable[[], Rules] = Rules,
+        groups: Iterable[TopicPartition] = (),
     ) -> None:
-        super().__init__(seed="bench", climate=calm(voters), logs=(METADATA_LOG,), rules=rules)
+        self._groups = tuple(groups)
+        super().__init__(seed="bench", climate=calm(voters), logs=(METADATA_LOG, *self._groups), rules=rules)
         self.broker_config = broker
         self.controller_config = controller
         self.metadata_config = metadata
@@ -90,6 +97,7 @@ class StagedWorld(World):
             logs=opened.recovered,
             random=Random(f"core {node.replica_id}.{node.incarnation}"),
             rules=self._rules(),
+            groups={name: AppliedLog(Counter(), name="counter") for name in self._groups},
         )
 
     def config(self, node: Node, opened: LogTable) -> ReplicaConfig:

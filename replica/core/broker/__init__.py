@@ -2,5 +2,5 @@
 
 Read in this order: ``lifecycle`` (registered, alive, leaving), ``hosting`` (which partitions there are, by committed
 metadata), ``serving`` (fetches that others send here), ``fetchers`` (fetches that followers here send), ``proposals``
-(the ISRs that leaders here want), ``deadlines`` (who wants to be called when), ``broker`` (all of it as one machine).
+(the ISRs that leaders here want), ``broker`` (all of it as one machine).
 """

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from replica.core.broker.deadlines import Deadlines
 from replica.core.broker.fetchers import Fetchers
 from replica.core.broker.hosting import Hosting, OfflinePartition
 from replica.core.broker.lifecycle import Lifecycle
 from replica.core.broker.proposals import Proposals
 from replica.core.broker.serving import FetchServer
 from replica.core.config import BrokerIdentity, ReplicaConfig
+from replica.core.deadlines import Deadlines
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, StoreHighWatermarks
 from replica.core.events import BatchFound, Flushed, LogDamaged, LogStartMoved, ProducersScanned
@@ -100,6 +100,8 @@ class Broker:
             is_waited_at=self._server.is_waited_at,
             send=send,
         )
+        self.has_news = False
+        """Whether something has happened that it has not settled yet."""
         self._asked_controller: dict[CorrelationId, BrokerRequest] = {}
         self._touched: set[TopicPartition] = set()
         self._leaders: set[ReplicaId] = set()
@@ -127,17 +129,24 @@ class Broker:
 
     # --- events -----------------------------------------------------------------------------------------------------
 
-    def on_request(self, call_id: CallId, request: LogRequest, now_ms: int) -> None:
-        """Hand a request about one log to its partition."""
-        partition = self.partitions.get(request.topic_partition)
+    def partition_for(self, call_id: CallId, request: LogRequest) -> Partition | None:
+        """Find the partition that is to take a request now; None where none is here, which is answered."""
+        partition = self._touch(request.topic_partition)
         if partition is None:
             self._emit(Reply(call_id=call_id, response=refusal(request, self._why_not_served(request))))
-            return
-        partition.on_request(call_id, request, now_ms)
-        self._touched.add(request.topic_partition)
+        return partition
+
+    def _touch(self, topic_partition: TopicPartition) -> Partition | None:
+        """Find a partition to which something is about to happen; None where none of that name is here."""
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            self.has_news = True
+            self._touched.add(topic_partition)
+        return partition
 
     def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
         """Answer or park a fetch of partitions."""
+        self.has_news = True
         for effect in self._server.on_fetch(call_id, request, now_ms):
             self._emit(effect)
         self._touched |= {
@@ -146,6 +155,7 @@ class Broker:
 
     def on_response(self, correlation_id: CorrelationId, response: PeerResponse, now_ms: int) -> None:
         """Take the answer to something that this broker has asked."""
+        self.has_news = True
         if self._fetchers.owns(correlation_id):
             leader_id, told = self._fetchers.on_response(correlation_id, response, now_ms)
             self._leaders.add(leader_id)
@@ -165,6 +175,7 @@ class Broker:
 
     def on_send_failed(self, correlation_id: CorrelationId, now_ms: int) -> None:
         """Try again later what may not have got through."""
+        self.has_news = True
         if self._fetchers.owns(correlation_id):
             leader_id, told = self._fetchers.on_failed(correlation_id, now_ms)
             self._leaders.add(leader_id)
@@ -180,7 +191,7 @@ class Broker:
 
     def on_storage(self, event: Flushed | BatchFound | ProducersScanned | LogStartMoved, now_ms: int) -> None:
         """Hand what storage reports of a log to its partition, unless that is gone."""
-        partition = self.partitions.get(event.topic_partition)
+        partition = self._touch(event.topic_partition)
         if partition is None:
             return
         match event:
@@ -192,11 +203,11 @@ class Broker:
                 partition.on_producers_scanned(producers)
             case LogStartMoved(log_start_offset=log_start_offset):
                 partition.on_log_start_moved(log_start_offset)
-        self._touched.add(event.topic_partition)
 
     def on_log_damaged(self, event: LogDamaged, now_ms: int) -> None:
         """Give up the partition whose log is damaged, answer who waits for it, and tell the controller soon."""
         if self._hosting.set_offline(event.topic_partition, event.reason, now_ms):
+            self.has_news = True
             self._note_hosting(event.topic_partition)
             self.lifecycle.hurry(now_ms)
 
@@ -206,6 +217,7 @@ class Broker:
 
     def shut_down(self, now_ms: int) -> None:
         """Begin to leave: the controller moves what this broker leads."""
+        self.has_news = True
         self.lifecycle.shut_down(now_ms)
         self._checkpoint_at_ms = now_ms
 
@@ -219,6 +231,7 @@ class Broker:
         The controller is told of metadata that is applied and on stable storage, below ``flushed_end_offset``: once it
         lets a broker in, that the disk has the record of its registration tells that it is the same disk.
         """
+        self.has_news = False
         self._controller_id = controller_id
         self._take_image(metadata.image, now_ms)
         self._tick(now_ms)

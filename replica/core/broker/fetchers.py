@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from replica.core.broker.deadlines import Deadlines
 from replica.core.config import ReplicaConfig
+from replica.core.deadlines import Deadlines
 from replica.core.messages import (
     FetchedPartition,
     FetchPartition,

@@ -19,7 +19,7 @@ from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
 
 
-def on_alter_partition(c: ControllerState, request: AlterPartitionRequest) -> AlterPartitionResponse:
+def on_alter_partition(c: ControllerState, request: AlterPartitionRequest, _now_ms: int) -> AlterPartitionResponse:
     """Decide about each proposal on its own, in order."""
     registered = c.image.brokers.get(request.broker_id)
     if registered is None or not is_incarnation(registered, request):

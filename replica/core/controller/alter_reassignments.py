@@ -33,7 +33,7 @@ Fault = tuple[ErrorCode, str]
 
 
 def on_alter_reassignments(
-    c: ControllerState, request: AlterPartitionReassignmentsRequest
+    c: ControllerState, request: AlterPartitionReassignmentsRequest, _now_ms: int
 ) -> AlterPartitionReassignmentsResponse:
     """Decide about each partition on its own, in order. The answer tells that a move is begun, not that it is done."""
     return AlterPartitionReassignmentsResponse(
@@ -91,7 +91,7 @@ def _cancel(c: ControllerState, name: TopicPartition, registration: PartitionReg
 
 
 def on_list_reassignments(
-    c: ControllerState, request: ListPartitionReassignmentsRequest
+    c: ControllerState, request: ListPartitionReassignmentsRequest, _now_ms: int
 ) -> ListPartitionReassignmentsResponse:
     """Tell what is under way, topic by topic in the order of their creation, a page at a time."""
     told, next_cursor = page_of(

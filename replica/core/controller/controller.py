@@ -1,6 +1,6 @@
 """The active controller: requests and time in, metadata records and answers out.
 
-Owns the beginning and the end of an activity, and the way from a request to who decides about it. It does not write the
+Owns the beginning and the end of an activity, and the table of who decides about which request. It does not write the
 metadata log: whoever drives it appends the records of one decision as one batch, exactly at the offset that it named,
 and gives the answer away only when they are committed.
 
@@ -9,8 +9,9 @@ Source: Kafka ``QuorumController``; KIP-631.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any
 
 from replica.core import messages as m
 from replica.core.config import ControllerConfig
@@ -28,6 +29,21 @@ from replica.core.refusals import refusal
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import Offset
+
+CONTROLLER_REQUESTS: Mapping[type[m.ControllerRequest], Callable[[ControllerState, Any, int], m.Response]] = {
+    m.BrokerRegistrationRequest: on_registration,
+    m.BrokerHeartbeatRequest: on_heartbeat,
+    m.AlterPartitionRequest: on_alter_partition,
+    m.CreateTopicRequest: on_create_topic,
+    m.DeleteTopicRequest: on_delete_topic,
+    m.AlterTopicRequest: on_alter_topic,
+    m.ElectLeaderRequest: on_elect_leader,
+    m.AlterPartitionReassignmentsRequest: on_alter_reassignments,
+    m.ListPartitionReassignmentsRequest: on_list_reassignments,
+    m.InitProducerIdRequest: on_init_producer_id,
+    m.UnregisterBrokerRequest: on_unregister_broker,
+}
+"""Who decides about what."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +111,7 @@ class Controller:
             return Decision(records=(), response=refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
         before = c.image
         c.begin_decision(next_offset)
-        response = _respond(c, request, now_ms)
+        response = CONTROLLER_REQUESTS[type(request)](c, request, now_ms)
         return Decision(records=_finished(c, before), response=response)
 
     def tick(self, now_ms: int) -> tuple[MetadataRecord, ...]:
@@ -121,34 +137,6 @@ class Controller:
     def _active(self) -> ControllerState:
         assert self._state is not None, "asked to decide while it is not active"
         return self._state
-
-
-def _respond(c: ControllerState, request: m.ControllerRequest, now_ms: int) -> m.Response:
-    match request:
-        case m.BrokerRegistrationRequest():
-            return on_registration(c, request, now_ms)
-        case m.BrokerHeartbeatRequest():
-            return on_heartbeat(c, request, now_ms)
-        case m.AlterPartitionRequest():
-            return on_alter_partition(c, request)
-        case m.CreateTopicRequest():
-            return on_create_topic(c, request)
-        case m.DeleteTopicRequest():
-            return on_delete_topic(c, request)
-        case m.AlterTopicRequest():
-            return on_alter_topic(c, request)
-        case m.ElectLeaderRequest():
-            return on_elect_leader(c, request)
-        case m.AlterPartitionReassignmentsRequest():
-            return on_alter_reassignments(c, request)
-        case m.ListPartitionReassignmentsRequest():
-            return on_list_reassignments(c, request)
-        case m.InitProducerIdRequest():
-            return on_init_producer_id(c)
-        case m.UnregisterBrokerRequest():
-            return on_unregister_broker(c, request, now_ms)
-        case _:
-            assert_never(request)
 
 
 def _finished(c: ControllerState, before: MetadataImage) -> tuple[MetadataRecord, ...]:

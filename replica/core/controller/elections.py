@@ -109,7 +109,7 @@ def elect_for_topic(c: ControllerState, topic: str) -> None:
             c.maybe_change(TopicPartition(topic, partition), Wanted())
 
 
-def on_elect_leader(c: ControllerState, request: ElectLeaderRequest) -> ElectLeaderResponse:
+def on_elect_leader(c: ControllerState, request: ElectLeaderRequest, _now_ms: int) -> ElectLeaderResponse:
     """Hold the election that an operator asks for."""
     registration = c.image.partition(request.topic_partition)
     if registration is None:

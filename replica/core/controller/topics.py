@@ -59,7 +59,7 @@ class _RefusedError(Exception):
 # --- create ---------------------------------------------------------------------------------------------------------
 
 
-def on_create_topic(c: ControllerState, request: CreateTopicRequest) -> CreateTopicResponse:
+def on_create_topic(c: ControllerState, request: CreateTopicRequest, _now_ms: int) -> CreateTopicResponse:
     """Create a topic with all its partitions; its id is the offset of its record."""
     try:
         _check_name(c, request.name)
@@ -153,7 +153,7 @@ def _settled(c: ControllerState, configs: Mapping[str, str]) -> Mapping[str, str
     return {**configs, TopicSetting.MIN_INSYNC_REPLICAS.value: str(c.defaults.min_insync_replicas)}
 
 
-def on_alter_topic(c: ControllerState, request: AlterTopicRequest) -> AlterTopicResponse:
+def on_alter_topic(c: ControllerState, request: AlterTopicRequest, _now_ms: int) -> AlterTopicResponse:
     """Change settings, all or none, and what follows from them for the partitions."""
     topic = c.image.topics.get(request.name)
     if topic is None:
@@ -196,7 +196,7 @@ def _touch_partitions(c: ControllerState, topic: TopicImage) -> None:
 # --- delete ---------------------------------------------------------------------------------------------------------
 
 
-def on_delete_topic(c: ControllerState, request: DeleteTopicRequest) -> DeleteTopicResponse:
+def on_delete_topic(c: ControllerState, request: DeleteTopicRequest, _now_ms: int) -> DeleteTopicResponse:
     """Delete a topic and its partitions. Its id is never used again."""
     topic_id = c.image.topic_id(request.name)
     if topic_id is None:

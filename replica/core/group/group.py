@@ -1,13 +1,14 @@
 """One group as a part of its replica: requests and reports in, effects out.
 
-Owns the dispatch, and the order of what follows from an event. After every step of its replica a group *settles*: it
-looks at what its log has become, tells who waits, and asks for what comes next. Knows no other group.
+Owns the table of requests, and the order of what follows from an event. After a step of its replica that concerns it a
+group *settles*: it looks at what its log has become, tells who waits, and asks for what comes next. Knows no other
+group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from typing import Any, assert_never
 
 from replica.core.config import GroupConfig
 from replica.core.earliest import earliest
@@ -37,6 +38,13 @@ from replica.core.snapshotting import not_for_this_replica
 from replica.ids import CallId, Offset
 from replica.machines import AppliedLog, MachineFailedError, MachineMismatchError
 from replica.records import CorruptRecordError
+
+GROUP_REQUESTS: Mapping[type[GroupRequest], Callable[[GroupState, CallId, Any, int], None]] = {
+    ApplyRequest: on_apply,
+    QueryRequest: on_query,
+    ReadIndexRequest: on_read_index,
+}
+"""Who answers what."""
 
 
 class Group:
@@ -113,16 +121,7 @@ class Group:
 
     def on_request(self, call_id: CallId, request: GroupRequest, now_ms: int) -> None:
         """Take a request of a client, or of another replica; it is answered now or later."""
-        g = self._state
-        match request:
-            case ApplyRequest():
-                on_apply(g, call_id, request, now_ms)
-            case QueryRequest():
-                on_query(g, call_id, request, now_ms)
-            case ReadIndexRequest():
-                on_read_index(g, call_id, request, now_ms)
-            case _:
-                assert_never(request)
+        GROUP_REQUESTS[type(request)](self._state, call_id, request, now_ms)
 
     def on_answer(self, event: ResponseReceived | SendFailed) -> None:
         """Take what became of a request that this group has sent."""

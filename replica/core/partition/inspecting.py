@@ -25,7 +25,9 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
 
 
-def on_offset_for_leader_epoch(p: PartitionState, call_id: CallId, request: OffsetForLeaderEpochRequest) -> None:
+def on_offset_for_leader_epoch(
+    p: PartitionState, call_id: CallId, request: OffsetForLeaderEpochRequest, _now_ms: int
+) -> None:
     """Tell where an epoch ends in the leader's log; absent, without an error, where that is undefined."""
     asked_in = request.current_leader_epoch if p.rules.epoch_end_is_fenced() else None
     error = leader_request_error(p, cluster_id=request.cluster_id, current_leader_epoch=asked_in)
@@ -45,7 +47,7 @@ def on_offset_for_leader_epoch(p: PartitionState, call_id: CallId, request: Offs
     )
 
 
-def on_list_offsets(p: PartitionState, call_id: CallId, request: ListOffsetsRequest) -> None:
+def on_list_offsets(p: PartitionState, call_id: CallId, request: ListOffsetsRequest, _now_ms: int) -> None:
     """Tell the log's first offset, the end of what the asker may read, or the first record not older than a time.
 
     A client that asks for the latter two has to wait until a new leader knows its high watermark.
@@ -117,7 +119,7 @@ def maybe_apply_retention(p: PartitionState, now_ms: int) -> None:
     )
 
 
-def on_describe_replica(p: PartitionState, call_id: CallId, request: DescribeReplicaRequest) -> None:
+def on_describe_replica(p: PartitionState, call_id: CallId, request: DescribeReplicaRequest, _now_ms: int) -> None:
     """Tell this replica's own state of the partition, whatever its role."""
     assert request.topic_partition == p.topic_partition, request
     p.reply(
@@ -139,6 +141,6 @@ def on_describe_replica(p: PartitionState, call_id: CallId, request: DescribeRep
     )
 
 
-def on_dump_log(p: PartitionState, call_id: CallId, request: DumpLogRequest) -> None:
+def on_dump_log(p: PartitionState, call_id: CallId, request: DumpLogRequest, _now_ms: int) -> None:
     """Hand out this replica's own records, committed or not."""
     p.emit(dumped(call_id, request, p.log, high_watermark=p.high_watermark, max_bytes=p.config.dump_max_bytes))

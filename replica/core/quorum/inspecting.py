@@ -30,7 +30,9 @@ from replica.ids import CallId
 from replica.voters import Voter
 
 
-def on_offset_for_leader_epoch(q: QuorumLogState, call_id: CallId, request: OffsetForLeaderEpochRequest) -> None:
+def on_offset_for_leader_epoch(
+    q: QuorumLogState, call_id: CallId, request: OffsetForLeaderEpochRequest, _now_ms: int
+) -> None:
     """Tell where an epoch ends in the leader's log; absent, without an error, where that is undefined.
 
     So it is of one that is older than all that is left. 1. Epoch 5 begins at offset 40. 2. The leader deletes what its
@@ -45,7 +47,7 @@ def on_offset_for_leader_epoch(q: QuorumLogState, call_id: CallId, request: Offs
     )
 
 
-def on_list_offsets(q: QuorumLogState, call_id: CallId, request: ListOffsetsRequest) -> None:
+def on_list_offsets(q: QuorumLogState, call_id: CallId, request: ListOffsetsRequest, _now_ms: int) -> None:
     """Tell the log's first offset, or the end of what the asker may read. A quorum log is not searched by time."""
     error = leader_request_error(q, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
     offset = q.log.log_start_offset
@@ -112,7 +114,7 @@ def _described(replica: Voter, progress: ReplicaProgress | None, now_ms: int) ->
     )
 
 
-def on_describe_replica(q: QuorumLogState, call_id: CallId, request: DescribeReplicaRequest) -> None:
+def on_describe_replica(q: QuorumLogState, call_id: CallId, request: DescribeReplicaRequest, _now_ms: int) -> None:
     """Tell this replica's own state of the log, whatever its role."""
     assert request.topic_partition == q.topic_partition, request
     q.reply(
@@ -134,6 +136,6 @@ def on_describe_replica(q: QuorumLogState, call_id: CallId, request: DescribeRep
     )
 
 
-def on_dump_log(q: QuorumLogState, call_id: CallId, request: DumpLogRequest) -> None:
+def on_dump_log(q: QuorumLogState, call_id: CallId, request: DumpLogRequest, _now_ms: int) -> None:
     """Hand out this replica's own records, committed or not."""
     q.emit(dumped(call_id, request, q.log, high_watermark=q.high_watermark, max_bytes=q.quorum.dump_max_bytes))

@@ -1,12 +1,13 @@
 """One quorum log as a machine: an event and the time in, effects out.
 
-Owns the dispatch and nothing else. A step first lets the event change what it concerns, then lets the present role do
-what is due (*pump*), until the role has nothing more to do at this instant; what remains is a deadline.
+Owns the table of requests and nothing else. A step first lets the event change what it concerns, then lets the present
+role do what is due (*pump*), until the role has nothing more to do at this instant; what remains is a deadline.
 """
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from typing import Any, assert_never
 
 from replica.bounds import BATCH_BYTES_MAX
 from replica.core import messages as m
@@ -67,7 +68,29 @@ class BatchTooLargeError(ValueError):
     """A batch that cannot be replicated; nothing was appended."""
 
 
-_OfNoLog = m.ControllerRequest | m.DescribeClusterRequest | m.GroupRequest
+def _on_delete_records(q: QuorumLogState, call_id: CallId, request: m.DeleteRecordsRequest, _now_ms: int) -> None:
+    """Only what a snapshot contains goes from a quorum log."""
+    q.reply(call_id, refusal(request, ErrorCode.INVALID_TOPIC_EXCEPTION))
+
+
+QUORUM_REQUESTS: Mapping[type[m.Request], Callable[[QuorumLogState, CallId, Any, int], None]] = {
+    m.ProduceRequest: on_produce,
+    m.FetchRequest: on_fetch,
+    m.OffsetForLeaderEpochRequest: inspecting.on_offset_for_leader_epoch,
+    m.ListOffsetsRequest: inspecting.on_list_offsets,
+    m.VoteRequest: elections.on_vote_request,
+    m.BeginQuorumEpochRequest: leading.on_begin_quorum_epoch_request,
+    m.EndQuorumEpochRequest: leading.on_end_quorum_epoch_request,
+    m.DescribeQuorumRequest: inspecting.on_describe_quorum,
+    m.TransferLeadershipRequest: transferring.on_transfer_leadership,
+    m.AddVoterRequest: membership.on_add_voter,
+    m.RemoveVoterRequest: membership.on_remove_voter,
+    m.DescribeReplicaRequest: inspecting.on_describe_replica,
+    m.DumpLogRequest: inspecting.on_dump_log,
+    m.FetchSnapshotRequest: on_fetch_snapshot,
+    m.DeleteRecordsRequest: _on_delete_records,
+}
+"""Who answers what."""
 
 
 class QuorumLog(QuorumLogState):
@@ -203,6 +226,7 @@ class QuorumLog(QuorumLogState):
 
     def _finish(self, before: invariants.Observation, now_ms: int) -> tuple[Effect, ...]:
         """Let the role do what is due now, check what must hold, and hand over the effects."""
+        self.steps += 1
         self._pump(now_ms)
         if __debug__ and self.halted is None:
             invariants.check_state(self, before)
@@ -237,8 +261,7 @@ class QuorumLog(QuorumLogState):
             case Ticked():
                 pass
             case RequestReceived(call_id=call_id, request=request):
-                assert not isinstance(request, _OfNoLog), request
-                self._on_request(call_id, request, now_ms)
+                QUORUM_REQUESTS[type(request)](self, call_id, request, now_ms)
             case ResponseReceived(correlation_id=correlation_id, response=response):
                 self._on_response(correlation_id, response, now_ms)
             case SendFailed(correlation_id=correlation_id):
@@ -257,41 +280,6 @@ class QuorumLog(QuorumLogState):
                 raise AssertionError(f"{event} is nothing to a quorum log")
             case _:
                 assert_never(event)
-
-    def _on_request(self, call_id: CallId, request: m.FetchRequest | m.LogRequest, now_ms: int) -> None:
-        match request:
-            case m.ProduceRequest():
-                on_produce(self, call_id, request, now_ms)
-            case m.FetchRequest():
-                on_fetch(self, call_id, request, now_ms)
-            case m.OffsetForLeaderEpochRequest():
-                inspecting.on_offset_for_leader_epoch(self, call_id, request)
-            case m.ListOffsetsRequest():
-                inspecting.on_list_offsets(self, call_id, request)
-            case m.VoteRequest():
-                elections.on_vote_request(self, call_id, request, now_ms)
-            case m.BeginQuorumEpochRequest():
-                leading.on_begin_quorum_epoch_request(self, call_id, request, now_ms)
-            case m.EndQuorumEpochRequest():
-                leading.on_end_quorum_epoch_request(self, call_id, request, now_ms)
-            case m.DescribeQuorumRequest():
-                inspecting.on_describe_quorum(self, call_id, request, now_ms)
-            case m.TransferLeadershipRequest():
-                transferring.on_transfer_leadership(self, call_id, request, now_ms)
-            case m.AddVoterRequest():
-                membership.on_add_voter(self, call_id, request, now_ms)
-            case m.RemoveVoterRequest():
-                membership.on_remove_voter(self, call_id, request, now_ms)
-            case m.DescribeReplicaRequest():
-                inspecting.on_describe_replica(self, call_id, request)
-            case m.DumpLogRequest():
-                inspecting.on_dump_log(self, call_id, request)
-            case m.FetchSnapshotRequest():
-                on_fetch_snapshot(self, call_id, request, now_ms)
-            case m.DeleteRecordsRequest():
-                self.reply(call_id, refusal(request, ErrorCode.INVALID_TOPIC_EXCEPTION))
-            case _:
-                assert_never(request)
 
     def _on_response(self, correlation_id: CorrelationId, response: m.PeerResponse, now_ms: int) -> None:
         match response:

@@ -106,6 +106,8 @@ class QuorumLogState:
         self.produces: Purgatory[ParkedProduce] = Purgatory(self.quorum.parked_produces_max)
         self.fetches: Purgatory[ParkedFetch] = Purgatory(self.quorum.parked_fetches_max)
         self.halted: str | None = None
+        self.steps = 0
+        """How often something was done with it: who reads it has nothing new to see while this stays the same."""
         self._random = random
         self._next_correlation_id = next_correlation_id
         self._outbox: list[Effect] = []

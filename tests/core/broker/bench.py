@@ -209,12 +209,18 @@ class BrokerBench:
         self.broker.on_fetch(CallId(call_id), request, self.now_ms)
         self.settle()
 
+    def ask(self, call_id: int, request: m.LogRequest) -> None:
+        """Let somebody ask something about one log; nothing follows from it yet."""
+        partition = self.broker.partition_for(CallId(call_id), request)
+        if partition is not None:
+            partition.on_request(CallId(call_id), request, self.now_ms)
+
     def produce(self, name: TopicPartition, value: bytes = b"v", *, call_id: int = 99) -> None:
         """Let a client write one record without waiting, and flush it."""
         self.effects.clear()
         records = encode_batch([value]).data
         request = m.ProduceRequest(topic_partition=name, acks=0, timeout_ms=1000, records=records)
-        self.broker.on_request(CallId(call_id), request, self.now_ms)
+        self.ask(call_id, request)
         self.settle()
 
     def damage(self, name: TopicPartition) -> None:

@@ -7,7 +7,7 @@ import pytest
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, CallId, Offset
+from replica.ids import BrokerEpoch, Offset
 from tests.core.broker.bench import CONFIG, CONTROLLER, BrokerBench, registered, registration, topic, topic_partition
 
 A = topic_partition("topic")
@@ -68,7 +68,7 @@ def test_order_of_a_write_s_first_checks(name: str, acks: int, error: ErrorCode)
         *topic("elsewhere", 8, registration(2, leader=2)),
     )
     request = m.ProduceRequest(topic_partition=topic_partition(name), acks=acks, timeout_ms=1000, records=b"")
-    bench.broker.on_request(CallId(5), request, bench.now_ms)
+    bench.ask(5, request)
     (reply,) = bench.made(fx.Reply)
     assert isinstance(reply.response, m.ProduceResponse)
     assert (reply.response.error, reply.response.not_appended) == (error, True)

@@ -59,7 +59,7 @@ def test_waiting_write_is_answered() -> None:
     bench = BrokerBench(logs={A: recovered(7, (0, 3))})
     bench.decide(*registered(1), *registered(2), *topic("topic", 7, registration(1, 2, leader=1)))
     request = m.ProduceRequest(topic_partition=A, acks=-1, timeout_ms=1000, records=encode_batch([b"v"]).data)
-    bench.broker.on_request(CallId(99), request, bench.now_ms)
+    bench.ask(99, request)
     bench.settle()
     assert bench.made(fx.Reply) == []
     bench.damage(A)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.errors import ErrorCode
-from replica.ids import CallId, Epoch, EpochEndOffset, Offset, TopicPartition
+from replica.ids import Epoch, EpochEndOffset, Offset, TopicPartition
 from tests.core.broker.bench import BrokerBench, recovered, registered, registration, topic, topic_partition
 
 LED, FOLLOWED, ELSEWHERE = (topic_partition("topic", number) for number in range(3))
@@ -18,7 +18,7 @@ def ask(name: TopicPartition) -> m.OffsetForLeaderEpochResponse:
     bench.decide(*registered(1), *registered(2), *topic("topic", 7, led, followed, registration(2, leader=2)))
     request = m.OffsetForLeaderEpochRequest(topic_partition=name, leader_epoch=Epoch(0))
     bench.effects.clear()
-    bench.broker.on_request(CallId(1), request, bench.now_ms)
+    bench.ask(1, request)
     bench.settle()
     (reply,) = bench.made(fx.Reply)
     assert isinstance(reply.response, m.OffsetForLeaderEpochResponse), reply
