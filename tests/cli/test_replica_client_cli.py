@@ -10,8 +10,8 @@ import grpc
 import pytest
 from click.testing import CliRunner, Result
 
-from replica.cli import main
-from replica.cli_client import as_table
+from replica.cli.__main__ import main
+from replica.cli.client import as_table
 from replica.core.messages import DescribeClusterResponse, ProduceResponse
 from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.records import PartitionRegistration

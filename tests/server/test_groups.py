@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from replica.cli_start import server_options_from, start_command
+from replica.cli.start import server_options_from, start_command
 from replica.core.config import GroupConfig, InvalidConfigError
 from replica.core.messages import ApplyRequest, ApplyResponse
 from replica.errors import ErrorCode

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replica.cli_client import bootstrap_option, run, timeout_option, view_config
-from replica.cli_kv_options import OutcomeUnknown
+from replica.cli.client import bootstrap_option, run, timeout_option, view_config
+from replica.cli.kv_options import OutcomeUnknown
 
 if TYPE_CHECKING:
     from replica.ids import ReplicaId
