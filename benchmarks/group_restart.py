@@ -29,7 +29,7 @@ from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.machines import Answered, ClientSession, OpenSession, Outcome, SessionOpened, decode_outcome, encode_entry
 from replica.machines.key_value import commands, encode_command, prefix
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 REPLICAS = 3
 GROUP = TopicPartition("kv", 0)

@@ -31,7 +31,7 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
 from replica.records import encode_batch
-from replica.server.codec import CREATE_TOPIC, FETCH, LIST_OFFSETS, PRODUCE
+from replica.rpc.codec import CREATE_TOPIC, FETCH, LIST_OFFSETS, PRODUCE
 
 ALONE_S = 5.0
 ATTACK_S = 15.0

@@ -24,8 +24,8 @@ import grpc.aio
 from benchmarks.extreme_messages import SHAPES, Knowledge, message
 from benchmarks.learned import Learned
 from replica.errors import ErrorCode
-from replica.server.channels import channel_options
-from replica.server.codec import METHODS, MalformedMessageError
+from replica.rpc.channels import channel_options
+from replica.rpc.codec import METHODS, MalformedMessageError
 
 AT_ONCE = 32
 PATIENCE_S = 0.5

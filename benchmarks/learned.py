@@ -17,7 +17,7 @@ from replica.core.messages import DescribeClusterRequest, DescribeClusterRespons
 from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import TopicPartition
-from replica.server.codec import DESCRIBE_CLUSTER, DESCRIBE_REPLICA
+from replica.rpc.codec import DESCRIBE_CLUSTER, DESCRIBE_REPLICA
 
 BROKERS_MAX = 12
 TOPICS_MAX = 8

@@ -22,7 +22,7 @@ from replica.core.messages import CurrentLeader, FetchedPartition, FetchPartitio
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.records import CorruptRecordError, decode_records, parse_batches
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 POLL_BYTES_MAX = 64 << 10
 POLL_WAIT_MS = 20

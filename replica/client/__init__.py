@@ -1,7 +1,7 @@
 """The clients: they write to and read from replicated logs, and never claim more than they know.
 
-Read in this order. ``values`` and ``failures`` are what calls return and raise, and what each says about a
-write. ``connections`` dial, ``cluster_view`` knows who leads what, ``clock`` is time; on these three stand
+Read in this order. ``values`` and ``failures`` are what calls return and raise, and what each says about a write.
+``connections`` dial by ``replica.rpc``, ``cluster_view`` knows who leads what, ``clock`` is time; on these stand
 
 - ``admin``, by ``controller_calls``: topics, settings, leaders, replicas;
 - ``producer``: ``producer_config``, ``partitioner``, ``accumulator`` with its ``partition_queue`` (a record's way into
@@ -9,8 +9,6 @@ write. ``connections`` dial, ``cluster_view`` knows who leads what, ``clock`` is
 - ``consumer``: ``consumer_config``, ``reading`` (a position and whether the log still agrees with it, values in and
   out), ``leader_calls``, ``fetcher`` (who brings records);
 - ``groups``: replicated state machines, the key-value store among them.
-
-Connections are the server package's: both sides dial through the same transport.
 """
 
 from __future__ import annotations

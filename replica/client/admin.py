@@ -43,7 +43,7 @@ from replica.core.messages import (
 from replica.core.metadata.image import TopicImage
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 
 class Admin:

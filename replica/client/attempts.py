@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from replica.core.messages import ProduceResponse
 from replica.errors import ErrorCode, write_definitely_failed
-from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.transport import MalformedRequestError, NotAppliedError, TransportError
 
 
 class Ending(StrEnum):

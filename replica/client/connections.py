@@ -13,8 +13,8 @@ from typing import Protocol
 
 from replica.core.messages import Request, Response
 from replica.ids import ReplicaId
-from replica.server.addresses import InvalidAddressError, check_address
-from replica.server.transport import GrpcTransport, TransportError
+from replica.rpc.addresses import InvalidAddressError, check_address
+from replica.rpc.transport import GrpcTransport, TransportError
 
 
 @dataclass(frozen=True, slots=True)

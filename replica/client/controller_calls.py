@@ -27,7 +27,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId
-from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.transport import MalformedRequestError, NotAppliedError, TransportError
 
 AdminResponse = (
     CreateTopicResponse

@@ -38,7 +38,7 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import EpochEndOffset, Offset, ReplicaId, TopicId, TopicPartition
 from replica.records import CorruptRecordError, claimed_offsets, scan_batches
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 FOLLOWER_PAUSE_MS = 5000
 """How long a partition is read from its leader after a follower could not serve it."""

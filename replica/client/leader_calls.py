@@ -24,7 +24,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.server.transport import NotAppliedError, TransportError
+from replica.rpc.transport import NotAppliedError, TransportError
 
 LeaderRequest = ListOffsetsRequest | OffsetForLeaderEpochRequest | DeleteRecordsRequest
 LeaderResponse = ListOffsetsResponse | OffsetForLeaderEpochResponse | DeleteRecordsResponse

@@ -21,7 +21,7 @@ from replica.client.producer_values import BatchId, GivenUp, ProducerIdentity, R
 from replica.client.values import RecordMetadata
 from replica.core.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
 from replica.ids import Offset, TopicPartition
-from replica.server.transport import NotAppliedError, TransportError
+from replica.rpc.transport import NotAppliedError, TransportError
 
 
 @dataclass(slots=True, kw_only=True)

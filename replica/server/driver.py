@@ -52,11 +52,11 @@ from replica.core.messages import ListOffsetsResponse, PeerResponse, Request, Re
 from replica.core.reading import read_ranges
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, TopicPartition
+from replica.rpc.transport import TransportError
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.flusher import Flusher, FlushOutcome
 from replica.server.ports import Core, PeerTransport, StepObserver, StoragePort
 from replica.server.snapshot_writer import SnapshotWriter
-from replica.server.transport import TransportError
 from replica.storage import DamagedLogError, OutOfDescriptorsError, StorageEffect, StorageError
 
 _Told = ParamSpec("_Told")

@@ -33,13 +33,13 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
+from replica.rpc.codec import METHODS, SERVICES, MalformedMessageError, Method
+from replica.rpc.transport import NOT_APPLIED_KEY
 from replica.server.budgets import AnswerBudget, OverBudgetError
 from replica.server.clocks import monotonic_ms
-from replica.server.codec import METHODS, SERVICES, MalformedMessageError, Method
 from replica.server.driver import ReplicaStoppedError
 from replica.server.producer_quota import ProducerQuota
 from replica.server.refusal_lines import RefusalLines
-from replica.server.transport import NOT_APPLIED_KEY
 
 BAD_INPUT = frozenset(
     {

@@ -23,7 +23,7 @@ from replica.machines import (
 )
 from replica.machines.key_value import KeyValueMachine, encode_command
 from replica.machines.key_value.commands import Command
-from replica.server.codec import (
+from replica.rpc.codec import (
     ADD_VOTER,
     APPLY,
     DESCRIBE_QUORUM,

@@ -17,7 +17,7 @@ from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
-from replica.server.codec import DESCRIBE_CLUSTER, PRODUCE
+from replica.rpc.codec import DESCRIBE_CLUSTER, PRODUCE
 
 ONE = ReplicaId(1)
 TOO_LARGE = "10000000000000000000"

@@ -28,8 +28,8 @@ from replica.core.metadata.pages import Cursor
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
-from replica.server.codec import DESCRIBE_CLUSTER, FETCH, METHODS, Method
-from replica.server.codec_shapes import largest_message
+from replica.rpc.codec import DESCRIBE_CLUSTER, FETCH, METHODS, Method
+from replica.rpc.codec_shapes import largest_message
 
 PREFIX_BYTES = 7
 BOUNDED_BY_THEIR_MAKERS = {

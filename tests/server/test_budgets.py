@@ -16,16 +16,16 @@ from structlog.testing import capture_logs
 from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse, Request, Response
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
+from replica.rpc.channels import CHANNEL_CALLS_MAX, CONNECTION_CALLS_MAX, REQUEST_BYTES_MAX, server_options
+from replica.rpc.codec import FETCH, PRODUCE
+from replica.rpc.transport import NOT_APPLIED_KEY, GrpcTransport
 from replica.server.budgets import (
     PLACE_BYTES,
     AnswerBudget,
     OverBudgetError,
 )
-from replica.server.channels import CHANNEL_CALLS_MAX, CONNECTION_CALLS_MAX, REQUEST_BYTES_MAX, server_options
-from replica.server.codec import FETCH, PRODUCE
 from replica.server.refusal_lines import LINES_PER_SECOND_MAX, RefusalLines
 from replica.server.service import ReplicaService, ServiceLimits
-from replica.server.transport import NOT_APPLIED_KEY, GrpcTransport
 from tests.server.driver_fakes import LOG
 
 MIB = 1 << 20

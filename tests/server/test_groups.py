@@ -15,8 +15,8 @@ from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
 from replica.machines import Answered, PlainCommand, committed_batch, decode_outcome, encode_entry
 from replica.records import encode_batch
-from replica.server.channels import channel_options
-from replica.server.codec import APPLY
+from replica.rpc.channels import channel_options
+from replica.rpc.codec import APPLY
 from replica.server.groups import make_groups, parse_groups
 from replica.server.options import ServerOptions
 from tests.machines.test_registry import distribution

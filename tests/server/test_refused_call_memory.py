@@ -10,7 +10,7 @@ import structlog
 
 from replica.core.messages import ProduceRequest, Request, Response
 from replica.records import encode_batch
-from replica.server.codec import PRODUCE
+from replica.rpc.codec import PRODUCE
 from replica.server.driver import ReplicaStoppedError
 from replica.server.service import ReplicaService, ServiceLimits
 from tests.server.driver_fakes import LOG

@@ -13,7 +13,7 @@ from replica.client.groups.view import GroupView, NobodyFound
 from replica.core.messages import ApplyRequest, ApplyResponse
 from replica.errors import ErrorCode
 from replica.machines import Entry, encode_entry
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
 from replica.machines import Answered, Refused, decode_outcome
 from replica.machines.encoding import MalformedError
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 
 class Node(StrEnum):

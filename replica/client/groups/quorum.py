@@ -23,7 +23,7 @@ from replica.core.messages import (
 from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 _Request = DescribeQuorumRequest | TransferLeadershipRequest
 _Answer = DescribeQuorumResponse | TransferLeadershipResponse

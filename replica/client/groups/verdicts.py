@@ -18,7 +18,7 @@ from replica.core.messages import ApplyResponse
 from replica.errors import ErrorCode
 from replica.machines import Answered, Outcome, Refusal, Refused, decode_outcome, definitely_not_applied
 from replica.machines.encoding import MalformedError
-from replica.server.transport import NotAppliedError, TransportError
+from replica.rpc.transport import NotAppliedError, TransportError
 
 
 class Step(StrEnum):

@@ -26,7 +26,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

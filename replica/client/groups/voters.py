@@ -29,7 +29,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
-from replica.server.transport import NotAppliedError, TransportError
+from replica.rpc.transport import NotAppliedError, TransportError
 from replica.voters import ReplicaKey, Voter
 
 _Request = AddVoterRequest | RemoveVoterRequest

@@ -49,9 +49,9 @@ from replica.ids import (
     TopicId,
     TopicPartition,
 )
-from replica.server import codec
-from replica.server.codec import METHODS, SERVICES, MalformedMessageError, method_of
-from replica.server.codec_shapes import ContractMismatchError, Shape
+from replica.rpc import codec
+from replica.rpc.codec import METHODS, SERVICES, MalformedMessageError, method_of
+from replica.rpc.codec_shapes import ContractMismatchError, Shape
 from replica.v1 import admin_pb2, common_pb2, data_pb2, quorum_pb2
 
 LOG = TopicPartition("log", 0)

@@ -83,8 +83,8 @@ from replica.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from replica.server.codec_bounds import MalformedMessageError
-from replica.server.codec_shapes import Shape
+from replica.rpc.codec_bounds import MalformedMessageError
+from replica.rpc.codec_shapes import Shape
 from replica.v1 import admin_pb2, cluster_pb2, data_pb2, group_pb2, inspection_pb2, quorum_pb2
 
 __all__ = [

@@ -20,9 +20,9 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
-from replica.server import codec
-from replica.server.codec import METHODS, MalformedMessageError
-from replica.server.codec_shapes import Element, Field, Shape
+from replica.rpc import codec
+from replica.rpc.codec import METHODS, MalformedMessageError
+from replica.rpc.codec_shapes import Element, Field, Shape
 from replica.v1 import cluster_pb2, data_pb2
 
 LOG = TopicPartition("log", 0)
