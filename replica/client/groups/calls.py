@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from replica.client.asking import Failed
 from replica.client.groups.verdicts import Step, Verdict, verdict_of
-from replica.client.groups.view import GroupView, NobodyFound
+from replica.client.groups.view import GroupView
 from replica.core.messages import ApplyRequest, ApplyResponse
 from replica.errors import ErrorCode
 from replica.machines import Entry, encode_entry
@@ -34,7 +35,7 @@ async def attempt_apply(
     """
     deadline = view.deadline(timeout_ms)
     endpoint = await view.find_leader(deadline)
-    if isinstance(endpoint, NobodyFound):
+    if isinstance(endpoint, Failed):
         nobody = Verdict(step=Step.REPEAT, may_be_applied=False, reason=endpoint.reason)
         return Attempt(verdict=nobody, no_such_group=endpoint.no_such_group)
     encoded = tuple(map(encode_entry, entries()))
