@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from replica.client.clock import Clock, Deadline
 from replica.client.cluster_view import ClusterView, ViewConfig
-from replica.client.connections import Connections
+from replica.client.connections import Closing, Connections
 from replica.client.consumer_config import ConsumerConfig
 from replica.client.fetcher import Fetcher
 from replica.client.leader_calls import LeaderCalls
@@ -25,7 +25,7 @@ from replica.ids import OFFSET_MAX, Epoch, Offset, TopicId, TopicPartition
 ValueT = TypeVar("ValueT")
 
 
-class Consumer:
+class Consumer(Closing):
     """An async consumer. ``bootstrap`` is one or more ``HOST:PORT``. Use it within one event loop, and close it.
 
     A call that concerns positions is about assigned partitions only: KeyError for any other.
@@ -46,12 +46,6 @@ class Consumer:
         self._readings: dict[TopicPartition, Reading] = {}
         self._fetcher = Fetcher(self._view, self._config, self._leaders, self._readings)
         self._turn = 0
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Stop fetching and close the connections."""

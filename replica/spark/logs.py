@@ -8,11 +8,10 @@ clients' own view and calls do the asking. Source: KIP-320; Kafka's ``OffsetsFor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
 
 from replica.client.clock import Clock
 from replica.client.cluster_view import ClusterView, ViewConfig
-from replica.client.connections import Connections
+from replica.client.connections import Closing, Connections
 from replica.client.failures import ClusterUnreachableError, ReadFailedError, UnknownTopicError
 from replica.client.leader_calls import LeaderCalls, newest
 from replica.core.messages import (
@@ -42,7 +41,7 @@ def view_config(connection: ConnectionOptions) -> ViewConfig:
     )
 
 
-class TopicLogs:
+class TopicLogs(Closing):
     """Questions about logs, within one event loop. Close it."""
 
     def __init__(
@@ -51,12 +50,6 @@ class TopicLogs:
         self._servers = connection.servers
         self._view = ClusterView(connection.servers, view_config(connection), connections=connections, clock=clock)
         self._leaders = LeaderCalls(self._view)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Close the connections."""

@@ -5,8 +5,7 @@ Source: KIP-595, DescribeQuorum; Ongaro's thesis, section 3.10.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from typing import TypeVar
 
 from replica.client.asking import Failed, repeated
@@ -75,21 +74,16 @@ async def transfer_leadership(
     return described
 
 
-@asynccontextmanager
-async def quorum_view(
+def quorum_view(
     bootstrap: str | Iterable[str],
     group: str | None,
     config: ViewConfig | None,
     connections: Connections | None,
     clock: Clock | None,
-) -> AsyncIterator[GroupView]:
-    """Look at a group's log, or at the metadata log without a group."""
+) -> GroupView:
+    """Begin to look at a group's log, or at the metadata log without a group. Close it."""
     log = METADATA_LOG if group is None else TopicPartition(group, 0)
-    view = GroupView(bootstrap, log, config, connections=connections, clock=clock)
-    try:
-        yield view
-    finally:
-        await view.close()
+    return GroupView(bootstrap, log, config, connections=connections, clock=clock)
 
 
 async def describe(view: GroupView, deadline: Deadline) -> DescribeQuorumResponse:

@@ -16,7 +16,7 @@ from random import Random
 from replica.client.asking import RETRIABLE, AnswerT, Failed, unanswered
 from replica.client.clock import Clock, Deadline, SystemClock
 from replica.client.cluster_view import ViewConfig
-from replica.client.connections import Connections, Endpoint, GrpcConnections, bootstrap_endpoints
+from replica.client.connections import Closing, Connections, Endpoint, GrpcConnections, bootstrap_endpoints
 from replica.client.failures import ClusterUnreachableError, ReadFailedError
 from replica.client.groups.failures import UnknownGroupError
 from replica.core.messages import (
@@ -31,7 +31,7 @@ from replica.ids import ReplicaId, TopicPartition
 from replica.rpc.transport import TransportError
 
 
-class GroupView:
+class GroupView(Closing):
     """One group as one client sees it. ``bootstrap`` is whom it asks first. Use it within one event loop.
 
     ``random`` chooses among replicas where any will do.
