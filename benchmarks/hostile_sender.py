@@ -122,7 +122,7 @@ class Sender:
 
     async def _call(self, channel: grpc.aio.Channel, name: str, encoded: bytes) -> str:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(name)
-        answer = METHODS[name].decode_response(await call(encoded, timeout=PATIENCE_S))
+        answer = METHODS[name].response.decode(await call(encoded, timeout=PATIENCE_S))
         error: ErrorCode = answer.error
         return error.value
 

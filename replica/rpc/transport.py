@@ -123,8 +123,8 @@ class GrpcTransport:
     ) -> Response:
         multicallable: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.full_name)
         try:
-            encoded = await multicallable(method.encode_request(request), timeout=timeout_s, wait_for_ready=False)
-            response: Response = method.decode_response(encoded)
+            encoded = await multicallable(method.request.encode(request), timeout=timeout_s, wait_for_ready=False)
+            response: Response = method.response.decode(encoded)
         except grpc.aio.AioRpcError as error:
             raise _classified(error, replica_id) from None
         except MalformedMessageError as error:

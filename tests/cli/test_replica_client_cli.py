@@ -108,7 +108,7 @@ class FakeBroker:
         self._threads.shutdown()
 
     def _produce(self, request: bytes, context: object) -> bytes:
-        return PRODUCE.encode_response(self._answer)
+        return PRODUCE.response.encode(self._answer)
 
     def _describe(self, request: bytes, context: object) -> bytes:
         partition = PartitionRegistration(
@@ -125,7 +125,7 @@ class FakeBroker:
             fenced=False,
             in_controlled_shutdown=False,
         )
-        return DESCRIBE_CLUSTER.encode_response(
+        return DESCRIBE_CLUSTER.response.encode(
             DescribeClusterResponse(
                 error=ErrorCode.NONE,
                 metadata_offset=Offset(5),

@@ -97,6 +97,6 @@ def test_a_page_of_a_cluster_fits_into_a_message() -> None:
         topics=(topic,) * PAGE_PARTITIONS_MAX,
         next_cursor=Cursor(topic_id=TopicId(INT64_MAX), partition=INT32_MAX),
     )
-    encoded = DESCRIBE_CLUSTER.encode_response(page)
+    encoded = DESCRIBE_CLUSTER.response.encode(page)
     assert len(encoded) <= MESSAGE_BYTES_MAX // 4
-    assert DESCRIBE_CLUSTER.decode_response(encoded) == page
+    assert DESCRIBE_CLUSTER.response.decode(encoded) == page

@@ -130,7 +130,7 @@ async def written(address: str) -> ApplyResponse:
     request = ApplyRequest(topic_partition=KV, entries=(encode_entry(PlainCommand(command=b"1")),), timeout_ms=5000)
     async with grpc.aio.insecure_channel(address, options=channel_options()) as channel:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(APPLY.full_name)
-        response = APPLY.decode_response(await call(APPLY.encode_request(request), wait_for_ready=True))
+        response = APPLY.response.decode(await call(APPLY.request.encode(request), wait_for_ready=True))
     assert isinstance(response, ApplyResponse)
     return response
 

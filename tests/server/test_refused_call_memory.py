@@ -15,7 +15,7 @@ from replica.server.driver import ReplicaStoppedError
 from replica.server.service import ReplicaService, ServiceLimits
 from tests.server.driver_fakes import LOG
 
-GOOD = PRODUCE.encode_request(
+GOOD = PRODUCE.request.encode(
     ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=1, records=encode_batch([b"v"]).data)
 )
 
