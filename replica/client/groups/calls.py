@@ -26,10 +26,8 @@ class Attempt:
     is_worth_repeating_at_once: bool = False
 
 
-async def attempt_apply(
-    view: GroupView, entries: Callable[[], tuple[Entry, ...]], timeout_ms: int, *, on_sending: Callable[[], None]
-) -> Attempt:
-    """Have entries applied, once. ``entries`` is asked for them, and ``on_sending`` told, when a leader is found.
+async def attempt_apply(view: GroupView, entries: Callable[[], tuple[Entry, ...]], timeout_ms: int) -> Attempt:
+    """Have entries applied, once. ``entries`` is asked for them when a leader is found, and they are sent at once.
 
     Without any entries nobody is asked.
     """
@@ -48,7 +46,6 @@ async def attempt_apply(
         timeout_ms=deadline.left_ms(),
         cluster_id=view.config.cluster_id,
     )
-    on_sending()
     try:
         answer = await view.call(endpoint, request, request.timeout_ms)
     except TransportError as error:
