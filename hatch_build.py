@@ -28,7 +28,7 @@ LIBRARIES = {ACCELERATOR: "The register search", RECORDS_WALK: "The walk over re
 """What is compiled, each from the one ``.c`` beside it, and what it is called where Python has to do its work."""
 PURE = "HIGHWATER_PURE"
 COMPILE_TIMEOUT_S = 120
-_INIT = '"""Generated from the .proto files of replica.v1: import it through ``replica.server.codec`` only."""\n'
+_INIT = '"""Generated from the .proto files of replica.v1: import it through ``replica.rpc.codec`` only."""\n'
 
 
 def generate(root: Path) -> None:

@@ -7,9 +7,6 @@ would; three of them are voters as well. The share of a core is processor time, 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import platform
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +16,7 @@ import click
 import psutil
 
 from benchmarks.brokers import running
-from nemesis.runner import versions
+from benchmarks.result import write_result
 from replica.client.admin import Admin
 
 BROKERS = 5
@@ -78,14 +75,10 @@ def measure(seconds: float) -> Mapping[str, object]:
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("store/bench-cluster.json"))
 def main(seconds: float, output: Path) -> None:
     """Measure an idle cluster, print the figures and write them as JSON."""
-    figures = measure(seconds)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine()}
-    output.parent.mkdir(parents=True, exist_ok=True)
-    found = {"versions": versions(), "machine": machine, "idle_cluster": figures}
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    click.echo(f"{figures['partitions_in_sync']} of {figures['partitions']} partitions in sync on {BROKERS} brokers")
-    click.echo(f"an idle broker takes of one core: {figures['idle_share_of_a_core']}")
-    click.echo(f"result: {output}")
+    found = measure(seconds)
+    click.echo(f"{found['partitions_in_sync']} of {found['partitions']} partitions in sync on {BROKERS} brokers")
+    click.echo(f"an idle broker takes of one core: {found['idle_share_of_a_core']}")
+    write_result(output, idle_cluster=found)
 
 
 if __name__ == "__main__":

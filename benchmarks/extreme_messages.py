@@ -33,8 +33,8 @@ from replica.machines.key_value.commands import Get, GrantLease, Increment, Put,
 from replica.machines.key_value.encoding import encode_command, encode_request
 from replica.machines.key_value.values import ALL_KEYS
 from replica.records import Compression, encode_batch
-from replica.server.codec import METHODS
-from replica.server.codec_shapes import Element, Field, Shape
+from replica.rpc.codec import METHODS
+from replica.rpc.codec_shapes import Element, Field, Shape
 
 WILDNESS = (0.0, 0.0, 0.02, 0.1, 0.3, 1.0)
 """One of these is the share of a message's fields that are extremes."""

@@ -10,9 +10,6 @@ Then all replicas are killed at once and started again: *back* is the time from 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import platform
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +18,7 @@ from pathlib import Path
 import click
 
 from benchmarks.brokers import Brokers, running
-from nemesis.runner import versions
+from benchmarks.result import write_result
 from replica.client import KeyValueClient
 from replica.client.connections import Endpoint, GrpcConnections, bootstrap_endpoints
 from replica.core.messages import ApplyRequest, ApplyResponse
@@ -29,7 +26,7 @@ from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.machines import Answered, ClientSession, OpenSession, Outcome, SessionOpened, decode_outcome, encode_entry
 from replica.machines.key_value import commands, encode_command, prefix
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 REPLICAS = 3
 GROUP = TopicPartition("kv", 0)
@@ -186,15 +183,11 @@ def measure(operations: int, snapshot_bytes: int) -> Mapping[str, object]:
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("store/bench-groups.json"))
 def main(operations: int, snapshot_bytes: int, output: Path) -> None:
     """Measure a group under millions of commands, print the figures and write them as JSON."""
-    figures = measure(operations, snapshot_bytes)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine()}
-    output.parent.mkdir(parents=True, exist_ok=True)
-    found = {"versions": versions(), "machine": machine, "groups": figures}
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    click.echo(f"{figures['commands']} commands, {figures['commands_a_second']} a second")
-    click.echo(f"on disk, in MB: halfway {figures['disk_mb_halfway']}, at the end {figures['disk_mb_at_end']}")
-    click.echo(f"all killed and back with a linearizable read after {figures['back_seconds']} s, nothing lost")
-    click.echo(f"result: {output}")
+    found = measure(operations, snapshot_bytes)
+    click.echo(f"{found['commands']} commands, {found['commands_a_second']} a second")
+    click.echo(f"on disk, in MB: halfway {found['disk_mb_halfway']}, at the end {found['disk_mb_at_end']}")
+    click.echo(f"all killed and back with a linearizable read after {found['back_seconds']} s, nothing lost")
+    write_result(output, groups=found)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
 from replica.records import encode_batch
-from replica.server.codec import CREATE_TOPIC, FETCH, LIST_OFFSETS, PRODUCE
+from replica.rpc.codec import CREATE_TOPIC, FETCH, LIST_OFFSETS, PRODUCE
 
 ALONE_S = 5.0
 ATTACK_S = 15.0
@@ -57,7 +57,7 @@ def bytes_call(channel: grpc.aio.Channel, name: str) -> Callable[..., Awaitable[
 def fetch(*, max_wait_ms: int, offset: int, min_bytes: int = 1) -> bytes:
     """A consumer's Fetch of the one partition, for as much as a broker gives."""
     part = FetchPartition(topic_partition=LOG, fetch_offset=Offset(offset), max_bytes=64 << 20)
-    return FETCH.encode_request(
+    return FETCH.request.encode(
         FetchRequest(partitions=(part,), max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=64 << 20)
     )
 
@@ -83,8 +83,8 @@ async def parked_fetches(address: str) -> None:
     """4,500 fetches of one connection that wait for more than comes."""
     async with connection(address) as channel:
         call = bytes_call(channel, FETCH.full_name)
-        latest = LIST_OFFSETS.encode_request(ListOffsetsRequest(topic_partition=LOG, latest=True))
-        end_offset = LIST_OFFSETS.decode_response(await bytes_call(channel, LIST_OFFSETS.full_name)(latest)).offset
+        latest = LIST_OFFSETS.request.encode(ListOffsetsRequest(topic_partition=LOG, latest=True))
+        end_offset = LIST_OFFSETS.response.decode(await bytes_call(channel, LIST_OFFSETS.full_name)(latest)).offset
         request = fetch(max_wait_ms=30_000, offset=end_offset or 0, min_bytes=1 << 30)
         waits = [asyncio.ensure_future(call(request, timeout=ATTACK_S)) for _ in range(4500)]
         await asyncio.gather(*waits, return_exceptions=True)
@@ -93,7 +93,7 @@ async def parked_fetches(address: str) -> None:
 async def refused_fetches(address: str) -> None:
     """Fetches of 2 and of 32 MiB that name far too many partitions, one after the other, again and again."""
     part = FetchPartition(topic_partition=LOG, fetch_offset=Offset(0))
-    one = FETCH.encode_request(FetchRequest(partitions=(part,), max_bytes=1))
+    one = FETCH.request.encode(FetchRequest(partitions=(part,), max_bytes=1))
     async with connection(address) as channel:
         call = bytes_call(channel, FETCH.full_name)
         give_up = time.monotonic() + ATTACK_S
@@ -239,7 +239,7 @@ class Writer:
 
     async def run(self) -> None:
         """Write until cancelled."""
-        request = PRODUCE.encode_request(
+        request = PRODUCE.request.encode(
             ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=20_000, records=encode_batch([b"v"]).data)
         )
         async with connection(self._address) as channel:
@@ -247,7 +247,7 @@ class Writer:
             while True:
                 began = time.monotonic()
                 try:
-                    response: ProduceResponse = PRODUCE.decode_response(await call(request, timeout=60))
+                    response: ProduceResponse = PRODUCE.response.decode(await call(request, timeout=60))
                     self.done += response.error is ErrorCode.NONE
                 except grpc.aio.AioRpcError:
                     await asyncio.sleep(0.1)
@@ -306,9 +306,9 @@ async def apart(name: str, address: str) -> None:
 
 async def prepared(addresses: Sequence[str]) -> int:
     """Create the topic, fill it, and return the id of who leads it."""
-    create = CREATE_TOPIC.encode_request(CreateTopicRequest(name=LOG.topic, partition_count=1, replication_factor=3))
+    create = CREATE_TOPIC.request.encode(CreateTopicRequest(name=LOG.topic, partition_count=1, replication_factor=3))
     records = encode_batch([bytes(BATCH_BYTES - 1000)]).data
-    fill = PRODUCE.encode_request(ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=20_000, records=records))
+    fill = PRODUCE.request.encode(ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=20_000, records=records))
     filled = 0
     for turn in range(600):
         address = addresses[turn % len(addresses)]
@@ -318,7 +318,7 @@ async def prepared(addresses: Sequence[str]) -> int:
                     await bytes_call(channel, CREATE_TOPIC.full_name)(create, timeout=5)
                 while filled < FILL_BATCHES:
                     answer = await bytes_call(channel, PRODUCE.full_name)(fill, timeout=20)
-                    if PRODUCE.decode_response(answer).error is not ErrorCode.NONE:
+                    if PRODUCE.response.decode(answer).error is not ErrorCode.NONE:
                         break
                     filled += 1
                 else:

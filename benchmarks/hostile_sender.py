@@ -24,8 +24,8 @@ import grpc.aio
 from benchmarks.extreme_messages import SHAPES, Knowledge, message
 from benchmarks.learned import Learned
 from replica.errors import ErrorCode
-from replica.server.channels import channel_options
-from replica.server.codec import METHODS, MalformedMessageError
+from replica.rpc.channels import channel_options
+from replica.rpc.codec import METHODS, MalformedMessageError
 
 AT_ONCE = 32
 PATIENCE_S = 0.5
@@ -122,7 +122,7 @@ class Sender:
 
     async def _call(self, channel: grpc.aio.Channel, name: str, encoded: bytes) -> str:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(name)
-        answer = METHODS[name].decode_response(await call(encoded, timeout=PATIENCE_S))
+        answer = METHODS[name].response.decode(await call(encoded, timeout=PATIENCE_S))
         error: ErrorCode = answer.error
         return error.value
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,8 +15,8 @@ import click
 
 from benchmarks.brokers import Brokers, running
 from benchmarks.cluster import cpu_shares
+from benchmarks.result import write_result
 from benchmarks.write_path import BROKERS, BUSY, create, wait_for_brokers
-from nemesis.runner import versions
 from replica.client.admin import Admin
 from replica.client.consumer import Consumer
 from replica.client.consumer_config import ConsumerConfig
@@ -64,11 +62,7 @@ def main(consumers: str, seconds: float, output: Path) -> None:
     """Measure a leader beside idle consumers, print the figures and write them as JSON."""
     with running(BROKERS) as brokers:
         rounds = asyncio.run(measure(brokers, sorted(int(each) for each in consumers.split(",")), seconds))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine()}
-    found = {"versions": versions(), "machine": machine, "idle_consumers": rounds}
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    click.echo(f"result: {output}")
+    write_result(output, idle_consumers=rounds)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from replica.core.messages import DescribeClusterRequest, DescribeClusterRespons
 from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import TopicPartition
-from replica.server.codec import DESCRIBE_CLUSTER, DESCRIBE_REPLICA
+from replica.rpc.codec import DESCRIBE_CLUSTER, DESCRIBE_REPLICA
 
 BROKERS_MAX = 12
 TOPICS_MAX = 8
@@ -50,16 +50,16 @@ class Learned:
     async def look(self, channel: grpc.aio.Channel) -> None:
         """Ask one replica. Raises AioRpcError."""
         call: Any = channel.unary_unary(DESCRIBE_CLUSTER.full_name)
-        encoded = await call(DESCRIBE_CLUSTER.encode_request(DescribeClusterRequest()), timeout=_PATIENCE_S)
-        cluster: DescribeClusterResponse = DESCRIBE_CLUSTER.decode_response(encoded)
+        encoded = await call(DESCRIBE_CLUSTER.request.encode(DescribeClusterRequest()), timeout=_PATIENCE_S)
+        cluster: DescribeClusterResponse = DESCRIBE_CLUSTER.response.decode(encoded)
         self._learn("cluster_id", cluster.cluster_id)
         for broker in cluster.brokers[:BROKERS_MAX]:
             self._on_broker(broker)
         topics = cluster.topics[:TOPICS_MAX]
         call = channel.unary_unary(DESCRIBE_REPLICA.full_name)
         for log in (*_LOGS, *(TopicPartition(topic.name, 0) for topic in topics)):
-            request = DESCRIBE_REPLICA.encode_request(DescribeReplicaRequest(topic_partition=log))
-            replica = DESCRIBE_REPLICA.decode_response(await call(request, timeout=_PATIENCE_S))
+            request = DESCRIBE_REPLICA.request.encode(DescribeReplicaRequest(topic_partition=log))
+            replica = DESCRIBE_REPLICA.response.decode(await call(request, timeout=_PATIENCE_S))
             offsets = [replica.log_start_offset, replica.high_watermark, replica.log_end_offset]
             for offset in offsets:
                 self._learn("offset", offset)

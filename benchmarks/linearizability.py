@@ -10,7 +10,6 @@ values and without evidence. ``--porcupine`` compares with Porcupine, of which i
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import resource
 import time
@@ -25,6 +24,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from benchmarks import porcupine
+from benchmarks.result import write_result
 from nemesis.formats.reading import read_history_file
 from nemesis.linearizability.accelerator import first_answers, loaded
 from nemesis.linearizability.beam import Answer
@@ -35,7 +35,6 @@ from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Outcome
 from nemesis.linearizability.register_columns import COLUMNS, RegisterColumns, columns_of
-from nemesis.runner import versions
 
 KIB = 1024
 TIMES = 3
@@ -304,11 +303,7 @@ def main(recordings: Path | None, output: Path, checkout: Path | None, only: Seq
         for row in figures(shapes, recordings, program):
             rows.append(row)
             click.echo(_line(row, rows))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(
-        json.dumps({"versions": versions(), "rows": [asdict(row) for row in rows]}, indent=2) + "\n", encoding="utf-8"
-    )
-    click.echo(f"result: {output}")
+    write_result(output, rows=[asdict(row) for row in rows])
 
 
 if __name__ == "__main__":

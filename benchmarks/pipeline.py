@@ -9,10 +9,8 @@ things as well they say more. Writes ``store/bench-pipeline.json``, anew after e
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
-import platform
 import shutil
 import tempfile
 import time
@@ -25,6 +23,7 @@ import click
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.result import write_result
 from benchmarks.watch import Watch, disk_bytes
 from nemesis.linearizability.arrays.columns import Ending, Function
 from nemesis.linearizability.models.register import CasRegister
@@ -33,7 +32,6 @@ from nemesis.pipeline.objects.engine import judge_store
 from nemesis.pipeline.objects.results import Results
 from nemesis.pipeline.objects.schemas import OPERATION_ROWS
 from nemesis.pipeline.objects.store import OperationWriter
-from nemesis.runner import versions
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 EACH = 100
@@ -244,26 +242,14 @@ def main(operations: tuple[int, ...], engine: tuple[str, ...], scratch: Path | N
         for row in figures(operations or SIZES, engines, Path(folder), seed):
             rows.append(row)
             click.echo(told(row))
-            _write(rows, output)
+            grown = [asdict(step) for step in growth(rows)]
+            # Written after each: the next size may take an hour.
+            write_result(output, rows=[asdict(row) for row in rows], growth=grown)
     for step in growth(rows):
         click.echo(
             f"{step.engine}: {step.times_operations} times the operations take {step.times_seconds} times the time, "
             f"{step.times_cpu_seconds} times the CPU time and {step.times_peak_mib} times the memory"
         )
-    click.echo(f"result: {output}")
-
-
-def _write(rows: Sequence[Measured], output: Path) -> None:
-    """Write what is measured so far: the next size may take an hour."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    grown = [asdict(step) for step in growth(rows)]
-    found = {"versions": versions(), "machine": machine(), "rows": [asdict(row) for row in rows], "growth": grown}
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-
-
-def machine() -> dict[str, object]:
-    """What it was measured on."""
-    return {"cores": os.cpu_count(), "machine": platform.machine(), "load": round(os.getloadavg()[0], 2)}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ code is 1 if one was missed or one was made up.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections import defaultdict
@@ -19,6 +18,7 @@ from typing import Any
 
 import click
 
+from benchmarks.result import write_result
 from nemesis.checks import judge_transactions
 from nemesis.formats.kafka_operations import micro_operations
 from nemesis.formats.keyed import KeyPairs
@@ -26,7 +26,6 @@ from nemesis.formats.reading import read_history_file
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.registry import load_model
 from nemesis.pipeline import judge_run
-from nemesis.runner import versions
 from nemesis.synth.build import build, kinds_of
 from nemesis.synth.manifest import Planted
 from nemesis.synth.plan import Plan, SynthModel
@@ -163,19 +162,18 @@ def _entry(score: Score) -> dict[str, float]:
 @click.option("--output", type=click.Path(path_type=Path), help="Write the figures here as JSON.")
 def main(seeds: int, operations: int, count: int, output: Path | None) -> None:
     """Plant, judge and compare."""
-    document: dict[str, Any] = {"versions": versions(), "seeds": seeds, "operations": operations, "forms": {}}
+    forms: dict[str, Any] = {}
     is_right = True
     with tempfile.TemporaryDirectory() as folder:
         for form in FORMS:
             scores = scores_of(form, range(seeds), operations, count, Path(folder))
-            document["forms"][f"{form.model} as {form.name}"] = {name: _entry(one) for name, one in scores.items()}
+            forms[f"{form.model} as {form.name}"] = {name: _entry(one) for name, one in scores.items()}
             for name, score in scores.items():
                 is_right &= score.recall == 1 and not score.false_positives
                 told = f"{score.planted:4} planted, {score.found:4} found, {score.false_positives} false positives"
                 click.echo(f"{form.model} as {form.name:22} {name:26} {told}")
     if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_result(output, seeds=seeds, operations=operations, forms=forms)
     sys.exit(0 if is_right else 1)
 
 

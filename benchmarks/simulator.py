@@ -6,9 +6,6 @@ default hostility; processes are warm before the clock starts.
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -16,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from nemesis.runner import versions
+from benchmarks.result import write_result
 from nemesis.simulator.corpus import SeedResult, run_seed
 from nemesis.simulator.run import SimOptions
 from nemesis.simulator.sweep import Lost, Workers
@@ -43,13 +40,11 @@ def results(pairs: Iterator[tuple[int, SeedResult | Lost]]) -> Iterator[SeedResu
         yield result
 
 
-def document(seeds: int, speeds: Sequence[Mapping[str, float]]) -> dict[str, object]:
-    """The figures, and what they were measured on."""
-    by_jobs = {f"jobs_{jobs}": dict(figures) for jobs, figures in zip(JOBS, speeds, strict=True)}
+def compared(seeds: int, speeds: Sequence[Mapping[str, float]]) -> dict[str, object]:
+    """The figures by the number of processes, and how many times as fast the most are."""
+    by_jobs = {f"jobs_{jobs}": dict(found) for jobs, found in zip(JOBS, speeds, strict=True)}
     ratio = speeds[-1]["seeds_per_minute"] / speeds[0]["seeds_per_minute"]
-    simulator = {"seeds": seeds, "time_limit_s": SimOptions(seed=0).time_limit_s, **by_jobs, "ratio": round(ratio, 2)}
-    machine = {"cores": os.cpu_count(), "machine": platform.machine()}
-    return {"versions": versions(), "machine": machine, "simulator": simulator}
+    return {"seeds": seeds, "time_limit_s": SimOptions(seed=0).time_limit_s, **by_jobs, "ratio": round(ratio, 2)}
 
 
 @click.command()
@@ -58,15 +53,12 @@ def document(seeds: int, speeds: Sequence[Mapping[str, float]]) -> dict[str, obj
 def main(seeds: int, output: Path) -> None:
     """Measure the simulator, print the figures and write them as JSON."""
     speeds = [measure(jobs, seeds) for jobs in JOBS]
-    found = document(seeds, speeds)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    for jobs, figures in zip(JOBS, speeds, strict=True):
+    for jobs, found in zip(JOBS, speeds, strict=True):
         click.echo(
-            f"{jobs} processes: {figures['seeds_per_minute']:.0f} seeds a minute, "
-            f"{figures['simulated_s_per_wall_s']:.0f} simulated seconds a second"
+            f"{jobs} processes: {found['seeds_per_minute']:.0f} seeds a minute, "
+            f"{found['simulated_s_per_wall_s']:.0f} simulated seconds a second"
         )
-    click.echo(f"result: {output}")
+    write_result(output, simulator=compared(seeds, speeds))
 
 
 if __name__ == "__main__":

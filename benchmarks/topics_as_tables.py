@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +17,8 @@ from typing import TYPE_CHECKING
 import click
 
 from benchmarks.brokers import running
+from benchmarks.result import write_result
 from nemesis.pipeline.session import spark_session
-from nemesis.runner import versions
 from replica.client import Admin, Consumer, ConsumerConfig, OffsetReset, Producer, ProducerConfig
 from replica.spark import register
 
@@ -106,13 +104,9 @@ def measure(servers: str, records: int, record_bytes: int, partitions: int) -> d
 def main(records: int, record_bytes: int, partitions: int, output: Path) -> None:
     """Measure, print, and write the figures to a file."""
     with running(BROKERS) as brokers:
-        figures = measure(",".join(brokers.addresses), records, record_bytes, partitions)
-    machine = {"python": platform.python_version(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
-    found = {"versions": versions(), "machine": machine, **figures}
+        found = measure(",".join(brokers.addresses), records, record_bytes, partitions)
     click.echo(json.dumps(found, indent=2))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    click.echo(f"result: {output}")
+    write_result(output, **found)
 
 
 if __name__ == "__main__":

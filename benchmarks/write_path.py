@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import platform
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +17,7 @@ import click
 import psutil
 
 from benchmarks.brokers import Brokers, running
-from nemesis.runner import versions
+from benchmarks.result import write_result
 from replica.client.admin import Admin
 from replica.client.producer import Producer
 from replica.client.producer_config import ProducerConfig
@@ -108,11 +106,7 @@ def main(idle: str, seconds: float, output: Path) -> None:
     """Measure one write beside idle partitions, print the figures and write them as JSON."""
     with running(BROKERS) as brokers:
         rounds = asyncio.run(measure(brokers, sorted(int(each) for each in idle.split(",")), seconds))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine()}
-    found = {"versions": versions(), "machine": machine, "write_path": rounds}
-    output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    click.echo(f"result: {output}")
+    write_result(output, write_path=rounds)
 
 
 if __name__ == "__main__":

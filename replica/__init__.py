@@ -1,9 +1,9 @@
 """Highwater's replicated log: a replica, its client, and their command line.
 
-The way of a record, from the outside in and back: ``client`` encodes it with ``records`` and sends it; ``server``
-receives it and hands it to ``core``, which decides everything and touches nothing; ``storage`` puts it on disk; and
-the answer takes the same way back. ``ids``, ``errors`` and ``bounds`` are what all of them share; ``v1`` is generated
-from ``proto/``; ``cli`` and its siblings are the ``replica`` command.
+The way of a record, from the outside in and back: ``client`` encodes it with ``records`` and sends it by ``rpc``;
+``server`` receives it and hands it to ``core``, which decides everything and touches nothing; ``storage`` puts it on
+disk; and the answer takes the same way back. ``ids``, ``errors`` and ``bounds`` are what all of them share; ``v1``
+is generated from ``proto/``; ``cli`` is the ``replica`` command.
 """
 
 from __future__ import annotations

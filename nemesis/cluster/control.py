@@ -35,7 +35,7 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.records import CorruptRecordError, RecordBatch, decode_records, parse_batches
-from replica.server.transport import GrpcTransport, TransportError
+from replica.rpc.transport import GrpcTransport, TransportError
 
 LOOK_TIMEOUT_MS = 400
 DUMP_TIMEOUT_MS = 5000

@@ -12,17 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nemesis.cluster.system import UNREADABLE_VALUE, Appended, NotDoneError, Polled, UnknownOutcomeError
+from replica.client.asking import Failed, repeated, unanswered
 from replica.client.clock import Deadline
 from replica.client.cluster_view import ClusterView, ViewConfig
-from replica.client.failures import NotWrittenError, OutcomeUnknownError, ReadFailedError
-from replica.client.leader_calls import Failed, LeaderCalls
+from replica.client.failures import NotWrittenError, OutcomeUnknownError
+from replica.client.leader_calls import LeaderCalls
 from replica.client.producer import Producer
 from replica.client.producer_config import Acks, ProducerConfig
-from replica.core.messages import CurrentLeader, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.records import CorruptRecordError, decode_records, parse_batches
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 POLL_BYTES_MAX = 64 << 10
 POLL_WAIT_MS = 20
@@ -90,23 +91,18 @@ class TopicClient:
     async def poll(self, topic_partition: str, offset: int) -> Polled:
         """Read on from ``offset``, of whoever leads."""
         name, deadline = named(topic_partition), self._view.deadline()
-        backoff = self._view.config.backoff()
-        while True:
-            try:
-                leader = await self._leaders.find(name, deadline)
-                answer = leader if isinstance(leader, Failed) else await self._fetch(name, leader, offset, deadline)
-            except ReadFailedError as error:
-                raise NotDoneError(str(error)) from error
-            if isinstance(answer, Polled):
-                return answer
-            await deadline.pause(backoff.next_ms())
-            if deadline.is_over():
-                raise NotDoneError(f"no answer within {deadline.timeout_ms} ms; last: {answer.reason}")
+        answer, _ = await repeated(
+            lambda: self._fetch(name, offset, deadline), deadline, self._view.config.backoff(), late="no answer"
+        )
+        if isinstance(answer, Failed):
+            raise NotDoneError(answer.reason)
+        return answer
 
-    async def _fetch(
-        self, name: TopicPartition, leader: CurrentLeader, offset: int, deadline: Deadline
-    ) -> Polled | Failed:
-        """Ask the leader once. Raises ReadFailedError for what asking again cannot cure."""
+    async def _fetch(self, name: TopicPartition, offset: int, deadline: Deadline) -> Polled | Failed:
+        """Ask the leader once."""
+        leader = await self._leaders.find(name, deadline)
+        if isinstance(leader, Failed):
+            return leader
         assert leader.leader_id is not None, leader
         part = FetchPartition(
             topic_partition=name,
@@ -125,7 +121,7 @@ class TopicClient:
             response = await self._view.call(leader.leader_id, request, timeout_ms)
         except TransportError as error:
             self._leaders.on_unreachable(name)
-            return Failed(reason=str(error))
+            return unanswered(error)
         assert isinstance(response, FetchResponse), response
         answer = response.answer_for(name)
         if answer.error is not ErrorCode.NONE:
@@ -139,12 +135,12 @@ class TopicClient:
         await self._view.close()
 
 
-def _polled(answer: FetchedPartition, offset: int, node: int) -> Polled:
+def _polled(answer: FetchedPartition, offset: int, node: int) -> Polled | Failed:
     try:
         batches = parse_batches(answer.records)
         records = [record for batch in batches if not batch.is_control for record in decode_records(batch)]
     except CorruptRecordError as error:
-        raise ReadFailedError(f"broker {node} sent damaged records: {error}") from error
+        return Failed(reason=f"broker {node} sent damaged records: {error}", is_final=True)
     return Polled(
         records=tuple((record.offset, decode_value(record.value)) for record in records if record.offset >= offset),
         high_watermark=answer.high_watermark,

@@ -18,7 +18,7 @@ from nemesis.disks.place import place_in
 from nemesis.variants.catalogue import BUILT
 from nemesis.variants.clocks import DialledClocks
 from nemesis.variants.standstill import StandingFiles
-from replica.cli_start import start_command
+from replica.cli.start import start_command
 from replica.storage.files import Files
 
 

@@ -1,16 +1,15 @@
 """The clients: they write to and read from replicated logs, and never claim more than they know.
 
-Read in this order. ``values`` and ``failures`` are what calls return and raise, and what each says about a
-write. ``connections`` dial, ``cluster_view`` knows who leads what, ``clock`` is time; on these three stand
+Read in this order. ``values`` and ``failures`` are what calls return and raise, and what each says about a write.
+``connections`` dial by ``replica.rpc``, ``cluster_view`` knows who leads what, ``clock`` is time, ``asking`` asks again
+until somebody answers, and ``leader_calls`` finds who leads a partition; on these stand
 
 - ``admin``, by ``controller_calls``: topics, settings, leaders, replicas;
 - ``producer``: ``producer_config``, ``partitioner``, ``accumulator`` with its ``partition_queue`` (a record's way into
   a batch, values in and out), ``attempts`` (the table that judges an attempt), ``sender`` (who carries batches);
 - ``consumer``: ``consumer_config``, ``reading`` (a position and whether the log still agrees with it, values in and
-  out), ``leader_calls``, ``fetcher`` (who brings records);
+  out), ``fetcher`` (who brings records);
 - ``groups``: replicated state machines, the key-value store among them.
-
-Connections are the server package's: both sides dial through the same transport.
 """
 
 from __future__ import annotations

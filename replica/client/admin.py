@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Self
 
 from replica.bounds import PAGE_PARTITIONS_MAX
 from replica.client.admin_records import RecordDeletion, check_offset
 from replica.client.clock import Clock
 from replica.client.cluster_view import ClusterView, ViewConfig
-from replica.client.connections import Connections
+from replica.client.connections import Closing, Connections
 from replica.client.controller_calls import ControllerCalls
 from replica.client.failures import AdminError, UnknownTopicError
 from replica.core.messages import (
@@ -43,10 +42,10 @@ from replica.core.messages import (
 from replica.core.metadata.image import TopicImage
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 
-class Admin:
+class Admin(Closing):
     """An async client for administrators. ``bootstrap`` is one or more ``HOST:PORT``. Close it when done.
 
     Changes are repeated until the controller answers or the time is up. They raise AdminError, with the name of the
@@ -65,12 +64,6 @@ class Admin:
         self._view = ClusterView(bootstrap, config, connections=connections, clock=clock)
         self._controller = ControllerCalls(self._view)
         self._records = RecordDeletion(self._view)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Close the connections; calls in flight fail."""

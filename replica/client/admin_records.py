@@ -7,23 +7,20 @@ Source: Kafka's ``KafkaAdminClient.deleteRecords``, ``DeleteRecordsHandler``; KI
 
 from __future__ import annotations
 
+from replica.client.asking import Failed, not_done, repeated
 from replica.client.clock import Deadline
 from replica.client.cluster_view import ClusterView
 from replica.client.failures import AdminError, ReadFailedError, UnknownTopicError
-from replica.client.leader_calls import Failed, LeaderCalls
+from replica.client.leader_calls import LeaderCalls
 from replica.core.messages import (
     HIGH_WATERMARK,
     CurrentLeader,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
-    ListOffsetsRequest,
     ListOffsetsResponse,
 )
 from replica.errors import ErrorCode
 from replica.ids import OFFSET_MAX, Offset, TopicPartition
-
-MAY_BE_DONE = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT})
-"""Answers after which the records may be gone."""
 
 
 class RecordDeletion:
@@ -50,32 +47,23 @@ class RecordDeletion:
                 cluster_id=self._view.config.cluster_id,
             )
 
-        backoff = self._view.config.backoff()
-        may_be_done = False
-        while True:
-            try:
-                answer = await self._leaders.ask_once(topic_partition, request_for, DeleteRecordsResponse, deadline)
-            except ReadFailedError as refused:
-                doubt = "; an earlier attempt, whose answer was lost, may have done it" if may_be_done else ""
-                raise AdminError(f"{refused}{doubt}", error=refused.error, may_be_done=may_be_done) from refused
-            if not isinstance(answer, Failed):
-                assert answer.low_watermark is not None, answer
-                return answer.low_watermark
-            may_be_done |= answer.may_be_done or answer.error in MAY_BE_DONE
-            if answer.unreachable is not None and not may_be_done:
-                raise answer.unreachable
-            await deadline.pause(backoff.next_ms())
-            if deadline.is_over():
-                if answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not may_be_done:
-                    raise UnknownTopicError(str(topic_partition))
-                raise _unanswered(topic_partition, answer, deadline, may_be_done=may_be_done)
+        answer, in_doubt = await repeated(
+            lambda: self._leaders.ask_once(topic_partition, request_for, DeleteRecordsResponse, deadline),
+            deadline,
+            self._view.config.backoff(),
+            late=f"{topic_partition}: no answer",
+        )
+        if isinstance(answer, Failed):
+            if answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not in_doubt:
+                raise UnknownTopicError(str(topic_partition))
+            raise not_done(answer, in_doubt=in_doubt)
+        assert answer.low_watermark is not None, answer
+        return answer.low_watermark
 
     async def _high_watermark(self, topic_partition: TopicPartition, deadline: Deadline) -> Offset:
-        request = ListOffsetsRequest(
-            topic_partition=topic_partition, latest=True, cluster_id=self._view.config.cluster_id
-        )
+        question = self._leaders.offsets_question(topic_partition, latest=True)
         try:
-            answer = await self._leaders.ask(topic_partition, lambda _: request, ListOffsetsResponse, deadline)
+            answer = await self._leaders.ask(topic_partition, question, ListOffsetsResponse, deadline)
         except ReadFailedError as refused:
             raise AdminError(f"{refused}", error=refused.error, may_be_done=False) from refused
         assert answer.offset is not None, answer
@@ -86,12 +74,3 @@ def check_offset(topic_partition: TopicPartition, offset: int) -> None:
     """Raise ValueError for what cannot be an offset to delete below."""
     if not HIGH_WATERMARK <= offset <= OFFSET_MAX:
         raise ValueError(f"{topic_partition}: {offset} is no offset; it must be {HIGH_WATERMARK} to {OFFSET_MAX}")
-
-
-def _unanswered(topic_partition: TopicPartition, last: Failed, deadline: Deadline, *, may_be_done: bool) -> AdminError:
-    return AdminError(
-        f"{topic_partition}: no answer within {deadline.timeout_ms} ms; last: {last.reason}"
-        + ("; the deletion may be done all the same" if may_be_done else ""),
-        error=last.error,
-        may_be_done=may_be_done,
-    )

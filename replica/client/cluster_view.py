@@ -22,7 +22,7 @@ from replica.core.metadata.pages import with_page
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
-from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.transport import MalformedRequestError, NotAppliedError, TransportError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class ClusterView:
         self.config = config or ViewConfig()
         self.clock: Clock = clock or SystemClock()
         self._bootstrap = bootstrap_endpoints(bootstrap)
-        self._connections: Connections = connections or GrpcConnections()
+        self.connections: Connections = connections or GrpcConnections()
         self._turn = 0
         self._refreshing = asyncio.Lock()
         self._refreshes = 0
@@ -83,7 +83,7 @@ class ClusterView:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._connections.close()
+        await self.connections.close()
 
     def deadline(self, timeout_ms: int | None = None) -> Deadline:
         """Begin a call that may take so long; by default what is configured."""
@@ -163,11 +163,7 @@ class ClusterView:
         endpoint = self.endpoint_of(broker_id)
         if endpoint is None:
             raise NotAppliedError(f"no address is known for broker {broker_id}")
-        return await self.call_endpoint(endpoint, request, timeout_ms)
-
-    async def call_endpoint(self, endpoint: Endpoint, request: Request, timeout_ms: int) -> Response:
-        """Ask whoever is there, once. Raises NotAppliedError or TransportError."""
-        return await self._connections.call(endpoint, request, timeout_ms)
+        return await self.connections.call(endpoint, request, timeout_ms)
 
     def endpoint_in_turn(self) -> Endpoint:
         """The next of all that can be dialled: brokers that are up, the given addresses, the rest."""
@@ -226,7 +222,7 @@ class ClusterView:
         self, endpoint: Endpoint, request: DescribeClusterRequest, deadline: Deadline
     ) -> DescribeClusterResponse | str:
         try:
-            answer = await self.call_endpoint(endpoint, request, deadline.left_ms(self.config.metadata_timeout_ms))
+            answer = await self.connections.call(endpoint, request, deadline.left_ms(self.config.metadata_timeout_ms))
         except MalformedRequestError as error:
             raise ClusterUnreachableError(str(error), error=ErrorCode.INVALID_REQUEST) from error
         except TransportError as error:
@@ -297,11 +293,6 @@ class ClusterView:
         return any(known is not None and known.leader_epoch < epoch for known, epoch in leaders) or any(
             known is not None and known.topic_id < topic_id for known, topic_id in topics
         )
-
-    def leader_epoch(self, topic_partition: TopicPartition) -> Epoch | None:
-        """The newest leader epoch of a partition that was heard of."""
-        leader = self.leader(topic_partition)
-        return None if leader is None else leader.leader_epoch
 
 
 def _can_exist(topic: str) -> bool:

@@ -7,14 +7,15 @@ endpoint. Knows nothing of who leads what. Source: Kafka's ``NetworkClient``; ne
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from replica.core.messages import Request, Response
 from replica.ids import ReplicaId
-from replica.server.addresses import InvalidAddressError, check_address
-from replica.server.transport import GrpcTransport, TransportError
+from replica.rpc.addresses import InvalidAddressError, check_address
+from replica.rpc.transport import GrpcTransport, TransportError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,20 @@ class Endpoint:
 
     def __str__(self) -> str:
         return self.address if self.broker_id < 0 else f"broker {self.broker_id} at {self.address}"
+
+
+class Closing(ABC):
+    """What holds connections, and gives them back: by ``close``, or at the end of an ``async with``."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Give back what is held."""
 
 
 class Connections(Protocol):

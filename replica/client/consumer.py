@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from replica.client.clock import Clock, Deadline
 from replica.client.cluster_view import ClusterView, ViewConfig
-from replica.client.connections import Connections
+from replica.client.connections import Closing, Connections
 from replica.client.consumer_config import ConsumerConfig
 from replica.client.fetcher import Fetcher
 from replica.client.leader_calls import LeaderCalls
 from replica.client.reading import OffsetReset, Reading
 from replica.client.values import ConsumerRecord, OffsetAndEpoch
-from replica.core.messages import CurrentLeader, ListOffsetsRequest, ListOffsetsResponse
+from replica.core.messages import ListOffsetsResponse
 from replica.ids import OFFSET_MAX, Epoch, Offset, TopicId, TopicPartition
 
 ValueT = TypeVar("ValueT")
 
 
-class Consumer:
+class Consumer(Closing):
     """An async consumer. ``bootstrap`` is one or more ``HOST:PORT``. Use it within one event loop, and close it.
 
     A call that concerns positions is about assigned partitions only: KeyError for any other.
@@ -46,12 +46,6 @@ class Consumer:
         self._readings: dict[TopicPartition, Reading] = {}
         self._fetcher = Fetcher(self._view, self._config, self._leaders, self._readings)
         self._turn = 0
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Stop fetching and close the connections."""
@@ -186,31 +180,19 @@ class Consumer:
         return await _each(timestamps_ms, lambda name: self._offset_for_time(name, timestamps_ms[name], deadline))
 
     async def _offset(self, name: TopicPartition, deadline: Deadline, *, latest: bool) -> Offset:
-        answer = await self._list(name, deadline, latest=latest)
+        question = self._leaders.offsets_question(name, latest=latest)
+        answer = await self._leaders.ask(name, question, ListOffsetsResponse, deadline)
         assert answer.offset is not None, answer
         return answer.offset
 
     async def _offset_for_time(
         self, name: TopicPartition, timestamp_ms: int, deadline: Deadline
     ) -> OffsetAndEpoch | None:
-        answer = await self._list(name, deadline, timestamp_ms=timestamp_ms)
+        question = self._leaders.offsets_question(name, timestamp_ms=timestamp_ms)
+        answer = await self._leaders.ask(name, question, ListOffsetsResponse, deadline)
         if answer.offset is None:
             return None
         return OffsetAndEpoch(offset=answer.offset, leader_epoch=answer.leader_epoch)
-
-    async def _list(
-        self, name: TopicPartition, deadline: Deadline, *, latest: bool = False, timestamp_ms: int | None = None
-    ) -> ListOffsetsResponse:
-        def request_for(leader: CurrentLeader) -> ListOffsetsRequest:
-            return ListOffsetsRequest(
-                topic_partition=name,
-                latest=latest,
-                timestamp_ms=timestamp_ms,
-                cluster_id=self._view.config.cluster_id,
-                current_leader_epoch=leader.leader_epoch,
-            )
-
-        return await self._leaders.ask(name, request_for, ListOffsetsResponse, deadline)
 
 
 async def _each(

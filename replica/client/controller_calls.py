@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from replica.client.asking import DOUBT, RETRIABLE, Failed, not_done, repeated, unanswered
 from replica.client.clock import Deadline
 from replica.client.cluster_view import ClusterView
 from replica.client.connections import Endpoint
@@ -27,7 +28,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId
-from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.transport import MalformedRequestError, TransportError
 
 AdminResponse = (
     CreateTopicResponse
@@ -40,19 +41,6 @@ AdminResponse = (
     | UnregisterBrokerResponse
 )
 ResponseT = TypeVar("ResponseT", bound=AdminResponse)
-
-RETRIABLE = frozenset(
-    {
-        ErrorCode.BROKER_NOT_AVAILABLE,
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-    }
-)
-"""Errors that pass, here or at another replica."""
-
-_DOUBT = "; an earlier attempt, whose answer was lost, may have done it"
 
 CERTAINLY_NOT_DONE = frozenset({ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.THROTTLING_QUOTA_EXCEEDED})
 
@@ -70,28 +58,41 @@ class ControllerCalls:
     ) -> ResponseT:
         """Ask until there is a definite answer. Raises AdminError; ClusterUnreachableError if nothing is done."""
         deadline = self._view.deadline(timeout_ms)
-        backoff = self._view.config.backoff()
-        may_be_done = False
-        while True:
-            try:
-                asked = await self._target(deadline)
-            except ClusterUnreachableError as error:
-                if may_be_done:
-                    raise AdminError(f"{error}{_DOUBT}", error=error.error, may_be_done=True) from error
-                raise
-            attempt = await self._try(asked, request, response_type, deadline)
-            if isinstance(attempt, MalformedRequestError):
-                raise AdminError(str(attempt), error=ErrorCode.INVALID_REQUEST, may_be_done=may_be_done) from attempt
-            if not isinstance(attempt, TransportError) and attempt.error not in RETRIABLE:
-                _check_done(attempt, may_be_done=may_be_done)
-                return attempt
-            may_be_done |= _may_be_done(attempt)
-            is_news = not isinstance(attempt, TransportError) and self._on_hint(asked, attempt.current_leader)
-            if not is_news:
-                self._controller_id = None
-                await deadline.pause(backoff.next_ms())
-            if deadline.is_over():
-                raise _unanswered(asked, attempt, deadline, may_be_done=may_be_done)
+        answer, in_doubt = await repeated(
+            lambda: self._ask_once(request, response_type, deadline),
+            deadline,
+            self._view.config.backoff(),
+            late="the controller has not answered",
+        )
+        if isinstance(answer, Failed):
+            raise not_done(answer, in_doubt=in_doubt)
+        _check_done(answer, may_be_done=in_doubt)
+        return answer
+
+    async def _ask_once(
+        self, request: AdminRequest, response_type: type[ResponseT], deadline: Deadline
+    ) -> ResponseT | Failed:
+        """Ask once; the answer is a definite one."""
+        try:
+            asked = await self._target(deadline)
+        except ClusterUnreachableError as error:
+            return Failed(reason=str(error), error=error.error, unreachable=True, is_final=True)
+        timeout_ms = deadline.left_ms(self._view.config.request_timeout_ms)
+        try:
+            answer = await self._view.connections.call(asked, request, timeout_ms)
+        except MalformedRequestError as error:
+            return Failed(reason=str(error), error=ErrorCode.INVALID_REQUEST, is_final=True)
+        except TransportError as error:
+            self._controller_id = None
+            return unanswered(error)
+        assert isinstance(answer, response_type), answer
+        if answer.error not in RETRIABLE or answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return answer  # The controller knows which topics there are.
+        is_news = self._on_hint(asked, answer.current_leader)
+        if not is_news:
+            self._controller_id = None
+        may_be_done = answer.error not in CERTAINLY_NOT_DONE
+        return Failed(reason=f"{asked}: {answer.error}", error=answer.error, may_be_done=may_be_done, at_once=is_news)
 
     async def _target(self, deadline: Deadline) -> Endpoint:
         """Whom to ask next: who was named the controller, else everybody in turn.
@@ -103,17 +104,6 @@ class ControllerCalls:
             self._on_hint(None, self._view.controller)
         known = None if self._controller_id is None else self._view.endpoint_of(self._controller_id)
         return known or self._view.endpoint_in_turn()
-
-    async def _try(
-        self, asked: Endpoint, request: AdminRequest, response_type: type[ResponseT], deadline: Deadline
-    ) -> ResponseT | TransportError:
-        timeout_ms = deadline.left_ms(self._view.config.request_timeout_ms)
-        try:
-            answer = await self._view.call_endpoint(asked, request, timeout_ms)
-        except TransportError as error:
-            return error
-        assert isinstance(answer, response_type), answer
-        return answer
 
     def _on_hint(self, asked: Endpoint | None, hint: CurrentLeader | None) -> bool:
         """Follow a hint unless it is older than one before. Returns whether it is worth asking without delay."""
@@ -133,7 +123,7 @@ def _check_done(answer: AdminResponse, *, may_be_done: bool) -> None:
     if answer.error is ErrorCode.NONE:
         return
     message = "" if isinstance(answer, InitProducerIdResponse) else answer.message
-    doubt = _DOUBT if may_be_done else ""
+    doubt = DOUBT if may_be_done else ""
     raise AdminError(f"{answer.error}{message and f': {message}'}{doubt}", error=answer.error, may_be_done=may_be_done)
 
 
@@ -144,26 +134,7 @@ def _check_partitions(answer: AlterPartitionReassignmentsResponse, *, may_be_don
         return
     first, moved = refused[0], len(answer.partitions) - len(refused)
     others = f"; {moved} of {len(answer.partitions)} partitions are moved as asked" if moved else ""
-    doubt = _DOUBT if may_be_done else ""
+    doubt = DOUBT if may_be_done else ""
     raise AdminError(
         f"{first.error}: {first.message}{others}{doubt}", error=first.error, may_be_done=may_be_done or moved > 0
-    )
-
-
-def _may_be_done(attempt: AdminResponse | TransportError) -> bool:
-    if isinstance(attempt, TransportError):
-        return not isinstance(attempt, NotAppliedError)
-    return attempt.error not in CERTAINLY_NOT_DONE
-
-
-def _unanswered(
-    asked: Endpoint, attempt: AdminResponse | TransportError, deadline: Deadline, *, may_be_done: bool
-) -> AdminError:
-    code = None if isinstance(attempt, TransportError) else attempt.error
-    last = str(attempt) if code is None else f"{asked}: {code}"
-    return AdminError(
-        f"the controller has not answered within {deadline.timeout_ms} ms; last: {last}"
-        + ("; what was asked may be done all the same" if may_be_done else ""),
-        error=code,
-        may_be_done=may_be_done,
     )

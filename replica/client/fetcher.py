@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replica.bounds import FETCH_PARTITIONS_MAX
+from replica.client.asking import Failed, unanswered
 from replica.client.cluster_view import ClusterView
 from replica.client.consumer_config import ConsumerConfig
 from replica.client.failures import (
@@ -24,7 +25,7 @@ from replica.client.failures import (
     ReadFailedError,
     UnreadableBatchError,
 )
-from replica.client.leader_calls import Failed, LeaderCalls
+from replica.client.leader_calls import LeaderCalls
 from replica.client.reading import OffsetReset, Reading
 from replica.core.messages import (
     CurrentLeader,
@@ -32,13 +33,12 @@ from replica.core.messages import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    ListOffsetsRequest,
     ListOffsetsResponse,
 )
 from replica.errors import ErrorCode
 from replica.ids import EpochEndOffset, Offset, ReplicaId, TopicId, TopicPartition
 from replica.records import CorruptRecordError, claimed_offsets, scan_batches
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 FOLLOWER_PAUSE_MS = 5000
 """How long a partition is read from its leader after a follower could not serve it."""
@@ -116,10 +116,9 @@ class Fetcher:
         name = reading.topic_partition
         self._view.on_epoch(name, reading.last_epoch)
         self._view.on_topic(name.topic, reading.topic_id)
-        leader = self._view.leader(name)
         if reading.offset is None:
             self._begin(reading, self._locate(reading))
-        elif leader is None or leader.leader_id is None or self._leaders.is_stale(name):
+        elif self._leaders.is_stale(name):
             self._begin(reading, self._find(reading))
         elif self._is_of_later_topic(reading):
             self._leaders.on_unreachable(name)
@@ -212,17 +211,9 @@ class Fetcher:
         if reset is OffsetReset.NONE:
             raise NoOffsetError(reading.topic_partition)
         latest = reset is OffsetReset.LATEST
-
-        def request_for(leader: CurrentLeader) -> ListOffsetsRequest:
-            return ListOffsetsRequest(
-                topic_partition=reading.topic_partition,
-                latest=latest,
-                cluster_id=self._view.config.cluster_id,
-                current_leader_epoch=leader.leader_epoch,
-            )
-
+        question = self._leaders.offsets_question(reading.topic_partition, latest=latest)
         answer = await self._leaders.ask_once(
-            reading.topic_partition, request_for, ListOffsetsResponse, self._view.deadline()
+            reading.topic_partition, question, ListOffsetsResponse, self._view.deadline()
         )
         if reading.generation != generation:
             return
@@ -242,7 +233,7 @@ class Fetcher:
         except TransportError as error:
             for asked in partitions:
                 self._leaders.on_unreachable(asked.reading.topic_partition)
-                self._release(asked, broker_id, Failed(reason=str(error)))
+                self._release(asked, broker_id, unanswered(error))
             return
         assert isinstance(response, FetchResponse), response
         for asked in partitions:
@@ -334,7 +325,10 @@ class Fetcher:
     # --- what goes wrong --------------------------------------------------------------------------------------------
 
     def _on_failed(self, reading: Reading, failed: Failed) -> None:
-        """Try again after a pause; say so once nothing has worked for as long as a call may take."""
+        """Try again after a pause, if it helps; tell once nothing has worked for as long as a call may take."""
+        if failed.is_final:
+            reading.error = ReadFailedError(failed.reason, error=failed.error)
+            return
         now_ms, limit_ms = self._view.clock.now_ms(), self._view.config.api_timeout_ms
         if reading.failing_since_ms is None:
             reading.failing_since_ms = now_ms
@@ -363,8 +357,8 @@ class Fetcher:
 
     async def _bound(self, name: TopicPartition, *, latest: bool) -> Offset | None:
         """Where a log begins or ends, if its leader says so at once."""
-        request = ListOffsetsRequest(topic_partition=name, latest=latest, cluster_id=self._view.config.cluster_id)
-        answer = await self._leaders.ask_once(name, lambda _: request, ListOffsetsResponse, self._view.deadline())
+        question = self._leaders.offsets_question(name, latest=latest)
+        answer = await self._leaders.ask_once(name, question, ListOffsetsResponse, self._view.deadline())
         return None if isinstance(answer, Failed) else answer.offset
 
     def _on_epoch_end(self, reading: Reading, end: EpochEndOffset) -> bool:

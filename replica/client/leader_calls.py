@@ -7,9 +7,9 @@ Owns the deadline of such a call with all its attempts. Asking twice does no har
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
+from replica.client.asking import RETRIABLE, Failed, repeated, unanswered
 from replica.client.clock import Deadline
 from replica.client.cluster_view import ClusterView
 from replica.client.failures import ClusterUnreachableError, ReadFailedError, UnknownTopicError
@@ -23,45 +23,15 @@ from replica.core.messages import (
     OffsetForLeaderEpochResponse,
 )
 from replica.errors import ErrorCode
-from replica.ids import TopicPartition
-from replica.server.transport import NotAppliedError, TransportError
+from replica.ids import Epoch, TopicPartition
+from replica.rpc.transport import TransportError
 
 LeaderRequest = ListOffsetsRequest | OffsetForLeaderEpochRequest | DeleteRecordsRequest
 LeaderResponse = ListOffsetsResponse | OffsetForLeaderEpochResponse | DeleteRecordsResponse
 ResponseT = TypeVar("ResponseT", bound=LeaderResponse)
 
-RETRIABLE = frozenset(
-    {
-        ErrorCode.BROKER_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
-)
-"""What may be met that passes, here or at another broker."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """An attempt that may succeed another time: why, and with which code, if one was answered.
-
-    ``may_be_done`` tells that the request was sent and not answered, so that it may have been carried out.
-    ``unreachable`` is there if not even who leads could be learned.
-    """
-
-    reason: str
-    error: ErrorCode | None = None
-    may_be_done: bool = False
-    unreachable: ClusterUnreachableError | None = None
+MAY_BE_DONE = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT})
+"""Answers after which what was asked may be done all the same."""
 
 
 class LeaderCalls:
@@ -79,19 +49,38 @@ class LeaderCalls:
         deadline: Deadline,
     ) -> ResponseT:
         """Ask the leader until it answers. Raises ReadFailedError."""
-        backoff = self._view.config.backoff()
-        while True:
-            answer = await self.ask_once(topic_partition, request_for, response_type, deadline)
-            if not isinstance(answer, Failed):
-                return answer
-            await deadline.pause(backoff.next_ms())
-            if deadline.is_over():
-                if answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise UnknownTopicError(str(topic_partition))
-                raise ReadFailedError(
-                    f"{topic_partition}: no answer within {deadline.timeout_ms} ms; last: {answer.reason}",
-                    error=answer.error,
-                )
+        answer, _ = await repeated(
+            lambda: self.ask_once(topic_partition, request_for, response_type, deadline),
+            deadline,
+            self._view.config.backoff(),
+            late=f"{topic_partition}: no answer",
+        )
+        if not isinstance(answer, Failed):
+            return answer
+        if answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownTopicError(str(topic_partition))
+        raise ReadFailedError(answer.reason, error=answer.error)
+
+    def offsets_question(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        latest: bool = False,
+        timestamp_ms: int | None = None,
+        known_epoch: Epoch | None = None,
+    ) -> Callable[[CurrentLeader], ListOffsetsRequest]:
+        """What to ask a leader for an offset of its log; one older than ``known_epoch`` is not to answer."""
+
+        def request_for(leader: CurrentLeader) -> ListOffsetsRequest:
+            return ListOffsetsRequest(
+                topic_partition=topic_partition,
+                latest=latest,
+                timestamp_ms=timestamp_ms,
+                cluster_id=self._view.config.cluster_id,
+                current_leader_epoch=newest(leader.leader_epoch, known_epoch),
+            )
+
+        return request_for
 
     async def ask_once(
         self,
@@ -100,7 +89,7 @@ class LeaderCalls:
         response_type: type[ResponseT],
         deadline: Deadline,
     ) -> ResponseT | Failed:
-        """Ask the leader, after looking it up if need be. Raises ReadFailedError for what asking again cannot cure."""
+        """Ask the leader, after looking it up if need be."""
         leader = await self.find(topic_partition, deadline)
         if isinstance(leader, Failed):
             return leader
@@ -110,7 +99,7 @@ class LeaderCalls:
             answer = await self._view.call(leader.leader_id, request_for(leader), timeout_ms)
         except TransportError as error:
             self._stale.add(topic_partition)
-            return Failed(reason=str(error), may_be_done=not isinstance(error, NotAppliedError))
+            return unanswered(error)
         assert isinstance(answer, response_type), answer
         if answer.error is ErrorCode.NONE:
             return answer
@@ -118,15 +107,14 @@ class LeaderCalls:
 
     async def find(self, topic_partition: TopicPartition, deadline: Deadline) -> CurrentLeader | Failed:
         """Tell who leads, by a new view where the last was found wanting; its ``leader_id`` is there."""
-        leader = self._view.leader(topic_partition)
-        if leader is None or leader.leader_id is None or topic_partition in self._stale:
+        if self.is_stale(topic_partition):
             self._view.want([topic_partition.topic])
             try:
                 await self._view.refresh(deadline)
             except ClusterUnreachableError as error:
-                return Failed(reason=str(error), error=error.error, unreachable=error)
+                return Failed(reason=str(error), error=error.error, unreachable=True, is_final=error.error is not None)
             self._stale.discard(topic_partition)
-            leader = self._view.leader(topic_partition)
+        leader = self._view.leader(topic_partition)
         if leader is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return Failed(reason=f"{topic_partition} does not exist, as far as is known", error=code)
@@ -146,9 +134,14 @@ class LeaderCalls:
     def on_error(
         self, topic_partition: TopicPartition, error: ErrorCode, hint: CurrentLeader | None, who: str
     ) -> Failed:
-        """Learn from a refusal. Raises ReadFailedError for what asking again cannot cure."""
+        """Learn from a refusal."""
         if error not in RETRIABLE:
-            raise ReadFailedError(f"{topic_partition}: {who} answered {error}", error=error)
+            return Failed(reason=f"{topic_partition}: {who} answered {error}", error=error, is_final=True)
         if not self._view.on_hint(topic_partition, hint):
             self._stale.add(topic_partition)
-        return Failed(reason=f"{who}: {error}", error=error)
+        return Failed(reason=f"{who}: {error}", error=error, may_be_done=error in MAY_BE_DONE)
+
+
+def newest(leader_epoch: Epoch, known_epoch: Epoch | None) -> Epoch:
+    """The epoch in which a leader must be at least to be asked by who knows of one."""
+    return leader_epoch if known_epoch is None else max(leader_epoch, known_epoch)

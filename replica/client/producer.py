@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Self
 
 from replica.client.accumulator import RecordAccumulator, record_bytes_bound
 from replica.client.clock import Clock, Deadline
 from replica.client.cluster_view import ClusterView, ViewConfig
-from replica.client.connections import Connections
+from replica.client.connections import Closing, Connections
 from replica.client.failures import ClusterUnreachableError, NotWrittenError, UnknownTopicError, WriteError
 from replica.client.partitioner import Partitioner
 from replica.client.producer_config import ProducerConfig
@@ -29,7 +28,7 @@ from replica.records import Header, check_record
 OnDelivery = Callable[[RecordMetadata | WriteError], None]
 
 
-class Producer:
+class Producer(Closing):
     """An async producer. ``bootstrap`` is one or more ``HOST:PORT``. Use it within one event loop, and close it.
 
     ``random`` chooses partitions for records without a key.
@@ -51,12 +50,6 @@ class Producer:
         self._partitioner = Partitioner(random or Random(), sticky_bytes=self._config.batch_size)
         self._sender = Sender(self._accumulator, self._view, self._config)
         self._bytes_since_pause = 0
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def send(
         self,

@@ -11,17 +11,19 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from replica.client.accumulator import RecordAccumulator
-from replica.client.attempts import NEEDS_NEW_VIEW, Ending, verdict_of
+from replica.client.asking import NEEDS_NEW_VIEW, Failed
+from replica.client.attempts import Ending, verdict_of
 from replica.client.clock import Deadline
 from replica.client.cluster_view import ClusterView
 from replica.client.controller_calls import ControllerCalls
 from replica.client.failures import ClientError, NotWrittenError, OutcomeUnknownError
+from replica.client.leader_calls import LeaderCalls
 from replica.client.producer_config import ProducerConfig
 from replica.client.producer_values import BatchId, GivenUp, ProducerIdentity, ReadyBatch, Ticket
 from replica.client.values import RecordMetadata
 from replica.core.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
 from replica.ids import Offset, TopicPartition
-from replica.server.transport import NotAppliedError, TransportError
+from replica.rpc.transport import NotAppliedError, TransportError
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,9 +49,8 @@ class Sender:
         self._view = view
         self._config = config
         self._controller = ControllerCalls(view)
+        self._leaders = LeaderCalls(view)
         self._waiting: dict[BatchId, Waiting] = {}
-        self._stale: set[TopicPartition] = set()
-        """Partitions whose leader is to be looked up before the next attempt."""
         self._attempts: set[asyncio.Task[None]] = set()
         self._identifying: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -200,7 +201,7 @@ class Sender:
             waiting.last = attempt
             waiting.in_doubt |= verdict_of(attempt).may_be_written
         if self._is_misdirected(ready.topic_partition, attempt):
-            self._stale.add(ready.topic_partition)
+            self._leaders.on_unreachable(ready.topic_partition)
         self._tell_accumulator(ready.batch_id, attempt)
         self._wake.set()
 
@@ -213,15 +214,11 @@ class Sender:
     async def _sent(self, ready: ReadyBatch) -> ProduceResponse | TransportError:
         """Send a batch to whom is believed to lead; learn what there is to learn from the answer."""
         name = ready.topic_partition
-        leader = self._view.leader(name)
         deadline = self._view.deadline(self._config.request_timeout_ms)
-        if leader is None or leader.leader_id is None or name in self._stale:
-            await self._refresh(deadline)
-            self._stale.discard(name)
-            leader = self._view.leader(name)
-        if leader is None or leader.leader_id is None:
-            what = "does not exist, as far as is known" if leader is None else "has no leader"
-            return NotAppliedError(f"{name} {what}")
+        leader = await self._leaders.find(name, deadline)
+        if isinstance(leader, Failed):
+            return NotAppliedError(leader.reason)
+        assert leader.leader_id is not None, leader
         request = ProduceRequest(
             topic_partition=name,
             acks=self._config.acks.value,
@@ -241,12 +238,6 @@ class Sender:
             waiting.is_calling = False
         assert isinstance(answer, ProduceResponse), answer
         return answer
-
-    async def _refresh(self, deadline: Deadline) -> None:
-        try:
-            await self._view.refresh(deadline)
-        except ClientError:
-            return  # The attempt fails for want of a leader, or tries the old one; the batch's own deadline decides.
 
     def _tell_accumulator(self, batch_id: BatchId, attempt: ProduceResponse | TransportError) -> None:
         verdict, now_ms = verdict_of(attempt), self._view.clock.now_ms()

@@ -1,6 +1,6 @@
 """The replica as a process: the core between a network and a disk.
 
-A request arrives at the gRPC services, becomes a value in ``codec`` (field by field in ``codec_shapes``, each in its
-bound by ``codec_bounds``), is handed to the core as an event, and the effects of that step are performed in order. A
-reply goes back through the same codec, and requests to other replicas leave through it as well.
+A request arrives at the gRPC services, becomes a value in the codec of ``replica.rpc``, is handed to the core as an
+event, and the effects of that step are performed in order. A reply goes back through the same codec, and requests to
+other replicas leave through it as well.
 """

@@ -34,11 +34,11 @@ from replica.core.events import (
 )
 from replica.core.messages import PeerResponse, Request, Response
 from replica.ids import CallId, TopicPartition
+from replica.rpc.transport import TransportError
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.flusher import FlushOutcome
 from replica.server.performer import Performer
 from replica.server.ports import Core, PeerTransport, StepObserver, StoragePort
-from replica.server.transport import TransportError
 from replica.storage import StorageError
 
 _Told = ParamSpec("_Told")

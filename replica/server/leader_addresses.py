@@ -34,7 +34,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import EPOCH_MAX, Epoch, ReplicaId, TopicPartition
-from replica.server.addresses import InvalidAddressError, check_address
+from replica.rpc.addresses import InvalidAddressError, check_address
 from replica.server.ports import PeerTransport
 
 ADDRESS_CHARACTERS_MAX = 261

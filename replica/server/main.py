@@ -33,10 +33,11 @@ from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import ReplicaId, TopicPartition
 from replica.machines import AppliedLog
-from replica.server.addresses import AddressTable, ClientAddresses, InvalidAddressError, addresses_of, check_address
-from replica.server.channels import server_options
+from replica.rpc.addresses import AddressTable, ClientAddresses, InvalidAddressError, addresses_of, check_address
+from replica.rpc.channels import server_options
+from replica.rpc.codec import SERVICES
+from replica.rpc.transport import GrpcTransport
 from replica.server.clocks import MACHINE_CLOCKS, Clocks, monotonic_ms
-from replica.server.codec import SERVICES
 from replica.server.descriptors import descriptor_budget, raise_descriptor_limit
 from replica.server.driver import Driver
 from replica.server.groups import make_groups
@@ -48,7 +49,6 @@ from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
 from replica.server.service import ReplicaService, ServiceLimits
-from replica.server.transport import GrpcTransport
 from replica.server.view import CoreView
 from replica.server.voter_addresses import VoterAddresses
 from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory

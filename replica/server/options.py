@@ -23,9 +23,9 @@ from replica.core.config import (
     ReplicaConfig,
 )
 from replica.ids import BrokerEpoch, ReplicaId
-from replica.server.addresses import addresses_of, check_address
+from replica.rpc.addresses import addresses_of, check_address
+from replica.rpc.channels import CONNECTIONS_MAX, REQUEST_BYTES_MAX
 from replica.server.budgets import PLACE_BYTES
-from replica.server.channels import CONNECTIONS_MAX, REQUEST_BYTES_MAX
 from replica.server.groups import check_groups
 from replica.storage import LogConfig
 from replica.storage.trash import FILE_DELETE_DELAY_MS

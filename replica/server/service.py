@@ -33,13 +33,13 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
+from replica.rpc.codec import METHODS, SERVICES, MalformedMessageError, Method
+from replica.rpc.transport import NOT_APPLIED_KEY
 from replica.server.budgets import AnswerBudget, OverBudgetError
 from replica.server.clocks import monotonic_ms
-from replica.server.codec import METHODS, SERVICES, MalformedMessageError, Method
 from replica.server.driver import ReplicaStoppedError
 from replica.server.producer_quota import ProducerQuota
 from replica.server.refusal_lines import RefusalLines
-from replica.server.transport import NOT_APPLIED_KEY
 
 BAD_INPUT = frozenset(
     {
@@ -149,7 +149,7 @@ class ReplicaService:
         self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT, *, with_peers: bool
     ) -> bytes | _Refusal:
         try:
-            request = method.decode_request(encoded)
+            request = method.request.decode(encoded)
         except MalformedMessageError as error:
             reason = f"malformed {method.rpc}: {error}"
             return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason)
@@ -194,7 +194,7 @@ class ReplicaService:
             return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
         if isinstance(response, DescribeReplicaResponse):
             response = replace(response, addresses=self._addresses)
-        return method.encode_response(response)
+        return method.response.encode(response)
 
     async def _ask(self, rpc: str, request: Request, context: _CLIENTS_CONTEXT) -> Response:
         """Hand a request to the core, and log an answer that says that it was wrong. Raises ReplicaStoppedError."""

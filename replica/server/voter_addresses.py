@@ -11,7 +11,7 @@ from operator import is_
 
 from replica.core.quorum.voter_history import VoterHistory
 from replica.ids import ReplicaId
-from replica.server.addresses import addresses_of
+from replica.rpc.addresses import addresses_of
 
 
 class VoterAddresses:

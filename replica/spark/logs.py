@@ -8,16 +8,14 @@ clients' own view and calls do the asking. Source: KIP-320; Kafka's ``OffsetsFor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
 
 from replica.client.clock import Clock
 from replica.client.cluster_view import ClusterView, ViewConfig
-from replica.client.connections import Connections
+from replica.client.connections import Closing, Connections
 from replica.client.failures import ClusterUnreachableError, ReadFailedError, UnknownTopicError
-from replica.client.leader_calls import LeaderCalls
+from replica.client.leader_calls import LeaderCalls, newest
 from replica.core.messages import (
     CurrentLeader,
-    ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -43,7 +41,7 @@ def view_config(connection: ConnectionOptions) -> ViewConfig:
     )
 
 
-class TopicLogs:
+class TopicLogs(Closing):
     """Questions about logs, within one event loop. Close it."""
 
     def __init__(
@@ -52,12 +50,6 @@ class TopicLogs:
         self._servers = connection.servers
         self._view = ClusterView(connection.servers, view_config(connection), connections=connections, clock=clock)
         self._leaders = LeaderCalls(self._view)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -142,7 +134,7 @@ class TopicLogs:
         """The leader's own epoch, and where its log ends."""
 
         def request_for(leader: CurrentLeader) -> OffsetForLeaderEpochRequest:
-            epoch = _newest(leader.leader_epoch, known_epoch)
+            epoch = newest(leader.leader_epoch, known_epoch)
             return self._epoch_request(name, epoch, epoch)
 
         return await self._ask_epoch(name, request_for)
@@ -151,7 +143,7 @@ class TopicLogs:
         self, name: TopicPartition, epoch: Epoch, known_epoch: Epoch | None
     ) -> OffsetForLeaderEpochResponse:
         def request_for(leader: CurrentLeader) -> OffsetForLeaderEpochRequest:
-            return self._epoch_request(name, epoch, _newest(leader.leader_epoch, known_epoch))
+            return self._epoch_request(name, epoch, newest(leader.leader_epoch, known_epoch))
 
         return await self._ask_epoch(name, request_for)
 
@@ -172,21 +164,10 @@ class TopicLogs:
             raise PartitionUnreadableError(str(error)) from error
 
     async def _list(self, name: TopicPartition, known_epoch: Epoch | None, *, latest: bool) -> Offset:
-        def request_for(leader: CurrentLeader) -> ListOffsetsRequest:
-            return ListOffsetsRequest(
-                topic_partition=name,
-                latest=latest,
-                cluster_id=self._view.config.cluster_id,
-                current_leader_epoch=_newest(leader.leader_epoch, known_epoch),
-            )
-
+        question = self._leaders.offsets_question(name, latest=latest, known_epoch=known_epoch)
         try:
-            answer = await self._leaders.ask(name, request_for, ListOffsetsResponse, self._view.deadline())
+            answer = await self._leaders.ask(name, question, ListOffsetsResponse, self._view.deadline())
         except ReadFailedError as error:
             raise PartitionUnreadableError(str(error)) from error
         assert answer.offset is not None, answer
         return answer.offset
-
-
-def _newest(leader_epoch: Epoch, known_epoch: Epoch | None) -> Epoch:
-    return leader_epoch if known_epoch is None else max(leader_epoch, known_epoch)

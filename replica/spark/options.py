@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from replica.ids import OFFSET_MAX, Offset, TopicPartition
 from replica.records import Compression
-from replica.server.addresses import InvalidAddressError, check_address
+from replica.rpc.addresses import InvalidAddressError, check_address
 from replica.spark.errors import OptionError
 from replica.spark.values import Bound
 

@@ -10,10 +10,8 @@ Records are read by the clients' own ``Consumer``, which knows how to find leade
 
 from __future__ import annotations
 
-from typing import Self
-
 from replica.client.clock import Clock, Deadline
-from replica.client.connections import Connections
+from replica.client.connections import Closing, Connections
 from replica.client.consumer import Consumer
 from replica.client.consumer_config import ConsumerConfig
 from replica.client.failures import LogTruncatedError, OffsetOutOfRangeError, ReadFailedError
@@ -30,7 +28,7 @@ RECORDS_MAX = 65_536
 """How many records are handed out at once."""
 
 
-class PieceReader:
+class PieceReader(Closing):
     """Reads one piece, within one event loop. Close it."""
 
     def __init__(
@@ -50,12 +48,6 @@ class PieceReader:
         self._position = piece.start
         self._consumer = self._consumer_at_position()
         self._deadline = self._new_deadline()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Close the connections."""

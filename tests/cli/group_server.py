@@ -23,7 +23,7 @@ from replica.machines import (
 )
 from replica.machines.key_value import KeyValueMachine, encode_command
 from replica.machines.key_value.commands import Command
-from replica.server.codec import (
+from replica.rpc.codec import (
     ADD_VOTER,
     APPLY,
     DESCRIBE_QUORUM,
@@ -86,9 +86,9 @@ class GroupServer:
 
     def _serve(self, method: Method[Any, Any], answer: Callable[[Any], m.Response]) -> None:
         def handle(encoded: bytes, _: object) -> bytes:
-            request = method.decode_request(encoded)
+            request = method.request.decode(encoded)
             self.asked.append(request)
-            return method.encode_response(answer(request))
+            return method.response.encode(answer(request))
 
         handlers: dict[str, Any] = {method.rpc: grpc.unary_unary_rpc_method_handler(handle)}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(method.service, handlers),))

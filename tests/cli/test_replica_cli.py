@@ -15,8 +15,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from replica.cli import main
-from replica.cli_start import server_options_from, start_command
+from replica.cli.__main__ import main
+from replica.cli.start import server_options_from, start_command
 from replica.core.config import BrokerConfig, ControllerConfig, GroupConfig, LogFlush, QuorumConfig
 from replica.core.metadata.encoding import metadata_batch
 from replica.core.metadata.image import MetadataImage
@@ -59,7 +59,7 @@ def start_values(*arguments: str) -> dict[str, object]:
 def test_help_imports_nothing_heavy() -> None:
     """``replica --help`` starts without gRPC, protobuf or an event loop."""
     script = (
-        "import sys; from replica.cli import main\n"
+        "import sys; from replica.cli.__main__ import main\n"
         "try: main(['--help'])\n"
         f"except SystemExit: print([name for name in {HEAVY!r} if name in sys.modules])"
     )

@@ -10,14 +10,14 @@ import grpc
 import pytest
 from click.testing import CliRunner, Result
 
-from replica.cli import main
-from replica.cli_client import as_table
+from replica.cli.__main__ import main
+from replica.cli.client import as_table
 from replica.core.messages import DescribeClusterResponse, ProduceResponse
 from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
-from replica.server.codec import DESCRIBE_CLUSTER, PRODUCE
+from replica.rpc.codec import DESCRIBE_CLUSTER, PRODUCE
 
 ONE = ReplicaId(1)
 TOO_LARGE = "10000000000000000000"
@@ -108,7 +108,7 @@ class FakeBroker:
         self._threads.shutdown()
 
     def _produce(self, request: bytes, context: object) -> bytes:
-        return PRODUCE.encode_response(self._answer)
+        return PRODUCE.response.encode(self._answer)
 
     def _describe(self, request: bytes, context: object) -> bytes:
         partition = PartitionRegistration(
@@ -125,7 +125,7 @@ class FakeBroker:
             fenced=False,
             in_controlled_shutdown=False,
         )
-        return DESCRIBE_CLUSTER.encode_response(
+        return DESCRIBE_CLUSTER.response.encode(
             DescribeClusterResponse(
                 error=ErrorCode.NONE,
                 metadata_offset=Offset(5),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from replica.cli import main
+from replica.cli.__main__ import main
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import ReplicaId
 from tests.server.local_cluster import LocalCluster

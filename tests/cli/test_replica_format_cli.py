@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from replica.cli import main
+from replica.cli.__main__ import main
 from replica.ids import ReplicaId
 from replica.storage import open_directory
 from replica.voters import Voter, VoterSet, is_directory_id

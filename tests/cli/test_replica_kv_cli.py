@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from replica.cli import main
-from replica.cli_kv_txn import TransactionSyntaxError, parse_sections
+from replica.cli.__main__ import main
+from replica.cli.kv_txn import TransactionSyntaxError, parse_sections
 from replica.core.messages import ApplyResponse, Consistency, QueryRequest, TransferLeadershipRequest
 from replica.errors import ErrorCode
 from replica.machines.key_value import KeyRange, LeaseId, prefix, single

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from replica.cli import main
+from replica.cli.__main__ import main
 from replica.ids import ReplicaId
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from replica.cli import main
+from replica.cli.__main__ import main
 from replica.core.messages import AddVoterRequest, ChangeVotersResponse, RemoveVoterRequest
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId

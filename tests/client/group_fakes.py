@@ -25,7 +25,7 @@ from replica.machines import (
     encode_outcome,
 )
 from replica.machines.counter import Counter
-from replica.server.transport import NotAppliedError, TransportError
+from replica.rpc.transport import NotAppliedError, TransportError
 from tests.client.virtual import VirtualClock
 
 GROUP = TopicPartition("g", 0)

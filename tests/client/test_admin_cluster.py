@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from replica.cli_topic_waiting import replica_ends, waiting_lines
+from replica.cli.topic_waiting import replica_ends, waiting_lines
 from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
 from replica.client.failures import AdminError, UnknownTopicError

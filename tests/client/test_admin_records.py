@@ -13,7 +13,7 @@ from replica.client.failures import AdminError, ClusterUnreachableError, Unknown
 from replica.core.messages import DeleteRecordsRequest, DeleteRecordsResponse, DescribeClusterRequest, Request
 from replica.errors import ErrorCode
 from replica.ids import Offset
-from replica.server.transport import NotAppliedError, TransportError
+from replica.rpc.transport import NotAppliedError, TransportError
 from tests.client.views import BOOTSTRAP, ORDERS, described, led_by
 from tests.client.virtual import Answer, ScriptedConnections, VirtualClock
 

@@ -7,7 +7,7 @@ import pytest
 from replica.client.attempts import Ending, Verdict, verdict_of
 from replica.core.messages import ProduceResponse
 from replica.errors import DEFINITELY_NOT_WRITTEN, ErrorCode
-from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.transport import MalformedRequestError, NotAppliedError, TransportError
 
 
 def refused(error: ErrorCode, *, not_appended: bool = False) -> ProduceResponse:

@@ -14,8 +14,8 @@ from replica.core.messages import CurrentLeader, DescribeClusterRequest, Describ
 from replica.core.metadata.pages import Cursor
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId, TopicId
-from replica.server.addresses import InvalidAddressError
-from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.addresses import InvalidAddressError
+from replica.rpc.transport import MalformedRequestError, NotAppliedError, TransportError
 from tests.client.views import BOOTSTRAP, ONE, ORDERS, THREE, TWO, broker, described, leads, led_by
 from tests.client.virtual import Answer, Script, ScriptedConnections, VirtualClock
 

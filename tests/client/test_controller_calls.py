@@ -19,7 +19,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import TopicId
-from replica.server.transport import MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.transport import MalformedRequestError, NotAppliedError, TransportError
 from tests.client.views import BOOTSTRAP, described, leads
 from tests.client.virtual import Answer, ScriptedConnections, VirtualClock
 

@@ -28,7 +28,7 @@ from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId
 from replica.records import encode_batch
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 from tests.client.views import BOOTSTRAP, ONE, ORDERS, THREE, TWO, described, led_by
 from tests.client.virtual import Answer, ScriptedConnections, VirtualClock
 from tests.records.odd_batches import ODD_RECORDS

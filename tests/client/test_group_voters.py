@@ -14,7 +14,7 @@ from replica.client.groups.voters import add_voter, remove_voter
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId
-from replica.server.transport import NotAppliedError, TransportError
+from replica.rpc.transport import NotAppliedError, TransportError
 from replica.voters import ReplicaKey, Voter, VoterSet
 from tests.client.group_fakes import ADDRESSES, VIEW
 from tests.client.virtual import VirtualClock

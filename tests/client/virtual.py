@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from replica.client.connections import Endpoint
 from replica.core.messages import Request, Response
 from replica.ids import ReplicaId
-from replica.server.transport import NotAppliedError, TransportError
+from replica.rpc.transport import NotAppliedError, TransportError
 from tests.replication.bench import Cluster
 
 Answer = Response | TransportError

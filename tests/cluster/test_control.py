@@ -18,7 +18,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 
 class Busy:

@@ -6,7 +6,7 @@ import pytest
 
 from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
 from nemesis.cluster.topic_client import ClientOptions, decode_value, encode_value, named
-from replica.cli_start import start_command
+from replica.cli.start import start_command
 from replica.ids import TopicPartition
 
 

@@ -52,7 +52,7 @@ class Costs(Observer):
 
     def on_step(self, node: Node, step: Step) -> None:
         """Note what the step that has just ended has cost."""
-        if node.replica_id == LEADER:
+        if node.replica_id == LEADER and step.event is not None:
             self.calls[kind_of(step.event)].append(self._called)
         self._called = 0
 

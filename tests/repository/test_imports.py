@@ -101,12 +101,12 @@ RULES = (
     ),
     Rule(
         name="generated code is imported by the codec only",
-        binds=lambda module: not module.startswith("replica.server.codec") and is_outside(module, "replica.v1"),
+        binds=lambda module: not module.startswith("replica.rpc.codec") and is_outside(module, "replica.v1"),
         forbids=lambda found: within(found.name, "replica.v1"),
     ),
     Rule(
-        name="grpc is imported by server and client only",
-        binds=lambda module: is_outside(module, "replica.server", "replica.client"),
+        name="grpc is imported by rpc and server only",
+        binds=lambda module: is_outside(module, "replica.rpc", "replica.server"),
         forbids=lambda found: within(found.name, "grpc", "grpc_health", "grpc_reflection", "grpc_status"),
     ),
     Rule(
@@ -165,6 +165,11 @@ RULES = (
         name="what only another system needs is imported by its own room",
         binds=lambda module: is_outside(module, *(f"nemesis.systems.{system}" for system in OF_SYSTEMS)),
         forbids=lambda found: within(found.name, *OF_SYSTEMS.values()),
+    ),
+    Rule(
+        name="neither the client nor rpc, which it shares with the server, imports the server",
+        binds=lambda module: within(module, "replica.rpc", "replica.client"),
+        forbids=lambda found: within(found.name, "replica.server"),
     ),
 )
 
@@ -279,7 +284,7 @@ OFFENDERS = [
     ("replica.core.quorum.leading", "def now():\n    from os import path", RULES[0]),
     ("replica.core.quorum.leading", "from replica.storage.segment import Segment", RULES[0]),
     ("replica.core.quorum.leading", "from replica import server", RULES[0]),
-    ("replica.core.replica", "from ..server import codec", RULES[0]),
+    ("replica.core.replica", "from ..rpc import codec", RULES[0]),
     ("replica.records.batch", "from replica.core import messages", RULES[1]),
     ("replica.records.batch", "import io", RULES[1]),
     ("replica.ids", "import uuid", RULES[2]),
@@ -287,8 +292,9 @@ OFFENDERS = [
     ("replica.core.rules", "from random import choice", RULES[3]),
     ("replica.server.service", "from replica.v1 import data_pb2", RULES[4]),
     ("nemesis.cluster", "import replica.v1.data_pb2", RULES[4]),
-    ("replica.cli", "def health():\n    import grpc.aio", RULES[5]),
-    ("replica.cli", "from grpc_health.v1 import health", RULES[5]),
+    ("replica.cli.__main__", "def health():\n    import grpc.aio", RULES[5]),
+    ("replica.cli.__main__", "from grpc_health.v1 import health", RULES[5]),
+    ("replica.client.consumer", "import grpc", RULES[5]),
     ("replica.server.driver", "import os\nos.fsync(3)", RULES[6]),
     ("nemesis.history.writer", "from os import fdatasync", RULES[6]),
     ("replica.server.main", "import nemesis.variants", RULES[7]),
@@ -310,6 +316,8 @@ OFFENDERS = [
     ("replica.machines", "from replica.machines.registry import make_machine", RULES[14]),
     ("replica.core.replica", "from replica.machines import registry", RULES[14]),
     ("nemesis.systems.foreign", "def f():\n    from redis.asyncio import Redis", RULES[15]),
+    ("replica.client.consumer", "from replica.server.options import ServerOptions", RULES[16]),
+    ("replica.rpc.transport", "def f():\n    from replica.server import options", RULES[16]),
 ]
 
 
@@ -330,9 +338,9 @@ def test_every_rule_has_an_offender() -> None:
         ("replica.core.replica", "from collections.abc import Mapping\nfrom .quorum import roles\nimport random"),
         ("replica.core.replica", "from random import Random\ndef f(r: Random):\n    return r.random()"),
         ("replica.records.checksum", "import struct\nimport crc32c"),
-        ("replica.server.codec_shapes", "from replica.v1 import data_pb2"),
+        ("replica.rpc.codec_shapes", "from replica.v1 import data_pb2"),
         ("replica.storage.files", "import os\nos.fsync(3)"),
-        ("replica.client.channels", "import grpc.aio"),
+        ("replica.rpc.channels", "import grpc.aio"),
         ("replica.core.replica", "from replica.machines import AppliedLog"),
         ("replica.machines.applied", "from hashlib import sha256\nfrom replica.records import decode_records"),
         ("replica.machines.registry", "from importlib.metadata import entry_points"),
@@ -377,7 +385,7 @@ def loaded_by(module: str, root: Path) -> set[str]:
 def test_commands_start_light(pytestconfig: pytest.Config) -> None:
     """Importing a command line loads neither grpc nor what judges: a health check has half a second in all."""
     sources = modules(pytestconfig.rootpath)
-    commands = [name for name in ("replica.cli", "nemesis.cli") if name in sources]
+    commands = [name for name in ("replica.cli.__main__", "nemesis.cli") if name in sources]
 
     assert {name: loaded_by(name, pytestconfig.rootpath) for name in commands} == {name: set() for name in commands}
 

@@ -28,8 +28,8 @@ from replica.core.metadata.pages import Cursor
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
-from replica.server.codec import DESCRIBE_CLUSTER, FETCH, METHODS, Method
-from replica.server.codec_shapes import largest_message
+from replica.rpc.codec import DESCRIBE_CLUSTER, FETCH, METHODS, Method
+from replica.rpc.codec_shapes import largest_message
 
 PREFIX_BYTES = 7
 BOUNDED_BY_THEIR_MAKERS = {
@@ -97,6 +97,6 @@ def test_a_page_of_a_cluster_fits_into_a_message() -> None:
         topics=(topic,) * PAGE_PARTITIONS_MAX,
         next_cursor=Cursor(topic_id=TopicId(INT64_MAX), partition=INT32_MAX),
     )
-    encoded = DESCRIBE_CLUSTER.encode_response(page)
+    encoded = DESCRIBE_CLUSTER.response.encode(page)
     assert len(encoded) <= MESSAGE_BYTES_MAX // 4
-    assert DESCRIBE_CLUSTER.decode_response(encoded) == page
+    assert DESCRIBE_CLUSTER.response.decode(encoded) == page

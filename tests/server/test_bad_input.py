@@ -35,9 +35,9 @@ from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import encode_batch
-from replica.server.channels import channel_options
-from replica.server.codec import PRODUCE
-from replica.server.transport import GrpcTransport, TransportError
+from replica.rpc.channels import channel_options
+from replica.rpc.codec import PRODUCE
+from replica.rpc.transport import GrpcTransport, TransportError
 from tests.server.local_cluster import LocalCluster, held_address, run_replica
 from tests.server.topics import Topics, eventually
 

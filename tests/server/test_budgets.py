@@ -16,16 +16,16 @@ from structlog.testing import capture_logs
 from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse, Request, Response
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
+from replica.rpc.channels import CHANNEL_CALLS_MAX, CONNECTION_CALLS_MAX, REQUEST_BYTES_MAX, server_options
+from replica.rpc.codec import FETCH, PRODUCE
+from replica.rpc.transport import NOT_APPLIED_KEY, GrpcTransport
 from replica.server.budgets import (
     PLACE_BYTES,
     AnswerBudget,
     OverBudgetError,
 )
-from replica.server.channels import CHANNEL_CALLS_MAX, CONNECTION_CALLS_MAX, REQUEST_BYTES_MAX, server_options
-from replica.server.codec import FETCH, PRODUCE
 from replica.server.refusal_lines import LINES_PER_SECOND_MAX, RefusalLines
 from replica.server.service import ReplicaService, ServiceLimits
-from replica.server.transport import NOT_APPLIED_KEY, GrpcTransport
 from tests.server.driver_fakes import LOG
 
 MIB = 1 << 20
@@ -106,7 +106,7 @@ async def test_fetches_of_one_connection_that_wait_keep_no_other_out() -> None:
         return FetchResponse()
 
     limits = ServiceLimits(connection_answer_bytes_max=4 * PLACE_BYTES)
-    request = FETCH.encode_request(replace(FETCH_ALL, max_bytes=1))
+    request = FETCH.request.encode(replace(FETCH_ALL, max_bytes=1))
     async with (
         serving(wait, limits, over=refused_by.append) as address,
         grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as greedy,
@@ -149,7 +149,7 @@ async def test_an_answer_counts_until_it_was_taken() -> None:
     options = [("grpc.max_receive_message_length", -1)]
     async with serving(answer, limits) as address, grpc.aio.insecure_channel(address, options=options) as channel:
         for _ in range(5):
-            assert await call(channel, FETCH.encode_request(FETCH_ALL)) == ("OK", False)
+            assert await call(channel, FETCH.request.encode(FETCH_ALL)) == ("OK", False)
     assert asked == [2 * MIB] * 5
 
 
@@ -184,7 +184,7 @@ async def test_a_connection_has_so_many_calls_inside_at_once() -> None:
         await transport.close()
         assert most <= CHANNEL_CALLS_MAX
         async with grpc.aio.insecure_channel(address) as channel:
-            encoded = FETCH.encode_request(request)
+            encoded = FETCH.request.encode(request)
             await asyncio.gather(*(call(channel, encoded) for _ in range(2 * CONNECTION_CALLS_MAX)))
         assert most <= CONNECTION_CALLS_MAX
 
@@ -200,7 +200,7 @@ async def test_a_server_takes_so_many_connections_and_no_more() -> None:
     own = [("grpc.use_local_subchannel_pool", 1)]
     channels = [grpc.aio.insecure_channel(address, options=own) for _ in range(3)]
     try:
-        ended = [await call(channel, FETCH.encode_request(FETCH_ALL)) for channel in channels]
+        ended = [await call(channel, FETCH.request.encode(FETCH_ALL)) for channel in channels]
     finally:
         for channel in channels:
             await channel.close()

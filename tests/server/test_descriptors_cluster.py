@@ -15,7 +15,7 @@ from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
 from replica.records import decode_records, encode_batch, parse_batches
-from replica.server.channels import CONNECTIONS_MAX, channel_options
+from replica.rpc.channels import CONNECTIONS_MAX, channel_options
 from replica.server.descriptors import descriptor_budget
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster
 from tests.server.topics import Topics, all_in_sync

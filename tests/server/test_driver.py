@@ -44,9 +44,9 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
+from replica.rpc.transport import TransportError
 from replica.server.clocks import MachineClocks, monotonic_ms
 from replica.server.driver import CLOCK_READ_INTERVAL_MS, ReplicaStoppedError
-from replica.server.transport import TransportError
 from tests.server.driver_fakes import LOG, NotingObserver, Script, wait_until
 from tests.server.driver_rig import ASK, NOW_MS, batch, flush, on, running
 

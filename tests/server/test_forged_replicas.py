@@ -16,7 +16,7 @@ from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
 from replica.ids import EPOCH_MAX, BrokerEpoch, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import encode_batch
-from replica.server.transport import GrpcTransport, TransportError
+from replica.rpc.transport import GrpcTransport, TransportError
 from tests.server.local_cluster import LocalCluster
 from tests.server.topics import Topics, eventually
 

@@ -11,7 +11,7 @@ from replica.core.messages import ApplyRequest, ApplyResponse, Consistency, Quer
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
 from replica.machines import Answered, PlainCommand, decode_outcome, encode_entry
-from replica.server.transport import GrpcTransport, TransportError
+from replica.rpc.transport import GrpcTransport, TransportError
 from tests.server.local_cluster import LocalCluster
 from tests.server.topics import eventually
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from replica.cli_start import server_options_from, start_command
+from replica.cli.start import server_options_from, start_command
 from replica.core.config import GroupConfig, InvalidConfigError
 from replica.core.messages import ApplyRequest, ApplyResponse
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
 from replica.machines import Answered, PlainCommand, committed_batch, decode_outcome, encode_entry
 from replica.records import encode_batch
-from replica.server.channels import channel_options
-from replica.server.codec import APPLY
+from replica.rpc.channels import channel_options
+from replica.rpc.codec import APPLY
 from replica.server.groups import make_groups, parse_groups
 from replica.server.options import ServerOptions
 from tests.machines.test_registry import distribution
@@ -130,7 +130,7 @@ async def written(address: str) -> ApplyResponse:
     request = ApplyRequest(topic_partition=KV, entries=(encode_entry(PlainCommand(command=b"1")),), timeout_ms=5000)
     async with grpc.aio.insecure_channel(address, options=channel_options()) as channel:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(APPLY.full_name)
-        response = APPLY.decode_response(await call(APPLY.encode_request(request), wait_for_ready=True))
+        response = APPLY.response.decode(await call(APPLY.request.encode(request), wait_for_ready=True))
     assert isinstance(response, ApplyResponse)
     return response
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.extreme_messages import SHAPES, Knowledge, field_names, message
 from benchmarks.hostile_rpcs import Plan, broken_promises, run
 from benchmarks.learned import Learned
-from replica.server.codec_bounds import MalformedMessageError
+from replica.rpc.codec_bounds import MalformedMessageError
 
 FIRST = 2_000_000
 RPCS = 3000

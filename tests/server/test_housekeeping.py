@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from replica.cli_start import server_options_from, start_command
+from replica.cli.start import server_options_from, start_command
 from replica.core.config import BrokerConfig, InvalidConfigError, LogFlush
 from replica.ids import ReplicaId
 from replica.server.housekeeping import Housekeeping

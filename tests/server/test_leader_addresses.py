@@ -10,9 +10,9 @@ import pytest
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import EPOCH_MAX, Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
-from replica.server.addresses import AddressTable
+from replica.rpc.addresses import AddressTable
+from replica.rpc.transport import NotAppliedError
 from replica.server.leader_addresses import ADDRESS_CHARACTERS_MAX, HeardLeaders, LeaderAddresses, TellingTransport
-from replica.server.transport import NotAppliedError
 
 ONE, TWO, THREE = ReplicaId(1), ReplicaId(2), ReplicaId(3)
 KV, TOPIC = TopicPartition("kv", 0), TopicPartition("topic", 0)

@@ -7,7 +7,7 @@ import socket
 import grpc.aio
 import pytest
 
-from replica.server.channels import server_options
+from replica.rpc.channels import server_options
 from tests.server.local_cluster import held_address
 
 

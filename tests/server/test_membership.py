@@ -17,7 +17,7 @@ from replica.client.groups.voters import add_voter, remove_voter
 from replica.core.messages import DescribeQuorumResponse, VoteRequest, VoteResponse
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId, TopicPartition
-from replica.server.transport import GrpcTransport
+from replica.rpc.transport import GrpcTransport
 from replica.storage import format_directory
 from replica.storage.meta_properties import random_directory_id
 from replica.voters import ReplicaKey, Voter, VoterSet

@@ -10,12 +10,12 @@ import structlog
 
 from replica.core.messages import ProduceRequest, Request, Response
 from replica.records import encode_batch
-from replica.server.codec import PRODUCE
+from replica.rpc.codec import PRODUCE
 from replica.server.driver import ReplicaStoppedError
 from replica.server.service import ReplicaService, ServiceLimits
 from tests.server.driver_fakes import LOG
 
-GOOD = PRODUCE.encode_request(
+GOOD = PRODUCE.request.encode(
     ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=1, records=encode_batch([b"v"]).data)
 )
 

@@ -43,11 +43,11 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Epoch, Offset, ReplicaId
 from replica.records import encode_batch
-from replica.server.channels import REQUEST_BYTES_MAX, server_options
-from replica.server.codec import PRODUCE, method_of
+from replica.rpc.channels import REQUEST_BYTES_MAX, server_options
+from replica.rpc.codec import PRODUCE, method_of
+from replica.rpc.transport import GrpcTransport, MalformedRequestError, NotAppliedError, TransportError
 from replica.server.driver import Driver, ReplicaStoppedError
 from replica.server.service import ReplicaService, ServiceLimits, is_from_replica
-from replica.server.transport import GrpcTransport, MalformedRequestError, NotAppliedError, TransportError
 from tests.server.driver_fakes import LOG, FakeStorage, FakeTransport, NotingObserver, ScriptedCore
 
 ONE = ReplicaId(1)

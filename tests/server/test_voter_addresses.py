@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from replica.core.quorum.voter_history import VoterHistory
 from replica.ids import Offset, ReplicaId
-from replica.server.addresses import AddressTable
+from replica.rpc.addresses import AddressTable
 from replica.server.voter_addresses import VoterAddresses
 from replica.voters import Voter, VoterEntry, VoterSet
 

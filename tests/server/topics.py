@@ -13,7 +13,7 @@ from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.records import decode_records, encode_batch, parse_batches
-from replica.server.transport import GrpcTransport, TransportError
+from replica.rpc.transport import GrpcTransport, TransportError
 from tests.server.local_cluster import PATIENCE_SECONDS
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from nemesis.faults.directed import DIRECTED
 from nemesis.simulator.climate import WorldKind
 from nemesis.variants.catalogue import ALL, BUILT, DIRECTED_VARIANTS
 from nemesis.variants.mutant import DirectedVariant, Equivalent, Variant
-from replica.cli_start import start_command
+from replica.cli.start import start_command
 from replica.core.rules import Rules
 from tests.core.controller.decisions import CONTROLLER_TABLES
 from tests.core.decisions import TABLES, decide
@@ -95,7 +95,8 @@ def test_a_directed_variant_has_a_schedule_and_an_anomaly(variant: DirectedVaria
 def test_replica_start_knows_no_variant() -> None:
     """No option of ``replica start`` names a variant, and its process imports nothing of this package."""
     names = {option for parameter in start_command().params for option in parameter.opts}
-    program = "import sys, replica.cli, replica.server.main; print([m for m in sys.modules if m.startswith('nemesis')])"
+    found = "[module for module in sys.modules if module.startswith('nemesis')]"
+    program = f"import sys, replica.cli.__main__, replica.server.main; print({found})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert not {name for name in names if "variant" in name or "rule" in name}

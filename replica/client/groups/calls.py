@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from replica.client.asking import Failed
 from replica.client.groups.verdicts import Step, Verdict, verdict_of
-from replica.client.groups.view import GroupView, NobodyFound
+from replica.client.groups.view import GroupView
 from replica.core.messages import ApplyRequest, ApplyResponse
 from replica.errors import ErrorCode
 from replica.machines import Entry, encode_entry
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,16 +26,14 @@ class Attempt:
     is_worth_repeating_at_once: bool = False
 
 
-async def attempt_apply(
-    view: GroupView, entries: Callable[[], tuple[Entry, ...]], timeout_ms: int, *, on_sending: Callable[[], None]
-) -> Attempt:
-    """Have entries applied, once. ``entries`` is asked for them, and ``on_sending`` told, when a leader is found.
+async def attempt_apply(view: GroupView, entries: Callable[[], tuple[Entry, ...]], timeout_ms: int) -> Attempt:
+    """Have entries applied, once. ``entries`` is asked for them when a leader is found, and they are sent at once.
 
     Without any entries nobody is asked.
     """
     deadline = view.deadline(timeout_ms)
     endpoint = await view.find_leader(deadline)
-    if isinstance(endpoint, NobodyFound):
+    if isinstance(endpoint, Failed):
         nobody = Verdict(step=Step.REPEAT, may_be_applied=False, reason=endpoint.reason)
         return Attempt(verdict=nobody, no_such_group=endpoint.no_such_group)
     encoded = tuple(map(encode_entry, entries()))
@@ -47,7 +46,6 @@ async def attempt_apply(
         timeout_ms=deadline.left_ms(),
         cluster_id=view.config.cluster_id,
     )
-    on_sending()
     try:
         answer = await view.call(endpoint, request, request.timeout_ms)
     except TransportError as error:

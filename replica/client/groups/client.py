@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from random import Random
-from typing import Self
 
 from replica.client.clock import Clock
 from replica.client.cluster_view import ViewConfig
-from replica.client.connections import Connections
+from replica.client.connections import Closing, Connections
 from replica.client.groups.config import GroupConfig
 from replica.client.groups.queries import Node, QueryReply, Question, ask
 from replica.client.groups.sender import CommandSender
@@ -21,7 +20,7 @@ from replica.core.messages import Consistency
 from replica.ids import Offset, ReplicaId, TopicPartition
 
 
-class GroupClient:
+class GroupClient(Closing):
     """An async client of one group of a state machine. ``bootstrap`` is one or more ``HOST:PORT`` of any replicas.
 
     Use it within one event loop, and close it. Calls may be made at the same time; those have no order. Who needs one
@@ -48,12 +47,6 @@ class GroupClient:
             random=random,
         )
         self._sender = CommandSender(self._view, config or GroupConfig())
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Give up the calls that are open, end the session, and close the connections."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from replica.client.clock import Clock
 from replica.client.cluster_view import ViewConfig
-from replica.client.connections import Connections
+from replica.client.connections import Closing, Connections
 from replica.client.failures import OutcomeUnknownError, ReadFailedError
 from replica.client.groups.client import GroupClient
 from replica.client.groups.config import GroupConfig
@@ -60,7 +60,7 @@ STALE = ReadFrom(consistency=Consistency.STALE, node=Node.ANY)
 """From any replica, as it is there."""
 
 
-class KeyValueClient:
+class KeyValueClient(Closing):
     """An async client of one key-value store. ``bootstrap`` is one or more ``HOST:PORT`` of any replicas.
 
     Keys and values are bytes. Use it within one event loop, and close it. Commands are applied once. All methods raise
@@ -89,12 +89,6 @@ class KeyValueClient:
             clock=clock,
             random=random,
         )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Give up the calls that are open, end the session, and close the connections. Leases stay."""

@@ -8,22 +8,21 @@ Source: Ongaro's thesis, section 6.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
+from replica.client.asking import Failed, repeated
 from replica.client.clock import Deadline
 from replica.client.connections import Endpoint
-from replica.client.failures import ClusterUnreachableError, ReadFailedError
-from replica.client.groups.failures import QueryRefusedError, UnknownGroupError
-from replica.client.groups.view import GroupView, NobodyFound
-from replica.client.leader_calls import RETRIABLE
+from replica.client.failures import ReadFailedError
+from replica.client.groups.failures import QueryRefusedError
+from replica.client.groups.view import GroupView
 from replica.core.messages import Consistency, QueryRequest, QueryResponse
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
 from replica.machines import Answered, Refused, decode_outcome
 from replica.machines.encoding import MalformedError
-from replica.server.transport import TransportError
 
 
 class Node(StrEnum):
@@ -56,42 +55,23 @@ class QueryReply:
     applied_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Failed:
-    """An attempt that may succeed another time."""
-
-    reason: str
-    error: ErrorCode | None = None
-    unreachable: bool = False
-    no_such_group: bool = False
-    at_once: bool = False
-
-
 async def ask(view: GroupView, question: Question, deadline: Deadline) -> QueryReply:
     """Put a question until it is answered.
 
     Raises QueryRefusedError, UnknownGroupError; ClusterUnreachableError and ReadFailedError when the time is up.
     """
-    backoff = view.config.backoff()
-    while True:
-        answer = await _ask_once(view, question, deadline)
-        if isinstance(answer, QueryReply):
-            return answer
-        if answer.no_such_group:
-            raise UnknownGroupError(view.group.topic)
-        if not answer.at_once:
-            await deadline.pause(backoff.next_ms())
-        if deadline.is_over():
-            failed = ClusterUnreachableError if answer.unreachable else ReadFailedError
-            raise failed(
-                f"{view.group}: no answer within {deadline.timeout_ms} ms; last: {answer.reason}", error=answer.error
-            )
+    answer, _ = await repeated(
+        lambda: _ask_once(view, question, deadline), deadline, view.config.backoff(), late=f"{view.group}: no answer"
+    )
+    if isinstance(answer, Failed):
+        raise view.failure(answer)
+    return answer
 
 
-async def _ask_once(view: GroupView, question: Question, deadline: Deadline) -> QueryReply | _Failed:
+async def _ask_once(view: GroupView, question: Question, deadline: Deadline) -> QueryReply | Failed:
     endpoint = await _find(view, question.node, deadline)
-    if isinstance(endpoint, NobodyFound):
-        return _Failed(reason=endpoint.reason, unreachable=endpoint.unreachable, no_such_group=endpoint.no_such_group)
+    if isinstance(endpoint, Failed):
+        return endpoint
     left_ms = deadline.left_ms(view.config.request_timeout_ms + question.wait_ms)
     request = QueryRequest(
         topic_partition=view.group,
@@ -101,18 +81,15 @@ async def _ask_once(view: GroupView, question: Question, deadline: Deadline) -> 
         after_offset=question.after_offset,
         cluster_id=view.config.cluster_id,
     )
-    try:
-        answer = await view.call(endpoint, request, left_ms)
-    except TransportError as error:
-        view.on_failure(endpoint)
-        return _Failed(reason=str(error))
-    assert isinstance(answer, QueryResponse), answer
+    answer = await view.ask(endpoint, request, QueryResponse, left_ms)
+    if isinstance(answer, Failed):
+        return answer
     if answer.error is ErrorCode.NONE:
         return _reply_of(answer, endpoint)
     return _on_error(view, question, endpoint, answer)
 
 
-async def _find(view: GroupView, node: Node | ReplicaId, deadline: Deadline) -> Endpoint | NobodyFound:
+async def _find(view: GroupView, node: Node | ReplicaId, deadline: Deadline) -> Endpoint | Failed:
     match node:
         case Node.LEADER:
             return await view.find_leader(deadline)
@@ -124,27 +101,24 @@ async def _find(view: GroupView, node: Node | ReplicaId, deadline: Deadline) -> 
             assert_never(node)
 
 
-def _on_error(view: GroupView, question: Question, endpoint: Endpoint, answer: QueryResponse) -> _Failed:
+def _on_error(view: GroupView, question: Question, endpoint: Endpoint, answer: QueryResponse) -> Failed:
     """Learn from a refusal. Raises ReadFailedError for what asking again cannot cure."""
     is_without = answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if answer.error not in RETRIABLE or (is_without and not isinstance(question.node, Node)):
+    if is_without and not isinstance(question.node, Node):
         raise ReadFailedError(f"{view.group}: {endpoint} answered {answer.error}", error=answer.error)
     if is_without:
         view.on_without_group(endpoint)
-    is_news = view.on_hint(answer.current_leader)
-    if not is_news:
-        view.on_failure(endpoint)
-    at_once = (is_news and question.node is Node.LEADER) or (is_without and question.node is Node.ANY)
-    return _Failed(reason=f"{endpoint}: {answer.error}", error=answer.error, at_once=at_once)
+    failed = view.on_refusal(endpoint, answer.error, answer.current_leader)
+    return replace(failed, at_once=is_without if question.node is Node.ANY else failed.at_once)
 
 
-def _reply_of(answer: QueryResponse, endpoint: Endpoint) -> QueryReply | _Failed:
+def _reply_of(answer: QueryResponse, endpoint: Endpoint) -> QueryReply | Failed:
     try:
         outcome = decode_outcome(answer.outcome)
     except MalformedError as error:
-        return _Failed(reason=f"{endpoint} answered what cannot be read: {error}")
+        return Failed(reason=f"{endpoint} answered what cannot be read: {error}")
     if isinstance(outcome, Refused):
         raise QueryRefusedError(f"{outcome.refusal}: {outcome.message}", outcome.refusal)
     if not isinstance(outcome, Answered) or answer.applied_offset is None:
-        return _Failed(reason=f"{endpoint} answered a question with {answer}")
+        return Failed(reason=f"{endpoint} answered a question with {answer}")
     return QueryReply(reply=outcome.reply, applied_offset=answer.applied_offset)

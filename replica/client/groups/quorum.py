@@ -6,27 +6,26 @@ Source: KIP-595, DescribeQuorum; Ongaro's thesis, section 3.10.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
+from replica.client.asking import Failed, repeated
 from replica.client.clock import Clock, Deadline
 from replica.client.cluster_view import ViewConfig
 from replica.client.connections import Connections
-from replica.client.failures import ClusterUnreachableError, ReadFailedError
-from replica.client.groups.failures import TransferFailedError, UnknownGroupError
-from replica.client.groups.view import GroupView, NobodyFound
-from replica.client.leader_calls import RETRIABLE
+from replica.client.groups.failures import TransferFailedError
+from replica.client.groups.view import GroupView
 from replica.core.messages import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
+    Request,
     TransferLeadershipRequest,
     TransferLeadershipResponse,
 )
 from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
-from replica.server.transport import TransportError
 
-_Request = DescribeQuorumRequest | TransferLeadershipRequest
-_Answer = DescribeQuorumResponse | TransferLeadershipResponse
+_AnswerT = TypeVar("_AnswerT", bound=DescribeQuorumResponse | TransferLeadershipResponse)
 
 
 async def describe_quorum(
@@ -41,11 +40,8 @@ async def describe_quorum(
 
     Raises UnknownGroupError, ClusterUnreachableError, and ReadFailedError where no leader answers in time.
     """
-    view = quorum_view(bootstrap, group, view_config, connections, clock)
-    try:
+    async with quorum_view(bootstrap, group, view_config, connections, clock) as view:
         return await describe(view, view.deadline())
-    finally:
-        await view.close()
 
 
 async def transfer_leadership(
@@ -62,19 +58,16 @@ async def transfer_leadership(
     For half of the time the leader waits until the voter has its whole log. Raises TransferFailedError, besides what
     ``describe_quorum`` raises.
     """
-    view = quorum_view(bootstrap, group, view_config, connections, clock)
-    deadline = view.deadline()
-    request = TransferLeadershipRequest(
-        topic_partition=view.group,
-        target_id=target_id,
-        timeout_ms=max(1, deadline.left_ms() // 2),
-        cluster_id=view.config.cluster_id,
-    )
-    try:
-        await _ask_leader(view, request, deadline)
+    async with quorum_view(bootstrap, group, view_config, connections, clock) as view:
+        deadline = view.deadline()
+        request = TransferLeadershipRequest(
+            topic_partition=view.group,
+            target_id=target_id,
+            timeout_ms=max(1, deadline.left_ms() // 2),
+            cluster_id=view.config.cluster_id,
+        )
+        await _ask_leader(view, request, TransferLeadershipResponse, deadline)
         described = await describe(view, deadline)
-    finally:
-        await view.close()
     leader_id = None if described.current_leader is None else described.current_leader.leader_id
     if leader_id != target_id:
         raise TransferFailedError(f"{view.group}: replica {leader_id} was elected, not {target_id}")
@@ -96,47 +89,36 @@ def quorum_view(
 async def describe(view: GroupView, deadline: Deadline) -> DescribeQuorumResponse:
     """Ask until a leader describes its quorum. Raises what ``describe_quorum`` raises."""
     request = DescribeQuorumRequest(topic_partition=view.group, cluster_id=view.config.cluster_id)
-    answer = await _ask_leader(view, request, deadline)
-    assert isinstance(answer, DescribeQuorumResponse), answer
+    return await _ask_leader(view, request, DescribeQuorumResponse, deadline)
+
+
+async def _ask_leader(view: GroupView, request: Request, response_type: type[_AnswerT], deadline: Deadline) -> _AnswerT:
+    """Ask until a leader answers."""
+    answer, _ = await repeated(
+        lambda: _ask_leader_once(view, request, response_type, deadline.left_ms(view.config.request_timeout_ms)),
+        deadline,
+        view.config.backoff(),
+        late=f"{view.group}: no leader has answered",
+    )
+    if isinstance(answer, Failed):
+        raise view.failure(answer)
     return answer
 
 
-async def _ask_leader(view: GroupView, request: _Request, deadline: Deadline) -> _Answer:
-    """Ask until a leader answers."""
-    backoff = view.config.backoff()
-    while True:
-        answer = await _ask_leader_once(view, request, deadline.left_ms(view.config.request_timeout_ms))
-        if not isinstance(answer, NobodyFound):
-            return answer
-        if answer.no_such_group:
-            raise UnknownGroupError(view.group.topic)
-        await deadline.pause(backoff.next_ms())
-        if deadline.is_over():
-            failed = ClusterUnreachableError if answer.unreachable else ReadFailedError
-            raise failed(f"{view.group}: no leader has answered within {deadline.timeout_ms} ms; last: {answer.reason}")
-
-
-async def _ask_leader_once(view: GroupView, request: _Request, timeout_ms: int) -> _Answer | NobodyFound:
+async def _ask_leader_once(
+    view: GroupView, request: Request, response_type: type[_AnswerT], timeout_ms: int
+) -> _AnswerT | Failed:
     endpoint = await view.find_leader(view.deadline(timeout_ms))
-    if isinstance(endpoint, NobodyFound):
+    if isinstance(endpoint, Failed):
         return endpoint
-    try:
-        answer = await view.call(endpoint, request, timeout_ms)
-    except TransportError as error:
-        view.on_failure(endpoint)
-        return NobodyFound(reason=str(error))
-    assert isinstance(answer, _Answer), answer
-    if answer.error is ErrorCode.NONE:
+    answer = await view.ask(endpoint, request, response_type, timeout_ms)
+    if isinstance(answer, Failed) or answer.error is ErrorCode.NONE:
         return answer
     if isinstance(answer, TransferLeadershipResponse):
         if answer.error is ErrorCode.ELECTION_NOT_NEEDED:
             return answer
         _check_may_be_transferred(view, answer)
-    if answer.error not in RETRIABLE:
-        raise ReadFailedError(f"{view.group}: {endpoint} answered {answer.error}", error=answer.error)
-    if not view.on_hint(answer.current_leader):
-        view.on_failure(endpoint)
-    return NobodyFound(reason=f"{endpoint}: {answer.error}")
+    return view.on_refusal(endpoint, answer.error, answer.current_leader)
 
 
 def _check_may_be_transferred(view: GroupView, answer: TransferLeadershipResponse) -> None:

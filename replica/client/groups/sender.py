@@ -136,14 +136,12 @@ class CommandSender:
 
         def entries() -> tuple[SessionCommand, ...]:
             batch[:] = [command for command in batch if not command.done.is_set()]
-            return tuple(command.entry() for command in batch)
-
-        def on_sending() -> None:
             for command in batch:
                 command.is_calling = True
+            return tuple(command.entry() for command in batch)
 
         try:
-            return await attempt_apply(self._view, entries, timeout_ms, on_sending=on_sending)
+            return await attempt_apply(self._view, entries, timeout_ms)
         finally:
             for command in batch:
                 command.is_calling = False

@@ -135,7 +135,7 @@ class Sessions:
 
     async def _attempt(self, entry: Entry, timeout_ms: int | None = None) -> Attempt:
         timeout_ms = timeout_ms or self._view.config.request_timeout_ms
-        return await attempt_apply(self._view, lambda: (entry,), timeout_ms, on_sending=lambda: None)
+        return await attempt_apply(self._view, lambda: (entry,), timeout_ms)
 
 
 def _told(outcome: object) -> str:

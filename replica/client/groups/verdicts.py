@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from replica.client.asking import RETRIABLE
 from replica.client.failures import NotWrittenError, OutcomeUnknownError, WriteError
 from replica.client.groups.failures import CommandRefusedError, SessionExpiredError
-from replica.client.leader_calls import RETRIABLE
 from replica.core.messages import ApplyResponse
 from replica.errors import ErrorCode
 from replica.machines import Answered, Outcome, Refusal, Refused, decode_outcome, definitely_not_applied
 from replica.machines.encoding import MalformedError
-from replica.server.transport import NotAppliedError, TransportError
+from replica.rpc.transport import NotAppliedError, TransportError
 
 
 class Step(StrEnum):

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from random import Random
 
+from replica.client.asking import RETRIABLE, AnswerT, Failed, unanswered
 from replica.client.clock import Clock, Deadline, SystemClock
 from replica.client.cluster_view import ViewConfig
-from replica.client.connections import Connections, Endpoint, GrpcConnections, bootstrap_endpoints
+from replica.client.connections import Closing, Connections, Endpoint, GrpcConnections, bootstrap_endpoints
+from replica.client.failures import ClusterUnreachableError, ReadFailedError
+from replica.client.groups.failures import UnknownGroupError
 from replica.core.messages import (
     CurrentLeader,
     DescribeReplicaRequest,
@@ -26,22 +28,10 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
-from replica.server.transport import TransportError
+from replica.rpc.transport import TransportError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NobodyFound:
-    """Nobody to ask has been found in one round, and why.
-
-    ``no_such_group`` if everybody has answered, and nobody has the group. ``unreachable`` if nobody has answered.
-    """
-
-    reason: str
-    no_such_group: bool = False
-    unreachable: bool = False
-
-
-class GroupView:
+class GroupView(Closing):
     """One group as one client sees it. ``bootstrap`` is whom it asks first. Use it within one event loop.
 
     ``random`` chooses among replicas where any will do.
@@ -74,7 +64,7 @@ class GroupView:
         self._chosen: ReplicaId | None = None
         self._round: asyncio.Task[None] | None = None
         self._round_over = asyncio.Event()
-        self._last = NobodyFound(reason="nobody was asked")
+        self._last = Failed(reason="nobody was asked")
 
     def deadline(self, timeout_ms: int | None = None) -> Deadline:
         """Begin a call that may take so long; by default what is configured."""
@@ -97,9 +87,21 @@ class GroupView:
         self._silent.discard(endpoint)
         return answer
 
+    async def ask(
+        self, endpoint: Endpoint, request: Request, response_type: type[AnswerT], timeout_ms: int
+    ) -> AnswerT | Failed:
+        """Ask somebody, once; who does not answer is not asked again before others were."""
+        try:
+            answer = await self.call(endpoint, request, timeout_ms)
+        except TransportError as error:
+            self.on_failure(endpoint)
+            return unanswered(error)
+        assert isinstance(answer, response_type), answer
+        return answer
+
     # --- whom to ask ------------------------------------------------------------------------------------------------
 
-    async def find_leader(self, deadline: Deadline) -> Endpoint | NobodyFound:
+    async def find_leader(self, deadline: Deadline) -> Endpoint | Failed:
         """Whom to ask as the leader, after at most one round of questions."""
         known = self._leader_endpoint()
         if known is None or self._leader == self._in_vain:
@@ -108,7 +110,7 @@ class GroupView:
             known = self._leader_endpoint()
         return known or self._last
 
-    async def find_any(self, deadline: Deadline) -> Endpoint | NobodyFound:
+    async def find_any(self, deadline: Deadline) -> Endpoint | Failed:
         """Whom to ask where any replica will do: the same one as long as it answers."""
         if not self._addresses:
             await self._ask_around(deadline)
@@ -119,17 +121,17 @@ class GroupView:
             if not self._addresses:
                 return self._last
             self._without.clear()  # Asked again the next time: one of them may have been given the group since.
-            return NobodyFound(reason=f"no replica has a group {self.group.topic!r}", no_such_group=True)
+            return Failed(reason=f"no replica has a group {self.group.topic!r}", no_such_group=True, is_final=True)
         chosen = next((endpoint for endpoint in answering if endpoint.broker_id == self._chosen), None)
         chosen = chosen or self._random.choice(answering)
         self._chosen = chosen.broker_id
         return chosen
 
-    async def find(self, replica_id: ReplicaId, deadline: Deadline) -> Endpoint | NobodyFound:
+    async def find(self, replica_id: ReplicaId, deadline: Deadline) -> Endpoint | Failed:
         """Where to dial one replica."""
         if self.endpoint_of(replica_id) is None:
             await self._ask_around(deadline)
-        return self.endpoint_of(replica_id) or NobodyFound(reason=f"no address is known for replica {replica_id}")
+        return self.endpoint_of(replica_id) or Failed(reason=f"no address is known for replica {replica_id}")
 
     def endpoint_of(self, replica_id: ReplicaId) -> Endpoint | None:
         """Where to dial a replica; absent where it is not known."""
@@ -151,6 +153,21 @@ class GroupView:
             self._in_vain = self._leader
         if endpoint.broker_id == self._chosen:
             self._chosen = None
+
+    def on_refusal(self, endpoint: Endpoint, error: ErrorCode, hint: CurrentLeader | None) -> Failed:
+        """Learn from a refusal who leads. Raises ReadFailedError for what asking again cannot cure."""
+        if error not in RETRIABLE:
+            raise ReadFailedError(f"{self.group}: {endpoint} answered {error}", error=error)
+        is_news = self.on_hint(hint)
+        if not is_news:
+            self.on_failure(endpoint)
+        return Failed(reason=f"{endpoint}: {error}", error=error, at_once=is_news)
+
+    def failure(self, failed: Failed) -> ReadFailedError | UnknownGroupError:
+        """The error of a question that was not answered."""
+        if failed.no_such_group:
+            return UnknownGroupError(self.group.topic)
+        return (ClusterUnreachableError if failed.unreachable else ReadFailedError)(failed.reason, error=failed.error)
 
     def on_without_group(self, endpoint: Endpoint) -> None:
         """A replica does not have the group."""
@@ -194,8 +211,9 @@ class GroupView:
                 heard.append(answer if isinstance(answer, str) else _told_by(endpoint, answer))
                 if self._leader_endpoint() is not None and self._leader != self._in_vain:
                     return
-            self._last = NobodyFound(
-                reason=heard[-1], no_such_group=without == len(asked), unreachable=silent == len(asked)
+            is_nowhere = without == len(asked)
+            self._last = Failed(
+                reason=heard[-1], no_such_group=is_nowhere, is_final=is_nowhere, unreachable=silent == len(asked)
             )
         finally:
             over.set()

@@ -10,16 +10,16 @@ Source: KIP-853, AddRaftVoter and RemoveRaftVoter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from replica.client.asking import RETRIABLE, Failed, repeated
 from replica.client.clock import Clock, Deadline
 from replica.client.cluster_view import ViewConfig
 from replica.client.connections import Connections, Endpoint
 from replica.client.failures import ReadFailedError
 from replica.client.groups.failures import UnknownGroupError, VotersNotChangedError, VotersUnknownError
 from replica.client.groups.quorum import describe, quorum_view
-from replica.client.groups.view import GroupView, NobodyFound
-from replica.client.leader_calls import RETRIABLE
+from replica.client.groups.view import GroupView
 from replica.core.messages import (
     AddVoterRequest,
     ChangeVotersResponse,
@@ -29,7 +29,6 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
-from replica.server.transport import NotAppliedError, TransportError
 from replica.voters import ReplicaKey, Voter
 
 _Request = AddVoterRequest | RemoveVoterRequest
@@ -57,9 +56,8 @@ async def add_voter(
     ``address`` is where others reach it, by default where the cluster dials it. Without a ``directory_id`` it is asked
     for that of its disk. Raises VotersNotChangedError, VotersUnknownError, UnknownGroupError.
     """
-    view = quorum_view(bootstrap, group, view_config, connections, clock)
-    deadline = view.deadline()
-    try:
+    async with quorum_view(bootstrap, group, view_config, connections, clock) as view:
+        deadline = view.deadline()
         endpoint = await _endpoint_of(view, replica_id, address, deadline)
         if address is None or directory_id is None:
             found = await _described(view, endpoint, deadline)
@@ -74,8 +72,6 @@ async def add_voter(
 
         invalid = "the leader cannot add such a voter: check its id, its address and its directory id"
         await _Change(view=view, deadline=deadline, request=request, key=voter.key, invalid=invalid).make()
-    finally:
-        await view.close()
     return voter
 
 
@@ -92,18 +88,15 @@ async def remove_voter(
 
     Raises what ``add_voter`` raises.
     """
-    view = quorum_view(bootstrap, group, view_config, connections, clock)
+    async with quorum_view(bootstrap, group, view_config, connections, clock) as view:
 
-    def request(timeout_ms: int) -> RemoveVoterRequest:
-        return RemoveVoterRequest(
-            topic_partition=view.group, voter=key, timeout_ms=timeout_ms, cluster_id=view.config.cluster_id
-        )
+        def request(timeout_ms: int) -> RemoveVoterRequest:
+            return RemoveVoterRequest(
+                topic_partition=view.group, voter=key, timeout_ms=timeout_ms, cluster_id=view.config.cluster_id
+            )
 
-    try:
         invalid = "the last voter cannot be removed"
         await _Change(view=view, deadline=view.deadline(), request=request, key=key, invalid=invalid).make()
-    finally:
-        await view.close()
 
 
 # --- the new voter ----------------------------------------------------------------------------------------------------
@@ -113,28 +106,27 @@ async def _endpoint_of(view: GroupView, replica_id: ReplicaId, address: str | No
     if address is not None:
         return Endpoint(replica_id, address)
     found = await view.find(replica_id, deadline)
-    if isinstance(found, NobodyFound):
+    if isinstance(found, Failed):
         raise _not_changed(view, f"{found.reason}; say where it is reached, by ID=HOST:PORT")
     return found
 
 
 async def _described(view: GroupView, endpoint: Endpoint, deadline: Deadline) -> DescribeReplicaResponse:
     """Ask a replica for the id of its disk, and where other replicas reach it, until it answers."""
-    backoff = view.config.backoff()
-    while True:
-        try:
-            answer = await view.call(endpoint, DescribeReplicaRequest(topic_partition=view.group), deadline.left_ms())
-        except TransportError as error:
-            await deadline.pause(backoff.next_ms())
-            if deadline.is_over():
-                raise _not_changed(view, f"{error}, so that its disk is not known") from error
-            continue
-        assert isinstance(answer, DescribeReplicaResponse), answer
-        if answer.error is not ErrorCode.NONE:
-            raise _not_changed(view, f"{endpoint} does not host this log", answer.error)
-        if answer.replica_id != endpoint.broker_id:
-            raise _not_changed(view, f"at {endpoint.address} is replica {answer.replica_id}")
-        return answer
+    request = DescribeReplicaRequest(topic_partition=view.group)
+    answer, _ = await repeated(
+        lambda: view.ask(endpoint, request, DescribeReplicaResponse, deadline.left_ms()),
+        deadline,
+        view.config.backoff(),
+        late="no answer",
+    )
+    if isinstance(answer, Failed):
+        raise _not_changed(view, f"{answer.reason}, so that its disk is not known")
+    if answer.error is not ErrorCode.NONE:
+        raise _not_changed(view, f"{endpoint} does not host this log", answer.error)
+    if answer.replica_id != endpoint.broker_id:
+        raise _not_changed(view, f"at {endpoint.address} is replica {answer.replica_id}")
+    return answer
 
 
 # --- the change -------------------------------------------------------------------------------------------------------
@@ -155,33 +147,28 @@ class _Change:
     may_be_made: bool = False
 
     async def make(self) -> None:
-        backoff = self.view.config.backoff()
-        while (reason := await self._attempt()) is not None:
-            await self.deadline.pause(backoff.next_ms())
-            if self.deadline.is_over():
-                raise self._failure(f"not done within {self.deadline.timeout_ms} ms; last: {reason}")
+        failed, _ = await repeated(self._attempt, self.deadline, self.view.config.backoff(), late="not done")
+        if failed is not None:
+            raise self._failure(failed.reason)
 
-    async def _attempt(self) -> str | None:
-        """Ask the leader once; absent if the change is made, or else why it is worth asking again."""
+    async def _attempt(self) -> Failed | None:
+        """Ask the leader once; absent if the change is made."""
         timeout_ms = self.deadline.left_ms(self.view.config.request_timeout_ms)
         endpoint = await self.view.find_leader(self.view.deadline(timeout_ms))
-        if isinstance(endpoint, NobodyFound):
+        if isinstance(endpoint, Failed):
             if endpoint.no_such_group and not self.may_be_made:
                 raise UnknownGroupError(self.view.group.topic)
-            return endpoint.reason
+            return replace(endpoint, is_final=False)
         timeout_ms = self.deadline.left_ms(self.view.config.request_timeout_ms)
         # The leader shall give up before the call does: its answer says more than none.
         request = self.request(max(1, timeout_ms * 9 // 10))
-        try:
-            answer = await self.view.call(endpoint, request, timeout_ms)
-        except TransportError as error:
-            self.may_be_made |= not isinstance(error, NotAppliedError)
-            self.view.on_failure(endpoint)
-            return str(error)
-        assert isinstance(answer, ChangeVotersResponse), answer
+        answer = await self.view.ask(endpoint, request, ChangeVotersResponse, timeout_ms)
+        if isinstance(answer, Failed):
+            self.may_be_made |= answer.may_be_done
+            return answer
         return await self._judged(endpoint, answer)
 
-    async def _judged(self, endpoint: Endpoint, answer: ChangeVotersResponse) -> str | None:
+    async def _judged(self, endpoint: Endpoint, answer: ChangeVotersResponse) -> Failed | None:
         if answer.error is ErrorCode.NONE or (self.may_be_made and await self._is_made(answer.error)):
             return None
         self.may_be_made |= not answer.not_appended
@@ -191,8 +178,8 @@ class _Change:
         if answer.error is not ErrorCode.THROTTLING_QUOTA_EXCEEDED and not self.view.on_hint(answer.current_leader):
             self.view.on_failure(endpoint)
         if answer.error is ErrorCode.REQUEST_TIMED_OUT and answer.not_appended:
-            return "the new voter has not caught up; it must run, on the disk of this directory id"
-        return f"{endpoint}: {answer.error}"
+            return Failed(reason="the new voter has not caught up; it must run, on the disk of this directory id")
+        return Failed(reason=f"{endpoint}: {answer.error}")
 
     async def _is_made(self, error: ErrorCode) -> bool:
         """Whether a refusal only says that an earlier attempt has made the change."""

@@ -1,7 +1,7 @@
 """What the commands of ``replica kv`` share: options, the client, and what is shown of keys.
 
 Owns the exit code of a command whose outcome nobody knows, and the words for it. The words of options and errors that
-other commands have as well are ``cli_client``'s.
+other commands have as well are ``client``'s.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli_client import ResultT, bootstrap_option, run, timeout_option, view_config
+from replica.cli.client import ResultT, bootstrap_option, run, timeout_option, view_config
 
 if TYPE_CHECKING:
     from replica.client.groups.key_value import KeyValueClient, ReadFrom
@@ -125,7 +125,7 @@ def _node(text: str) -> Node | ReplicaId:
 
 def keys_of(start: str, end: str | None, *, is_prefix: bool) -> KeyRange:
     """Which keys KEY, START END or --prefix START means."""
-    from replica.cli_kv_txn import key_range
+    from replica.cli.kv_txn import key_range
 
     if is_prefix and end is not None:
         raise click.UsageError("--prefix takes one START and no END")

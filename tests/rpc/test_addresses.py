@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.ids import ReplicaId
-from replica.server.addresses import AddressTable, InvalidAddressError, check_address, parse_entries, parse_voters
+from replica.rpc.addresses import AddressTable, InvalidAddressError, check_address, parse_entries, parse_voters
 from replica.voters import Voter
 
 ONE, TWO, THREE = ReplicaId(1), ReplicaId(2), ReplicaId(3)

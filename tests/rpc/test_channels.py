@@ -16,7 +16,7 @@ import grpc.aio
 import pytest
 
 from replica.bounds import MESSAGE_BYTES_MAX
-from replica.server.channels import OPTIONS, channel_options, server_options
+from replica.rpc.channels import OPTIONS, channel_options, server_options
 
 HANG = "/test.Echo/Hang"
 ECHO = "/test.Echo/Echo"
@@ -25,7 +25,7 @@ ECHO_SERVER = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 import grpc
-from replica.server.channels import server_options
+from replica.rpc.channels import server_options
 server = grpc.server(ThreadPoolExecutor(2), options=server_options())
 echo = grpc.unary_unary_rpc_method_handler(lambda request, context: request)
 server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Echo", {"Echo": echo}),))

@@ -1,6 +1,6 @@
 """``replica topic reassign`` and ``replica topic reassignments``: moving partitions to other brokers.
 
-Owns the output of these commands, and how replicas are written. The words of options and errors are ``cli_client``'s.
+Owns the output of these commands, and how replicas are written. The words of options and errors are ``client``'s.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replica.cli_client import bootstrap_option, output_option, show, timeout_option, with_admin
+from replica.cli.client import bootstrap_option, output_option, show, timeout_option, with_admin
 
 if TYPE_CHECKING:
     from replica.client.admin import Admin

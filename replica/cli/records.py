@@ -2,7 +2,7 @@
 
 Owns what a line means and the exit codes of a write: 1 where something certainly was not written, 3 where nobody can
 say; and of a reading: 1 where not every partition could be read. The words of shared options and errors are
-``cli_client``'s.
+``client``'s.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli_client import bootstrap_option, output_option, run, show, timeout_option, view_config
+from replica.cli.client import bootstrap_option, output_option, run, show, timeout_option, view_config
 from replica.ids import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ async def _produce_lines(
     sent: asyncio.Queue[tuple[int, Future[RecordMetadata]] | None] = asyncio.Queue()
 
     async def send_lines() -> None:
-        from replica.cli_lines import lines_of
+        from replica.cli.lines import lines_of
 
         number = 0
         async for line in lines_of(sys.stdin.buffer):

@@ -20,9 +20,9 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
-from replica.server import codec
-from replica.server.codec import METHODS, MalformedMessageError
-from replica.server.codec_shapes import Element, Field, Shape
+from replica.rpc import codec
+from replica.rpc.codec import METHODS, MalformedMessageError
+from replica.rpc.codec_shapes import Element, Field, Shape
 from replica.v1 import cluster_pb2, data_pb2
 
 LOG = TopicPartition("log", 0)
@@ -179,9 +179,9 @@ def refusal(decode: Callable[[bytes], Any], data: bytes) -> str:
 def test_a_refusal_names_field_size_and_bound() -> None:
     """The sentence says what to change, without the value itself, which may be large."""
     request = DescribeClusterRequest(cluster_id="c" * 300)
-    data = codec.DESCRIBE_CLUSTER.encode_request(request)
+    data = codec.DESCRIBE_CLUSTER.request.encode(request)
 
-    assert refusal(codec.DESCRIBE_CLUSTER.decode_request, data) == (
+    assert refusal(codec.DESCRIBE_CLUSTER.request.decode, data) == (
         "replica.v1.DescribeClusterRequest: cluster_id has 300 bytes; it may have at most 249"
     )
 
@@ -189,7 +189,7 @@ def test_a_refusal_names_field_size_and_bound() -> None:
 def test_text_is_counted_in_bytes() -> None:
     """A character that takes four bytes counts as four."""
     request = DescribeClusterRequest(cluster_id="\U0001f600" * (TEXT_BYTES_MAX // 4))
-    decode, encode = codec.DESCRIBE_CLUSTER.decode_request, codec.DESCRIBE_CLUSTER.encode_request
+    decode, encode = codec.DESCRIBE_CLUSTER.request.decode, codec.DESCRIBE_CLUSTER.request.encode
 
     assert decode(encode(request)) == request
     assert "cluster_id has 252 bytes" in refusal(decode, encode(DescribeClusterRequest(cluster_id="\U0001f600" * 63)))
@@ -200,7 +200,7 @@ def test_too_many_entries_are_refused_before_any_is_looked_at() -> None:
     part = data_pb2.FetchPartition(topic="", fetch_offset=-1)
     data = data_pb2.FetchRequest(partitions=[part] * 3001).SerializeToString()
 
-    assert "partitions has 3001 entries; it may have at most 3000" in refusal(codec.FETCH.decode_request, data)
+    assert "partitions has 3001 entries; it may have at most 3000" in refusal(codec.FETCH.request.decode, data)
 
 
 def test_what_no_honest_message_can_weigh_is_not_parsed() -> None:
@@ -209,23 +209,23 @@ def test_what_no_honest_message_can_weigh_is_not_parsed() -> None:
     data = entry * ((32 << 20) // len(entry))
     with pytest.raises(DecodeError):
         data_pb2.FetchRequest.FromString(data + b"\xff")
-    said = refusal(codec.FETCH.decode_request, data + b"\xff")
+    said = refusal(codec.FETCH.request.decode, data + b"\xff")
     assert re.fullmatch(r"replica\.v1\.FetchRequest has 33554433 bytes; it may have at most \d+", said)
 
 
 def test_no_clock_leaves_an_answer_that_cannot_be_written() -> None:
     """A clock at the end of its width is refused: a moment later the time by it would fit into no message."""
     told = cluster_pb2.BrokerHeartbeatRequest(unix_ms=INT64_MAX).SerializeToString()
-    assert "unix_ms is 9223372036854775807; it must be from 0" in refusal(codec.BROKER_HEARTBEAT.decode_request, told)
+    assert "unix_ms is 9223372036854775807; it must be from 0" in refusal(codec.BROKER_HEARTBEAT.request.decode, told)
 
 
 def test_what_is_said_to_people_is_cut_by_who_says_it() -> None:
     """A message that would be too long arrives without its end, and never half a character."""
     for length in (999, 1000, 1001):
-        said = codec.CREATE_TOPIC.encode_response(
+        said = codec.CREATE_TOPIC.response.encode(
             CreateTopicResponse(error=ErrorCode.INVALID_CONFIG, message="é" * length)
         )
-        assert codec.CREATE_TOPIC.decode_response(said).message == "é" * 500
+        assert codec.CREATE_TOPIC.response.decode(said).message == "é" * 500
 
 
 def test_what_is_honest_passes() -> None:
@@ -233,5 +233,5 @@ def test_what_is_honest_passes() -> None:
     write = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=30_000, records=bytes(8 << 20))
     parts = tuple(FetchPartition(topic_partition=TopicPartition("t", n), fetch_offset=Offset(0)) for n in range(3000))
 
-    assert codec.PRODUCE.decode_request(codec.PRODUCE.encode_request(write)) == write
-    assert codec.FETCH.decode_request(codec.FETCH.encode_request(FetchRequest(partitions=parts))).partitions == parts
+    assert codec.PRODUCE.request.decode(codec.PRODUCE.request.encode(write)) == write
+    assert codec.FETCH.request.decode(codec.FETCH.request.encode(FetchRequest(partitions=parts))).partitions == parts

@@ -7,7 +7,7 @@ server and no rule of the protocol: records are opaque bytes here.
 A method is used as::
 
     channel.unary_unary(
-        FETCH.full_name, request_serializer=FETCH.encode_request, response_deserializer=FETCH.decode_response
+        FETCH.full_name, request_serializer=FETCH.request.encode, response_deserializer=FETCH.response.decode
     )
 """
 
@@ -83,8 +83,8 @@ from replica.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from replica.server.codec_bounds import MalformedMessageError
-from replica.server.codec_shapes import Shape
+from replica.rpc.codec_bounds import MalformedMessageError
+from replica.rpc.codec_shapes import Shape
 from replica.v1 import admin_pb2, cluster_pb2, data_pb2, group_pb2, inspection_pb2, quorum_pb2
 
 __all__ = [
@@ -152,22 +152,6 @@ class Method(Generic[RequestT, ResponseT]):
     def response_type(self) -> type[ResponseT]:
         """The class of its responses, from ``replica.core.messages``."""
         return self.response.value_type
-
-    def encode_request(self, request: RequestT) -> bytes:
-        """Translate a request to the wire."""
-        return self.request.encode(request)
-
-    def decode_request(self, data: bytes) -> RequestT:
-        """Translate a request from the wire. Raises MalformedMessageError."""
-        return self.request.decode(data)
-
-    def encode_response(self, response: ResponseT) -> bytes:
-        """Translate a response to the wire."""
-        return self.response.encode(response)
-
-    def decode_response(self, data: bytes) -> ResponseT:
-        """Translate a response from the wire. Raises MalformedMessageError, also for an unspecified error code."""
-        return self.response.decode(data)
 
 
 def _method(

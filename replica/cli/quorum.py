@@ -1,6 +1,6 @@
 """``replica quorum``: how the voters of a group stand, and which of them leads. Owns the output of these commands.
 
-Who they are is changed by the commands of ``cli_voters``.
+Who they are is changed by the commands of ``voters``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli_client import bootstrap_option, output_option, run, show, timeout_option, view_config
-from replica.cli_voters import add_voter, remove_voter
+from replica.cli.client import bootstrap_option, output_option, run, show, timeout_option, view_config
+from replica.cli.voters import add_voter, remove_voter
 
 if TYPE_CHECKING:
     from replica.core.messages import DescribeQuorumResponse

@@ -12,8 +12,8 @@ import pytest
 
 from replica.core.messages import ListOffsetsRequest
 from replica.ids import ReplicaId
-from replica.server.addresses import AddressTable
-from replica.server.transport import GrpcTransport, NotAppliedError
+from replica.rpc.addresses import AddressTable
+from replica.rpc.transport import GrpcTransport, NotAppliedError
 from tests.server.driver_fakes import LOG
 
 ONE = ReplicaId(1)

@@ -51,7 +51,7 @@ def format_data_directory(
     Say who votes at first, by one of --initial-voters, --standalone and --no-initial-voters; voters can be added and
     removed later.
     """
-    from replica.server.addresses import InvalidAddressError
+    from replica.rpc.addresses import InvalidAddressError
     from replica.storage import StorageError, format_directory
 
     chosen = _FormatChoice(
@@ -92,7 +92,7 @@ class _FormatChoice:
 
     def identity(self) -> tuple[str | None, VoterSet]:
         """The directory id, absent for a fresh one, and the voters. Raises click.UsageError, InvalidAddressError."""
-        from replica.server.addresses import check_directory_id
+        from replica.rpc.addresses import check_directory_id
         from replica.voters import VoterSet
 
         if sum((self.initial_voters is not None, self.standalone, self.no_initial_voters)) != 1:
@@ -111,7 +111,7 @@ class _FormatChoice:
         return self.directory_id, VoterSet(())
 
     def _listed(self, text: str) -> tuple[str | None, VoterSet]:
-        from replica.server.addresses import parse_voters
+        from replica.rpc.addresses import parse_voters
 
         voters = parse_voters(text.split(","))
         own = voters.find(self.replica_id)
@@ -126,7 +126,7 @@ class _FormatChoice:
         return own.directory_id, voters
 
     def _alone(self) -> tuple[str, VoterSet]:
-        from replica.server.addresses import check_address
+        from replica.rpc.addresses import check_address
         from replica.storage.meta_properties import random_directory_id
         from replica.voters import Voter, VoterSet
 

@@ -1,7 +1,7 @@
 """The ``replica`` command.
 
-Owns the list of subcommands; what they do is in the ``cli_*`` siblings. Whatever is heavy (gRPC, protobuf, the server)
-is imported inside the commands, so that ``--help`` and ``health`` answer at once. Data goes to standard output,
+Owns the list of subcommands; what they do is in the files beside this one. Whatever is heavy (gRPC, protobuf, the
+server) is imported inside the commands, so that ``--help`` and ``health`` answer at once. Data goes to standard output,
 everything else to standard error.
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import click
 
-from replica.cli_cluster import health, status
-from replica.cli_disk import dump_log
-from replica.cli_format import format_data_directory, random_id
-from replica.cli_kv import kv
-from replica.cli_quorum import quorum
-from replica.cli_records import consume, offsets, produce
-from replica.cli_start import start_command
-from replica.cli_topic import cluster, partition, topic
+from replica.cli.cluster import health, status
+from replica.cli.disk import dump_log
+from replica.cli.format import format_data_directory, random_id
+from replica.cli.kv import kv
+from replica.cli.quorum import quorum
+from replica.cli.records import consume, offsets, produce
+from replica.cli.start import start_command
+from replica.cli.topic import cluster, partition, topic
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})

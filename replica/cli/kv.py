@@ -1,8 +1,8 @@
 """``replica kv``: the key-value store on the command line.
 
 Owns the output of these commands. A command exits with 1 where it certainly did nothing, a failed comparison included,
-and with 3 where nobody can say whether it was done. What they share is ``cli_kv_options``'; what changes nothing is
-``cli_kv_reads``', and how a transaction is written ``cli_kv_txn``'s.
+and with 3 where nobody can say whether it was done. What they share is ``kv_options``'; what changes nothing is
+``kv_reads``', and how a transaction is written ``kv_txn``'s.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli_kv_lease import lease
-from replica.cli_kv_options import (
+from replica.cli.kv_lease import lease
+from replica.cli.kv_options import (
     Store,
     key_row,
     keys_of,
@@ -26,7 +26,7 @@ from replica.cli_kv_options import (
     tell,
     text,
 )
-from replica.cli_kv_reads import describe, get, line_of, range_, watch
+from replica.cli.kv_reads import describe, get, line_of, range_, watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -162,7 +162,7 @@ def txn(
 
 
 def _transaction(comparisons: tuple[str, ...], then: tuple[str, ...], otherwise: tuple[str, ...]) -> Transaction:
-    from replica.cli_kv_txn import TransactionSyntaxError, parse_sections, parse_transaction
+    from replica.cli.kv_txn import TransactionSyntaxError, parse_sections, parse_transaction
 
     try:
         if comparisons or then or otherwise:

@@ -25,7 +25,7 @@ from google.protobuf.message_factory import GetMessageClass
 from replica.bounds import INT32_MAX, Bound, Data, Entries, Number, Text
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.server.codec_bounds import MalformedMessageError, as_is, bound_of, checked, written
+from replica.rpc.codec_bounds import MalformedMessageError, as_is, bound_of, checked, written
 
 ValueT = TypeVar("ValueT")
 

@@ -1,6 +1,6 @@
 """``replica topic``, ``replica partition`` and ``replica cluster``: what administrators ask for.
 
-Owns the output of these commands. The words of options and errors are ``cli_client``'s.
+Owns the output of these commands. The words of options and errors are ``client``'s.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli_client import (
+from replica.cli.client import (
     bootstrap_option,
     output_option,
     settings,
@@ -17,8 +17,8 @@ from replica.cli_client import (
     timeout_option,
     with_admin,
 )
-from replica.cli_topic_reassign import reassign, reassignments, replica_ids
-from replica.cli_topic_waiting import ReplicaEnds, replica_ends, waiting_lines
+from replica.cli.topic_reassign import reassign, reassignments, replica_ids
+from replica.cli.topic_waiting import ReplicaEnds, replica_ends, waiting_lines
 from replica.ids import OFFSET_MAX, ReplicaId
 
 if TYPE_CHECKING:

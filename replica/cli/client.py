@@ -60,7 +60,7 @@ def run(action: Callable[[], Awaitable[ResultT]]) -> ResultT:
     # gRPC's own library writes to standard error past every logger; it reads this once, when it is loaded.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from replica.client.failures import ClientError, ClusterUnreachableError
-    from replica.server.addresses import InvalidAddressError
+    from replica.rpc.addresses import InvalidAddressError
 
     async def awaited() -> ResultT:
         return await action()

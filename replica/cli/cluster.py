@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from replica.core.messages import DescribeReplicaResponse
     from replica.ids import ReplicaId
-    from replica.server.transport import GrpcTransport
+    from replica.rpc.transport import GrpcTransport
 
 _bootstrap = click.option(
     "--bootstrap",
@@ -51,7 +51,7 @@ def status(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
     """Show each replica's role, epoch and offsets in the metadata log. Exits with 1 if no replica answers."""
     import asyncio
 
-    from replica.server.addresses import InvalidAddressError, parse_entries
+    from replica.rpc.addresses import InvalidAddressError, parse_entries
 
     try:
         rows = asyncio.run(_states(parse_entries(bootstrap), timeout_ms))
@@ -65,7 +65,7 @@ async def _states(addresses: dict[ReplicaId, str], timeout_ms: int) -> list[dict
     """Ask every replica at once."""
     import asyncio
 
-    from replica.server.transport import GrpcTransport
+    from replica.rpc.transport import GrpcTransport
 
     transport = GrpcTransport(addresses.__getitem__)
     try:
@@ -78,7 +78,7 @@ async def _state_of(transport: GrpcTransport, replica_id: ReplicaId, timeout_ms:
     from replica.core.messages import DescribeReplicaRequest, DescribeReplicaResponse
     from replica.core.metadata.replay import METADATA_LOG
     from replica.errors import ErrorCode
-    from replica.server.transport import TransportError
+    from replica.rpc.transport import TransportError
 
     try:
         state = await transport.call(replica_id, DescribeReplicaRequest(topic_partition=METADATA_LOG), timeout_ms)

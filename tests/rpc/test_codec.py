@@ -49,9 +49,9 @@ from replica.ids import (
     TopicId,
     TopicPartition,
 )
-from replica.server import codec
-from replica.server.codec import METHODS, SERVICES, MalformedMessageError, method_of
-from replica.server.codec_shapes import ContractMismatchError, Shape
+from replica.rpc import codec
+from replica.rpc.codec import METHODS, SERVICES, MalformedMessageError, method_of
+from replica.rpc.codec_shapes import ContractMismatchError, Shape
 from replica.v1 import admin_pb2, common_pb2, data_pb2, quorum_pb2
 
 LOG = TopicPartition("log", 0)
@@ -115,7 +115,7 @@ def test_every_request_survives_the_wire(method: codec.Method[Any, Any], data: s
     """Decoding an encoded request gives an equal value, absent fields and bounds of the numbers included."""
     request = data.draw(_instances(method.request_type))
 
-    assert method.decode_request(method.encode_request(request)) == request
+    assert method.request.decode(method.request.encode(request)) == request
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
@@ -124,7 +124,7 @@ def test_every_response_survives_the_wire(method: codec.Method[Any, Any], data: 
     """Decoding an encoded response gives an equal value, absent fields and bounds of the numbers included."""
     response = data.draw(_instances(method.response_type))
 
-    assert method.decode_response(method.encode_response(response)) == response
+    assert method.response.decode(method.response.encode(response)) == response
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
@@ -134,7 +134,7 @@ def test_every_request_can_be_refused(method: codec.Method[Any, Any], data: st.D
     request = data.draw(_instances(method.request_type))
     response: Any = refusal(request, ErrorCode.INVALID_REQUEST)
 
-    assert method.decode_response(method.encode_response(response)) == response
+    assert method.response.decode(method.response.encode(response)) == response
     answers = [response]
     if isinstance(response, FetchResponse) and request.partitions:
         answers = [response.answer_for(part.topic_partition) for part in request.partitions]
@@ -185,9 +185,9 @@ def test_absent_is_not_zero() -> None:
     absent = FetchRequest(partitions=(part,))
     zero = FetchRequest(partitions=(zeros,), replica_id=ReplicaId(0), broker_epoch=BrokerEpoch(0), cluster_id="")
 
-    assert codec.FETCH.encode_request(absent) != codec.FETCH.encode_request(zero)
-    assert codec.FETCH.decode_request(codec.FETCH.encode_request(absent)) == absent
-    assert codec.FETCH.decode_request(codec.FETCH.encode_request(zero)) == zero
+    assert codec.FETCH.request.encode(absent) != codec.FETCH.request.encode(zero)
+    assert codec.FETCH.request.decode(codec.FETCH.request.encode(absent)) == absent
+    assert codec.FETCH.request.decode(codec.FETCH.request.encode(zero)) == zero
 
 
 def test_an_absent_message_is_not_an_empty_one() -> None:
@@ -196,7 +196,7 @@ def test_an_absent_message_is_not_an_empty_one() -> None:
     part = FetchedPartition(topic_partition=LOG, error=ErrorCode.NONE, diverging_epoch=end)
     diverging = FetchResponse(partitions=(part,))
 
-    assert codec.FETCH.decode_response(codec.FETCH.encode_response(diverging)) == diverging
+    assert codec.FETCH.response.decode(codec.FETCH.response.encode(diverging)) == diverging
 
 
 def test_addresses_arrive_by_replica() -> None:
@@ -205,7 +205,7 @@ def test_addresses_arrive_by_replica() -> None:
         error=ErrorCode.NONE, addresses={ReplicaId(0): "127.0.0.1:1", ReplicaId(2): "127.0.0.1:3"}
     )
 
-    decoded = codec.DESCRIBE_REPLICA.decode_response(codec.DESCRIBE_REPLICA.encode_response(response))
+    decoded = codec.DESCRIBE_REPLICA.response.decode(codec.DESCRIBE_REPLICA.response.encode(response))
 
     assert decoded.addresses == {0: "127.0.0.1:1", 2: "127.0.0.1:3"}
 
@@ -215,14 +215,14 @@ def test_no_topic_is_not_every_topic(topics: tuple[str, ...] | None) -> None:
     """A list that is absent arrives absent, an empty one empty."""
     request = DescribeClusterRequest(topics=topics)
 
-    assert codec.DESCRIBE_CLUSTER.decode_request(codec.DESCRIBE_CLUSTER.encode_request(request)) == request
+    assert codec.DESCRIBE_CLUSTER.request.decode(codec.DESCRIBE_CLUSTER.request.encode(request)) == request
 
 
 def test_a_setting_that_is_taken_back_is_not_set_to_nothing() -> None:
     """In a map too an absent value arrives absent, and an empty one empty."""
     request = AlterTopicRequest(name="t", configs={"a": None, "b": "", "c": "1"})
 
-    assert codec.ALTER_TOPIC.decode_request(codec.ALTER_TOPIC.encode_request(request)) == request
+    assert codec.ALTER_TOPIC.request.decode(codec.ALTER_TOPIC.request.encode(request)) == request
 
 
 def test_an_assignment_keeps_its_order() -> None:
@@ -230,7 +230,7 @@ def test_an_assignment_keeps_its_order() -> None:
     one, two, three = ReplicaId(1), ReplicaId(2), ReplicaId(3)
     request = CreateTopicRequest(name="t", assignment=((three, one), (one, two), (), (two, three)))
 
-    assert codec.CREATE_TOPIC.decode_request(codec.CREATE_TOPIC.encode_request(request)) == request
+    assert codec.CREATE_TOPIC.request.decode(codec.CREATE_TOPIC.request.encode(request)) == request
 
 
 def test_no_target_is_not_an_empty_one() -> None:
@@ -244,7 +244,7 @@ def test_no_target_is_not_an_empty_one() -> None:
     )
 
     method = codec.ALTER_PARTITION_REASSIGNMENTS
-    assert method.decode_request(method.encode_request(request)) == request
+    assert method.request.decode(method.request.encode(request)) == request
 
 
 def test_partitions_arrive_in_their_order() -> None:
@@ -255,7 +255,7 @@ def test_partitions_arrive_in_their_order() -> None:
     topic = TopicImage(name="t", topic_id=TopicId(9), partitions=dict.fromkeys((5, 1, 9, 4, 77, 1000, 2), registration))
     response = DescribeClusterResponse(error=ErrorCode.NONE, topics=(topic,))
 
-    decoded = codec.DESCRIBE_CLUSTER.decode_response(codec.DESCRIBE_CLUSTER.encode_response(response))
+    decoded = codec.DESCRIBE_CLUSTER.response.decode(codec.DESCRIBE_CLUSTER.response.encode(response))
 
     assert decoded == response
     assert list(decoded.topics[0].partitions) == [1, 2, 4, 5, 9, 77, 1000]
@@ -268,7 +268,7 @@ def test_a_message_that_must_be_there_is_missed() -> None:
         (codec.REMOVE_VOTER, quorum_pb2.RemoveVoterRequest(topic="log")),
     ):
         with pytest.raises(MalformedMessageError, match=r"VoterRequest: voter is missing"):
-            method.decode_request(request.SerializeToString())
+            method.request.decode(request.SerializeToString())
 
 
 def test_an_unspecified_choice_is_refused() -> None:
@@ -276,14 +276,14 @@ def test_an_unspecified_choice_is_refused() -> None:
     data = admin_pb2.ElectLeaderRequest(topic="t").SerializeToString()
 
     with pytest.raises(MalformedMessageError, match="election_type is 0: unspecified"):
-        codec.ELECT_LEADER.decode_request(data)
+        codec.ELECT_LEADER.request.decode(data)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
 def test_an_unspecified_error_code_is_refused(method: codec.Method[Any, Any]) -> None:
     """A response that leaves its outcome out is a protocol error, never a success: also the empty response."""
     with pytest.raises(MalformedMessageError, match="error_code is 0: unspecified"):
-        method.decode_response(b"")
+        method.response.decode(b"")
 
 
 def test_an_error_code_of_the_future_is_refused() -> None:
@@ -292,7 +292,7 @@ def test_an_error_code_of_the_future_is_refused() -> None:
     data.error_code = 999  # type: ignore[assignment]  # a number that no reader of today knows
 
     with pytest.raises(MalformedMessageError, match=r"replica\.v1\.VoteResponse: error_code is 999: unknown"):
-        codec.VOTE.decode_response(data.SerializeToString())
+        codec.VOTE.response.decode(data.SerializeToString())
 
 
 @pytest.mark.parametrize("garbage", [b"\xff", b"\x08", b"not a message at all", NO_UTF_8, b"\x00" * 64])
@@ -300,9 +300,9 @@ def test_an_error_code_of_the_future_is_refused() -> None:
 def test_garbage_is_refused(method: codec.Method[Any, Any], garbage: bytes) -> None:
     """Bytes that are no such message (cut, wrong tags, no UTF-8) are refused by name, as request and as response."""
     with pytest.raises(MalformedMessageError, match=r"replica\.v1\."):
-        method.decode_request(garbage)
+        method.request.decode(garbage)
     with pytest.raises(MalformedMessageError, match=r"replica\.v1\."):
-        method.decode_response(garbage)
+        method.response.decode(garbage)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
@@ -310,8 +310,8 @@ def test_garbage_is_refused(method: codec.Method[Any, Any], garbage: bytes) -> N
 def test_no_bytes_raise_anything_else(method: codec.Method[Any, Any], data: bytes) -> None:
     """Whatever arrives, decoding ends with a value of the right class or with the one typed error."""
     for decode, expected in (
-        (method.decode_request, method.request_type),
-        (method.decode_response, method.response_type),
+        (method.request.decode, method.request_type),
+        (method.response.decode, method.response_type),
     ):
         with contextlib.suppress(MalformedMessageError):
             assert isinstance(decode(data), expected)
@@ -333,7 +333,7 @@ def test_what_no_honest_sender_says_is_refused(fields: dict[str, Any], complaint
     data = data_pb2.FetchRequest(partitions=[part]).SerializeToString()
 
     with pytest.raises(MalformedMessageError, match=complaint):
-        codec.FETCH.decode_request(data)
+        codec.FETCH.request.decode(data)
 
 
 def test_what_the_core_has_an_error_code_for_reaches_it() -> None:
@@ -341,8 +341,8 @@ def test_what_the_core_has_an_error_code_for_reaches_it() -> None:
     produce = data_pb2.ProduceRequest(topic="log", acks=-7)
     deletion = data_pb2.DeleteRecordsRequest(topic="log", offset=-1)
 
-    assert codec.DELETE_RECORDS.decode_request(deletion.SerializeToString()).offset == -1
-    assert codec.PRODUCE.decode_request(produce.SerializeToString()).acks == -7
+    assert codec.DELETE_RECORDS.request.decode(deletion.SerializeToString()).offset == -1
+    assert codec.PRODUCE.request.decode(produce.SerializeToString()).acks == -7
 
 
 def test_a_fault_in_a_nested_message_names_both() -> None:
@@ -352,7 +352,7 @@ def test_a_fault_in_a_nested_message_names_both() -> None:
     )
 
     with pytest.raises(MalformedMessageError, match=r"ProduceResponse: replica\.v1\.CurrentLeader: leader_id is -5"):
-        codec.PRODUCE.decode_response(data.SerializeToString())
+        codec.PRODUCE.response.decode(data.SerializeToString())
 
 
 def test_fields_of_the_future_are_skipped() -> None:
@@ -360,7 +360,7 @@ def test_fields_of_the_future_are_skipped() -> None:
     response = ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(7))
     unknown_field_1000 = b"\xc0\x3e\x01"
 
-    assert codec.PRODUCE.decode_response(codec.PRODUCE.encode_response(response) + unknown_field_1000) == response
+    assert codec.PRODUCE.response.decode(codec.PRODUCE.response.encode(response) + unknown_field_1000) == response
 
 
 def test_a_value_of_another_class_is_not_encoded() -> None:
@@ -368,7 +368,7 @@ def test_a_value_of_another_class_is_not_encoded() -> None:
     request: Any = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=1, records=b"")
 
     with pytest.raises(TypeError, match=r"replica\.v1\.FetchRequest carries FetchRequest, not ProduceRequest"):
-        codec.FETCH.encode_request(request)
+        codec.FETCH.request.encode(request)
 
 
 def test_every_error_has_its_code_on_the_wire() -> None:

@@ -17,9 +17,9 @@ import grpc.aio
 
 from replica.core.messages import Request, Response
 from replica.ids import ReplicaId
-from replica.server.addresses import InvalidAddressError
-from replica.server.channels import CHANNEL_CALLS_MAX, channel_options
-from replica.server.codec import MalformedMessageError, Method, method_of
+from replica.rpc.addresses import InvalidAddressError
+from replica.rpc.channels import CHANNEL_CALLS_MAX, channel_options
+from replica.rpc.codec import MalformedMessageError, Method, method_of
 
 NOT_APPLIED_KEY = "highwater-not-applied"
 """Trailing metadata by which a server marks a status that it gave before it looked at the request any further."""
@@ -123,8 +123,8 @@ class GrpcTransport:
     ) -> Response:
         multicallable: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.full_name)
         try:
-            encoded = await multicallable(method.encode_request(request), timeout=timeout_s, wait_for_ready=False)
-            response: Response = method.decode_response(encoded)
+            encoded = await multicallable(method.request.encode(request), timeout=timeout_s, wait_for_ready=False)
+            response: Response = method.response.decode(encoded)
         except grpc.aio.AioRpcError as error:
             raise _classified(error, replica_id) from None
         except MalformedMessageError as error:

@@ -94,7 +94,7 @@ def start_command(
 
 def server_options_from(values: dict[str, Any]) -> ServerOptions:
     """Build the options of a server from the command's values; raises click.ClickException with one sentence."""
-    from replica.server.addresses import InvalidAddressError, parse_entries
+    from replica.rpc.addresses import InvalidAddressError, parse_entries
     from replica.server.groups import parse_groups
     from replica.server.options import ServerOptions
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli_kv_options import (
+from replica.cli.kv_options import (
     Store,
     key_row,
     keys_of,

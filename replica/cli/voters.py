@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replica.cli_client import bootstrap_option, run, timeout_option, view_config
-from replica.cli_kv_options import OutcomeUnknown
+from replica.cli.client import bootstrap_option, run, timeout_option, view_config
+from replica.cli.kv_options import OutcomeUnknown
 
 if TYPE_CHECKING:
     from replica.ids import ReplicaId
@@ -42,7 +42,7 @@ def add_voter(
     It was formatted with --no-initial-voters. While another change is under way this waits, up to --timeout-ms for each
     log. Without HOST:PORT the new voter is where the cluster dials it now.
     """
-    from replica.server.addresses import check_directory_id
+    from replica.rpc.addresses import check_directory_id
 
     if directory_id is not None:
         _checked(lambda: check_directory_id(directory_id))
@@ -118,7 +118,7 @@ def _group_of(log: str) -> str | None:
 
 def _voter_from(text: str) -> tuple[ReplicaId, str | None]:
     from replica.ids import ReplicaId
-    from replica.server.addresses import check_address
+    from replica.rpc.addresses import check_address
 
     number, equals, address = text.partition("=")
     if not (number.isascii() and number.isdigit()):
@@ -129,7 +129,7 @@ def _voter_from(text: str) -> tuple[ReplicaId, str | None]:
 
 
 def _checked(check: Callable[[], None]) -> None:
-    from replica.server.addresses import InvalidAddressError
+    from replica.rpc.addresses import InvalidAddressError
 
     try:
         check()

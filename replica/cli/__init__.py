@@ -1,0 +1,12 @@
+"""The ``replica`` command.
+
+``__main__`` lists the subcommands. Of those that run on a replica's own machine, ``format`` gives its disk an identity,
+``start`` starts it, and ``disk`` reads its files. The others ask a cluster:
+
+- ``cluster`` asks each replica for itself, ``quorum`` for its voters, which ``voters`` changes;
+- ``topic``, with ``topic_reassign`` and ``topic_waiting``, is what administrators ask for;
+- ``records``, by ``lines``, writes and reads topics;
+- ``kv``, with ``kv_reads``, ``kv_txn`` and ``kv_lease``, is the key-value store; ``kv_options`` is what these share.
+
+``client`` is what those share that ask a cluster.
+"""
