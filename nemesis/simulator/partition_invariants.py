@@ -244,10 +244,8 @@ class PartitionInvariants(Observer):
         for name, partition in node.core.broker.partitions.items():
             now, before = (partition.role, partition.high_watermark), seen.get(name)
             if before is None or now[0] is not before[0] or now[1] != before[1]:
-                if step.is_whole_of(
-                    name
-                ):  # Also where it is another role of the same content: from now on it is the very same.
-                    seen[name] = now
+                if name not in step.pending:  # Else it is looked at again when its disk has come so far.
+                    seen[name] = now  # Also where another role has the same content: from now on it is the very same.
                 if now != before:
                     end = min(now[1], held.get(name, now[1]))
                     self._look(node.replica_id, partition, end, is_whole=step.is_whole_of(name))

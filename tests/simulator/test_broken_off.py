@@ -54,6 +54,8 @@ def test_the_last_copy_of_what_is_committed_is_known_after_a_broken_off_append()
     step(fx.CreateLog(topic_partition=LOG, topic_id=TOPIC), append(0))
     assert not judge.survive_without(ONE)
     step(interrupted=append(1))
+    failed = ev.StorageFailed(reason="the disk is full")
+    judge.on_step(node, Step(event=failed, effects=(), answers={}, interrupted=None, is_whole=False))
     node.stores = {LOG: SimpleNamespace(log_end_offset=Offset(1))}
     node.recovered = {LOG: SimpleNamespace(topic_id=TOPIC, damage=None)}
     judge.on_boot(node, torn_bytes=0)
