@@ -39,6 +39,8 @@ Lane = TopicPartition | None
 class Ticket:
     """An effect's place in its lanes."""
 
+    number: int
+    """How many effects have entered before it."""
     effect: Effect
     lanes: frozenset[Lane]
     ahead: int
@@ -55,6 +57,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self._lanes: dict[Lane, deque[Ticket]] = {}
+        self._entered = 0
 
     @property
     def are_empty(self) -> bool:
@@ -68,7 +71,8 @@ class Lanes:
 
     def enter(self, effect: Effect, lanes: frozenset[Lane]) -> Ticket:
         """Put an effect at the end of its lanes. Whoever performs it must ``leave`` then."""
-        ticket = Ticket(effect, lanes, ahead=sum(lane in self._lanes for lane in lanes))
+        self._entered += 1
+        ticket = Ticket(self._entered, effect, lanes, ahead=sum(lane in self._lanes for lane in lanes))
         for lane in lanes:
             self._lanes.setdefault(lane, deque()).append(ticket)
         return ticket
@@ -78,7 +82,7 @@ class Lanes:
         return any(isinstance(waiting.effect, DeleteLog | ReplaceLog) for waiting in self._lanes.get(log, ()))
 
     def leave(self, ticket: Ticket) -> list[Ticket]:
-        """Take out an effect that was performed; return those that may begin now."""
+        """Take out an effect that was performed; return those that may begin now, in the order in which they came."""
         assert ticket.may_begin, (ticket.effect, ticket.ahead)
         freed = []
         for lane in ticket.lanes:
@@ -91,7 +95,7 @@ class Lanes:
             waiting[0].ahead -= 1
             if waiting[0].may_begin:
                 freed.append(waiting[0])
-        return freed
+        return sorted(freed, key=lambda ticket: ticket.number)
 
 
 def lanes_of(effect: Effect, requests: Mapping[CallId, Request]) -> frozenset[Lane]:

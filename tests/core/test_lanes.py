@@ -101,6 +101,15 @@ def test_an_effect_waits_for_those_before_it_in_each_of_its_lanes() -> None:
     assert line.lanes.pending == {B, C}
 
 
+def test_those_that_were_held_up_begin_in_the_order_in_which_they_came() -> None:
+    """Whatever the order of the lanes: a driver does the same in every process."""
+    line = Line()
+    logs = [TopicPartition("many", number) for number in range(20)]
+    wide = line.enter(*logs)
+    behind = [line.enter(log) for log in reversed(logs)]
+    assert line.lanes.leave(wide) == behind
+
+
 def test_lanes_are_empty_when_all_have_left() -> None:
     """Then whatever comes may be performed at once."""
     line = Line()

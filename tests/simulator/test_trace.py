@@ -43,7 +43,7 @@ def hash_elsewhere(seed: int, world: str, hash_seed: str, folder: Path) -> str:
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("seed", "world"), [(3, "quorum"), (1, "cluster"), (12, "group")])
+@pytest.mark.parametrize(("seed", "world"), [(3, "quorum"), (1, "cluster"), (12, "group"), (5, "cluster")])
 def test_a_run_is_a_function_of_its_seed(seed: int, world: str, tmp_path: Path) -> None:
     """Two processes that hash differently trace the same run, to the last byte."""
     one, other = (hash_elsewhere(seed, world, hash_seed, tmp_path) for hash_seed in ("1", "20"))
