@@ -24,8 +24,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 GENERATED_PACKAGE = Path("replica/v1")
 ACCELERATOR = Path("nemesis/linearizability/native/register_search.so")
 RECORDS_WALK = Path("replica/records/native/walk.so")
-LIBRARIES = {ACCELERATOR: "The register search", RECORDS_WALK: "The walk over records"}
-"""What is compiled, each from the one ``.c`` beside it, and what it is called where Python has to do its work."""
+LIBRARIES = {ACCELERATOR: "The register search", RECORDS_WALK: "The walk over records and batches"}
+"""What is compiled, each from all ``.c`` beside it, and what it is called where Python has to do its work."""
 PURE = "HIGHWATER_PURE"
 COMPILE_TIMEOUT_S = 120
 _INIT = '"""Generated from the .proto files of replica.v1: import it through ``replica.rpc.codec`` only."""\n'
@@ -60,9 +60,9 @@ def compile_library(root: Path, library: Path, target: Path) -> str | None:
     """
     if os.environ.get(PURE, "0") not in {"", "0"}:
         return f"{PURE} forbids it"
-    source = root / library.with_suffix(".c")
+    sources = sorted(map(str, (root / library).parent.glob("*.c")))
     fresh = target.with_suffix(".new.so")
-    options = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o", str(fresh), str(source)]
+    options = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o", str(fresh), *sources]
     try:
         compiler = shlex.split(os.environ.get("CC") or "cc")
         subprocess.run([*compiler, *options], check=True, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S)

@@ -2,9 +2,10 @@
 
 The way of the data, file by file: ``batch`` is one encoded batch with its header parsed once, the unit that a server
 moves; ``scanning`` finds the batches in a row of bytes and checks that they follow one another; ``record`` encodes and
-decodes what is inside, for clients and tools; ``walking`` checks what is inside, for servers; ``control`` and
-``voters_record`` are the batches that a leader writes by itself. Below them: ``compression``, ``sequence``, ``varint``,
-``checksum`` and ``errors``. Nothing here knows a clock, a file or a network.
+decodes what is inside, for clients and tools; ``walking`` checks what is inside, for servers; ``runs`` passes over
+batches that are plainly well, where a log is opened; ``control`` and ``voters_record`` are the batches that a leader
+writes by itself. Below them: ``compression``, ``sequence``, ``varint``, ``checksum`` and ``errors``. Nothing here knows
+a clock, a file or a network.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Source: Kafka's ``LogValidator.validateMessagesAndAssignOffsets``, ``DefaultReco
 
 from __future__ import annotations
 
-from ctypes import CDLL, POINTER, Structure, byref, c_char_p, c_int64
+from ctypes import CDLL, POINTER, Structure, byref, c_char_p, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,7 +16,7 @@ from replica.records.errors import CorruptRecordError, InvalidRecordError
 from replica.records.record import NO_TIMESTAMP, decompressed, scan_records
 
 LIBRARY = f"{__file__.removesuffix('walking.py')}native/walk.so"
-ABI_VERSION = 1
+ABI_VERSION = 2
 """What the library must answer to be the one that this module knows."""
 
 SERVER_DECOMPRESSED_BYTES_MAX = 16 << 20
@@ -63,11 +63,12 @@ def load(path: str) -> CDLL | None:
     """The library at ``path``; absent where there is none, or one of another version."""
     try:
         native = CDLL(path)
-        version, walk = native.records_walk_abi, native.records_walk
+        version, walk, batches_walk = native.records_walk_abi, native.records_walk, native.batches_walk
     except (OSError, AttributeError):
         return None
     version.argtypes, version.restype = (), c_int64
     walk.argtypes, walk.restype = (c_char_p, c_int64, c_int64, POINTER(_Walk)), c_char_p
+    batches_walk.argtypes, batches_walk.restype = (c_char_p, c_int64, c_void_p), None  # Called by ``runs``.
     return native if version() == ABI_VERSION else None
 
 

@@ -8,7 +8,8 @@ The way of the data, file by file:
    it was left. ``log_directories`` knows which logs it holds, ``trash`` what was deleted and still takes space.
 3. ``checkpoints``, ``quorum_state_file`` and ``partition_metadata`` are the small state files, in Kafka's formats;
    ``voter_files`` say who votes, in a format of their own.
-4. ``recovery`` opens a log: a clean stop is believed, an unclean one searched; flushed data is never cut.
+4. ``recovery`` opens a log: a clean stop is believed, an unclean one searched by ``log_scan``; flushed data is never
+   cut.
    ``producer_snapshots`` tell what was known of producers, also of batches that are deleted since.
    ``snapshots`` are a quorum log's: what its records have led to, in their place.
 5. ``log`` is the open log that a driver appends to, flushes, truncates and reads, under the limits of ``config``;

@@ -57,14 +57,17 @@ class FileWindow:
             self._fill(position, min(max(size, self._window_bytes), self.end - position))
         return self._data[position - self._start : stop - self._start]
 
+    def around(self, position: int) -> tuple[bytes, int]:
+        """What is in memory, or else is read, of the bytes from ``position`` on, and where it begins in the file."""
+        if not self._start <= position < self._start + len(self._data):
+            self._fill(position, min(self._window_bytes, self.end - position))
+        return self._data, self._start
+
     def _fill(self, position: int, size: int) -> None:
-        parts = bytearray()
-        while len(parts) < size:
-            part = self._pread(size - len(parts), position + len(parts))
-            if not part:
-                break
-            parts += part
-        self._start, self._data = position, bytes(parts)
+        data = self._pread(size, position)
+        while len(data) < size and (part := self._pread(size - len(data), position + len(data))):
+            data += part
+        self._start, self._data = position, data
 
     def _pread(self, size: int, position: int) -> bytes:
         try:

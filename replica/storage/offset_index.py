@@ -37,18 +37,28 @@ class OffsetIndex:
     def __len__(self) -> int:
         return len(self._positions)
 
+    @property
+    def last_position(self) -> int:
+        """Where the last batch noted stands, 0 without one."""
+        return self._positions[-1] if self._positions else 0
+
     def maybe_add(self, base_offset: Offset, position: int) -> bool:
         """Note a batch at ``position``, if it lies an interval or more behind the last one noted (position 0 never).
 
         Tell whether a new interval begins with it.
         """
-        last_position = self._positions[-1] if self._positions else 0
-        if position - last_position < self._interval_bytes:
+        if position - self.last_position < self._interval_bytes:
             return False
         self._relative_offsets.append(base_offset - self._base_offset)
         self._positions.append(position)
         self._is_stored = False
         return True
+
+    def extend(self, relative_offsets: bytes, positions: bytes) -> None:
+        """Note batches that each begin a new interval; both as an array of u32 has them in memory."""
+        self._relative_offsets.frombytes(relative_offsets)
+        self._positions.frombytes(positions)
+        self._is_stored = False
 
     def last_before(self, offset: Offset) -> tuple[Offset, int]:
         """Base offset and position of the last noted batch at or below ``offset``; of the first batch if none is."""

@@ -109,12 +109,17 @@ def read_on(
     end_offset: Offset,
 ) -> ProducerScan:
     """What the batches below ``end_offset`` have left, in a log whose first segment begins at ``first_offset``."""
-    offset, entries = snapshots.newest(first_offset, end_offset) or (first_offset, ())
-    producers = ProducerScan(entries)
+    offset, producers = begin_scan(snapshots, first_offset, end_offset)
     if offset < end_offset:
         for batch in takewhile(lambda batch: batch.end_offset <= end_offset, batches_from(offset)):
             producers.note(batch)
     return producers
+
+
+def begin_scan(snapshots: ProducerSnapshots, first_offset: Offset, end_offset: Offset) -> tuple[Offset, ProducerScan]:
+    """What the newest snapshot up to ``end_offset`` says, and from where the batches are to be read behind it."""
+    offset, entries = snapshots.newest(first_offset, end_offset) or (first_offset, ())
+    return offset, ProducerScan(entries)
 
 
 def encode_snapshot(entries: Sequence[ProducerEntry]) -> bytes:

@@ -30,16 +30,17 @@ from replica.core.recovered import ProducerEntry, RecoveredLog
 from replica.core.rules.log import LogRules
 from replica.ids import Epoch, EpochEntry, Offset, SnapshotId, TopicId, TopicPartition
 from replica.records import RecordBatch
-from replica.storage.batch_reader import DamagedBatchError, check_next, read_batches
+from replica.storage.batch_reader import DamagedBatchError
 from replica.storage.checkpoints import read_epochs, write_epochs
 from replica.storage.config import LogConfig
 from replica.storage.directory import DataDirectory
 from replica.storage.errors import CorruptCheckpointError, CorruptLogError
 from replica.storage.files import TEMPORARY_SUFFIX, Files, fsync_file
 from replica.storage.late_files import LateFiles
+from replica.storage.log_scan import LogScan
 from replica.storage.partition_metadata import FILE_NAME as METADATA_FILE
 from replica.storage.partition_metadata import read_partition_metadata
-from replica.storage.producer_snapshots import SNAPSHOT_SUFFIX, ProducerSnapshots, read_on
+from replica.storage.producer_snapshots import SNAPSHOT_SUFFIX, ProducerSnapshots, begin_scan, read_on
 from replica.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, base_offset_of
 from replica.storage.segments import begin_anew
 from replica.storage.snapshots import LogSnapshots
@@ -49,6 +50,9 @@ from replica.voters import VoterEntry
 
 EPOCH_FILE = "leader-epoch-checkpoint"
 QUORUM_STATE_FILE = "quorum-state"
+
+_NOWHERE = Offset((1 << 63) - 1)
+"""Above all offsets: where a log ends is not known yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,26 +146,6 @@ def load_log(
 
 
 @dataclass(slots=True, kw_only=True)
-class _Scan:
-    """How far a log is sound. ``kept`` counts the segments that stay; the last of them is cut to ``kept_bytes``."""
-
-    end_offset: Offset
-    kept: int = 0
-    kept_bytes: int = 0
-    epochs: list[EpochEntry] = field(default_factory=list)
-    damage: tuple[Path, DamagedBatchError] | None = None
-
-    def take(self, position: int, batch: RecordBatch) -> None:
-        """Add the next batch, or raise DamagedBatchError if it does not continue the log."""
-        last_epoch = self.epochs[-1].epoch if self.epochs else None
-        check_next(position, batch, expected_offset=self.end_offset, last_epoch=last_epoch)
-        if batch.leader_epoch != last_epoch:
-            self.epochs.append(EpochEntry(batch.leader_epoch, batch.base_offset))
-        self.end_offset = batch.end_offset
-        self.kept_bytes = position + batch.size_bytes
-
-
-@dataclass(slots=True, kw_only=True)
 class _Log:
     """The log while it is being opened. ``recovery_point`` is absent if its creation was never finished.
 
@@ -179,8 +163,6 @@ class _Log:
     lower_recovery_point: Callable[[Offset], None]
     segments: list[Segment] = field(default_factory=list)
     stored_epochs: tuple[EpochEntry, ...] = ()
-    written_in: LeaderEpochCache = field(default_factory=LeaderEpochCache)
-    """The stored epochs, to be asked."""
     stored_voters: tuple[VoterEntry, ...] = ()
     producer_snapshots: ProducerSnapshots | None = None
     snapshots: LogSnapshots | None = None
@@ -223,7 +205,6 @@ class _Log:
         if not self.files.exists(self.path):
             raise self._lost(self.path, position=0, offset=self.log_start_offset, reason="is missing")
         self.stored_epochs = read_epochs(self.files, self.path / EPOCH_FILE)
-        self.written_in = LeaderEpochCache(self.stored_epochs)
         if self.topic_id is None:
             self.snapshots = LogSnapshots(self.files, self.path)
             self.stored_voters = self._read_voters()
@@ -267,9 +248,10 @@ class _Log:
         try:
             for segment in self.segments:
                 if not segment.load_indexes():
-                    self._rebuild_indexes(segment)
-            scan = self._scan_end()
-            producers = self._producers(scan.end_offset)
+                    self._scan_from(segment.base_offset).search_segment(segment)
+            scan = self._scan_from(self.segments[0].base_offset)
+            scan.search_ends(self.segments)
+            producers = self._producers(scan)
         except DamagedBatchError:
             return None
         epochs = _cut(self.stored_epochs, self.log_start_offset, scan.end_offset)
@@ -281,46 +263,9 @@ class _Log:
             self.files.fsync_directory(self.path)
         return self._finish(scan, epochs, producers)
 
-    def _rebuild_indexes(self, segment: Segment) -> None:
-        segment.reset_indexes()
-        for position, batch in read_batches(segment.window(), 0, batch_bytes_max=self.config.batch_bytes_max):
-            segment.note(position, batch)
-
-    def _scan_end(self) -> _Scan:
-        """Read the end of each segment, or raise DamagedBatchError if one does not reach the next."""
-        scan = _Scan(end_offset=self.segments[0].base_offset)
-        for segment in self.segments:
-            if segment.base_offset != scan.end_offset:
-                raise DamagedBatchError(0, f"begins at offset {segment.base_offset} instead")
-            _, start = segment.index.last_before(Offset(segment.base_offset + (1 << 32)))
-            for position, batch in read_batches(segment.window(), start, batch_bytes_max=self.config.batch_bytes_max):
-                if position == start:
-                    scan.end_offset = batch.base_offset
-                self._take(scan, position, batch)
-                segment.note(position, batch)
-        return scan
-
-    def _take(self, scan: _Scan, position: int, batch: RecordBatch) -> None:
-        """Add the next batch to what is sound. Raises DamagedBatchError.
-
-        Below the recovery point it is of the epoch that is stored. 1. A bit of the last epoch flips, while the replica
-        is down. 2. It comes back, and its log ends in an epoch that never was. 3. By that it is newer than those of all
-        others: it is elected, without what they have committed since. (The log may begin inside a batch, and the epochs
-        begin with the log.)
-        """
-        offset = max(batch.base_offset, self.log_start_offset)
-        if offset < min(batch.end_offset, self.recovery_point or 0):
-            written = self.written_in.epoch_for_offset(offset)
-            if written not in (None, batch.leader_epoch):
-                reason = f"holds a batch of epoch {batch.leader_epoch} that was written in epoch {written}"
-                raise DamagedBatchError(position, reason)
-        scan.take(position, batch)
-
     def recover(self) -> LoadedLog:
         """Read everything, refuse what flushed data has lost, cut what a crash may have torn."""
-        for segment in self.segments:
-            segment.reset_indexes()
-        scan = self._scan_all()
+        scan = self._search()
         if self.log_start_offset < (self.recovery_point or 0) > scan.end_offset:
             self._refuse(scan)
         snapshot_id = self._snapshot_beyond(scan.end_offset, scan.epochs)
@@ -330,7 +275,7 @@ class _Log:
             # Nothing that was promised lies at or above the log start, and nothing below is wanted.
             scan = self._begin_anew(self.log_start_offset)
         self._cut_to(scan)
-        producers = self._producers(scan.end_offset)
+        producers = self._producers(scan)
         self._remove_leftovers(scan.end_offset)
         for segment in self.segments:
             segment.fsync()
@@ -339,6 +284,23 @@ class _Log:
             segment.store_indexes()
         found = [entry for entry in scan.epochs if self.rules.epoch_is_recovered(epoch=entry.epoch)]
         return self._finish(scan, _cut(found, self.log_start_offset, scan.end_offset), producers)
+
+    def _search(self) -> LogScan:
+        first_offset = self.segments[0].base_offset
+        scan = self._scan_from(first_offset)
+        if self.producer_snapshots is not None:
+            scan.producers_from, scan.producers = begin_scan(self.producer_snapshots, first_offset, _NOWHERE)
+        scan.search(self.segments)
+        return scan
+
+    def _scan_from(self, offset: Offset) -> LogScan:
+        return LogScan(
+            config=self.config,
+            log_start_offset=self.log_start_offset,
+            recovery_point=self.recovery_point or Offset(0),
+            written_in=LeaderEpochCache(self.stored_epochs),
+            end_offset=offset,
+        )
 
     def _snapshot_beyond(self, end_offset: Offset, epochs: Sequence[EpochEntry]) -> SnapshotId | None:
         """The newest snapshot, if it was installed for want of its records in this log; the log has to go then.
@@ -353,31 +315,35 @@ class _Log:
         is_held = newest.end_offset <= end_offset and _last_epoch(below) == newest.epoch
         return None if is_held else newest
 
-    def _begin_anew(self, offset: Offset) -> _Scan:
+    def _begin_anew(self, offset: Offset) -> LogScan:
         # First the recovery point: if this is cut short, the next start finds less than there is now.
         self.lower_recovery_point(Offset(min(self.segments[0].base_offset, offset)))
         forget = self._remove_producer_snapshots
         self.segments = [begin_anew(self.files, self.path, self.config, self.segments, offset, forget)]
         self.log_start_offset = offset
-        return _Scan(end_offset=offset, kept=1)
+        scan = self._scan_from(offset)
+        scan.kept = 1
+        return scan
 
     def _remove_producer_snapshots(self) -> None:
         if self.producer_snapshots is not None:
             self.producer_snapshots.remove_all()
 
-    def _cut_to(self, scan: _Scan) -> None:
+    def _cut_to(self, scan: LogScan) -> None:
         while len(self.segments) > scan.kept:
             # From the end, so that a crash in between leaves no hole.
             self.segments.pop().delete()
         if self.segments[-1].size != scan.kept_bytes:
             self.segments[-1].cut_tail(scan.kept_bytes)
 
-    def _producers(self, end_offset: Offset) -> tuple[ProducerEntry, ...]:
+    def _producers(self, scan: LogScan) -> tuple[ProducerEntry, ...]:
         if self.producer_snapshots is None:
             return ()
+        if scan.producers is not None and scan.producers_from <= scan.end_offset:
+            return scan.producers.entries
         first_offset = self.segments[0].base_offset
         return read_on(
-            self.producer_snapshots, self._batches_from, first_offset=first_offset, end_offset=end_offset
+            self.producer_snapshots, self._batches_from, first_offset=first_offset, end_offset=scan.end_offset
         ).entries
 
     def _batches_from(self, offset: Offset) -> Iterator[RecordBatch]:
@@ -385,24 +351,7 @@ class _Log:
         for segment in self.segments[reaching:]:
             yield from (batch for _, batch in segment.batches_from(offset))
 
-    def _scan_all(self) -> _Scan:
-        scan = _Scan(end_offset=self.segments[0].base_offset)
-        for segment in self.segments:
-            if segment.base_offset != scan.end_offset:
-                reason = f"begins at offset {segment.base_offset} instead"
-                scan.damage = (segment.path, DamagedBatchError(0, reason))
-                break
-            scan.kept, scan.kept_bytes = scan.kept + 1, 0
-            try:
-                for position, batch in read_batches(segment.window(), 0, batch_bytes_max=self.config.batch_bytes_max):
-                    self._take(scan, position, batch)
-                    segment.note(position, batch)
-            except DamagedBatchError as error:
-                scan.damage = (segment.path, error)
-                break
-        return scan
-
-    def _refuse(self, scan: _Scan) -> None:
+    def _refuse(self, scan: LogScan) -> None:
         if scan.damage is None:
             last = self.segments[-1]
             raise self._lost(last.path, position=last.size, offset=scan.end_offset, reason="ends")
@@ -434,7 +383,7 @@ class _Log:
             return producers_at not in self.producer_snapshots.offsets
         return any(base_offset is not None and base_offset not in kept for base_offset in base_offsets)
 
-    def _finish(self, scan: _Scan, epochs: tuple[EpochEntry, ...], producers: tuple[ProducerEntry, ...]) -> LoadedLog:
+    def _finish(self, scan: LogScan, epochs: tuple[EpochEntry, ...], producers: tuple[ProducerEntry, ...]) -> LoadedLog:
         if self.producer_snapshots is not None and producers and scan.end_offset == self.log_start_offset:
             # The next segment may begin just here, and would be taken for the first one: with it, this is kept.
             self.producer_snapshots.store_missing(scan.end_offset, lambda: producers)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from replica.ids import Offset
 from replica.records import EVER, RecordBatch
+from replica.records.runs import Expected, LastMark, Run, Runs
 from replica.storage.batch_reader import WINDOW_BYTES, DamagedBatchError, FileWindow, check_next, read_batches
 from replica.storage.config import LogConfig
 from replica.storage.files import Files, Handle, OpenMode, write_fully
@@ -106,6 +107,17 @@ class Segment:
         if self.index.maybe_add(batch.base_offset, position):
             self.time_index.begin_interval()
         self.time_index.note(batch.max_timestamp_ms)
+
+    def note_run(self, window: FileWindow, position: int, runs: Runs, expected: Expected) -> Run:
+        """Read and note batches from ``position`` on that are what is expected; none, or not all, may be."""
+        data, start = window.around(position)
+        last_mark = LastMark(
+            base_offset=self.base_offset, position=self.index.last_position, newest_ms=self.time_index.open_ms
+        )
+        run = runs.first(data, position - start, file_position=start, expected=expected, last_mark=last_mark)
+        self.index.extend(run.mark_offsets, run.mark_positions)
+        self.time_index.extend(run.newest_ms, run.open_ms)
+        return run
 
     def batches_from(self, offset: Offset, *, wanted_bytes: int = WINDOW_BYTES) -> Iterator[tuple[int, RecordBatch]]:
         """Yield ``(position, batch)`` verified, from the batch that holds ``offset``; DamagedBatchError at damage.

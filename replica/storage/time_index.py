@@ -34,7 +34,8 @@ class TimeIndex:
 
     def __init__(self) -> None:
         self._closed = array(_I64)
-        self._open_ms = EVER
+        self.open_ms = EVER
+        """The largest in the open interval."""
         self._is_stored = False
         self.max_timestamp_ms = EVER
         """The largest of all."""
@@ -44,14 +45,25 @@ class TimeIndex:
 
     def note(self, timestamp_ms: int) -> None:
         """Take a batch's largest timestamp into the open interval; nothing changes if it is noted again."""
-        if timestamp_ms > self._open_ms:
-            self._open_ms = timestamp_ms
+        if timestamp_ms > self.open_ms:
+            self.open_ms = timestamp_ms
             self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp_ms)
 
     def begin_interval(self) -> None:
         """Close the open interval and begin the next."""
-        self._closed.append(self._open_ms)
-        self._open_ms = EVER
+        self._closed.append(self.open_ms)
+        self.open_ms = EVER
+        self._is_stored = False
+
+    def extend(self, closed: bytes, open_ms: int) -> None:
+        """Close the open interval and further ones with these timestamps; what is open then has ``open_ms``.
+
+        ``closed`` is as an array of i64 has them in memory.
+        """
+        newest_ms = max(array(_I64, closed), default=EVER)
+        self._closed.frombytes(closed)
+        self.open_ms = open_ms
+        self.max_timestamp_ms = max(self.max_timestamp_ms, open_ms, newest_ms)
         self._is_stored = False
 
     def first_from(self, interval: int, timestamp_ms: int) -> int | None:
@@ -60,14 +72,14 @@ class TimeIndex:
             run = self._closed[begin : begin + _RUN]
             if max(run) >= timestamp_ms:
                 return begin + next(at for at, found_ms in enumerate(run) if found_ms >= timestamp_ms)
-        return len(self) if interval <= len(self) and self._open_ms >= timestamp_ms else None
+        return len(self) if interval <= len(self) and self.open_ms >= timestamp_ms else None
 
     def truncate(self, count: int, open_ms: int) -> None:
         """Keep ``count`` closed intervals; ``open_ms`` is the largest timestamp that is left behind them."""
         if count < len(self):
             del self._closed[count:]
             self._is_stored = False
-        self._open_ms = open_ms
+        self.open_ms = open_ms
         self.max_timestamp_ms = max(open_ms, max(self._closed, default=EVER))
 
     def store(self, files: Files, path: Path) -> None:

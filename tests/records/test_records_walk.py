@@ -6,13 +6,11 @@ import subprocess
 import time
 from ctypes import CDLL
 from pathlib import Path
-from shutil import which
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hatch_build import RECORDS_WALK, compile_library
 from replica.records import (
     HEADER_BYTES,
     SERVER_DECOMPRESSED_BYTES_MAX,
@@ -31,21 +29,15 @@ from replica.records import (
 )
 from replica.records.batch import parse_batch
 from replica.records.walking import walk_in_c, walk_in_python
+from tests.records.compiled import compiled, needs_compiler
 from tests.records.odd_batches import ODD_RECORDS, batch_of, bomb
 from tests.records.record_strategies import record_lists
-
-ROOT = Path(__file__).resolve().parents[2]
-needs_compiler = pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
 
 
 @pytest.fixture(scope="module")
 def native(tmp_path_factory: pytest.TempPathFactory) -> CDLL:
-    """The walk in C, compiled from the source tree, so that no older one is looked at."""
-    target = tmp_path_factory.mktemp("native") / "walk.so"
-    assert compile_library(ROOT, RECORDS_WALK, target) is None
-    library = walking.load(str(target))
-    assert library is not None
-    return library
+    """The walk in C."""
+    return compiled(tmp_path_factory.mktemp("native"))
 
 
 def verdict_in_c(native: CDLL, batch: RecordBatch, wanted: Wanted) -> RecordTimes | int:

@@ -1,4 +1,5 @@
-"""The walk over a batch's records in C, as source; ``walk.so`` stands beside it where the installation had a compiler.
+"""The walks over records and over batches in C, as source; ``walk.so`` is beside it where there was a compiler.
 
-Owns nothing in Python: ``replica.records.walking`` loads the library, ``hatch_build.py`` compiles it.
+Owns nothing in Python: ``replica.records.walking`` loads the library, for ``runs`` there as well, and
+``hatch_build.py`` compiles it.
 """

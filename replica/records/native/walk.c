@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ABI_VERSION 1
+#define ABI_VERSION 2
 #define EXPORTED __attribute__((visibility("default")))
 #define NO_TIMESTAMP (-1)
 
