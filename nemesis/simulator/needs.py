@@ -192,6 +192,7 @@ def _undisturbed(climate: Climate, group: GroupClimate) -> Climate:
         loss=0.0,
         duplication=0.0,
         flush_ms=(0.5, 4.0),
+        slow_lanes=0.0,
         crash_in_step=0.0,
         power_in_step=0.0,
         ambush=0.0,

@@ -48,8 +48,8 @@ def step(rig: Rig, *effects: Effect) -> None:
     rig.core.script = lambda _: ()
 
 
-async def occupy_the_flusher(rig: Rig) -> FakeLog:
-    """Let every thread that flushes wait for one log or another, and return one of these."""
+async def occupy_the_flusher(rig: Rig) -> list[FakeLog]:
+    """Let every thread that flushes wait for one log or another, and return these."""
     logs = [TopicPartition("busy", number) for number in range(THREADS)]
     step(rig, *(CreateLog(topic_partition=log, topic_id=TopicId(8)) for log in logs))
     for log in logs:
@@ -57,7 +57,7 @@ async def occupy_the_flusher(rig: Rig) -> FakeLog:
     rig.log.flush_may_end.clear()
     step(rig, *(flush(1, log) for log in logs))
     await wait_until(lambda: all(rig.storage.logs[log].flush_began.is_set() for log in logs), "the flushes before it")
-    return rig.storage.logs[logs[0]]
+    return [rig.storage.logs[log] for log in logs]
 
 
 def begin_flush(rig: Rig, log: FakeLog, *effects: Effect) -> None:
@@ -211,7 +211,8 @@ async def test_after_a_failed_flush_nothing_is_reported() -> None:
     """When a flush fails, the core hears of that once, and nothing of the flushes that stood in line behind it."""
     async with running(lambda _: ()) as rig:
         step(rig, CREATE)
-        (await occupy_the_flusher(rig)).failing = "flush"
+        for log in await occupy_the_flusher(rig):
+            log.failing = "flush"
         step(rig, flush(1, OTHER))
         rig.log.flush_may_end.set()
         await wait_until(lambda: bool(rig.core.seen(StorageFailed)), "the failure")
