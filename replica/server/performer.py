@@ -14,13 +14,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 from replica.core.effects import (
+    ApplyRetention,
     DeleteLog,
     Effect,
+    FindBatch,
     Flush,
     Halt,
     InstallSnapshot,
+    ReadLog,
     ReplaceLog,
     Reply,
+    ScanProducers,
     Send,
     StartLogAt,
     StoreSnapshot,
@@ -36,9 +40,12 @@ from replica.server.snapshot_writer import SnapshotWriter
 from replica.storage import Answer, DamagedLogError, Question, StorageEffect, StorageError, StorageReport
 
 THREADS = 8
-"""How many lanes may wait for the disk at once; further ones stand in line. A disk serves no more any faster."""
+"""How many lanes may have something stored at once; further ones stand in line. A disk serves no more any faster."""
+READERS = 4
+"""How many may have something read, in threads of their own: whoever reads a lot must not hold up a vote."""
 
 
+_Reading = Question | ReadLog | FindBatch | ScanProducers | ApplyRetention
 Outcome = StorageReport | Answer | DamagedLogError | None
 
 
@@ -82,7 +89,8 @@ class Performer:
         self._owner = owner
         self._lanes = Lanes()
         self._is_stopped = False
-        self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="lane")
+        self._writers = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="lane")
+        self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="reader")
         self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
         self._snapshots = SnapshotWriter(lambda log: storage.stores[log], self._on_snapshot_outcome)
 
@@ -110,7 +118,8 @@ class Performer:
     async def stop(self) -> None:
         """Begin nothing any more, and wait for what is being done to the disk."""
         self.cease()
-        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
+        for threads in (self._writers, self._readers):
+            await asyncio.to_thread(threads.shutdown, cancel_futures=True)
         await self._flusher.stop()
         await self._snapshots.stop()
 
@@ -138,7 +147,8 @@ class Performer:
     def _begin_in_thread(self, ticket: Ticket) -> None:
         self._before(ticket.effect)
         loop = asyncio.get_running_loop()
-        future = self._threads.submit(self._perform, ticket.effect)  # type: ignore[arg-type]  # All others wait for no disk.
+        threads = self._readers if isinstance(ticket.effect, _Reading) else self._writers
+        future = threads.submit(self._perform, ticket.effect)  # type: ignore[arg-type]  # All others wait for no disk.
         future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, ticket, done))
 
     def _on_done(self, ticket: Ticket, done: Future[Outcome]) -> None:

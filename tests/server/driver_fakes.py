@@ -146,6 +146,8 @@ class FakeStorage:
         self.reports: list[StorageReport] = []
         self.slow: tuple[type[Effect], ...] = ()
         """Which effects wait for the disk."""
+        self.swift: tuple[type[Effect], ...] = ()
+        """With which of them the disk is done at once."""
         self.disk_may_go_on = threading.Event()
 
     @property
@@ -163,7 +165,7 @@ class FakeStorage:
 
     def perform(self, effect: StorageEffect) -> StorageReport | Answer | None:
         """Do to a log what the effect says, or note it."""
-        if isinstance(effect, self.slow):
+        if isinstance(effect, self.slow) and not isinstance(effect, self.swift):
             assert self.disk_may_go_on.wait(PATIENCE_SECONDS), "the test never let the disk go on"
         match effect:
             case StoreQuorumState(topic_partition=name, state=state):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -46,10 +47,12 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
 from replica.server.driver import ReplicaStoppedError
+from replica.server.performer import READERS, THREADS
 from replica.storage import DamagedLogError
 from tests.server.driver_fakes import LOG, wait_until
 from tests.server.driver_rig import Rig, batch, flush, on, running
 
+READ = LogRange(topic_partition=LOG, start_offset=Offset(0), end_offset=Offset(5), max_bytes=100)
 OTHER = TopicPartition("t", 3)
 STATE = QuorumState(leader_epoch=Epoch(2))
 STORE = StoreQuorumState(topic_partition=LOG, state=STATE)
@@ -163,8 +166,7 @@ async def test_a_read_that_waits_for_the_disk_is_answered_when_it_is_done() -> N
         if not isinstance(event, RequestReceived):
             return ()
         response = FetchResponse(partitions=(FetchedPartition(topic_partition=LOG, error=ErrorCode.NONE),))
-        wanted = LogRange(topic_partition=LOG, start_offset=Offset(0), end_offset=Offset(5), max_bytes=100)
-        return (ReplyWithRecords(call_id=event.call_id, response=response, ranges=(wanted,), max_bytes=100),)
+        return (ReplyWithRecords(call_id=event.call_id, response=response, ranges=(READ,), max_bytes=100),)
 
     async with slow(ReplyWithRecords) as rig:
         rig.core.script = script
@@ -177,6 +179,17 @@ async def test_a_read_that_waits_for_the_disk_is_answered_when_it_is_done() -> N
         assert isinstance(answer, FetchResponse)
         assert answer.partitions[0].records == b"0..5"
         assert rig.log.journal == ["read 0..5", "append 1"]
+
+
+async def test_who_reads_a_lot_holds_up_no_vote() -> None:
+    """Reads of more logs than there are threads for reading leave those that store something alone."""
+    async with slow(ReadLog, StoreQuorumState) as rig:
+        rig.storage.swift = (StoreQuorumState,)
+        logs = [TopicPartition("many", number) for number in range(READERS + THREADS)]
+        step(rig, *(CreateLog(topic_partition=log, topic_id=TopicId(5)) for log in logs))
+        step(rig, *(ReadLog(range=replace(READ, topic_partition=log)) for log in logs))
+        step(rig, STORE)
+        await wait_until(lambda: rig.log.journal == ["quorum-state 2"], "the vote")
 
 
 async def test_a_caller_that_gives_up_costs_no_read() -> None:
