@@ -43,12 +43,33 @@ class MalformedRequestError(NotAppliedError):
     """The other side takes no such request: a field breaks a rule or a bound. To repeat it is in vain."""
 
 
+class _Peer:
+    """The connection to where a replica is, and how each method is called on it."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.channel = grpc.aio.insecure_channel(address, options=channel_options())
+        self._calls: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
+
+    def call_of(self, method: Method[Any, Any]) -> grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]:
+        """What calls a method, made once."""
+        call = self._calls.get(method.full_name)
+        if call is None:
+            call = self._calls[method.full_name] = self.channel.unary_unary(method.full_name)
+        return call
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a request would be sent at once; otherwise a connection is begun."""
+        return self.channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY
+
+
 class GrpcTransport:
     """Calls replicas by id. ``address_of`` is asked for each call: a broker may come back at another address."""
 
     def __init__(self, address_of: Callable[[ReplicaId], str]) -> None:
         self._address_of = address_of
-        self._channels: dict[ReplicaId, tuple[str, grpc.aio.Channel]] = {}
+        self._peers: dict[ReplicaId, _Peer] = {}
         self._turns: defaultdict[ReplicaId, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(CHANNEL_CALLS_MAX)
         )
@@ -56,46 +77,40 @@ class GrpcTransport:
 
     async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response:
         """Send one request and return its answer; raises NotAppliedError or TransportError within ``timeout_ms``."""
-        method = method_of(request)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         turns = self._turns[replica_id]
+        if turns.locked():
+            await self._wait_turn(turns, replica_id, deadline, timeout_ms)
+        else:
+            await turns.acquire()  # At once.
         try:
-            async with asyncio.timeout_at(deadline):
-                await turns.acquire()
-        except TimeoutError:
-            reason = f"{CHANNEL_CALLS_MAX} calls of replica {replica_id} were under way for {timeout_ms} ms"
-            raise NotAppliedError(reason) from None
-        try:
-            address, channel = self._channel_to(replica_id)
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._wait_ready(channel, replica_id, address)
-            except TimeoutError:
-                raise NotAppliedError(f"replica {replica_id} could not be reached within {timeout_ms} ms") from None
-            return await self._call_ready(channel, replica_id, method, request, max(0.001, deadline - loop.time()))
+            peer = self._peer(replica_id)
+            if not peer.is_ready:
+                await self._wait_ready(peer, replica_id, deadline, timeout_ms)
+            return await self._call_ready(peer, replica_id, request, max(0.001, deadline - loop.time()))
         finally:
             turns.release()
 
     async def close(self) -> None:
         """Close every channel; calls in flight fail."""
-        channels, self._channels = self._channels, {}
-        for _, channel in channels.values():
-            await channel.close()
+        peers, self._peers = self._peers, {}
+        for peer in peers.values():
+            await peer.channel.close()
         await asyncio.gather(*self._closing)
 
-    def _channel_to(self, replica_id: ReplicaId) -> tuple[str, grpc.aio.Channel]:
+    def _peer(self, replica_id: ReplicaId) -> _Peer:
         """Ask where the replica is, once a call: a moment later nobody may know any more."""
         try:
             address = self._address_of(replica_id)
         except InvalidAddressError as error:
             raise NotAppliedError(str(error)) from error
-        known = self._channels.get(replica_id)
-        if known is not None and known[0] == address:
+        known = self._peers.get(replica_id)
+        if known is not None and known.address == address:
             return known
         if known is not None:
-            self._close_later(known[1])
-        dialled = self._channels[replica_id] = address, grpc.aio.insecure_channel(address, options=channel_options())
+            self._close_later(known.channel)
+        dialled = self._peers[replica_id] = _Peer(address)
         return dialled
 
     def _close_later(self, channel: grpc.aio.Channel) -> None:
@@ -104,26 +119,32 @@ class GrpcTransport:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    async def _wait_ready(self, channel: grpc.aio.Channel, replica_id: ReplicaId, address: str) -> None:
-        """Wait for a connection. A refused or timed-out attempt fails at once: the caller knows where else to go."""
-        state = channel.get_state(try_to_connect=True)
-        while state in _WAITING:
-            await channel.wait_for_state_change(state)
-            state = channel.get_state(try_to_connect=True)
-        if state is not grpc.ChannelConnectivity.READY:
-            raise NotAppliedError(f"replica {replica_id} at {address} refuses connections")
-
-    async def _call_ready(
-        self,
-        channel: grpc.aio.Channel,
-        replica_id: ReplicaId,
-        method: Method[Any, Any],
-        request: Request,
-        timeout_s: float,
-    ) -> Response:
-        multicallable: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.full_name)
+    async def _wait_turn(
+        self, turns: asyncio.Semaphore, replica_id: ReplicaId, deadline: float, timeout_ms: int
+    ) -> None:
         try:
-            encoded = await multicallable(method.request.encode(request), timeout=timeout_s, wait_for_ready=False)
+            async with asyncio.timeout_at(deadline):
+                await turns.acquire()
+        except TimeoutError:
+            reason = f"{CHANNEL_CALLS_MAX} calls of replica {replica_id} were under way for {timeout_ms} ms"
+            raise NotAppliedError(reason) from None
+
+    async def _wait_ready(self, peer: _Peer, replica_id: ReplicaId, deadline: float, timeout_ms: int) -> None:
+        """Wait for a connection. A refused or timed-out attempt fails at once: the caller knows where else to go."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                while (state := peer.channel.get_state(try_to_connect=True)) in _WAITING:
+                    await peer.channel.wait_for_state_change(state)
+        except TimeoutError:
+            raise NotAppliedError(f"replica {replica_id} could not be reached within {timeout_ms} ms") from None
+        if state is not grpc.ChannelConnectivity.READY:
+            raise NotAppliedError(f"replica {replica_id} at {peer.address} refuses connections")
+
+    async def _call_ready(self, peer: _Peer, replica_id: ReplicaId, request: Request, timeout_s: float) -> Response:
+        method = method_of(request)
+        call = peer.call_of(method)
+        try:
+            encoded = await call(method.request.encode(request), timeout=timeout_s, wait_for_ready=False)
             response: Response = method.response.decode(encoded)
         except grpc.aio.AioRpcError as error:
             raise _classified(error, replica_id) from None
