@@ -3,8 +3,6 @@
 Owns what the server's driver owns in reality: the order of effects, the flushes, the timer, the calls that are owed an
 answer; and beside that how a process dies: between two effects, before a file operation, by a signal, with the power.
 It performs effects exactly as the server does and knows no rule of the protocol.
-
-A world hosts whatever the core can step: nothing here depends on what kind of log a topic-partition is.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from nemesis.simulator.surroundings import Surroundings
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
-from replica.core.lanes import Answering, Lane, Lanes, Ticket
+from replica.core.lanes import Answering, Cut, Lane, Lanes, Ticket
 from replica.core.messages import Request, Response
 from replica.core.recovered import RecoveredLog
 from replica.core.replica import Replica
@@ -43,10 +41,8 @@ from replica.voters import ReplicaKey
 
 __all__ = ["Crash", "Node", "OnReply", "Step"]
 OnReply = Callable[[Response], None]
-STOP_GRACE_MS = 200
-"""How long a graceful stop waits between the resignation and the end of the process."""
-STOP_WAITS_MAX = 15
-"""How often it waits so long for a broker's leave to go, before it goes without."""
+STOP_GRACE_MS, STOP_WAITS_MAX = 200, 15
+"""How long a graceful stop waits after the resignation, and how often so long for a broker's leave to go."""
 UNIX_MS = 1_700_000_000_000
 """What the wall clock shows when a world begins."""
 RECOVERY_POINT_MS = 5_000
@@ -64,7 +60,7 @@ class Node:
         self.dice = dice
         self.incarnation = 0
         self.core: Replica | None = None
-        self.is_paused = False
+        self.is_paused, self.storage_failed = False, False
         self.is_retired = False
         """Whether its flushed data is known to be damaged, so that it never starts again."""
         self.flushed_end: dict[TopicPartition, Offset] = {}
@@ -72,8 +68,6 @@ class Node:
         self.lost: dict[ReplicaKey, Mapping[TopicPartition, Offset]] = {}
         """What was on the platters of its former disks, in their order."""
         self.requests: dict[CallId, Request] = {}
-        self.storage_failed = False
-        """Whether this process, or the last one, was told of a failure of its storage."""
         self._world = world
         self._open: LogTable | None = None
         self._recovery_points: Mapping[TopicPartition, Offset] = {}
@@ -84,8 +78,7 @@ class Node:
         self._last_call = 0
         self._inbox: list[ev.Event] = []
         self._lanes = Lanes()
-        self._stalled: list[Ticket] = []
-        """What the disk was done with while the process stood still."""
+        self._stalled: list[Callable[[], None]] = []  # What the disk was done with while the process stood still.
         self.slow_lanes: dict[Lane, bool] = {}
         self._timer_us: int | None = None
         self._flushes = Flushes(self, world)
@@ -184,8 +177,8 @@ class Node:
         self.is_paused = False
         inbox, self._inbox = self._inbox, []
         stalled, self._stalled = self._stalled, []
-        for ticket in stalled:
-            self._finish(ticket)
+        for finish in stalled:
+            finish()
         for event in inbox:
             self.submit(event)
         self._arm_timer()
@@ -315,7 +308,9 @@ class Node:
         if self._lanes.are_empty and not self._world.climate.slow_lanes:
             self._maybe_perform(effect, done)
         else:
-            self._begin([self._lanes.enter(effect, self._open.lanes_of(effect, self.requests))], done)
+            if isinstance(effect, Cut):
+                self._flushes.forget(effect.topic_partition)
+            self._begin([self._lanes.enter(effect, self._open.place_of(effect, self.requests))], done)
 
     def _begin(self, tickets: Iterable[Ticket], done: list[fx.Effect]) -> None:
         """Perform those whose turn it is, and all whose turn comes by that; what waits for the disk, after a while."""
@@ -323,31 +318,35 @@ class Node:
         ready = deque(ticket for ticket in tickets if ticket.may_begin)
         while ready:
             ticket = ready.popleft()
-            waits = self._open.waits_for_disk(ticket.effect)
+            is_moot = self._lanes.is_moot(ticket.effect)
+            waits = not is_moot and self._open.waits_for_disk(ticket.effect)
             after_us = self._world.lane_us(self, ticket.lanes) if waits else 0
-            if after_us:
-                self.after_ms(after_us / US_PER_MS, partial(self._finish, ticket))
-            else:
+            # The platter may have it at once or only at the end: both are what disks do.
+            is_done = not after_us or (self.dice.random() < 0.5 and not isinstance(ticket.effect, Answering))
+            if is_done and not is_moot:
                 self._maybe_perform(ticket.effect, done)
+            if after_us:
+                self.after_ms(after_us / US_PER_MS, partial(self._finish, ticket, is_done=is_done))
+            else:
                 ready += self._lanes.leave(ticket)
 
-    def _finish(self, ticket: Ticket) -> None:
-        """Perform what has waited for the disk, and what has waited for that."""
+    def _finish(self, ticket: Ticket, *, is_done: bool) -> None:
+        """Perform what has waited for the disk, if it is not done yet, and what has waited for that."""
         if self.is_paused:
-            self._stalled.append(ticket)
+            self._stalled.append(partial(self._finish, ticket, is_done=is_done))
             return
         done: list[fx.Effect] = []
         try:
-            self._maybe_perform(ticket.effect, done)
+            if not is_done:
+                self._maybe_perform(ticket.effect, done)
             self._begin(self._lanes.leave(ticket), done)
+            self._note(None, done, None, is_whole=True)
         except PowerLossError:
             self._note(None, done, self._performing, is_whole=False)
             self.lose_power(Crash(cause="power-in-step"))
         except StorageError as error:
             self._note(None, done, self._performing, is_whole=False)
             self._step(ev.StorageFailed(reason=str(error)))
-        else:
-            self._note(None, done, None, is_whole=True)
         self._tell_of_damage()
         self._arm_timer()
 

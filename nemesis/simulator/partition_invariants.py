@@ -244,7 +244,7 @@ class PartitionInvariants(Observer):
         for name, partition in node.core.broker.partitions.items():
             now, before = (partition.role, partition.high_watermark), seen.get(name)
             if before is None or now[0] is not before[0] or now[1] != before[1]:
-                if name not in step.pending:  # Else it is looked at again when its disk has come so far.
+                if name not in step.pending or not step.is_whole:  # Else its disk will come so far.
                     seen[name] = now  # Also where another role has the same content: from now on it is the very same.
                 if now != before:
                     end = min(now[1], held.get(name, now[1]))

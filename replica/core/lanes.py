@@ -1,9 +1,10 @@
 """Lanes: the order in which a driver performs effects of which some wait for a disk.
 
-Owns the order. Each log has a lane. An effect stands in the lanes of all logs that it concerns, behind what was asked
-for before it, and is performed once it is the first in each of them. So an effect that waits for a disk holds back what
-follows in its own lanes, replies and requests to peers among it, and nothing of another log; a crash comes after any
-prefix of each lane. Messages that name no log stand in no lane: they rest on nothing that this replica has on its disk.
+Owns the order. Each log has a lane, and the data directory has one. An effect stands in the lanes of all logs that it
+does something to, behind what was asked for before it, and is performed once it is the first in each of them. So one
+that waits for a disk holds back what follows in its own lanes, and nothing of another log; a crash comes after any
+prefix of each lane. A message, to a caller or a peer, waits for what is in the lanes of the logs that it says something
+about, and holds back nothing. One that names no log rests on nothing that this replica has on its disk.
 
 What the disk is doing and what a thread is, the drivers know.
 """
@@ -12,12 +13,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replica.core.effects import (
     DeleteLog,
     Effect,
+    Flush,
     Halt,
+    InstallSnapshot,
     ReadLog,
     ReplaceLog,
     Reply,
@@ -25,30 +28,45 @@ from replica.core.effects import (
     ReplyWithRecords,
     ReplyWithSnapshot,
     Send,
+    StartLogAt,
     StoreHighWatermarks,
+    StoreSnapshot,
+    Truncate,
 )
 from replica.core.messages import FetchRequest, FetchResponse, Request, Response
 from replica.ids import CallId, TopicPartition
 
 Answering = Reply | ReplyWithRecords | ReplyWithOffset | ReplyWithSnapshot
+Cut = Truncate | StartLogAt | InstallSnapshot | DeleteLog | ReplaceLog
 Lane = TopicPartition | None
 """The lane of a log; None is that of the data directory as a whole."""
+_DIRECTORY: frozenset[Lane] = frozenset((None,))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """In which ``lanes`` an effect stands, and what is in which others it ``awaits`` without standing there."""
+
+    lanes: frozenset[Lane] = frozenset()
+    awaits: frozenset[Lane] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """An effect's place in its lanes."""
+    """An effect that has its place."""
 
     number: int
     """How many effects have entered before it."""
     effect: Effect
     lanes: frozenset[Lane]
-    ahead: int
-    """In how many of them something is before it."""
+    ahead: int = 0
+    """In how many lanes something is before it."""
+    awaited_by: list[Ticket] = field(default_factory=list)
+    """Who stands elsewhere, and begins when this one has left."""
 
     @property
     def may_begin(self) -> bool:
-        """Whether it is the first in each of its lanes."""
+        """Whether nothing is before it."""
         return self.ahead == 0
 
 
@@ -69,51 +87,83 @@ class Lanes:
         """Those in which something is performed or waits."""
         return frozenset(self._lanes)
 
-    def enter(self, effect: Effect, lanes: frozenset[Lane]) -> Ticket:
+    def enter(self, effect: Effect, place: Place) -> Ticket:
         """Put an effect at the end of its lanes. Whoever performs it must ``leave`` then."""
         self._entered += 1
-        ticket = Ticket(self._entered, effect, lanes, ahead=sum(lane in self._lanes for lane in lanes))
-        for lane in lanes:
+        ticket = Ticket(self._entered, effect, place.lanes)
+        for lane in place.lanes:
+            ticket.ahead += lane in self._lanes
             self._lanes.setdefault(lane, deque()).append(ticket)
+        for lane in place.awaits - place.lanes:
+            if lane in self._lanes:
+                ticket.ahead += 1
+                self._lanes[lane][-1].awaited_by.append(ticket)
         return ticket
+
+    def leave(self, ticket: Ticket) -> list[Ticket]:
+        """Take out an effect that was performed; return those that may begin now, in the order in which they came."""
+        assert ticket.may_begin, (ticket.effect, ticket.ahead)
+        followers = ticket.awaited_by
+        for lane in ticket.lanes:
+            waiting = self._lanes[lane]
+            first = waiting.popleft()
+            assert first is ticket, (lane, first.effect, ticket.effect)
+            if waiting:
+                followers.append(waiting[0])
+            else:
+                del self._lanes[lane]
+        for follower in followers:
+            follower.ahead -= 1
+        freed = {follower.number: follower for follower in followers if follower.may_begin}
+        return [freed[number] for number in sorted(freed)]
+
+    def is_moot(self, effect: Effect) -> bool:
+        """Whether a flush, or a snapshot that is to be stored, is of what is cut or deleted behind it in its lane.
+
+        The core awaits neither: it cuts only what is flushed to its end, and abandons a snapshot for one that it loads.
+        """
+        match effect:
+            case Flush(topic_partition=log):
+                return any(isinstance(waiting.effect, Cut) for waiting in self._lanes.get(log, ()))
+            case StoreSnapshot(topic_partition=log):
+                ends = InstallSnapshot | DeleteLog | ReplaceLog
+                return any(isinstance(waiting.effect, ends) for waiting in self._lanes.get(log, ()))
+            case _:
+                return False
 
     def is_going(self, log: TopicPartition) -> bool:
         """Whether the log that has this name now waits to be deleted: nobody wants to hear of it any more."""
         return any(isinstance(waiting.effect, DeleteLog | ReplaceLog) for waiting in self._lanes.get(log, ()))
 
-    def leave(self, ticket: Ticket) -> list[Ticket]:
-        """Take out an effect that was performed; return those that may begin now, in the order in which they came."""
-        assert ticket.may_begin, (ticket.effect, ticket.ahead)
-        freed = []
-        for lane in ticket.lanes:
-            waiting = self._lanes[lane]
-            first = waiting.popleft()
-            assert first is ticket, (lane, first.effect, ticket.effect)
-            if not waiting:
-                del self._lanes[lane]
-                continue
-            waiting[0].ahead -= 1
-            if waiting[0].may_begin:
-                freed.append(waiting[0])
-        return sorted(freed, key=lambda ticket: ticket.number)
 
+def place_of(effect: Effect, requests: Mapping[CallId, Request]) -> Place:
+    """The place of what an effect does, or of what it says to somebody. ``requests`` are those not yet answered.
 
-def lanes_of(effect: Effect, requests: Mapping[CallId, Request]) -> frozenset[Lane]:
-    """The lanes of what an effect does, or of what it says to somebody. ``requests`` are those not yet answered."""
+    What cuts a log awaits the high watermarks that are being stored: they may name one of what is cut.
+    """
     match effect:
         case Send(request=request):
-            return _named(request)
-        case Reply() | ReplyWithRecords() | ReplyWithOffset() | ReplyWithSnapshot():
-            asked = requests.get(effect.call_id)
-            return _named(effect.response) | (frozenset() if asked is None else _named(asked))
+            return Place(awaits=_named(request))
+        case Reply(call_id=call_id, response=response):
+            return Place(awaits=_named(response) | _asked(call_id, requests))
+        case ReplyWithRecords(call_id=call_id, response=answer, ranges=ranges):
+            read = frozenset(log_range.topic_partition for log_range in ranges)
+            return Place(read, awaits=_named(answer) | _asked(call_id, requests))
         case ReadLog(range=log_range):
-            return frozenset((log_range.topic_partition,))
+            return Place(frozenset((log_range.topic_partition,)))
         case StoreHighWatermarks():
-            return frozenset((None,))
+            return Place(_DIRECTORY)
         case Halt():
-            return frozenset()
+            return Place()
+        case Truncate() | StartLogAt() | InstallSnapshot() | DeleteLog() | ReplaceLog():
+            return Place(frozenset((effect.topic_partition,)), awaits=_DIRECTORY)
         case _:
-            return frozenset((effect.topic_partition,))
+            return Place(frozenset((effect.topic_partition,)))
+
+
+def _asked(call_id: CallId, requests: Mapping[CallId, Request]) -> frozenset[Lane]:
+    asked = requests.get(call_id)
+    return frozenset() if asked is None else _named(asked)
 
 
 def _named(message: Request | Response) -> frozenset[Lane]:

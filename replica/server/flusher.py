@@ -1,8 +1,7 @@
 """Group commit: each log has one flush under way or in line, and what is asked of it meanwhile becomes one more.
 
 Owns the threads and the order of flushes: those in line run back to back without a turn of the event loop between
-them. Knows nothing of the core; what a flush may report as durable is
-narrowed by truncation (``before_truncate``), and a log that is deleted is never spoken of again (``forget``).
+them. Knows nothing of the core; what was flushed of a log that is cut or deleted is never spoken of (``forget``).
 Source: group commit as in every write-ahead log; Kafka's ``UnifiedLog.flush``.
 """
 
@@ -32,14 +31,6 @@ class FlushOutcome:
     failure: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class _Flight:
-    """A flush that runs or is in line, and to where its log was cut since it was asked for."""
-
-    future: Future[FlushOutcome]
-    truncated_to: Offset | None = None
-
-
 class Flusher:
     """Runs flushes off the event loop; ``on_outcome`` is called on the loop, once per flush that ran.
 
@@ -52,7 +43,7 @@ class Flusher:
         self._executor = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="flush")
         self._wanted: dict[TopicPartition, Offset] = {}
         """Beyond what the flush that runs or is in line was asked for."""
-        self._flights: dict[TopicPartition, _Flight] = {}
+        self._flights: dict[TopicPartition, Future[FlushOutcome]] = {}
 
     def request(self, topic_partition: TopicPartition, end_offset: Offset) -> None:
         """Ask that everything below ``end_offset`` become durable; joins the log's flush that begins next."""
@@ -61,22 +52,12 @@ class Flusher:
         else:
             self._start(topic_partition)
 
-    def before_truncate(self, topic_partition: TopicPartition, end_offset: Offset) -> None:
-        """Let the log's flush that runs or is in line speak only for what a truncation keeps.
-
-        1. A flush of [0, 10) runs. 2. The log is truncated to 5 and new batches fill [5, 10). 3. The flush ends and
-        would report 10, although the new batches are not on the platter.
-        """
-        flight = self._flights.get(topic_partition)
-        if flight is not None:
-            flight.truncated_to = end_offset if flight.truncated_to is None else min(flight.truncated_to, end_offset)
-
     def forget(self, topic_partition: TopicPartition) -> None:
-        """Never report a flush of this log that was asked for: the log goes, and another may get its name."""
+        """Never report a flush of this log that was asked for: the log is cut, or goes."""
         self._wanted.pop(topic_partition, None)
         flight = self._flights.pop(topic_partition, None)
         if flight is not None:
-            flight.future.cancel()
+            flight.cancel()
 
     async def stop(self) -> None:
         """Forget what has not begun, wait for the flush in flight, and end the thread."""
@@ -88,35 +69,24 @@ class Flusher:
         self._wanted.clear()
         flights, self._flights = self._flights, {}
         for flight in flights.values():
-            flight.future.cancel()
+            flight.cancel()
 
     def _start(self, topic_partition: TopicPartition) -> None:
         loop = asyncio.get_running_loop()
         future = self._executor.submit(_flush, topic_partition, self._log_of(topic_partition))
-        flight = self._flights[topic_partition] = _Flight(future=future)
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._on_done, topic_partition, flight))
+        self._flights[topic_partition] = future
+        future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, topic_partition, done))
 
-    def _on_done(self, topic_partition: TopicPartition, flight: _Flight) -> None:
+    def _on_done(self, topic_partition: TopicPartition, flight: Future[FlushOutcome]) -> None:
         if self._flights.get(topic_partition) is not flight:
             return
         del self._flights[topic_partition]
-        outcome = _narrowed(flight.future.result(), flight.truncated_to)
+        outcome = flight.result()
         if outcome.failure is not None:
             self._forget_all()
         elif self._wanted.pop(topic_partition, outcome.end_offset) > outcome.end_offset:
             self._start(topic_partition)
         self._on_outcome(outcome)
-
-
-def _narrowed(outcome: FlushOutcome, truncated_to: Offset | None) -> FlushOutcome:
-    if truncated_to is None or truncated_to >= outcome.end_offset:
-        return outcome
-    return FlushOutcome(
-        topic_partition=outcome.topic_partition,
-        end_offset=truncated_to,
-        seconds=outcome.seconds,
-        failure=outcome.failure,
-    )
 
 
 def _flush(topic_partition: TopicPartition, log: LogPort) -> FlushOutcome:

@@ -26,12 +26,10 @@ from replica.core.effects import (
     Reply,
     ScanProducers,
     Send,
-    StartLogAt,
     StoreSnapshot,
-    Truncate,
 )
 from replica.core.events import Event, Flushed, LogDamaged, LogRead, SnapshotStored, StorageFailed
-from replica.core.lanes import Answering, Lanes, Ticket
+from replica.core.lanes import Answering, Cut, Lanes, Ticket
 from replica.core.messages import Request, Response
 from replica.ids import CallId, TopicPartition
 from replica.server.flusher import Flusher, FlushOutcome
@@ -102,14 +100,25 @@ class Performer:
         for effect in effects:
             if self._is_stopped:
                 return
-            if isinstance(effect, DeleteLog | ReplaceLog):
-                # What waits to be said of it would otherwise be said of the next log of that name.
-                self._flusher.forget(effect.topic_partition)
-                self._owner.forget_reports(effect.topic_partition)
+            if isinstance(effect, Cut):
+                self._before_cut(effect)
             if self._lanes.are_empty and not self._storage.waits_for_disk(effect):
                 self._do(effect)
             else:
-                self._begin([self._lanes.enter(effect, self._storage.lanes_of(effect, self._owner.requests))])
+                self._begin([self._lanes.enter(effect, self._storage.place_of(effect, self._owner.requests))])
+
+    def _before_cut(self, cut: Cut) -> None:
+        """See that nothing more is said of what is cut: the core awaits none of it, and hears of it as of the rest.
+
+        1. A flush of [0, 10) runs that nobody awaits any more. 2. The core cuts the log to 5, and appends up to 10.
+        3. The flush ends, and would report 10, although the new batches are not on the platter.
+        """
+        log = cut.topic_partition
+        self._flusher.forget(log)
+        if isinstance(cut, InstallSnapshot):
+            self._snapshots.abandon(log)
+        if isinstance(cut, DeleteLog | ReplaceLog):
+            self._owner.forget_reports(log)
 
     def cease(self) -> None:
         """Begin nothing any more."""
@@ -139,13 +148,12 @@ class Performer:
                 ready += self._lanes.leave(ticket)
 
     def _is_moot(self, ticket: Ticket) -> bool:
-        """Whether nobody waits for it: an answer whose caller has given up, and what was to be kept of a former log."""
+        """Whether nobody waits for it: an answer whose caller has given up, or a flush of what is cut behind it."""
         if isinstance(ticket.effect, Answering):
             return ticket.effect.call_id not in self._owner.requests
-        return isinstance(ticket.effect, Flush | StoreSnapshot) and self._lanes.is_going(ticket.effect.topic_partition)
+        return self._lanes.is_moot(ticket.effect)
 
     def _begin_in_thread(self, ticket: Ticket) -> None:
-        self._before(ticket.effect)
         loop = asyncio.get_running_loop()
         threads = self._readers if isinstance(ticket.effect, _Reading) else self._writers
         future = threads.submit(self._perform, ticket.effect)  # type: ignore[arg-type]  # All others wait for no disk.
@@ -180,7 +188,6 @@ class Performer:
                 self._owner.halt(reason)
             case _:
                 if not isinstance(effect, Question) or effect.call_id in self._owner.requests:
-                    self._before(effect)
                     self._hear(effect, self._perform(effect))
 
     def _perform(self, effect: StorageEffect) -> Outcome:
@@ -189,21 +196,6 @@ class Performer:
             return self._storage.perform(effect)
         except DamagedLogError as damage:
             return damage
-
-    def _before(self, effect: Effect) -> None:
-        """See that no flush and no snapshot that is under way says what will not be true any more."""
-        match effect:
-            case Truncate(topic_partition=log, end_offset=end_offset):
-                self._flusher.before_truncate(log, end_offset)
-            case StartLogAt(topic_partition=log, start_offset=start_offset):
-                self._flusher.before_truncate(log, start_offset)
-            case InstallSnapshot(topic_partition=log, snapshot_id=snapshot_id):
-                self._flusher.before_truncate(log, snapshot_id.end_offset)
-                self._snapshots.abandon(log)
-            case DeleteLog(topic_partition=log) | ReplaceLog(topic_partition=log):
-                self._flusher.forget(log)
-            case _:
-                pass
 
     def _hear(self, effect: Effect, outcome: Outcome) -> None:
         """Let the core hear what an effect brought: right after this step, or a read in its turn."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from replica.core.effects import Effect
 from replica.core.events import Event
-from replica.core.lanes import Lane
+from replica.core.lanes import Place
 from replica.core.messages import PeerRequest, Request, Response
 from replica.ids import CallId, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.storage import Answer, StorageEffect, StorageReport
@@ -47,8 +47,8 @@ class StoragePort(Protocol):
     def stores(self) -> Mapping[TopicPartition, LogPort]:
         """The logs that are open now."""
 
-    def lanes_of(self, effect: Effect, requests: Mapping[CallId, Request]) -> frozenset[Lane]:
-        """Return the lanes in which an effect waits for what is before it; ``requests`` are those not yet answered."""
+    def place_of(self, effect: Effect, requests: Mapping[CallId, Request]) -> Place:
+        """Return where an effect waits for what is before it; ``requests`` are those not yet answered."""
 
     def waits_for_disk(self, effect: Effect) -> bool:
         """Tell whether an effect may wait for the disk now: it is then performed in another thread."""

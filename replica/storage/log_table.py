@@ -43,7 +43,7 @@ from replica.core.effects import (
     Truncate,
 )
 from replica.core.events import BatchFound, LogRead, LogStartMoved, ProducersScanned
-from replica.core.lanes import Lane, lanes_of
+from replica.core.lanes import Place, place_of
 from replica.core.messages import ListOffsetsResponse, Request, Response
 from replica.core.reading import read_ranges
 from replica.core.recovered import RecoveredLog
@@ -170,12 +170,11 @@ class LogTable:
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
-    def lanes_of(self, effect: Effect, requests: Mapping[CallId, Request]) -> frozenset[Lane]:
-        """The lanes in which an effect waits for what is before it. ``requests`` are those not yet answered."""
-        is_message = isinstance(effect, Send | Reply)
-        return (
-            lanes_of(effect, requests) if not is_message or self._rules.messages_wait_for_their_log() else frozenset()
-        )
+    def place_of(self, effect: Effect, requests: Mapping[CallId, Request]) -> Place:
+        """Where an effect waits for what is before it. ``requests`` are those not yet answered."""
+        if isinstance(effect, Send | Reply) and not self._rules.messages_wait_for_their_log():
+            return Place()
+        return place_of(effect, requests)
 
     def waits_for_disk(self, effect: Effect) -> bool:
         """Tell whether an effect may wait for the disk now. An append that makes no file and a read of memory do not.

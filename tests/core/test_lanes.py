@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replica.core import messages as m
@@ -9,19 +11,24 @@ from replica.core.effects import (
     CreateLog,
     DeleteLog,
     Effect,
+    Flush,
     Halt,
+    InstallSnapshot,
     LogRange,
     ReadLog,
+    ReplaceLog,
     Reply,
     ReplyWithRecords,
     Send,
+    StartLogAt,
     StoreEpochs,
     StoreHighWatermarks,
+    StoreSnapshot,
     Truncate,
 )
-from replica.core.lanes import Lane, Lanes, Ticket, lanes_of
+from replica.core.lanes import Lane, Lanes, Place, Ticket, place_of
 from replica.errors import ErrorCode
-from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, TopicId, TopicPartition
+from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
 
 A, B, C = (TopicPartition(topic, 0) for topic in "abc")
 FETCH_A = m.FetchRequest(
@@ -35,6 +42,7 @@ FETCHED_B = m.FetchResponse(partitions=(m.FetchedPartition(topic_partition=B, er
 RANGE = LogRange(topic_partition=A, start_offset=Offset(0), end_offset=Offset(1), max_bytes=1)
 BEAT = m.BrokerHeartbeatResponse(error=ErrorCode.NONE)
 CALL = CallId(1)
+SNAPSHOT = SnapshotId(Offset(1), Epoch(1))
 
 
 def store(log: TopicPartition) -> StoreEpochs:
@@ -45,27 +53,35 @@ def send(request: m.PeerRequest) -> Send:
     return Send(replica_id=ReplicaId(2), correlation_id=CorrelationId(1), request=request, timeout_ms=1)
 
 
-LANES: list[tuple[str, Effect, set[Lane]]] = [
-    ("what is done to a log", store(A), {A}),
-    ("a read", ReadLog(range=RANGE), {A}),
-    ("what is about all logs", StoreHighWatermarks(offsets={A: Offset(1)}), {None}),
-    ("a request that names logs", send(FETCH_A), {A}),
-    ("an answer: what was asked and what is told", Reply(call_id=CALL, response=FETCHED_B), {A, B}),
+PLACES: list[tuple[str, Effect, set[Lane], set[Lane]]] = [
+    ("what is done to a log", store(A), {A}, set()),
+    ("a read", ReadLog(range=RANGE), {A}, set()),
+    ("what is about all logs", StoreHighWatermarks(offsets={A: Offset(1)}), {None}, set()),
     (
-        "an answer with records",
-        ReplyWithRecords(call_id=CALL, response=FETCHED_B, ranges=(RANGE,), max_bytes=1),
+        "a cut: no high watermark of what is cut is stored after it",
+        Truncate(topic_partition=A, end_offset=Offset(1)),
+        {A},
+        {None},
+    ),
+    ("a deletion", DeleteLog(topic_partition=A), {A}, {None}),
+    ("a request that names logs", send(FETCH_A), set(), {A}),
+    ("an answer: what was asked and what is told", Reply(call_id=CALL, response=FETCHED_B), set(), {A, B}),
+    (
+        "an answer with records stands where they are read",
+        ReplyWithRecords(call_id=CALL, response=FETCHED_B, ranges=(replace(RANGE, topic_partition=C),), max_bytes=1),
+        {C},
         {A, B},
     ),
-    ("an answer to a caller that has given up", Reply(call_id=CallId(9), response=FETCHED_B), {B}),
-    ("a message that names no log", Reply(call_id=CallId(9), response=BEAT), set()),
-    ("the end", Halt(reason="bug"), set()),
+    ("an answer to a caller that has given up", Reply(call_id=CallId(9), response=FETCHED_B), set(), {B}),
+    ("a message that names no log", Reply(call_id=CallId(9), response=BEAT), set(), set()),
+    ("the end", Halt(reason="bug"), set(), set()),
 ]
 
 
-@pytest.mark.parametrize(("effect", "lanes"), [row[1:] for row in LANES], ids=[row[0] for row in LANES])
-def test_the_lanes_of_an_effect(effect: Effect, lanes: set[Lane]) -> None:
-    """An effect stands in the lanes of the logs that it does something to, or says something about."""
-    assert lanes_of(effect, {CALL: FETCH_A}) == lanes
+@pytest.mark.parametrize(("effect", "lanes", "awaits"), [row[1:] for row in PLACES], ids=[row[0] for row in PLACES])
+def test_the_place_of_an_effect(effect: Effect, lanes: set[Lane], awaits: set[Lane]) -> None:
+    """An effect stands in the lanes of the logs that it does something to, and awaits those that it speaks of."""
+    assert place_of(effect, {CALL: FETCH_A}) == Place(frozenset(lanes), frozenset(awaits))
 
 
 class Line:
@@ -77,7 +93,12 @@ class Line:
 
     def enter(self, *logs: TopicPartition) -> Ticket:
         """Put an effect into the lanes of these logs."""
-        self.tickets.append(self.lanes.enter(store(A), frozenset(logs)))
+        self.tickets.append(self.lanes.enter(store(A), Place(frozenset(logs))))
+        return self.tickets[-1]
+
+    def speak(self, *logs: TopicPartition) -> Ticket:
+        """Send a message about these logs."""
+        self.tickets.append(self.lanes.enter(send(FETCH_A), Place(awaits=frozenset(logs))))
         return self.tickets[-1]
 
     @property
@@ -99,6 +120,45 @@ def test_an_effect_waits_for_those_before_it_in_each_of_its_lanes() -> None:
     assert line.lanes.leave(second) == [both]
     assert line.lanes.leave(both) == [behind]
     assert line.lanes.pending == {B, C}
+
+
+def test_a_message_waits_for_what_it_speaks_of_and_holds_up_nothing() -> None:
+    """It goes out when all that was before it has left, whatever has come since."""
+    line = Line()
+    first, second = line.enter(A), line.enter(B)
+    message = line.speak(A, B, C)
+    behind = line.enter(B)
+    assert line.lanes.leave(first) == []
+    assert line.lanes.leave(second) == [message, behind]
+    assert line.lanes.leave(message) == []
+    assert line.speak(A).may_begin
+    assert not line.speak(B).may_begin
+
+
+CUTS = [
+    Truncate(topic_partition=A, end_offset=Offset(1)),
+    StartLogAt(topic_partition=A, start_offset=Offset(1)),
+    InstallSnapshot(topic_partition=A, snapshot_id=SNAPSHOT, data=b""),
+    DeleteLog(topic_partition=A),
+    ReplaceLog(topic_partition=A, topic_id=TopicId(1)),
+]
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: type(cut).__name__)
+def test_a_flush_of_what_is_cut_behind_it_is_moot(cut: Effect) -> None:
+    """Nobody awaits it: reported late it would speak for what was appended in place of what was cut."""
+    lanes = Lanes()
+    flush, kept = (
+        Flush(topic_partition=A, end_offset=Offset(4)),
+        StoreSnapshot(topic_partition=A, snapshot_id=SNAPSHOT, data=b""),
+    )
+    lanes.enter(store(A), Place(frozenset((A,))))
+    lanes.enter(flush, Place(frozenset((A,))))
+    assert not lanes.is_moot(flush)
+    lanes.enter(cut, Place(frozenset((A,))))
+    assert lanes.is_moot(flush)
+    assert not lanes.is_moot(replace(flush, topic_partition=B))
+    assert lanes.is_moot(kept) is not isinstance(cut, Truncate | StartLogAt)
 
 
 def test_those_that_were_held_up_begin_in_the_order_in_which_they_came() -> None:
@@ -131,10 +191,10 @@ def test_nobody_leaves_before_its_turn() -> None:
 def test_a_log_is_going_while_its_deletion_waits() -> None:
     """What storage says of it until then is about the log that is deleted; afterwards about the next of that name."""
     lanes = Lanes()
-    cut = lanes.enter(Truncate(topic_partition=A, end_offset=Offset(1)), frozenset((A,)))
+    cut = lanes.enter(Truncate(topic_partition=A, end_offset=Offset(1)), Place(frozenset((A,))))
     assert not lanes.is_going(A)
-    deletion = lanes.enter(DeleteLog(topic_partition=A), frozenset((A,)))
-    creation = lanes.enter(CreateLog(topic_partition=A, topic_id=TopicId(2)), frozenset((A,)))
+    deletion = lanes.enter(DeleteLog(topic_partition=A), Place(frozenset((A,))))
+    creation = lanes.enter(CreateLog(topic_partition=A, topic_id=TopicId(2)), Place(frozenset((A,))))
     assert (lanes.is_going(A), lanes.is_going(B)) == (True, False)
     assert lanes.leave(cut) == [deletion]
     assert lanes.leave(deletion) == [creation]

@@ -23,7 +23,7 @@ from replica.core.effects import (
     Truncate,
 )
 from replica.core.events import Event
-from replica.core.lanes import Lane, lanes_of
+from replica.core.lanes import Place, place_of
 from replica.core.messages import ListOffsetsResponse, PeerRequest, Request, Response
 from replica.core.reading import read_ranges
 from replica.errors import ErrorCode
@@ -155,9 +155,9 @@ class FakeStorage:
         """The logs that there are now."""
         return self.logs
 
-    def lanes_of(self, effect: Effect, requests: Mapping[CallId, Request]) -> frozenset[Lane]:
-        """Return the lanes as the real storage does."""
-        return lanes_of(effect, requests)
+    def place_of(self, effect: Effect, requests: Mapping[CallId, Request]) -> Place:
+        """Return the place as the real storage does."""
+        return place_of(effect, requests)
 
     def waits_for_disk(self, effect: Effect) -> bool:
         """Tell whether the test wants the effect to be performed in a thread."""

@@ -104,9 +104,10 @@ async def test_an_installation_waits_for_the_flush_in_flight() -> None:
         step(rig, flush(50))
         await wait_until(rig.log.flush_began.is_set, "the flush")
         rig.log.flush_may_end.set()
-        step(rig, INSTALL)
+        step(rig, INSTALL, flush(40))
         await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush's report")
         assert rig.core.seen(Flushed) == [Flushed(topic_partition=LOG, end_offset=Offset(40))]
+        assert rig.log.flushes == 2
 
 
 async def test_a_second_snapshot_on_its_way_is_a_mistake_of_the_core() -> None:

@@ -187,20 +187,21 @@ async def test_a_flush_in_flight_says_nothing_of_a_log_that_begins_anew() -> Non
         begin_flush(rig, rig.log, flush(10))
         await wait_until(rig.log.flush_began.is_set, "the flush")
         rig.log.flush_may_end.set()
-        step(rig, StartLogAt(topic_partition=LOG, start_offset=Offset(4)))
+        step(rig, StartLogAt(topic_partition=LOG, start_offset=Offset(4)), flush(4))
         await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush's report")
         assert rig.core.seen(Flushed) == [Flushed(topic_partition=LOG, end_offset=Offset(4))]
+        assert rig.log.flushes == 2
 
 
-async def test_a_flush_in_line_speaks_for_what_a_truncation_keeps() -> None:
-    """A flush that has not begun when its log is cut is made afterwards, and reports what was kept."""
+async def test_a_flush_in_line_of_what_is_cut_is_not_made() -> None:
+    """The core awaits none when it cuts a log; one that it asks for later is made."""
     async with running(lambda _: ()) as rig:
         step(rig, CREATE)
         other = rig.storage.logs[OTHER]
         other.end_offset = Offset(10)
         await occupy_the_flusher(rig)
         step(rig, flush(10, OTHER))
-        step(rig, StartLogAt(topic_partition=OTHER, start_offset=Offset(3)))
+        step(rig, StartLogAt(topic_partition=OTHER, start_offset=Offset(3)), flush(3, OTHER))
         rig.log.flush_may_end.set()
         await wait_until(lambda: bool(reports_of(rig, OTHER)), "the flush's report")
         assert reports_of(rig, OTHER) == [Flushed(topic_partition=OTHER, end_offset=Offset(3))]

@@ -25,6 +25,7 @@ from replica.core.effects import (
     StoreEpochs,
     StoreQuorumState,
     StoreSnapshot,
+    Truncate,
 )
 from replica.core.events import (
     Event,
@@ -179,6 +180,18 @@ async def test_a_read_that_waits_for_the_disk_is_answered_when_it_is_done() -> N
         assert isinstance(answer, FetchResponse)
         assert answer.partitions[0].records == b"0..5"
         assert rig.log.journal == ["read 0..5", "append 1"]
+
+
+async def test_a_flush_before_a_cut_is_not_made_after_the_cut_was_decided() -> None:
+    """1. A flush waits in its lane. 2. The core cuts the log and appends anew. 3. The flush would speak for that."""
+    async with slow(StoreQuorumState, Truncate) as rig:
+        rig.log.end_offset = Offset(10)
+        step(rig, STORE, flush(10))
+        step(rig, Truncate(topic_partition=LOG, end_offset=Offset(5)), append(LOG, 5), flush(6))
+        rig.storage.disk_may_go_on.set()
+        await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush")
+        assert rig.core.seen(Flushed) == [Flushed(topic_partition=LOG, end_offset=Offset(6))]
+        assert rig.log.flushes == 1
 
 
 async def test_who_reads_a_lot_holds_up_no_vote() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from nemesis.simulator.node import Step
 from nemesis.simulator.partition_invariants import PartitionInvariants
 from replica.core import effects as fx
 from replica.core import events as ev
+from replica.core.lanes import Lane
 from replica.core.metadata.encoding import metadata_batch
 from replica.core.metadata.records import MetadataRecord, PartitionRecord, PartitionRegistration, TopicRecord
 from replica.core.partition.roles import CommittedIsr, Leader
@@ -26,7 +29,8 @@ def append(base_offset: int) -> fx.Append:
     return fx.Append(topic_partition=LOG, batches=(encode_batch([b"v"], base_offset=base_offset, leader_epoch=0),))
 
 
-def test_the_last_copy_of_what_is_committed_is_known_after_a_broken_off_append() -> None:
+@pytest.mark.parametrize("pending", [frozenset(), frozenset((LOG,))], ids=["at once", "in its lane"])
+def test_the_last_copy_of_what_is_committed_is_known_after_a_broken_off_append(pending: frozenset[Lane]) -> None:
     """A leader that is alone and does not flush counts a record as committed as it appends it, and the disk is full.
 
     If that counted, no replica would hold all that is committed, and the one that holds the rest of it could go.
@@ -48,14 +52,17 @@ def test_the_last_copy_of_what_is_committed_is_known_after_a_broken_off_append()
 
     def step(*effects: fx.Effect, interrupted: fx.Effect | None = None) -> None:
         partition.high_watermark = Offset(partition.high_watermark + 1)
-        event, is_whole = ev.Ticked(), interrupted is None
-        judge.on_step(node, Step(event=event, effects=effects, answers={}, interrupted=interrupted, is_whole=is_whole))
+        tell(ev.Ticked(), *effects, interrupted=interrupted, is_whole=interrupted is None)
+
+    def tell(event: ev.Event, *effects: fx.Effect, interrupted: fx.Effect | None = None, is_whole: bool) -> None:
+        left = frozenset() if is_whole else pending
+        told = Step(event=event, effects=effects, answers={}, interrupted=interrupted, is_whole=is_whole, pending=left)
+        judge.on_step(node, told)
 
     step(fx.CreateLog(topic_partition=LOG, topic_id=TOPIC), append(0))
     assert not judge.survive_without(ONE)
     step(interrupted=append(1))
-    failed = ev.StorageFailed(reason="the disk is full")
-    judge.on_step(node, Step(event=failed, effects=(), answers={}, interrupted=None, is_whole=False))
+    tell(ev.StorageFailed(reason="the disk is full"), is_whole=False)
     node.stores = {LOG: SimpleNamespace(log_end_offset=Offset(1))}
     node.recovered = {LOG: SimpleNamespace(topic_id=TOPIC, damage=None)}
     judge.on_boot(node, torn_bytes=0)

@@ -29,7 +29,7 @@ def a_vote_waits_for_what_its_log_does(rules: LogRules) -> None:
     answer = m.VoteResponse(error=ErrorCode.NONE, vote_granted=True)
     lanes = Lanes()
     store, reply = (
-        lanes.enter(effect, table.lanes_of(effect, {CALL: ASKED}))
+        lanes.enter(effect, table.place_of(effect, {CALL: ASKED}))
         for effect in (StoreQuorumState(topic_partition=LOG, state=state), Reply(call_id=CALL, response=answer))
     )
     table.abandon()
