@@ -32,7 +32,9 @@ from replica.core.events import (
     StorageFailed,
     Ticked,
 )
-from replica.core.messages import PeerResponse, Request, Response
+from replica.core.messages import ApplyRequest, PeerResponse, ProduceRequest, Request, Response
+from replica.core.refusals import refusal
+from replica.errors import ErrorCode
 from replica.ids import CallId, TopicPartition
 from replica.rpc.transport import TransportError
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
@@ -43,6 +45,8 @@ from replica.storage import StorageError
 
 _Told = ParamSpec("_Told")
 
+WAITING_BYTES_MAX = 256 << 20
+"""How many bytes of batches may wait for disks that do not come back, before writes are refused."""
 CLOCK_READ_INTERVAL_MS = 1000
 """How long the core goes by a reading of the machine's clock, which somebody may have set meanwhile."""
 
@@ -78,6 +82,7 @@ class Driver:
         self._observer_is_broken = False
         self._clocks = clocks
         self._performer = Performer(storage, self)
+        self.waiting_bytes_max = WAITING_BYTES_MAX
         self._events: deque[Event] = deque()
         self._stepping = False
         self._stopped = False
@@ -112,6 +117,10 @@ class Driver:
         """
         if self._stopped:
             raise ReplicaStoppedError(self.halt_reason or "the replica is stopping", not_applied=True)
+        if self._performer.waiting_bytes > self.waiting_bytes_max and isinstance(
+            request, ProduceRequest | ApplyRequest
+        ):
+            return refusal(request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         call_id = CallId(next(self._call_ids))
         reply = asyncio.get_running_loop().create_future()
         self._calls[call_id], self.requests[call_id] = reply, request

@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 from replica.core.effects import (
+    Append,
     ApplyRetention,
     DeleteLog,
     Effect,
@@ -87,6 +88,8 @@ class Performer:
         self._owner = owner
         self._lanes = Lanes()
         self._is_stopped = False
+        self.waiting_bytes = 0
+        """How many bytes of batches wait in lanes to be appended."""
         self._writers = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="lane")
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="reader")
         self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
@@ -105,6 +108,7 @@ class Performer:
             if self._lanes.are_empty and not self._storage.waits_for_disk(effect):
                 self._do(effect)
             else:
+                self.waiting_bytes += _batch_bytes(effect)
                 self._begin([self._lanes.enter(effect, self._storage.place_of(effect, self._owner.requests))])
 
     def _before_cut(self, cut: Cut) -> None:
@@ -140,12 +144,16 @@ class Performer:
         while ready and not self._is_stopped:
             ticket = ready.popleft()
             if self._is_moot(ticket):
-                ready += self._lanes.leave(ticket)
+                ready += self._leave(ticket)
             elif self._storage.waits_for_disk(ticket.effect):
                 self._begin_in_thread(ticket)
             else:
                 self._do(ticket.effect)
-                ready += self._lanes.leave(ticket)
+                ready += self._leave(ticket)
+
+    def _leave(self, ticket: Ticket) -> list[Ticket]:
+        self.waiting_bytes -= _batch_bytes(ticket.effect)
+        return self._lanes.leave(ticket)
 
     def _is_moot(self, ticket: Ticket) -> bool:
         """Whether nobody waits for it: an answer whose caller has given up, or a flush of what is cut behind it."""
@@ -165,7 +173,7 @@ class Performer:
             return
         try:
             self._hear(ticket.effect, done.result())
-            self._begin(self._lanes.leave(ticket))
+            self._begin(self._leave(ticket))
         except (StorageError, OSError) as error:
             self._owner.submit_first(StorageFailed(reason=str(error)))
         except Exception as error:
@@ -237,3 +245,7 @@ class Performer:
             self._owner.submit(StorageFailed(reason=failure))
             return
         self._owner.submit(SnapshotStored(topic_partition=effect.topic_partition, snapshot_id=effect.snapshot_id))
+
+
+def _batch_bytes(effect: Effect) -> int:
+    return sum(batch.size_bytes for batch in effect.batches) if isinstance(effect, Append) else 0

@@ -155,8 +155,8 @@ class LogStore:
 
     def makes_files_for(self, batches: Sequence[RecordBatch]) -> bool:
         """Tell whether an append of these makes files: the first of a new log, or another segment."""
-        is_new = self._late_files is not None and not self._late_files.is_written
-        return is_new or not self._segments.have_room_for(batches)
+        late_files = self._late_files  # A flush in another thread may be done with them just now.
+        return (late_files is not None and not late_files.is_written) or not self._segments.have_room_for(batches)
 
     def is_in_memory(self, offset: Offset) -> bool:
         """Tell whether a read from ``offset`` on needs no disk."""

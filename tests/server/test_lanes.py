@@ -44,6 +44,8 @@ from replica.core.messages import (
     FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ProduceRequest,
+    ProduceResponse,
 )
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
@@ -192,6 +194,22 @@ async def test_a_flush_before_a_cut_is_not_made_after_the_cut_was_decided() -> N
         await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush")
         assert rig.core.seen(Flushed) == [Flushed(topic_partition=LOG, end_offset=Offset(6))]
         assert rig.log.flushes == 1
+
+
+async def test_writes_are_refused_while_too_much_waits_for_a_disk() -> None:
+    """A disk that hangs must not fill the memory: a write is told so, and certainly not done; reads go on."""
+    write = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=1000, records=b"")
+    async with slow(StoreQuorumState) as rig:
+        rig.driver.waiting_bytes_max = batch(0).size_bytes
+        step(rig, STORE, append(LOG), append(LOG, 1))
+        answer = await rig.driver.call(write)
+        assert isinstance(answer, ProduceResponse)
+        assert (answer.error, answer.not_appended) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, True)
+        rig.core.script = answering()
+        assert await rig.driver.call(ListOffsetsRequest(topic_partition=OTHER, latest=True)) == ANSWER
+        rig.storage.disk_may_go_on.set()
+        await wait_until(lambda: len(rig.log.journal) == 3, "the appends")
+        assert await rig.driver.call(write) == ANSWER
 
 
 async def test_who_reads_a_lot_holds_up_no_vote() -> None:
