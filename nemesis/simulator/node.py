@@ -60,7 +60,8 @@ class Node:
         self.dice = dice
         self.incarnation = 0
         self.core: Replica | None = None
-        self.is_paused, self.storage_failed = False, False
+        self.is_paused = False
+        self.storage_failed = False  # Whether this process, or the last one, was told of a failure of its storage.
         self.is_retired = False
         """Whether its flushed data is known to be damaged, so that it never starts again."""
         self.flushed_end: dict[TopicPartition, Offset] = {}

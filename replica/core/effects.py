@@ -1,9 +1,10 @@
 """Everything a replica can ask its driver to do, one frozen class each.
 
-A driver performs the effects of one step in order. Effects that store something (``StoreQuorumState``, ``StoreEpochs``,
-``StoreVoters``, ``Truncate``) are durable before the next effect is performed; that is how "persisted before the reply"
-holds by construction. ``Append`` reaches the file but not yet the platter: ``Flush`` asks for that, and ``Flushed``
-comes back as an event, later and possibly for several flushes at once. A crash may come after any prefix of the list.
+A driver performs effects in the order of their log (``core.lanes``). Effects that store something
+(``StoreQuorumState``, ``StoreEpochs``, ``StoreVoters``, ``Truncate``) are durable before the next one of that log is
+performed; that is how "persisted before the reply" holds by construction. ``Append`` reaches the file but not yet the
+platter: ``Flush`` asks for that, and ``Flushed`` comes back as an event, later and possibly for several flushes at
+once. A crash may come after any prefix of what was asked of each log.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class LogRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyWithRecords:
-    """Answer the call with ``response.with_records(...)``: its records are read from the logs at this very moment.
+    """Answer the call with ``response.with_records(...)``: its records are read from the logs when its turn comes.
 
     The ranges are read in order while their sum stays within ``max_bytes``; of the first, at least one batch is read
     whatever its size. A range for which nothing is left is left out.

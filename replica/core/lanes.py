@@ -36,7 +36,9 @@ from replica.core.effects import (
 from replica.core.messages import FetchRequest, FetchResponse, Request, Response
 from replica.ids import CallId, TopicPartition
 
-Answering = Reply | ReplyWithRecords | ReplyWithOffset | ReplyWithSnapshot
+Question = ReplyWithRecords | ReplyWithOffset | ReplyWithSnapshot
+"""What is answered with something that is looked up in logs."""
+Answering = Reply | Question
 Cut = Truncate | StartLogAt | InstallSnapshot | DeleteLog | ReplaceLog
 Lane = TopicPartition | None
 """The lane of a log; None is that of the data directory as a whole."""

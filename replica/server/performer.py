@@ -30,13 +30,13 @@ from replica.core.effects import (
     StoreSnapshot,
 )
 from replica.core.events import Event, Flushed, LogDamaged, LogRead, SnapshotStored, StorageFailed
-from replica.core.lanes import Answering, Cut, Lanes, Ticket
+from replica.core.lanes import Answering, Cut, Lanes, Question, Ticket
 from replica.core.messages import Request, Response
 from replica.ids import CallId, TopicPartition
 from replica.server.flusher import Flusher, FlushOutcome
 from replica.server.ports import StoragePort
 from replica.server.snapshot_writer import SnapshotWriter
-from replica.storage import Answer, DamagedLogError, Question, StorageEffect, StorageError, StorageReport
+from replica.storage import Answer, DamagedLogError, StorageEffect, StorageError, StorageReport
 
 THREADS = 8
 """How many lanes may have something stored at once; further ones stand in line. A disk serves no more any faster."""
@@ -163,8 +163,10 @@ class Performer:
 
     def _begin_in_thread(self, ticket: Ticket) -> None:
         loop = asyncio.get_running_loop()
-        threads = self._readers if isinstance(ticket.effect, _Reading) else self._writers
-        future = threads.submit(self._perform, ticket.effect)  # type: ignore[arg-type]  # All others wait for no disk.
+        effect = ticket.effect
+        assert not isinstance(effect, Send | Reply | Flush | StoreSnapshot | Halt), f"{effect} waits for no disk"
+        threads = self._readers if isinstance(effect, _Reading) else self._writers
+        future = threads.submit(self._perform, effect)
         future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, ticket, done))
 
     def _on_done(self, ticket: Ticket, done: Future[Outcome]) -> None:

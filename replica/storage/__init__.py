@@ -40,7 +40,7 @@ from replica.storage.errors import (
 )
 from replica.storage.files import OS_FILES, Files, OsFiles
 from replica.storage.log import LogStore
-from replica.storage.log_table import Answer, LogTable, Question, StorageEffect, StorageReport
+from replica.storage.log_table import Answer, LogTable, StorageEffect, StorageReport
 from replica.storage.meta_properties import MetaProperties
 
 __all__ = [
@@ -63,7 +63,6 @@ __all__ = [
     "OffsetOutOfRangeError",
     "OsFiles",
     "OutOfDescriptorsError",
-    "Question",
     "StorageEffect",
     "StorageError",
     "StorageReport",

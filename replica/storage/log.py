@@ -5,8 +5,8 @@ failed write or fsync nothing more is done: the kernel may have dropped the dirt
 second one would lie.
 Knows nothing of epochs' meaning, votes or the network. All of it blocks.
 
-Threads: ``flush``, ``store_snapshot`` and the two checkpoints run in worker threads while the driver's loop appends and
-reads. ``_snapshot_lock`` lets one snapshot be written at a time, beside whatever else goes on.
+Threads: all but ``flush``, ``store_snapshot`` and the two checkpoints is called one at a time, from whichever thread;
+those run beside it. ``_snapshot_lock`` lets one snapshot be written at a time, beside whatever else goes on.
 ``_sync_lock`` lets one of flush, truncate, checkpoint and close happen at a time and is held during fsync;
 ``_state_lock`` protects the fields and is never held during one, so that an append does not wait for the platter.
 Order: ``_snapshot_lock`` before ``_sync_lock`` before ``_state_lock``.

@@ -43,7 +43,7 @@ from replica.core.effects import (
     Truncate,
 )
 from replica.core.events import BatchFound, LogRead, LogStartMoved, ProducersScanned
-from replica.core.lanes import Place, place_of
+from replica.core.lanes import Place, Question, place_of
 from replica.core.messages import ListOffsetsResponse, Request, Response
 from replica.core.reading import read_ranges
 from replica.core.recovered import RecoveredLog
@@ -65,7 +65,6 @@ from replica.storage.log_directories import holds_partition
 from replica.storage.partition_metadata import FILE_NAME as METADATA_FILE
 from replica.storage.partition_metadata import read_partition_metadata
 
-Question = ReplyWithRecords | ReplyWithOffset | ReplyWithSnapshot
 StorageEffect = (
     StoreQuorumState
     | StoreEpochs

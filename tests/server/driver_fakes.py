@@ -23,7 +23,7 @@ from replica.core.effects import (
     Truncate,
 )
 from replica.core.events import Event
-from replica.core.lanes import Place, place_of
+from replica.core.lanes import Place, Question, place_of
 from replica.core.messages import ListOffsetsResponse, PeerRequest, Request, Response
 from replica.core.reading import read_ranges
 from replica.errors import ErrorCode
@@ -33,7 +33,6 @@ from replica.storage import (
     Answer,
     DamagedLogError,
     OutOfDescriptorsError,
-    Question,
     StorageEffect,
     StorageError,
     StorageReport,
