@@ -23,7 +23,7 @@ from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.quorum import QuorumLog
-from replica.core.quorum.roles import Candidate, Leader
+from replica.core.quorum.roles import Candidate, Leader, Resigned
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, scan_batches
@@ -253,10 +253,11 @@ class LogInvariants:
     def _look(self, node: Node, log: QuorumLog, voters_before: VoterSet, step: Step) -> None:
         """Look at the role, the voters and the high watermark.
 
-        After a step that was cut short, a leader's high watermark still counts, for it rests on what had been flushed;
-        all else was never true outside the memory that is being lost. It may rest on voters of which the log says
-        nothing yet: 1. Of A and B, A leads, and C has its last record. 2. It adds C, and with that commits the record.
-        3. It dies before it has written down who votes. Nobody leads without a vote of A or C, or, of A and B, both.
+        After a step that was cut short, a leader's high watermark still counts, for it rests on what had been flushed,
+        and so does that of a leader which commits and resigns in one step; all else was never true outside the memory
+        that is being lost. It may rest on voters of which the log says nothing yet: 1. Of A and B, A leads, and C has
+        its last record. 2. It adds C, and with that commits the record. 3. It dies before it has written down who
+        votes. Nobody leads without a vote of A or C, or, of A and B, both.
         """
         role, is_whole = log.role, step.is_whole_of(self._log)
         if isinstance(role, Leader):  # Also while a disk has not yet written down that it leads.
@@ -278,7 +279,7 @@ class LogInvariants:
             _convict("single-leader", f"replica {node.replica_id} in {log.quorum_state} heard of {log.refused_leader}")
         if is_whole and self._is_dynamic:
             check_voters(node, log, self.voters)
-        if not is_whole and not isinstance(role, Leader):
+        if not is_whole and not isinstance(role, Leader | Resigned):
             return
         high_watermark = log.log.high_watermark
         if high_watermark is not None and high_watermark > self._seen_high_watermark[node.replica_id]:

@@ -369,7 +369,7 @@ class Node:
             answers=answers,
             interrupted=interrupted,
             is_whole=is_whole and not self.storage_failed,
-            pending=self._lanes.pending,
+            pending=self._lanes.pending.union(damaged.topic_partition for damaged in self._damaged),
         )
         self._world.on_step(self, step)
         for effect in done:
@@ -378,8 +378,7 @@ class Node:
 
     def check_provoked(self, reason: str) -> None:
         """Storage fails where the disk failed or rots, and nowhere else."""
-        provoked = self.disk.files.errors_returned > self._errors_before or self.disk.is_damaged
-        provoked |= bool(self.disk.rotten)
+        provoked = self.disk.files.errors_returned > self._errors_before or self.disk.is_damaged or self.disk.rotten
         if not provoked and not self.disk.is_lying:
             raise BrokenInvariantError("unprovoked-storage-failure", f"replica {self.replica_id}: {reason}")
 
@@ -430,7 +429,6 @@ class Node:
                 self.flushed_end[log] = Offset(0)
                 self._flushes.abandon(log)
             case fx.DeleteLog(topic_partition=log) | fx.ReplaceLog(topic_partition=log):
-                self.disk.rotten.discard(log)
                 self._flushes.forget(log)
                 self.flushed_end.pop(log, None)
             case _:
@@ -440,6 +438,8 @@ class Node:
         except DamagedLogError:
             self.flushed_end = flushed_before  # Nothing was cut.
             raise
+        if isinstance(effect, fx.DeleteLog | fx.ReplaceLog):  # Where the power goes before, what rots is still there.
+            self.disk.rotten.discard(effect.topic_partition)
         if isinstance(effect, fx.CreateLog | fx.ReplaceLog | fx.StartLogAt | fx.InstallSnapshot):
             self.flushed_end[effect.topic_partition] = self.stores[effect.topic_partition].log_end_offset
         if report is not None:
@@ -458,10 +458,8 @@ class Node:
 
     def _on_damaged(self, damage: DamagedLogError) -> None:
         self.check_provoked(str(damage))
-        if self._lanes.is_going(damage.topic_partition):
-            return
-        event = ev.LogDamaged(topic_partition=damage.topic_partition, offset=damage.offset, reason=str(damage))
-        self._damaged.append(event)
+        if not self._lanes.is_going(log := damage.topic_partition):
+            self._damaged.append(ev.LogDamaged(topic_partition=log, offset=damage.offset, reason=str(damage)))
 
     def _reply(self, call_id: CallId, response: Response) -> None:
         if call_id not in self._replies:

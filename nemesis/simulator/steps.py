@@ -30,8 +30,9 @@ class Step:
     ``answers`` are the records that were read for a call, log by log, and went out with its answer.
 
     ``is_whole`` says that all of them were performed or wait for the disk, in a process whose storage has not failed;
-    ``pending`` are the lanes in which something waits. What the core believes of a log of which it is not whole is true
-    of nothing but its memory, which may be lost. What an effect that was broken off has done is anybody's guess.
+    ``pending`` are the lanes in which something waits, and those of logs that a read has just found to be damaged,
+    which the core hears next. What the core believes of a log of which it is not whole is true of nothing but its
+    memory, which may be lost. What an effect that was broken off has done is anybody's guess.
     """
 
     event: ev.Event | None

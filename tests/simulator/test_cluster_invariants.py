@@ -17,6 +17,7 @@ from nemesis.simulator.world import LOG
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.messages import FetchedPartition, VoteRequest, VoteResponse
+from replica.core.quorum.roles import Resigned
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId
 from replica.records import encode_batch
@@ -46,6 +47,21 @@ def test_two_leaders_of_one_epoch_convict() -> None:
     follower.core.logs[LOG].role = leader.core.logs[LOG].role
     with pytest.raises(BrokenInvariantError, match="single-leader"):
         stage.invariants.on_step(follower, looked_at())
+
+
+def test_what_a_leader_commits_as_it_resigns_is_committed() -> None:
+    """Also while its lane is not empty, for what follows from it has happened: as in cluster seeds 3293 and 3630."""
+    stage = Stage()
+    stage.run(3)
+    leader, judge = stage.leader, stage.invariants.logs[LOG]
+    assert leader.core is not None
+    log = leader.core.logs[LOG]
+    judge.committed.truncate_to(Offset(0))
+    judge.on_boot(leader)
+    log.role = Resigned(election_deadline_ms=0, preferred_candidates=(), pending={}, tell_at_ms={})
+    assert log.log.high_watermark
+    stage.invariants.on_step(leader, replace(looked_at(), pending=frozenset((LOG,))))
+    assert judge.committed.end == log.log.high_watermark
 
 
 def test_a_leader_without_a_majoritys_votes_convicts() -> None:
