@@ -29,6 +29,11 @@ def test_every_way_of_judging_says_what_the_oracle_says(kind: str) -> None:
     assert found.is_right
 
 
+def test_the_owner_of_a_lock_may_be_called_nil() -> None:
+    """One of these histories is invalid for that reason alone, and the oracle took the lock to be free."""
+    assert compared(KINDS["lock/words"], 1, range(5500, 5600)).wrong == []
+
+
 def test_every_model_is_drawn() -> None:
     """No model is judged that is not fuzzed, and each kind has a name of its own."""
     assert {kind.model for kind in KINDS.values()} == set(MODELS)

@@ -77,10 +77,10 @@ def mutex(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
 
 
 def lock(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
-    """Only the owner may release."""
-    if state != (None if f == "acquire" else process):
+    """Only the owner may release, whose name may be nil as well."""
+    if state != (() if f == "acquire" else (process,)):
         raise CannotBeError
-    return (process if f == "acquire" else None), None
+    return ((process,) if f == "acquire" else ()), None
 
 
 def queue(state: Any, f: str, argument: Any, process: Any) -> tuple[Any, Any]:
@@ -122,7 +122,7 @@ SPECS: dict[str, tuple[Spec, Any]] = {
     "kv": (key_value, (None, 0)),
     "text-kv": (text_store, ""),
     "mutex": (mutex, False),
-    "lock": (lock, None),
+    "lock": (lock, ()),
     "queue": (queue, ()),
     "set": (grow_set, frozenset()),
     "counter": (counter, 0),
