@@ -1,8 +1,9 @@
 """Attacks on the memory and the event loop of a real cluster of three, beside one honest writer.
 
 Owns the attacks; each is bounded in count and time, and speaks to loopback only. One line of JSON for each: the
-broker's resident memory before it and at its height, the honest writer's rate before and meanwhile (records a second
-with acks=all), and the longest that one of its writes took. ``python -m benchmarks.hostile_clients [NAME ...]``.
+broker's resident memory before it and at its height, the honest writer's rate alone (before and after it, in the mean)
+and meanwhile (records a second with acks=all), and the longest that one of its writes took.
+``python -m benchmarks.hostile_clients [NAME ...]``.
 """
 
 from __future__ import annotations
@@ -282,18 +283,21 @@ async def measure(name: str, running: brokers.Brokers) -> dict[str, object]:
     """Attack the leader of the partition; returns the figures."""
     leader = await prepared(running.addresses)
     address, process = running.addresses[leader - 1], running.processes[leader - 1]
-    alone, alone_longest_s = await rate_of(address, asyncio.sleep(ALONE_S))
+    earlier, earlier_longest_s = await rate_of(address, asyncio.sleep(ALONE_S))
     before = resident_bytes(process.pid)
     attack = asyncio.ensure_future(apart(name, address))
     watch = asyncio.ensure_future(highest(process.pid, attack))
     beside, longest_s = await rate_of(address, asyncio.wait([attack]))
+    later, later_longest_s = await rate_of(address, asyncio.sleep(ALONE_S))
+    alone = (earlier + later) / 2
     return {
         "attack": name,
         "mebibytes_before": before >> 20,
         "mebibytes_at_most": await watch >> 20,
         "writes_per_second_alone": round(alone, 1),
         "writes_per_second_beside": round(beside, 1),
-        "longest_write_alone_ms": round(alone_longest_s * 1000),
+        "beside_of_alone": round(beside / alone, 2),
+        "longest_write_alone_ms": round(max(earlier_longest_s, later_longest_s) * 1000),
         "longest_write_beside_ms": round(longest_s * 1000),
         "alive": process.poll() is None,
     }

@@ -10,7 +10,7 @@ Source: Kafka ``UnifiedLog`` / ``ReplicatedLog`` (quorum form of ``endOffsetForE
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 from operator import itemgetter
@@ -23,6 +23,9 @@ from replica.records import RecordBatch
 
 TAIL_BATCHES_MAX = 1024
 """How many of the youngest batches have their sizes remembered, to count the bytes a fetch could return."""
+
+MARKS_MAX = 256
+"""How many positions are remembered of the batches before those, one of as many: so of a quarter of a million."""
 
 MANY_BYTES = 1 << 62
 """More than any reader waits for."""
@@ -46,6 +49,9 @@ class LogState:
                 checkpointed=recovered.high_watermark, snapshot_end_offset=self.snapshots[-1].id.end_offset
             )
         self._tail: deque[tuple[Offset, Offset, int, int]] = deque(maxlen=TAIL_BATCHES_MAX)
+        self._marks: deque[tuple[Offset, int]] = deque(maxlen=MARKS_MAX)
+        """Where a batch of every so many began, and the bytes before it by the same count as in the tail."""
+        self._unmarked = 0
 
     @property
     def last_epoch(self) -> Epoch | None:
@@ -88,6 +94,10 @@ class LogState:
             self.log_end_offset = batch.end_offset
             before = self._tail[-1][3] if self._tail else 0
             self._tail.append((batch.base_offset, batch.end_offset, before, before + batch.size_bytes))
+            self._unmarked += 1
+            if self._unmarked >= TAIL_BATCHES_MAX:
+                self._unmarked = 0
+                self._marks.append((batch.base_offset, before))
         return epochs_changed
 
     def flushed(self, end_offset: Offset) -> None:
@@ -108,6 +118,8 @@ class LogState:
             self.high_watermark = min(self.high_watermark, end_offset)
         while self._tail and self._tail[-1][0] >= end_offset:
             self._tail.pop()
+        while self._marks and (not self._tail or self._marks[-1][0] >= end_offset):
+            self._marks.pop()
 
     def is_batch_end(self, offset: Offset) -> bool:
         """Tell whether a batch is known to end at ``offset``, or an epoch to begin there; of old ones it is not."""
@@ -163,33 +175,36 @@ class LogState:
         self.epochs = LeaderEpochCache()
         self.log_start_offset = self.log_end_offset = self.flushed_end_offset = self.high_watermark = offset
         self._tail.clear()
+        self._marks.clear()
 
     def count_bytes(self, start_offset: Offset, end_offset: Offset) -> int:
-        """Count the bytes of the batches in ``[start_offset, end_offset)``; more than anybody wants if some are old.
+        """Count the bytes of the batches in ``[start_offset, end_offset)``.
 
-        Only the youngest batches' sizes are remembered.
+        Only the youngest batches' sizes are remembered. Of older ones up to as many are left out; of those before all
+        that is remembered there are taken to be more than anybody wants.
         """
         if start_offset >= end_offset:
             return 0
-        if not self._tail or start_offset < self._tail[0][0]:
+        oldest = [known[0][0] for known in (self._marks, self._tail) if known]
+        if not self._tail or start_offset < min(oldest):
             return MANY_BYTES
-        return max(1, self._tail_bytes(start_offset, end_offset))
+        return max(1, self._bytes_before(end_offset) - self._bytes_before(start_offset))
 
     def has_bytes(self, start_offset: Offset, end_offset: Offset, wanted: int) -> bool:
         """Tell whether ``[start_offset, end_offset)`` holds at least ``wanted`` bytes (one record is at least one)."""
-        if start_offset >= end_offset:
-            return False
-        if wanted <= 1 or not self._tail or start_offset < self._tail[0][0]:
-            return True
-        return self._tail_bytes(start_offset, end_offset) >= wanted
+        return self.count_bytes(start_offset, end_offset) >= max(wanted, 1)
 
-    def _tail_bytes(self, start_offset: Offset, end_offset: Offset) -> int:
-        """Sum up the batches that end above ``start_offset`` and not above ``end_offset``, by two look-ups.
+    def _bytes_before(self, offset: Offset) -> int:
+        """Count, by one look-up, what is before the batch that holds ``offset``; of an old one, before a later batch.
 
         Each fetch that waits asks this after each write.
         """
-        first, behind = (bisect_right(self._tail, offset, key=itemgetter(1)) for offset in (start_offset, end_offset))
-        return self._tail[behind - 1][3] - self._tail[first][2] if first < behind else 0
+        if offset >= self._tail[0][0]:
+            at = bisect_right(self._tail, offset, key=itemgetter(1))
+            return self._tail[at][2] if at < len(self._tail) else self._tail[-1][3]
+        at = bisect_left(self._marks, offset, key=itemgetter(0))
+        youngest = self._tail[0][2]
+        return min(self._marks[at][1], youngest) if at < len(self._marks) else youngest
 
     def end_offset_for_epoch(self, epoch: Epoch) -> EpochEndOffset:
         """Tell where an epoch ends in this log.

@@ -40,6 +40,7 @@ from replica.server.clocks import monotonic_ms
 from replica.server.driver import ReplicaStoppedError
 from replica.server.producer_quota import ProducerQuota
 from replica.server.refusal_lines import RefusalLines
+from replica.server.refusal_pace import RefusalPace
 
 BAD_INPUT = frozenset(
     {
@@ -109,6 +110,7 @@ class ReplicaService:
         limits: ServiceLimits = ServiceLimits(),
         now_ms: Callable[[], int] = monotonic_ms,
         on_over_budget: Callable[[str], None] = lambda _: None,
+        pace: RefusalPace | None = None,
     ) -> None:
         self._call = call
         self._addresses = addresses
@@ -120,6 +122,7 @@ class ReplicaService:
             connection_bytes_max=limits.connection_answer_bytes_max, all_bytes_max=limits.answer_bytes_max
         )
         self._on_over_budget = on_over_budget
+        self._pace = pace or RefusalPace()
         self._client_calls = 0
 
     def handlers(self, *, with_peers: bool = True) -> tuple[grpc.GenericRpcHandler, ...]:
@@ -143,6 +146,8 @@ class ReplicaService:
         # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by. Requests can
         # be large, so that frame must not hold one.
         del encoded
+        if answer.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+            await self._pace.wait_turn(context.peer())
         await _abort(answer, context)
 
     async def _serve(

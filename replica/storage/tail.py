@@ -16,48 +16,47 @@ class Tail:
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._bytes = 0
         self._batches: list[RecordBatch] = []
-        self._base_offsets: list[Offset] = []
+        self._end_offsets: list[Offset] = []
+        self._positions: list[int] = []
+        """Where each batch ends, in bytes since the tail was new."""
 
     def append(self, batch: RecordBatch) -> None:
         """Add the batch that follows the last one; the oldest go when the limit is passed."""
+        self._positions.append(batch.size_bytes + (self._positions[-1] if self._positions else 0))
         self._batches.append(batch)
-        self._base_offsets.append(batch.base_offset)
-        self._bytes += batch.size_bytes
-        if self._bytes > self._bytes_max:
+        self._end_offsets.append(batch.end_offset)
+        if self._positions[-1] - self._start_position > self._bytes_max:
             self._drop_oldest()
+
+    @property
+    def _start_position(self) -> int:
+        """Where the first batch begins."""
+        return self._positions[0] - self._batches[0].size_bytes
 
     def _drop_oldest(self) -> None:
         # Down to half, not to the limit: cutting a list at its front costs its length, so it must be rare.
-        count = 0
-        while self._bytes > self._bytes_max // 2:
-            self._bytes -= self._batches[count].size_bytes
-            count += 1
-        del self._batches[:count]
-        del self._base_offsets[:count]
+        count = bisect_left(self._positions, self._positions[-1] - self._bytes_max // 2)
+        self._cut(slice(count + 1))
 
     def truncate(self, end_offset: Offset) -> None:
         """Forget everything at and above ``end_offset``, a batch boundary."""
-        count = bisect_left(self._base_offsets, end_offset)
-        self._bytes -= sum(batch.size_bytes for batch in self._batches[count:])
-        del self._batches[count:]
-        del self._base_offsets[count:]
+        self._cut(slice(bisect_right(self._end_offsets, end_offset), None))
+
+    def _cut(self, batches: slice) -> None:
+        del self._batches[batches], self._end_offsets[batches], self._positions[batches]
 
     def holds(self, offset: Offset) -> bool:
         """Tell whether a record is in it, or comes next."""
-        return bool(self._batches) and offset >= self._base_offsets[0]
+        return bool(self._batches) and offset >= self._batches[0].base_offset
 
     def batches(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> list[RecordBatch] | None:
         """Whole batches as ``LogStore.read`` returns them; None if ``start_offset`` lies before the tail."""
         if not self.holds(start_offset):
             return None
-        found: list[RecordBatch] = []
-        total = 0
-        for at in range(bisect_right(self._base_offsets, start_offset) - 1, len(self._batches)):
-            batch = self._batches[at]
-            total += batch.size_bytes
-            if batch.end_offset > end_offset or (found and total > max_bytes):
-                break
-            found.append(batch)
-        return found
+        first = bisect_right(self._end_offsets, start_offset)
+        if first == len(self._batches):
+            return []
+        position = self._positions[first] - self._batches[first].size_bytes
+        fitting = max(first + 1, bisect_right(self._positions, position + max_bytes))
+        return self._batches[first : min(fitting, bisect_right(self._end_offsets, end_offset))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.log_state import TAIL_BATCHES_MAX, LogState
+from replica.core.log_state import MANY_BYTES, TAIL_BATCHES_MAX, LogState
 from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset
@@ -177,6 +177,30 @@ def test_bytes_are_counted_over_the_remembered_tail() -> None:
     assert not log.has_bytes(Offset(3), Offset(3), 1)
     log.append(batches_of((1, TAIL_BATCHES_MAX), start=3))
     assert log.has_bytes(Offset(0), log.log_end_offset, 1 << 40)
+
+
+@pytest.mark.parametrize("cut", [0, 10, TAIL_BATCHES_MAX - 1])
+def test_bytes_of_older_batches_are_counted_roughly(cut: int) -> None:
+    """Behind the tail up to as many as it has are left out, none is counted twice; nothing is known of the oldest."""
+    batches = batches_of((1, 5 * TAIL_BATCHES_MAX))
+    log = empty_log()
+    log.append(batches)
+    log.flushed(log.log_end_offset)
+    log.truncate_to(Offset(len(batches) - cut))
+    for start in range(TAIL_BATCHES_MAX - 1, len(batches) - TAIL_BATCHES_MAX, 100):
+        counted = log.count_bytes(Offset(start), log.log_end_offset)
+        exact = sum(batch.size_bytes for batch in batches[start : log.log_end_offset])
+        left_out = sum(batch.size_bytes for batch in batches[start : start + TAIL_BATCHES_MAX])
+        assert exact - left_out <= counted <= exact, start
+    assert log.count_bytes(Offset(TAIL_BATCHES_MAX - 2), log.log_end_offset) == MANY_BYTES
+
+
+def test_nothing_is_known_of_older_batches_once_the_tail_is_cut_away() -> None:
+    """Bytes are counted anew from there, so that what was counted before says nothing any more."""
+    log = log_of((1, 5 * TAIL_BATCHES_MAX))
+    log.truncate_to(Offset(3 * TAIL_BATCHES_MAX))
+    log.append(batches_of((2, 1), start=3 * TAIL_BATCHES_MAX))
+    assert log.count_bytes(Offset(2 * TAIL_BATCHES_MAX), log.log_end_offset) == MANY_BYTES
 
 
 def test_truncated_batches_are_not_counted() -> None:

@@ -25,6 +25,7 @@ from replica.server.budgets import (
     OverBudgetError,
 )
 from replica.server.refusal_lines import LINES_PER_SECOND_MAX, RefusalLines
+from replica.server.refusal_pace import PAUSE_S, RefusalPace
 from replica.server.service import ReplicaService, ServiceLimits
 from tests.server.driver_fakes import LOG
 
@@ -38,11 +39,15 @@ Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 
 @asynccontextmanager
 async def serving(
-    answer: Callable[[Request], Awaitable[Response]], limits: ServiceLimits, *, over: Callable[[str], None] = print
+    answer: Callable[[Request], Awaitable[Response]],
+    limits: ServiceLimits,
+    *,
+    over: Callable[[str], None] = print,
+    pace: RefusalPace | None = None,
 ) -> AsyncIterator[str]:
     """Serve ``answer`` on loopback; yields the address."""
     service = ReplicaService(
-        call=answer, addresses={}, logger=structlog.get_logger(), limits=limits, on_over_budget=over
+        call=answer, addresses={}, logger=structlog.get_logger(), limits=limits, on_over_budget=over, pace=pace
     )
     server = grpc.aio.server(options=server_options())
     server.add_generic_rpc_handlers(service.handlers())
@@ -123,6 +128,38 @@ async def test_fetches_of_one_connection_that_wait_keep_no_other_out() -> None:
         assert await other == ("OK", False)
         assert {await task for task in waiting} == {("OK", False)}
     assert refused_by == ["connection_answer_bytes_max"] * 6
+
+
+async def test_refusals_of_one_connection_come_one_after_the_other() -> None:
+    """Each waits for the one before it, those of another connection do not; who was refused long ago waits for none."""
+    now, waited = 0.0, list[float]()
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    pace = RefusalPace(seconds=lambda: now, sleep=sleep)
+    for connection in ("greedy", "greedy", "modest", "greedy"):
+        await pace.wait_turn(connection)
+    assert waited == pytest.approx([PAUSE_S, 2 * PAUSE_S])
+    now = 1.0
+    await pace.wait_turn("greedy")
+    assert len(waited) == 2
+
+
+async def test_a_refusal_over_a_budget_waits_for_its_turn() -> None:
+    """Ten fetches beyond the places of their connection take as many pauses, while it has no more calls inside."""
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    pace = RefusalPace(seconds=lambda: 0.0, sleep=sleep)
+    limits = ServiceLimits(connection_answer_bytes_max=PLACE_BYTES - 1)
+    async with serving(refuse_nothing, limits, pace=pace) as address, grpc.aio.insecure_channel(address) as channel:
+        encoded = FETCH.request.encode(FETCH_ALL)
+        refused = await asyncio.gather(*(call(channel, encoded) for _ in range(10)))
+    assert set(refused) == {("RESOURCE_EXHAUSTED", True)}
+    assert waited == pytest.approx([n * PAUSE_S for n in range(1, 10)])
 
 
 async def call(channel: grpc.aio.Channel, request: bytes, name: str = FETCH.full_name) -> tuple[str, bool]:

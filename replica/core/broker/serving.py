@@ -20,7 +20,7 @@ from replica.core.earliest import earliest
 from replica.core.effects import Effect, Reply, ReplyWithRecords
 from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from replica.core.metadata.image import BrokerRegistration
-from replica.core.partition import Partition, Read, SessionFetch
+from replica.core.partition import ConsumersView, Partition, Read, SessionFetch
 from replica.core.purgatory import Purgatory
 from replica.errors import ErrorCode
 from replica.ids import CallId, ReplicaId, TopicPartition
@@ -59,6 +59,8 @@ class FetchServer:
         self._partitions = partitions
         self._parked: Purgatory[ParkedFetch] = Purgatory(config.parked_fetches_max)
         self._waiting_for: dict[TopicPartition, dict[CallId, tuple[ParkedFetch, FetchPartition]]] = {}
+        self._views: dict[TopicPartition, ConsumersView | None] = {}
+        """What consumers that wait have seen of a partition; absent until one has been looked at again."""
         self._sessions = FetchSessions(self._look_at, last_fetches)
         self._parked_sessions: Purgatory[ParkedSession] = Purgatory(BROKERS_MAX)
 
@@ -174,8 +176,14 @@ class FetchServer:
         sessions: dict[ReplicaId, FetchSession] = {}
         for topic_partition in touched:
             sessions |= {session.replica_id: session for session in self._sessions.mark(topic_partition)}
-            for call_id, (parked, part) in self._waiting_for.get(topic_partition, {}).items():
+            waiting = self._waiting_for.get(topic_partition)
+            if waiting is None:
+                continue
+            is_news = self._note_view(topic_partition)
+            for call_id, (parked, part) in waiting.items():
                 # Only at what has changed: a fetch may name thousands, and each write would pay for all of them.
+                if not is_news and parked.request.replica_id is None and parked.request.rack_id is None:
+                    continue
                 read = self._look_at(part, parked.request)
                 more = read.bytes - parked.bytes_ready[topic_partition]
                 parked.bytes_ready[topic_partition] = read.bytes
@@ -210,6 +218,14 @@ class FetchServer:
             return self._not_hosted(part)
         return partition.look(part, replica_id=request.replica_id, rack_id=request.rack_id)
 
+    def _note_view(self, name: TopicPartition) -> bool:
+        """Note what consumers can see of a partition; tell whether that is something else than before."""
+        partition = self._partitions.get(name)
+        view = None if partition is None else partition.consumers_view
+        is_news = name not in self._views or self._views[name] != view
+        self._views[name] = view
+        return is_news
+
     def _release(self, parked: ParkedFetch) -> None:
         self._forget(self._parked.take(parked.call_id))
 
@@ -219,6 +235,7 @@ class FetchServer:
             del waiting[parked.call_id]
             if not waiting:
                 del self._waiting_for[part.topic_partition]
+                self._views.pop(part.topic_partition, None)
 
     # --- the answer -------------------------------------------------------------------------------------------------
 

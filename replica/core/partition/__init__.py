@@ -9,8 +9,8 @@ forgotten), ``invariants`` (what must hold after every call), ``partition`` (cal
 
 from __future__ import annotations
 
-from replica.core.partition.fetching import Read
+from replica.core.partition.fetching import ConsumersView, Read
 from replica.core.partition.partition import Partition
 from replica.core.partition.roles import SessionFetch
 
-__all__ = ["Partition", "Read", "SessionFetch"]
+__all__ = ["ConsumersView", "Partition", "Read", "SessionFetch"]

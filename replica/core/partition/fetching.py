@@ -11,17 +11,18 @@ Source: Kafka ``Partition.fetchRecords``, ``Partition.readRecords``, ``DelayedFe
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from replica.core.effects import LogRange
 from replica.core.messages import FetchedPartition, FetchPartition
 from replica.core.partition import fencing
 from replica.core.partition.deleting import answer_deletions
 from replica.core.partition.isr import maybe_expand_isr, note_fetch
-from replica.core.partition.roles import Leader
+from replica.core.partition.roles import Leader, Role
 from replica.core.partition.state import PartitionState
 from replica.core.partition.watermark import maybe_advance_high_watermark
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, EpochEndOffset, Offset, ReplicaId
+from replica.ids import BrokerEpoch, Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, TopicId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,36 @@ class Read:
     range: LogRange | None
     is_final: bool
     bytes: int
+
+
+class ConsumersView(NamedTuple):
+    """What is told to a consumer follows from this alone, unless it has named a rack.
+
+    ``log_end_offset`` is absent of a leader, whose log only grows: what lies there already stays in range.
+    """
+
+    topic_id: TopicId
+    role: type[Role]
+    leader_epoch: Epoch
+    epochs: tuple[EpochEntry, ...]
+    log_start_offset: Offset
+    high_watermark: Offset
+    bound: Offset
+    log_end_offset: Offset | None
+
+
+def consumers_view(p: PartitionState) -> ConsumersView:
+    """All that ``look`` goes by for a consumer of no rack."""
+    return ConsumersView(
+        topic_id=p.topic_id,
+        role=type(p.role),
+        leader_epoch=p.leader_epoch,
+        epochs=p.log.epochs.entries,
+        log_start_offset=p.log.log_start_offset,
+        high_watermark=p.high_watermark,
+        bound=_bound(p, None),
+        log_end_offset=None if p.is_leader else p.log.log_end_offset,
+    )
 
 
 def fetch(

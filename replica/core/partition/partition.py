@@ -18,7 +18,7 @@ from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.partition import deleting, fetching, following, inspecting, invariants, isr, producing, transitions
-from replica.core.partition.fetching import Read
+from replica.core.partition.fetching import ConsumersView, Read
 from replica.core.partition.following import Asked
 from replica.core.partition.roles import Leader
 from replica.core.partition.state import PartitionState
@@ -142,6 +142,11 @@ class Partition(PartitionState):
     def look(self, part: m.FetchPartition, *, replica_id: ReplicaId | None, rack_id: str | None) -> Read:
         """Tell what a fetch that was taken before would get now, without taking it again. Changes nothing."""
         return fetching.look(self, part, replica_id=replica_id, rack_id=rack_id)
+
+    @property
+    def consumers_view(self) -> ConsumersView:
+        """All that ``look`` goes by for a consumer of no rack: while it stays the same, so does what it is told."""
+        return fetching.consumers_view(self)
 
     # --- a leader's proposals -----------------------------------------------------------------------------------------
 

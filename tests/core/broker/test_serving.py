@@ -123,6 +123,32 @@ def test_a_write_pays_for_its_own_partition_in_a_parked_fetch() -> None:
     assert set(looked.names) == {A}
 
 
+def test_consumers_that_wait_are_looked_at_when_they_can_see_something_new() -> None:
+    """An append that is not committed concerns none of them; its commit concerns each, once."""
+    bench = a_leader()
+    for call_id in (1, 2):
+        bench.fetch(call_id, wants(A, min_bytes=10_000))
+    append(bench, A)
+    looked = LookedAt(bench.broker.partitions)
+    bench.broker._server._partitions = looked
+    bench.produce(A)
+    assert looked.names == [A], "what consumers can see of it, for all of them"
+    looked.names.clear()
+    bench.flush(A)
+    assert looked.names == [A, A, A], "and then each of the two"
+
+
+def test_consumer_that_waits_hears_of_another_leader_at_once() -> None:
+    """Who leads is a part of what it sees, though the records are the same."""
+    bench = a_leader()
+    part = replace(wants(A, min_bytes=10_000).partitions[0], current_leader_epoch=Epoch(0))
+    bench.fetch(1, replace(wants(A, min_bytes=10_000), partitions=(part,)))
+    append(bench, A)
+    assert answered(bench) == {}
+    bench.decide(changed(7, 0, registration(1, leader=1, epoch=1, partition_epoch=1)))
+    assert errors(bench) == [ErrorCode.FENCED_LEADER_EPOCH]
+
+
 def test_expired_fetch_is_answered_with_what_there_is() -> None:
     """When the time is up, too few records are an answer, and so is none."""
     bench = a_leader()
