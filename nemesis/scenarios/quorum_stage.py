@@ -47,7 +47,7 @@ class QuorumStage(Stage):
 
     def leader(self) -> Node | None:
         """See ``Stage``."""
-        leading = [(log.epoch, node) for node in self.world.up() if isinstance((log := self._log(node)).role, Leader)]
+        leading = [(log.leader_epoch, node) for node in self.world.up() if (log := self._log(node)).is_leader]
         return max(leading, key=lambda pair: pair[0])[1] if leading else None
 
     def knows(self, replica_id: int) -> int | None:
@@ -60,7 +60,7 @@ class QuorumStage(Stage):
     def has_agreed(self) -> bool:
         """Whether all that run follow one leader and know the same log, all of it to be committed."""
         logs = [self._log(node) for node in self.world.up()]
-        facts = {(log.leader_id, log.epoch, log.log.log_end_offset) for log in logs}
+        facts = {(log.leader_id, log.leader_epoch, log.log.log_end_offset) for log in logs}
         return (
             len(facts) == 1
             and all(log.leader_id is not None and log.high_watermark == log.log.flushed_end_offset for log in logs)

@@ -146,7 +146,7 @@ def look_at(node: Node) -> ReplicaView:
         replica_id=node.replica_id,
         role=log.role.name,
         is_paused=node.is_paused,
-        epoch=log.epoch,
+        epoch=log.leader_epoch,
         leader_id=log.leader_id,
         voted_id=log.quorum_state.voted_id,
         cells=tuple(cell for batch in batches for cell in cells_of(batch)),

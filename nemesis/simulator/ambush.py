@@ -50,7 +50,7 @@ class Ambush(Observer):
         for name in self._world.logs:
             log = node.core.logs[name]
             if isinstance(log.role, Leader):
-                self._maybe_strike(node, name, log.epoch)
+                self._maybe_strike(node, name, log.leader_epoch)
         if node.core.metadata.image is not self._images.get(node.replica_id):
             self._images[node.replica_id] = node.core.metadata.image
             self._look_at_partitions(node, node.core)

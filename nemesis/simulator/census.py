@@ -63,7 +63,7 @@ class Census(Observer):
         self.counts[Rare.SEVERAL_RECORDS] += _appends_several(step)
         if node.core is not None and step.is_whole:
             log = node.core.logs[self._log]
-            now = (type(log.role), log.epoch)
+            now = (type(log.role), log.leader_epoch)
             before = self._roles.get(node.replica_id)
             if now != before:
                 self._roles[node.replica_id] = now

@@ -134,7 +134,7 @@ class ClusterCensus(Observer):
 
     def _look_at_metadata(self, replica_id: ReplicaId, core: Replica) -> None:
         if core.controller is not None and core.controller.is_active:
-            epoch = core.logs[METADATA_LOG].epoch
+            epoch = core.logs[METADATA_LOG].leader_epoch
             if epoch not in self._controllers:
                 self._controllers.add(epoch)
                 self.counts[ClusterRare.CONTROLLER_FAILOVER] += len(self._controllers) > 1

@@ -72,7 +72,7 @@ class GroupCensus(Observer):
         if node.core is None or not step.is_whole:
             return
         for log in self._logs:
-            role, epoch = node.core.logs[log].role, node.core.logs[log].epoch
+            role, epoch = node.core.logs[log].role, node.core.logs[log].leader_epoch
             if isinstance(role, Leader) and epoch not in self._led[log]:
                 self.counts[GroupRare.GROUP_FAILOVER] += bool(self._led[log])
                 self._led[log].add(epoch)

@@ -23,9 +23,9 @@ from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.group import Group
+from replica.core.log.recovered import StoredSnapshot
 from replica.core.quorum import QuorumLog
 from replica.core.quorum.roles import Leader
-from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import MachineFailedError, encode_outcome
@@ -132,7 +132,7 @@ class GroupInvariants(Observer):
         if group.applied_offset <= role.epoch_start_offset:
             _convict(
                 "machine-leads",
-                f"the machine of replica {node.replica_id} leads {name} in epoch {log.epoch}, which began at "
+                f"the machine of replica {node.replica_id} leads {name} in epoch {log.leader_epoch}, which began at "
                 f"{role.epoch_start_offset}, and has applied up to {group.applied_offset}",
             )
 

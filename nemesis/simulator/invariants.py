@@ -261,19 +261,19 @@ class LogInvariants:
         """
         role, is_whole = log.role, step.is_whole_of(self._log)
         if isinstance(role, Leader):  # Also while a disk has not yet written down that it leads.
-            self._elected_by.setdefault((node.replica_id, log.epoch), voters_before)
+            self._elected_by.setdefault((node.replica_id, log.leader_epoch), voters_before)
         if is_whole and self._stored[node.replica_id] != (log.quorum_state,):
             _convict("quorum-state-is-stored", f"replica {node.replica_id} goes on as {log.quorum_state}")
         if not is_whole:
             pass
         elif isinstance(role, Leader):
-            if self._led.get(node.replica_id) != log.epoch:
-                self._led[node.replica_id] = log.epoch
-                self._new_leader(node, log.epoch)
+            if self._led.get(node.replica_id) != log.leader_epoch:
+                self._led[node.replica_id] = log.leader_epoch
+                self._new_leader(node, log.leader_epoch)
             if step.event is not None:  # Else it was not told what time it is.
                 self._check_quorum(node, log, role)
         elif isinstance(role, Candidate):
-            self._vote(node, log.epoch, node.replica_id)
+            self._vote(node, log.leader_epoch, node.replica_id)
         if is_whole and log.refused_leader is not None:
             # A server refuses such a claim and goes on, because anybody could have made it. Here nobody makes any up.
             _convict("single-leader", f"replica {node.replica_id} in {log.quorum_state} heard of {log.refused_leader}")
@@ -287,7 +287,7 @@ class LogInvariants:
             in_force = {voters_before, self.voters.in_force(node.replica_id)}
             if not is_whole:
                 in_force.add(log.voter_history.latest)
-            self._high_watermark(node.replica_id, high_watermark, log.epoch, in_force)
+            self._high_watermark(node.replica_id, high_watermark, log.leader_epoch, in_force)
 
     def _new_leader(self, node: Node, epoch: Epoch) -> None:
         """SingleLeader, and LeaderCompleteness: it holds whatever was committed in the epochs before its own.
@@ -319,7 +319,9 @@ class LogInvariants:
         heard = {other for other, progress in role.voters.items() if now_ms - progress.last_fetch_ms <= silent_ms}
         present = sum(voter in heard for voter in voters.ids) + voters.has(node.key)
         if present < voters.majority:
-            _convict("check-quorum", f"replica {node.replica_id} leads epoch {log.epoch} on, {present} are with it")
+            _convict(
+                "check-quorum", f"replica {node.replica_id} leads epoch {log.leader_epoch} on, {present} are with it"
+            )
 
     def _high_watermark(
         self, replica_id: ReplicaId, high_watermark: Offset, epoch: Epoch, in_force: set[VoterSet]

@@ -65,7 +65,7 @@ class MetadataCensus(Observer):
         if any(isinstance(effect, fx.InstallSnapshot) for effect in step.effects):
             self._on_installed(node, before)
         if node.core is not None and node.core.controller is not None and node.core.controller.is_active:
-            activity = (node.replica_id, node.core.logs[METADATA_LOG].epoch)
+            activity = (node.replica_id, node.core.logs[METADATA_LOG].leader_epoch)
             if activity not in self._controllers:
                 self._controllers.add(activity)
                 self.counts[MetadataRare.CONTROLLER_AFTER_RESTORE] += node.replica_id in self._restored

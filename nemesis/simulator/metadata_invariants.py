@@ -18,12 +18,12 @@ from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.voter_book import VoterBook, check_snapshot_voters
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
+from replica.core.log.recovered import StoredSnapshot
 from replica.core.metadata.encoding import records_of
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import MetadataRecord, RegisterBrokerRecord
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.metadata.snapshots import encode_image
-from replica.core.recovered import StoredSnapshot
 from replica.ids import Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch
 

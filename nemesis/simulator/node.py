@@ -23,8 +23,8 @@ from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.lanes import Answering, Cut, Lane, Lanes, Ticket
+from replica.core.log.recovered import RecoveredLog
 from replica.core.messages import Request, Response
-from replica.core.recovered import RecoveredLog
 from replica.core.replica import Replica
 from replica.ids import CallId, Offset, ReplicaId, TopicPartition
 from replica.storage import (

@@ -56,7 +56,7 @@ class GroupRecovery:
             return f"only replicas {sorted(cores)} are up"
         logs = {replica_id: core.logs[log] for replica_id, core in cores.items()}
         leaders = {own.leader_id for own in logs.values()}
-        if len(leaders) > 1 or None in leaders or len({own.epoch for own in logs.values()}) > 1:
+        if len(leaders) > 1 or None in leaders or len({own.leader_epoch for own in logs.values()}) > 1:
             return f"the replicas of {log} do not follow one leader"
         target = self._targets.setdefault(log, max(own.log.log_end_offset for own in logs.values()))
         applied = {replica_id: core.groups[log].applied_offset for replica_id, core in cores.items()}
@@ -77,7 +77,7 @@ def _quorum_agrees(world: World) -> bool:
     return (
         sum(isinstance(log.role, Leader) for log in logs) == 1
         and all(isinstance(log.role, Leader | Follower) for log in logs)
-        and len({log.epoch for log in logs}) == 1
+        and len({log.leader_epoch for log in logs}) == 1
         and len({log.log.log_end_offset for log in logs}) == 1
         and all(log.high_watermark == log.log.log_end_offset for log in logs)
     )

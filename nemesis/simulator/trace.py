@@ -153,7 +153,7 @@ def _states(node: Node) -> Iterator[tuple[TopicPartition, str]]:
     for name, log in node.core.logs.items():
         leader = "" if isinstance(log.role, Leader) or log.leader_id is None else f" of {log.leader_id}"
         where = "" if name == LOG else f" of {name}"
-        yield name, f"{log.role.name}{leader}{where} in epoch {log.epoch}, high watermark {log.high_watermark}"
+        yield name, f"{log.role.name}{leader}{where} in epoch {log.leader_epoch}, high watermark {log.high_watermark}"
     for name, partition in {} if node.core.broker is None else node.core.broker.partitions.items():
         in_sync = f", in sync {sorted(partition.maximal_isr)}" if partition.is_leader else ""
         yield (

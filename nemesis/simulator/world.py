@@ -35,7 +35,6 @@ from replica.core.messages import (
     VoteResponse,
 )
 from replica.core.metadata.replay import METADATA_LOG
-from replica.core.quorum.roles import Leader
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CorrelationId, ReplicaId, TopicPartition
@@ -154,9 +153,7 @@ class World:
         """Who leads the quorum; in a cluster, that or the leader of any partition. Nobody, while there is none."""
         cores = [(node.replica_id, node.core) for node in self.up() if node.core is not None]
         name = self.quorum_log if len(self.logs) == 1 else dice.choice(self.logs)
-        leading = [
-            (log.epoch, replica_id) for replica_id, core in cores if isinstance((log := core.logs[name]).role, Leader)
-        ]
+        leading = [(log.leader_epoch, replica_id) for replica_id, core in cores if (log := core.logs[name]).is_leader]
         leader = max(leading)[1] if leading else None
         if self.climate.cluster is None or dice.random() < CONTROLLER_SHARE:
             return leader

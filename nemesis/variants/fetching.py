@@ -8,7 +8,7 @@ the protocol from before KIP-101, as kept in hachikuji/kafka-specification.
 
 from __future__ import annotations
 
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.core.rules import Rules, Truncation
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset

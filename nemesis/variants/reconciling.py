@@ -11,7 +11,7 @@ would have prevented. So these variants leave out all that their time did not ha
 from __future__ import annotations
 
 from nemesis.variants.partitions_only import PartitionsOnly
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.core.rules import Truncation
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from replica.client.failures import ReadFailedError, UnreadableBatchError
 from replica.client.values import ConsumerRecord
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, TopicId, TopicPartition
 from replica.records import CorruptRecordError, RecordBatch, decode_records
 

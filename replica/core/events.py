@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replica.core.log.recovered import ProducerEntry
 from replica.core.messages import PeerResponse, Request
-from replica.core.recovered import ProducerEntry
 from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId, TopicPartition
 
 

@@ -16,11 +16,11 @@ from replica.core.controller.quorum_controller import QuorumController
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Reply, Send
 from replica.core.events import LogRead
+from replica.core.log.recovered import RecoveredLog
 from replica.core.loopback import Loopback
 from replica.core.metadata.pages import page_of, topics_told
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.quorum import QuorumLog
-from replica.core.recovered import RecoveredLog
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
 from replica.core.snapshotting import SnapshotPace, Snapshotting

@@ -42,11 +42,11 @@ from replica.core.events import (
 )
 from replica.core.group import Group
 from replica.core.group.group import GROUP_REQUESTS
+from replica.core.log.recovered import RecoveredLog
 from replica.core.member import Member
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.quorum import QuorumLog
 from replica.core.quorum.quorum_log import QUORUM_REQUESTS
-from replica.core.recovered import RecoveredLog
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
 from replica.errors import ErrorCode

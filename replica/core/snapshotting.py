@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from replica.core.effects import Effect, Halt
+from replica.core.log.recovered import RecoveredLog
 from replica.core.quorum import QuorumLog
-from replica.core.recovered import RecoveredLog
 from replica.ids import Offset, TopicPartition
 from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
 

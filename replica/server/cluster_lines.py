@@ -36,7 +36,7 @@ class ClusterLines:
         """Write what has changed by the last step."""
         if self._view.is_active_controller != self._was_active:
             self._was_active = self._view.is_active_controller
-            epoch = self._view.logs[METADATA_LOG].epoch
+            epoch = self._view.logs[METADATA_LOG].leader_epoch
             self._logger.info("controller_active" if self._was_active else "controller_renounced", epoch=epoch)
             if self._was_active:
                 self._elections.on_active(self._image)

@@ -108,7 +108,7 @@ class _LogCollector:
 
     def _logs(self) -> Iterator[tuple[TopicPartition, LogView | PartitionView, Epoch]]:
         for name, log in tuple(self._view.logs.items()):
-            yield name, log, log.epoch
+            yield name, log, log.leader_epoch
         for name, partition in tuple(self._view.partitions.items()):
             yield name, partition, partition.leader_epoch
 

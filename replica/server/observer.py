@@ -90,7 +90,7 @@ class ReplicaObserver:
         self._on_logs("logs_created", [effect.topic_partition for effect in effects if isinstance(effect, CreateLog)])
         self._on_logs("logs_deleted", [effect.topic_partition for effect in effects if isinstance(effect, DeleteLog)])
         for topic_partition, log in self._view.logs.items():
-            self._on_leadership(topic_partition, log, log.epoch)
+            self._on_leadership(topic_partition, log, log.leader_epoch)
             if log.refused_leader is not self._refused.get(topic_partition):
                 self._on_refused(topic_partition, log)
         if self._view.image is not self._image:
@@ -219,7 +219,7 @@ class ReplicaObserver:
             logs={
                 str(topic_partition): {
                     "role": log.role.name,
-                    "epoch": log.epoch,
+                    "epoch": log.leader_epoch,
                     "high_watermark": log.high_watermark,
                     "log_end_offset": log.log.log_end_offset,
                 }

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from replica.core.broker.hosting import OfflinePartition
+from replica.core.log.recovered import StoredSnapshot
 from replica.core.messages import CurrentLeader
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.quorum.voter_history import VoterHistory
-from replica.core.recovered import StoredSnapshot
 from replica.core.replica import Replica
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.voters import VoterSet
@@ -44,7 +44,7 @@ class LogView(Protocol):
         """What the replica is to this log."""
 
     @property
-    def epoch(self) -> Epoch:
+    def leader_epoch(self) -> Epoch:
         """The leader epoch it has reached."""
 
     @property

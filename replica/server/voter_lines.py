@@ -35,7 +35,7 @@ class VoterLines:
             "voters_changed",
             log=str(name),
             offset=log.voter_history.latest_offset,
-            epoch=log.epoch,
+            epoch=log.leader_epoch,
             role=log.role.name,
             voters=list(log.voters.ids),
         )

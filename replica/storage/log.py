@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from replica.core.effects import QuorumState
-from replica.core.recovered import ProducerEntry, RecoveredLog
+from replica.core.log.recovered import ProducerEntry, RecoveredLog
 from replica.core.rules.log import LogRules
 from replica.ids import Epoch, EpochEntry, Offset, SnapshotId, TopicPartition
 from replica.records import RecordBatch

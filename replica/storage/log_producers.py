@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from replica.core.log.recovered import ProducerEntry
 from replica.core.partition.producer_state import ProducerScan
-from replica.core.recovered import ProducerEntry
 from replica.ids import Offset
 from replica.records import RecordBatch
 from replica.storage.producer_snapshots import ProducerSnapshots, read_on

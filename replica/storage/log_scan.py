@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.core.partition.producer_state import ProducerScan
 from replica.ids import EpochEntry, Offset
 from replica.records import RecordBatch

@@ -44,9 +44,9 @@ from replica.core.effects import (
 )
 from replica.core.events import BatchFound, LogRead, LogStartMoved, ProducersScanned
 from replica.core.lanes import Place, Question, place_of
+from replica.core.log.recovered import RecoveredLog
 from replica.core.messages import ListOffsetsResponse, Request, Response
 from replica.core.reading import read_ranges
-from replica.core.recovered import RecoveredLog
 from replica.core.rules.log import LogRules
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Offset, TopicPartition

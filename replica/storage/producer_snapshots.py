@@ -21,8 +21,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 
+from replica.core.log.recovered import ProducerBatch, ProducerEntry
 from replica.core.partition.producer_state import ProducerScan
-from replica.core.recovered import ProducerBatch, ProducerEntry
 from replica.ids import Offset
 from replica.records import RecordBatch
 from replica.records.checksum import checksum

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from replica.core.effects import QuorumState
-from replica.core.epoch_cache import LeaderEpochCache
-from replica.core.recovered import ProducerEntry, RecoveredLog
+from replica.core.log.epoch_cache import LeaderEpochCache
+from replica.core.log.recovered import ProducerEntry, RecoveredLog
 from replica.core.rules.log import LogRules
 from replica.ids import Epoch, EpochEntry, Offset, SnapshotId, TopicId, TopicPartition
 from replica.records import RecordBatch

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.ids import EpochEntry, Offset
 from replica.records import RecordBatch
 from replica.storage.batch_reader import WINDOW_BYTES, DamagedBatchError, UnreadableFileError

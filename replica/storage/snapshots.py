@@ -12,7 +12,7 @@ import re
 import threading
 from pathlib import Path
 
-from replica.core.recovered import StoredSnapshot
+from replica.core.log.recovered import StoredSnapshot
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.storage.files import Files, OpenMode, atomic_write, read_file
 

@@ -19,7 +19,7 @@ from replica.client.consumer_config import ConsumerConfig
 from replica.client.failures import LogTruncatedError, ReadFailedError
 from replica.client.reading import OffsetReset
 from replica.core import messages as m
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, TopicId
 from replica.records import encode_batch

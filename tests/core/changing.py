@@ -37,9 +37,9 @@ class ChangingPromises(Promises):
     def check(self, node: Node, nodes: dict[ReplicaId, Node]) -> None:
         super().check(node, nodes)
         role = node.log.role
-        if not isinstance(role, Leader) or node.log.epoch < max(self._leaders) or role.high_watermark is None:
+        if not isinstance(role, Leader) or node.log.leader_epoch < max(self._leaders) or role.high_watermark is None:
             return
-        leadership = (node.replica_id, node.incarnation, node.log.epoch)
+        leadership = (node.replica_id, node.incarnation, node.log.leader_epoch)
         if role.high_watermark > self._led_to.get(leadership, 0):  # Without a voter the rest may hold less than before.
             self._led_to[leadership] = role.high_watermark
             self._voters_hold(node.log.voters, role.high_watermark, nodes)

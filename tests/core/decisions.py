@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from replica.core.effects import QuorumState
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.core.rules import NEVER_MS, Rules, Truncation
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, SnapshotId

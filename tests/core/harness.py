@@ -17,9 +17,9 @@ from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import QuorumConfig, ReplicaConfig
+from replica.core.log.recovered import RecoveredLog, StoredSnapshot
 from replica.core.quorum import QuorumLog
 from replica.core.reading import read_ranges
-from replica.core.recovered import RecoveredLog, StoredSnapshot
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CallId, Epoch, EpochEntry, Offset, ReplicaId, SnapshotId, TopicPartition
@@ -222,7 +222,7 @@ class Bench:
 
     @property
     def epoch(self) -> int:
-        return self.log.epoch
+        return self.log.leader_epoch
 
     @property
     def high_watermark(self) -> int | None:

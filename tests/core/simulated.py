@@ -17,9 +17,9 @@ from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import QuorumConfig, ReplicaConfig
+from replica.core.log.recovered import RecoveredLog, StoredSnapshot
 from replica.core.quorum import QuorumLog
 from replica.core.reading import read_ranges
-from replica.core.recovered import RecoveredLog, StoredSnapshot
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
@@ -172,8 +172,8 @@ class Promises:
 
     def _single_leader(self, node: Node) -> None:
         log = node.log
-        if log.role.name == "leader" and self._leaders.setdefault(log.epoch, node.replica_id) != node.replica_id:
-            self._fail("one leader an epoch", (log.epoch, self._leaders[log.epoch], node.replica_id))
+        if log.role.name == "leader" and self._leaders.setdefault(log.leader_epoch, node.replica_id) != node.replica_id:
+            self._fail("one leader an epoch", (log.leader_epoch, self._leaders[log.leader_epoch], node.replica_id))
 
     def _consistent_committed_data(self, node: Node) -> None:
         high_watermark = node.log.log.high_watermark or Offset(0)
@@ -192,7 +192,7 @@ class Promises:
             self._fail("a majority holds the high watermark", (self.high_watermark, holding))
 
     def _leader_has_everything_committed(self, node: Node) -> None:
-        leads = node.log.role.name == "leader" and node.log.epoch == max(self._leaders)
+        leads = node.log.role.name == "leader" and node.log.leader_epoch == max(self._leaders)
         if leads and node.disk.end < self.high_watermark:
             self._fail("a leader has everything committed", (node.disk.end, self.high_watermark))
 
@@ -273,7 +273,7 @@ class SimulatedCluster:
 
     def leader(self) -> Node | None:
         leaders = [node for node in self.running() if node.log.role.name == "leader"]
-        return max(leaders, key=lambda node: node.log.epoch, default=None)
+        return max(leaders, key=lambda node: node.log.leader_epoch, default=None)
 
     def start(self, replica_id: ReplicaId) -> None:
         node = self.nodes[replica_id]

@@ -27,7 +27,7 @@ def wait_until(cluster: SimulatedCluster, condition: Callable[[], bool], *, with
 
 def leads_after(node: Node, epoch: int) -> bool:
     """Tell whether the replica leads an epoch above this one."""
-    return node.log.role.name == "leader" and node.log.epoch > epoch
+    return node.log.role.name == "leader" and node.log.leader_epoch > epoch
 
 
 def isolate_all(cluster: SimulatedCluster) -> None:
@@ -44,7 +44,7 @@ def two_lonely_leaders(cluster: SimulatedCluster) -> tuple[Node, Node, Node]:
     wait_until(cluster, lambda: cluster.promises.high_watermark >= 5)
     first = cluster.leader()
     assert first is not None
-    epoch, end = first.log.epoch, first.disk.end
+    epoch, end = first.log.leader_epoch, first.disk.end
     cluster.isolate(first.replica_id)
     wait_until(cluster, lambda: first.disk.end >= end + 5)
     # 2. b is elected by c and cut off at once: only b has the records of its epoch, here and for a moment.
@@ -83,7 +83,7 @@ def raft_figure_8(rules: Callable[[], Rules]) -> None:
     first, second, third = two_lonely_leaders(cluster)
     # 3. a and c are together: a leads again, in a third epoch, and c fetches a's old records.
     cluster.isolate(second.replica_id)
-    wait_until(cluster, lambda: leads_after(first, second.log.epoch))
+    wait_until(cluster, lambda: leads_after(first, second.log.leader_epoch))
     wait_until(cluster, lambda: _has_the_older_epochs(first, third.replica_id))
     # 4. Before c has a record of the new epoch, a is cut off. b, whose last record is of a later epoch than c's, leads
     #    b and c, and replaces what a majority had.
@@ -104,7 +104,7 @@ def a_deposed_leader_has_writes_that_wait(rules: Callable[[], Rules]) -> None:
     wait_until(cluster, lambda: cluster.promises.high_watermark >= 5)
     first = cluster.leader()
     assert first is not None
-    epoch = first.log.epoch
+    epoch = first.log.leader_epoch
     # 1. a is cut off and goes on appending; the others elect one of them.
     cluster.isolate(first.replica_id)
     wait_until(cluster, lambda: any(leads_after(node, epoch) for node in cluster.running()))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.ids import Epoch, EpochEntry, Offset
 
 Answer = tuple[int, int] | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.ids import Epoch, EpochEntry, Offset
 from tests.core.test_epoch_cache import ask, assigned, cache_of
 

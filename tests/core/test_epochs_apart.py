@@ -76,7 +76,7 @@ def test_a_voter_that_is_ahead_of_a_leader_comes_back(seed: int, ahead: int, cli
     assert cluster.run(everyone_reached(cluster, cluster.promises.high_watermark + 10), within_ms=60_000)
     cluster.start(follower.replica_id)
     assert cluster.run(everyone_reached(cluster, cluster.promises.high_watermark + 10), within_ms=60_000)
-    assert cluster.run(lambda: len({node.log.epoch for node in cluster.running()}) == 1, within_ms=60_000)
+    assert cluster.run(lambda: len({node.log.leader_epoch for node in cluster.running()}) == 1, within_ms=60_000)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -111,5 +111,5 @@ def test_a_former_voter_that_is_ahead_comes_back(seed: int) -> None:
     wanted = cluster.promises.high_watermark + 10
     assert cluster.run(lambda: log.role.name == "follower" and log.log.log_end_offset >= wanted, within_ms=60_000), (
         log.role.name,
-        log.epoch,
+        log.leader_epoch,
     )

@@ -10,12 +10,13 @@ import pytest
 
 from replica.core import events as ev
 from replica.core.effects import QuorumState
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
+from replica.core.log.recovered import StoredSnapshot
+from replica.core.log.replicated_log import ParkedProduce
 from replica.core.quorum import QuorumLog, invariants
 from replica.core.quorum.roles import CatchingUp, Follower, Leader, Unattached
-from replica.core.quorum.state import ParkedFetch, ParkedProduce
+from replica.core.quorum.state import ParkedFetch
 from replica.core.quorum.voter_history import VoterHistory
-from replica.core.recovered import StoredSnapshot
 from replica.ids import CallId, CorrelationId, Epoch, EpochEntry, Offset, ReplicaId
 from replica.voters import VoterEntry, VoterSet
 from tests.core.harness import Bench, batches_of, stored, voters_of

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from replica.core import messages as m
-from replica.core.log_state import LogState
+from replica.core.log.log_state import LogState
+from replica.core.log.recovered import RecoveredLog
 from replica.core.purgatory import Purgatory
-from replica.core.recovered import RecoveredLog
 from replica.errors import ErrorCode
 from replica.ids import EPOCH_MAX, CallId, Offset
 from replica.records import encode_batch

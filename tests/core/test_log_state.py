@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.log_state import MANY_BYTES, TAIL_BATCHES_MAX, LogState
-from replica.core.recovered import RecoveredLog
+from replica.core.log.log_state import MANY_BYTES, TAIL_BATCHES_MAX, LogState
+from replica.core.log.recovered import RecoveredLog
 from replica.core.rules import Rules
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset
 from tests.core.harness import batches_of, epochs_of

@@ -175,7 +175,7 @@ def test_leader_to_follower() -> None:
     """A leader follows nobody in the epoch that it leads, and the leader of a later one."""
     bench = leader_bench()
     with pytest.raises(AssertionError):
-        become_follower(bench.log, bench.log.epoch, OTHER, NOW_MS)
+        become_follower(bench.log, bench.log.leader_epoch, OTHER, NOW_MS)
     assert bench.role == "leader"
     follow(bench, 1, 7)
     assert (bench.role, bench.disk.quorum_state) == ("follower", stored(7, leader_id=1))
@@ -185,4 +185,4 @@ def test_follower_to_another_leader_of_its_epoch() -> None:
     """An epoch that has one leader does not get another."""
     bench = follower_bench(leader_id=1)
     with pytest.raises(AssertionError):
-        become_follower(bench.log, bench.log.epoch, ReplicaId(2), NOW_MS)
+        become_follower(bench.log, bench.log.leader_epoch, ReplicaId(2), NOW_MS)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.log_state import LogState
-from replica.core.recovered import RecoveredLog, StoredSnapshot
+from replica.core.log.log_state import LogState
+from replica.core.log.recovered import RecoveredLog, StoredSnapshot
 from replica.ids import Epoch, EpochEndOffset, Offset
 from tests.core.harness import batches_of
 from tests.core.snapshot_scenarios import snapshot_id

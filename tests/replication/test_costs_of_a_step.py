@@ -21,7 +21,7 @@ from nemesis.simulator.node import Node, Step
 from nemesis.simulator.world import Observer
 from replica.core import events as ev
 from replica.core import messages as m
-from replica.core.partition.state import PartitionState
+from replica.core.log.replicated_log import ReplicatedLog
 from replica.core.replica import Replica
 from replica.ids import ReplicaId, TopicPartition
 from tests.replication.bench import Cluster
@@ -71,7 +71,7 @@ class Costs(Observer):
             self._is_in_step = what == "call"
         if self._is_in_step and what == "call":
             self._called += 1
-            if frame.f_code is PartitionState.append.__code__ and not self.passed:
+            if frame.f_code is ReplicatedLog.append.__code__ and not self.passed:
                 self.passed = _way_to(frame)
 
 
@@ -138,5 +138,5 @@ def test_a_produce_passes_five_functions_of_the_core() -> None:
         "Replica._on_log_request",
         "Partition.on_request",
         "on_produce",
-        "PartitionState.append",
+        "ReplicatedLog.append",
     ]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from nemesis.variants.catalogue import BUILT
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.core.rules import Rules
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import structlog
 
 from replica.core.broker.hosting import OfflinePartition
+from replica.core.log.recovered import StoredSnapshot
 from replica.core.messages import CurrentLeader
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum.voter_history import VoterHistory
-from replica.core.recovered import StoredSnapshot
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
@@ -43,7 +43,7 @@ class FakeView:
     """One log as the observer sees it."""
 
     role: FakeRole = field(default_factory=FakeRole)
-    epoch: Epoch = EPOCH
+    leader_epoch: Epoch = EPOCH
     leader_id: ReplicaId | None = TWO
     high_watermark: Offset | None = None
     snapshots: tuple[StoredSnapshot, ...] = ()

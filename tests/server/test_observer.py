@@ -7,9 +7,9 @@ from structlog.testing import capture_logs
 
 from replica.core.effects import Append, ApplyRetention, CreateLog, DeleteLog, InstallSnapshot, StartLogAt, Truncate
 from replica.core.events import ResponseReceived, Started, Ticked
+from replica.core.log.recovered import StoredSnapshot
 from replica.core.messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse, CurrentLeader
 from replica.core.metadata.replay import METADATA_LOG
-from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
 from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
 from replica.records import encode_batch
@@ -33,7 +33,7 @@ def test_a_change_of_leadership_is_one_line() -> None:
     with capture_logs() as lines:
         observer.on_step(Started(), (), 1)
         observer.on_step(Ticked(), (), 2)
-        view.role, view.epoch, view.leader_id = FakeRole("unattached"), Epoch(4), None
+        view.role, view.leader_epoch, view.leader_id = FakeRole("unattached"), Epoch(4), None
         observer.on_step(Ticked(), (), 3)
     assert [(line["event"], line["role"], line["epoch"], line["leader_id"]) for line in lines] == [
         ("role_changed", "follower", 3, 2),

@@ -73,7 +73,7 @@ def test_a_leader_without_a_majoritys_votes_convicts() -> None:
     assert leader.core is not None
     log = follower.core.logs[LOG]
     log.role = leader.core.logs[LOG].role
-    log.quorum_state = fx.QuorumState(leader_epoch=Epoch(log.epoch + 1), leader_id=follower.replica_id)
+    log.quorum_state = fx.QuorumState(leader_epoch=Epoch(log.leader_epoch + 1), leader_id=follower.replica_id)
     stored = fx.StoreQuorumState(topic_partition=LOG, state=log.quorum_state)
     with pytest.raises(BrokenInvariantError, match="elected-by-majority"):
         stage.invariants.on_step(follower, looked_at(stored))

@@ -15,8 +15,8 @@ from nemesis.simulator.queue import EventQueue
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.lanes import Lane
+from replica.core.log.recovered import StoredSnapshot
 from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse, Response
-from replica.core.recovered import StoredSnapshot
 from replica.core.replica import Replica
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId, TopicPartition

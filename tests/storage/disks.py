@@ -7,8 +7,8 @@ from pathlib import Path
 
 from nemesis.simulator.files import SimulatedFiles
 from replica.core.effects import QuorumState
-from replica.core.epoch_cache import LeaderEpochCache
-from replica.core.recovered import RecoveredLog
+from replica.core.log.epoch_cache import LeaderEpochCache
+from replica.core.log.recovered import RecoveredLog
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, encode_batch, parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nemesis.simulator.files import SimulatedFiles
-from replica.core.recovered import RecoveredLog
+from replica.core.log.recovered import RecoveredLog
 from replica.ids import Offset, TopicId, TopicPartition
 from replica.records import Record, RecordBatch, encode_batch, parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, open_directory

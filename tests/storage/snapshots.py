@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nemesis.simulator.files import SimulatedFiles
-from replica.core.recovered import RecoveredLog, StoredSnapshot
+from replica.core.log.recovered import RecoveredLog, StoredSnapshot
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.storage import DataDirectory, LogStore
 from tests.storage.disks import LOG_PATH, SMALL, append, entries, formatted, held, open_log

@@ -15,7 +15,7 @@ import pytest
 from nemesis.simulator.files import PowerLossError, SimulatedFiles
 from replica.core import effects as fx
 from replica.core import events as ev
-from replica.core.recovered import RecoveredLog
+from replica.core.log.recovered import RecoveredLog
 from replica.ids import Offset, ReplicaId
 from replica.records import parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nemesis.simulator.files import SimulatedFiles
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.core.partition.producer_state import ProducerScan
 from replica.ids import Epoch, EpochEntry, Offset
 from replica.records import Compression, RecordBatch, encode_batch

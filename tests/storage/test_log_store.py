@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replica.core.effects import QuorumState
-from replica.core.recovered import RecoveredLog
+from replica.core.log.recovered import RecoveredLog
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId
 from replica.storage import LogConfig, LogStore, StorageError, format_directory, open_directory
 from tests.storage.disks import (

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from nemesis.simulator.files import PowerLossError
+from replica.core.log.recovered import ProducerEntry, RecoveredLog
 from replica.core.partition.producer_state import scan
-from replica.core.recovered import ProducerEntry, RecoveredLog
 from replica.ids import Epoch, Offset, TopicId
 from replica.records import RecordBatch
 from replica.storage import DataDirectory, LogConfig, LogStore, open_directory

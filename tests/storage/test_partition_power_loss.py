@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from nemesis.simulator.files import PowerLossError, SimulatedFiles
-from replica.core.recovered import RecoveredLog
+from replica.core.log.recovered import RecoveredLog
 from replica.ids import BrokerEpoch, Offset, TopicId
 from replica.storage import LogStore, open_directory
 from tests.storage.disks import DATA, append, close, entries, formatted, held

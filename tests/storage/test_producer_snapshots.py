@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nemesis.simulator.files import SimulatedFiles
+from replica.core.log.recovered import ProducerBatch, ProducerEntry
 from replica.core.partition.producer_state import scan
-from replica.core.recovered import ProducerBatch, ProducerEntry
 from replica.ids import Epoch, Offset
 from replica.records import RecordBatch
 from replica.storage import LogStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.recovered import ProducerBatch, ProducerEntry
+from replica.core.log.recovered import ProducerBatch, ProducerEntry
 from replica.ids import Offset
 from replica.storage import StorageError
 from tests.storage.disks import append, batch, close, flip, formatted, open_log

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from nemesis.simulator.files import PowerLossError, SimulatedFiles
-from replica.core.recovered import RecoveredLog
+from replica.core.log.recovered import RecoveredLog
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.storage import LogStore
 from tests.storage.disks import SMALL, append, entries, open_log

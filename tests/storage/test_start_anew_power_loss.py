@@ -14,9 +14,9 @@ import pytest
 from nemesis.simulator.files import SimulatedFiles
 from replica.core.config import BrokerConfig
 from replica.core.effects import Effect, Flush
+from replica.core.log.recovered import RecoveredLog
 from replica.core.partition.producer_state import scan
 from replica.core.partition.state import PartitionState
-from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId
 from replica.records import RecordBatch
@@ -55,7 +55,7 @@ def effects_of(recovered: RecoveredLog, offset: int) -> list[Effect]:
     state = PartitionState(
         topic_partition=PARTITION,
         topic_id=TOPIC_ID,
-        broker_id=ReplicaId(2),
+        replica_id=ReplicaId(2),
         cluster_id="cluster",
         config=BrokerConfig(),
         recovered=recovered,

@@ -11,8 +11,8 @@ import pytest
 
 from nemesis.simulator.files import PowerLossError, SimulatedFiles
 from replica.core.effects import QuorumState, StoreVoters
+from replica.core.log.recovered import RecoveredLog
 from replica.core.quorum.voter_history import voters_in
-from replica.core.recovered import RecoveredLog
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId
 from replica.records import voters_batch
 from replica.storage import (

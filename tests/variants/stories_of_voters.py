@@ -60,7 +60,7 @@ class Quorum:
     def leaders(self) -> list[Node]:
         """All that believe to lead, the newest last."""
         leading = [node for node in self.world.nodes.values() if isinstance(self.log(node).role, Leader)]
-        return sorted(leading, key=lambda node: self.log(node).epoch)
+        return sorted(leading, key=lambda node: self.log(node).leader_epoch)
 
     def only_hear(self, *pairs: Collection[Node]) -> None:
         """Let each of these pairs hear each other, and nobody else anybody; clients reach everyone."""

@@ -21,6 +21,8 @@ from replica.core.deadlines import Deadlines
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, StoreHighWatermarks
 from replica.core.events import BatchFound, Flushed, LogDamaged, LogStartMoved, ProducersScanned
+from replica.core.log.producing import has_valid_acks
+from replica.core.log.recovered import RecoveredLog
 from replica.core.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -39,8 +41,6 @@ from replica.core.messages import (
 from replica.core.metadata.image import BrokerRegistration, MetadataImage
 from replica.core.metadata.replay import MetadataReplay
 from replica.core.partition import Partition, SessionFetch
-from replica.core.partition.producing import has_valid_acks
-from replica.core.recovered import RecoveredLog
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
 from replica.errors import ErrorCode

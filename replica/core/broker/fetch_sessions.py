@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
+from replica.core.log.serving import Read
 from replica.core.messages import FetchPartition, FetchRequest
-from replica.core.partition import Read, SessionFetch
+from replica.core.partition import SessionFetch
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Offset, ReplicaId, TopicPartition
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from replica.core.cluster_clock import ClusterClock
 from replica.core.config import BrokerConfig
 from replica.core.effects import CreateLog, DeleteLog, Effect, ReplaceLog
+from replica.core.log.recovered import RecoveredLog
 from replica.core.messages import OFFLINE_REPORTED_MAX, OfflineReplica
 from replica.core.metadata.configs import TopicConfig, topic_config
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.partition import Partition, SessionFetch
-from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
 from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
 
@@ -209,7 +209,7 @@ class Hosting:
         partition = Partition(
             topic_partition=name,
             topic_id=recovered.topic_id,
-            broker_id=self._broker_id,
+            replica_id=self._broker_id,
             cluster_id=self._cluster_id,
             config=self._config,
             recovered=recovered,

@@ -17,10 +17,11 @@ from replica.bounds import BROKERS_MAX
 from replica.core.broker.fetch_sessions import FetchSession, FetchSessions, ParkedSession
 from replica.core.config import BrokerConfig
 from replica.core.earliest import earliest
-from replica.core.effects import Effect, Reply, ReplyWithRecords
+from replica.core.effects import Effect, Reply
+from replica.core.log.serving import Read, answer_fetch, is_answerable
 from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from replica.core.metadata.image import BrokerRegistration
-from replica.core.partition import ConsumersView, Partition, Read, SessionFetch
+from replica.core.partition import ConsumersView, Partition, SessionFetch
 from replica.core.purgatory import Purgatory
 from replica.errors import ErrorCode
 from replica.ids import CallId, ReplicaId, TopicPartition
@@ -83,7 +84,7 @@ class FetchServer:
             return self._go_on(call_id, request, now_ms)
         reads = [self._fetch(part, request, now_ms) for part in request.partitions]
         max_wait_ms = min(request.max_wait_ms, self._config.fetch_wait_max_ms)
-        if max_wait_ms <= 0 or self._parked.is_full or _is_answerable(request, reads):
+        if max_wait_ms <= 0 or self._parked.is_full or is_answerable(request, reads):
             return [self._answer(call_id, request, reads)]
         ready = {part.topic_partition: read.bytes for part, read in zip(request.partitions, reads, strict=True)}
         parked = ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request, bytes_ready=ready)
@@ -165,8 +166,7 @@ class FetchServer:
 
     def _not_hosted(self, part: FetchPartition) -> Read:
         error = self._why_not_hosted(part.topic_partition)
-        answer = FetchedPartition(topic_partition=part.topic_partition, error=error)
-        return Read(answer=answer, range=None, is_final=True, bytes=0)
+        return Read(answer=FetchedPartition(topic_partition=part.topic_partition, error=error))
 
     # --- what wakes a parked fetch ----------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class FetchServer:
         for call_id in sorted(woken):
             request = woken[call_id].request
             reads = self._look(request)
-            if _is_answerable(request, reads):
+            if is_answerable(request, reads):
                 self._release(woken[call_id])
                 effects.append(self._answer(call_id, request, reads))
         for _, session in sorted(sessions.items()):
@@ -240,18 +240,8 @@ class FetchServer:
     # --- the answer -------------------------------------------------------------------------------------------------
 
     def _answer(self, call_id: CallId, request: FetchRequest, reads: Sequence[Read]) -> Effect:
-        response = FetchResponse(partitions=tuple(read.answer for read in reads))
-        ranges = tuple(read.range for read in reads if read.range is not None)
-        if not ranges:
-            return Reply(call_id=call_id, response=response)
-        max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
-        return ReplyWithRecords(call_id=call_id, response=response, ranges=ranges, max_bytes=max_bytes)
+        return answer_fetch(call_id, request, reads, max_bytes=self._config.fetch_max_bytes)
 
 
 def _refused(call_id: CallId, error: ErrorCode) -> Effect:
     return Reply(call_id=call_id, response=FetchResponse(error=error))
-
-
-def _is_answerable(request: FetchRequest, reads: Sequence[Read]) -> bool:
-    """Whether a partition must be answered now, there is nothing to wait for, or enough has come together."""
-    return not reads or any(read.is_final for read in reads) or sum(read.bytes for read in reads) >= request.min_bytes

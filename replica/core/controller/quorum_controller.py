@@ -106,7 +106,7 @@ class QuorumController:
             self._renounce()
         role = self._log.role
         if not self.is_active and isinstance(role, Leader) and metadata.applied_offset > role.epoch_start_offset:
-            self._epoch = self._log.epoch
+            self._epoch = self._log.leader_epoch
             self.controller.activate(metadata.image, now_ms)
         if self.is_active:
             if not self._log.is_handing_over:
@@ -120,12 +120,12 @@ class QuorumController:
 
     def _leads_on(self) -> bool:
         """Whether the leadership in which it became active still lasts."""
-        return self._epoch is not None and isinstance(self._log.role, Leader) and self._log.epoch == self._epoch
+        return self._epoch is not None and isinstance(self._log.role, Leader) and self._log.leader_epoch == self._epoch
 
     def _write(self, records: tuple[MetadataRecord, ...], now_ms: int) -> None:
         if not records:
             return
-        batch = metadata_batch(records, base_offset=self._log.log.log_end_offset, leader_epoch=self._log.epoch)
+        batch = metadata_batch(records, base_offset=self._log.log.log_end_offset, leader_epoch=self._log.leader_epoch)
         for effect in self._log.propose(batch, now_ms):
             self._emit(effect)
 

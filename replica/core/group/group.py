@@ -30,9 +30,9 @@ from replica.core.group.read_index import (
 from replica.core.group.reading import answer_queries, expire_queries, on_query
 from replica.core.group.snapshotting import check_has_state, maybe_snapshot, restore_received
 from replica.core.group.state import GroupState, SendToPeer
+from replica.core.log.recovered import RecoveredLog
 from replica.core.messages import ApplyRequest, GroupRequest, QueryRequest, ReadIndexRequest
 from replica.core.quorum import QuorumLog
-from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
 from replica.core.snapshotting import not_for_this_replica
 from replica.ids import CallId, Offset

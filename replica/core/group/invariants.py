@@ -14,7 +14,7 @@ def check_state(g: GroupState, applied_before: Offset) -> None:
     applied_offset, high_watermark = g.machine.applied_offset, g.log.log.high_watermark
     assert applied_offset >= applied_before, (applied_offset, applied_before)
     assert applied_offset <= (high_watermark or Offset(0)), ("applied, not committed", applied_offset, high_watermark)
-    assert g.leadership is None or g.leadership.epoch == g.log.epoch, (g.leadership, g.log.epoch)
+    assert g.leadership is None or g.leadership.epoch == g.log.leader_epoch, (g.leadership, g.log.leader_epoch)
     assert g.leadership is not None or not len(g.applies), len(g.applies)
     assert g.machine.said in (None, g.machine.description), (g.machine.said, g.machine.description)
     assert len(g.rounds) <= 2 * len(g.reads), (len(g.rounds), len(g.reads))

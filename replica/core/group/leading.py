@@ -24,17 +24,17 @@ TICK = (encode_entry(Tick()),)
 
 def follow_leadership(g: GroupState, now_ms: int) -> None:
     """Notice that the leadership has changed, and whether the machine leads now."""
-    seen = (g.log.epoch, g.log.leader_id)
+    seen = (g.log.leader_epoch, g.log.leader_id)
     if seen != g.seen:
         g.seen = seen
         fail_reads(g, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     leads = _machine_leads(g)
-    if g.leadership is not None and (not leads or g.leadership.epoch != g.log.epoch):
+    if g.leadership is not None and (not leads or g.leadership.epoch != g.log.leader_epoch):
         g.leadership = None
         fail_applies(g)
     if g.leadership is None and leads:
         clock = LeaderClock(log_time_ms=g.machine.log_time_ms, now_ms=now_ms)
-        g.leadership = Leadership(epoch=g.log.epoch, clock=clock)
+        g.leadership = Leadership(epoch=g.log.leader_epoch, clock=clock)
         g.written_ms = now_ms
 
 

@@ -16,7 +16,7 @@ from replica.core.quorum.roles import Leader
 
 def is_served_by_lease(g: GroupState, request: QueryRequest, now_ms: int) -> bool:
     """Tell whether what is committed now is recent enough for the question; a machine that leads knows all of it."""
-    leads = g.leadership is not None and isinstance(g.log.role, Leader) and g.leadership.epoch == g.log.epoch
+    leads = g.leadership is not None and isinstance(g.log.role, Leader) and g.leadership.epoch == g.log.leader_epoch
     return leads and g.rules.lease_serves(
         consistency=request.consistency, now_ms=now_ms, lease_end_ms=g.log.lease_end_ms
     )

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replica.core.group.state import GroupState, ParkedApply
+from replica.core.log.fencing import cluster_error
 from replica.core.messages import ApplyRequest, ApplyResponse
-from replica.core.quorum.fencing import cluster_error
 from replica.core.quorum.roles import Leader
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
@@ -35,7 +35,7 @@ def _refused(g: GroupState, request: ApplyRequest) -> ErrorCode | None:
     """Say why the entries cannot be written; None if they can."""
     if (refused := cluster_error(g.log, request.cluster_id)) is not None:
         return refused
-    if g.leadership is None or not isinstance(g.log.role, Leader) or g.leadership.epoch != g.log.epoch:
+    if g.leadership is None or not isinstance(g.log.role, Leader) or g.leadership.epoch != g.log.leader_epoch:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if g.log.is_handing_over:
         return ErrorCode.LEADER_NOT_AVAILABLE
@@ -52,7 +52,7 @@ def _append(g: GroupState, call_id: CallId, request: ApplyRequest, now_ms: int) 
     batch = _stamped(g, request.entries, now_ms)
     if batch.size_bytes > g.log.quorum.message_max_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
-    base_offset, epoch = g.log.log.log_end_offset, g.log.epoch
+    base_offset, epoch = g.log.log.log_end_offset, g.log.leader_epoch
     _propose(g, batch, now_ms)
     timeout_ms = min(max(request.timeout_ms, 0), g.config.apply_timeout_max_ms)
     g.applies.add(
@@ -69,7 +69,7 @@ def _append(g: GroupState, call_id: CallId, request: ApplyRequest, now_ms: int) 
 
 def maybe_describe(g: GroupState, now_ms: int) -> None:
     """Say which machine the log is of, where it does not say so, and before this leader writes anything else."""
-    if g.leadership is None or g.leadership.epoch != g.log.epoch or not isinstance(g.log.role, Leader):
+    if g.leadership is None or g.leadership.epoch != g.log.leader_epoch or not isinstance(g.log.role, Leader):
         return
     if g.machine.said is None and not g.leadership.has_described and not g.log.is_handing_over:
         g.leadership = replace(g.leadership, has_described=True)

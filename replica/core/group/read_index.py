@@ -20,13 +20,13 @@ from typing import assert_never
 
 from replica.core.group.reading import park_query, refuse_query
 from replica.core.group.state import AskedLeader, GroupState, ParkedQuery, ParkedRead, ReadRound
+from replica.core.log.fencing import leader_request_error
 from replica.core.messages import (
     PeerResponse,
     QueryRequest,
     ReadIndexRequest,
     ReadIndexResponse,
 )
-from replica.core.quorum.fencing import leader_request_error
 from replica.core.quorum.roles import Follower, Leader
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Offset
@@ -59,7 +59,7 @@ def begin_reads(g: GroupState, now_ms: int) -> None:
         request = ReadIndexRequest(
             topic_partition=g.topic_partition,
             replica_id=g.log.replica_id,
-            current_leader_epoch=g.log.epoch,
+            current_leader_epoch=g.log.leader_epoch,
             cluster_id=g.log.config.cluster_id,
         )
         correlation_id = g.send(role.leader_id, request, g.log.quorum.request_timeout_ms)

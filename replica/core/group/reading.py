@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from replica.core.group.leasing import is_served_by_lease, maybe_renew_lease
 from replica.core.group.state import GroupState, ParkedQuery, ParkedRead
+from replica.core.log.fencing import cluster_error
 from replica.core.messages import QueryRequest, QueryResponse
-from replica.core.quorum.fencing import cluster_error
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
 from replica.machines import encode_outcome

@@ -122,7 +122,7 @@ class GroupState:
         """The group's among all, from which it follows who should lead; absent where that is all the same."""
         self.leadership: Leadership | None = None
         """Absent while the machine does not lead."""
-        self.seen: tuple[Epoch, ReplicaId | None] = (log.epoch, None)
+        self.seen: tuple[Epoch, ReplicaId | None] = (log.leader_epoch, None)
         """The epoch and the leader at the last look."""
         self.written_ms = 0
         """When this leader has last written."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from replica.core.log.fencing import leader_request_error
 from replica.core.messages import HIGH_WATERMARK, DeleteRecordsRequest, DeleteRecordsResponse
-from replica.core.partition.fencing import leader_request_error
 from replica.core.partition.roles import Leader
 from replica.core.partition.state import ParkedDeletion, PartitionState
 from replica.errors import ErrorCode

@@ -1,41 +1,19 @@
 """Who is turned away before anything else is looked at.
 
-The order is fixed: another cluster or topic, then an epoch that is not the present one, and only then "not the leader".
-Epoch before leadership, because a sender with a wrong epoch must learn that its view of the world is wrong, whoever it
-asked (KIP-320). After that, what only a replica's fetch must satisfy.
+First another topic, then an epoch that is not the present one, and only then "not the leader" (``core.log.fencing``).
+After that, what only a replica's fetch must satisfy.
 
 Source: Kafka ``Partition.checkCurrentLeaderEpoch``, ``Partition.followerReplicaOrThrow``; KIP-903.
 """
 
 from __future__ import annotations
 
+from replica.core.log.fencing import epoch_error
 from replica.core.messages import FetchPartition
 from replica.core.partition.roles import Leader, Unassigned
 from replica.core.partition.state import PartitionState
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, Epoch, ReplicaId
-
-
-def cluster_error(p: PartitionState, cluster_id: str | None) -> ErrorCode | None:
-    """Refuse a request meant for another cluster; one that names none is taken."""
-    if cluster_id is not None and cluster_id != p.cluster_id:
-        return ErrorCode.INCONSISTENT_CLUSTER_ID
-    return None
-
-
-def epoch_error(p: PartitionState, current_leader_epoch: Epoch | None) -> ErrorCode | None:
-    """Refuse a request from an older or a newer epoch than this replica's; one that names none is taken."""
-    return p.rules.epoch_error(current_leader_epoch=current_leader_epoch, own_epoch=p.leader_epoch)
-
-
-def leader_request_error(
-    p: PartitionState, *, cluster_id: str | None, current_leader_epoch: Epoch | None
-) -> ErrorCode | None:
-    """Refuse a request that only the leader of exactly the sender's epoch may answer."""
-    error = cluster_error(p, cluster_id) or epoch_error(p, current_leader_epoch)
-    if error is None and not p.is_leader:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return error
+from replica.ids import BrokerEpoch, ReplicaId
 
 
 def fetch_error(p: PartitionState, part: FetchPartition, replica_id: ReplicaId | None) -> ErrorCode | None:

@@ -10,11 +10,11 @@ Source: Kafka ``Partition.fetchRecords``, ``Partition.readRecords``, ``DelayedFe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
-from replica.core.effects import LogRange
-from replica.core.messages import FetchedPartition, FetchPartition
+from replica.core.log.serving import Read, read, read_bound, refused, told
+from replica.core.messages import FetchPartition
 from replica.core.partition import fencing
 from replica.core.partition.deleting import answer_deletions
 from replica.core.partition.isr import maybe_expand_isr, note_fetch
@@ -23,21 +23,6 @@ from replica.core.partition.state import PartitionState
 from replica.core.partition.watermark import maybe_advance_high_watermark
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, TopicId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    """What a fetch of one partition would get now: the answer without its records, and where those are.
-
-    ``range`` is absent where there is nothing to read, and ``bytes`` is then 0; of old batches, whose sizes are not
-    remembered, it counts too few. ``is_final`` where waiting for records would be wrong: there is an error, or
-    something to say that the asker does not know.
-    """
-
-    answer: FetchedPartition
-    range: LogRange | None
-    is_final: bool
-    bytes: int
 
 
 class ConsumersView(NamedTuple):
@@ -52,7 +37,7 @@ class ConsumersView(NamedTuple):
     epochs: tuple[EpochEntry, ...]
     log_start_offset: Offset
     high_watermark: Offset
-    bound: Offset
+    bound: Offset | None
     log_end_offset: Offset | None
 
 
@@ -65,7 +50,7 @@ def consumers_view(p: PartitionState) -> ConsumersView:
         epochs=p.log.epochs.entries,
         log_start_offset=p.log.log_start_offset,
         high_watermark=p.high_watermark,
-        bound=_bound(p, None),
+        bound=read_bound(p, None),
         log_end_offset=None if p.is_leader else p.log.log_end_offset,
     )
 
@@ -86,7 +71,7 @@ def fetch(
         or _compare(p, part)
     )
     if isinstance(found, ErrorCode):
-        return _refused(p, found)
+        return refused(p, found)
     if replica_id is not None and p.rules.fetch_acknowledges(diverged=found is not None):
         note_fetch(p, replica_id, part, broker_epoch, now_ms)
         maybe_expand_isr(p, replica_id)
@@ -98,7 +83,7 @@ def fetch(
 def look(p: PartitionState, part: FetchPartition, *, replica_id: ReplicaId | None, rack_id: str | None) -> Read:
     """Tell what a fetch that was taken before would get now. Its sender's progress is not noted again."""
     found = fencing.fetch_error(p, part, replica_id) or _compare(p, part)
-    return _refused(p, found) if isinstance(found, ErrorCode) else _answered(p, part, replica_id, rack_id, found)
+    return refused(p, found) if isinstance(found, ErrorCode) else _answered(p, part, replica_id, rack_id, found)
 
 
 def _compare(p: PartitionState, part: FetchPartition) -> EpochEndOffset | ErrorCode | None:
@@ -118,11 +103,6 @@ def _compare(p: PartitionState, part: FetchPartition) -> EpochEndOffset | ErrorC
     return None
 
 
-def _refused(p: PartitionState, error: ErrorCode) -> Read:
-    answer = FetchedPartition(topic_partition=p.topic_partition, error=error, current_leader=p.current_leader)
-    return Read(answer=answer, range=None, is_final=True, bytes=0)
-
-
 def _answered(
     p: PartitionState,
     part: FetchPartition,
@@ -131,20 +111,13 @@ def _answered(
     diverging_epoch: EpochEndOffset | None,
 ) -> Read:
     """Tell where the logs part, whom a consumer should rather ask, or what there is to read."""
-    answer = FetchedPartition(
-        topic_partition=p.topic_partition,
-        error=ErrorCode.NONE,
-        high_watermark=p.high_watermark,
-        log_start_offset=p.log.log_start_offset,
-        diverging_epoch=diverging_epoch,
-        current_leader=p.current_leader,
-    )
+    answer = told(p, diverging_epoch=diverging_epoch)
     if diverging_epoch is not None:
-        return Read(answer=answer, range=None, is_final=True, bytes=0)
+        return Read(answer=answer)
     preferred = None if replica_id is not None or rack_id is None else preferred_read_replica(p, part, rack_id)
     if preferred is not None:
-        return Read(answer=replace(answer, preferred_read_replica=preferred), range=None, is_final=True, bytes=0)
-    return _read(p, part, replica_id, answer)
+        return Read(answer=replace(answer, preferred_read_replica=preferred))
+    return read(p, part, replica_id, answer)
 
 
 def preferred_read_replica(p: PartitionState, part: FetchPartition, rack_id: str) -> ReplicaId | None:
@@ -155,7 +128,7 @@ def preferred_read_replica(p: PartitionState, part: FetchPartition, rack_id: str
     """
     role = p.role
     racks = {broker_id: broker.rack for broker_id, broker in p.brokers.items() if broker.is_active}
-    if not isinstance(role, Leader) or racks.get(p.broker_id) == rack_id:
+    if not isinstance(role, Leader) or racks.get(p.replica_id) == rack_id:
         return None
     near = [
         (remote.log_end_offset, remote.last_caught_up_ms or 0, replica_id)
@@ -167,37 +140,3 @@ def preferred_read_replica(p: PartitionState, part: FetchPartition, rack_id: str
         and remote.log_start_offset <= part.fetch_offset <= remote.log_end_offset
     ]
     return max(near)[2] if near else None
-
-
-def _read(p: PartitionState, part: FetchPartition, replica_id: ReplicaId | None, answer: FetchedPartition) -> Read:
-    """Tell what is there between the fetch offset and what this reader may read."""
-    bound = _bound(p, replica_id)
-    if part.fetch_offset >= bound:
-        return Read(answer=answer, range=None, is_final=_tells_high_watermark(p, part), bytes=0)
-    wanted = LogRange(
-        topic_partition=p.topic_partition,
-        start_offset=part.fetch_offset,
-        end_offset=bound,
-        max_bytes=min(part.max_bytes, p.config.fetch_max_bytes),
-    )
-    return Read(
-        answer=answer,
-        range=wanted,
-        is_final=_tells_high_watermark(p, part),
-        bytes=p.log.count_bytes(part.fetch_offset, bound),
-    )
-
-
-def _bound(p: PartitionState, replica_id: ReplicaId | None) -> Offset:
-    """Name the offset up to which this reader may read: a replica to the log's end, a consumer as the rules say."""
-    if replica_id is not None:
-        return p.log.log_end_offset
-    bound = p.rules.consumer_read_bound(high_watermark=p.high_watermark, log_end_offset=p.log.log_end_offset)
-    return p.log.log_start_offset if bound is None else bound
-
-
-def _tells_high_watermark(p: PartitionState, part: FetchPartition) -> bool:
-    """Decide whether the asker is behind in what is committed and wants to know at once (KIP-1166)."""
-    if part.high_watermark is None or part.high_watermark_may_wait:
-        return False
-    return p.high_watermark > part.high_watermark

@@ -65,7 +65,7 @@ def next_request(p: PartitionState, now_ms: int) -> Asked | None:
     return m.OffsetForLeaderEpochRequest(
         topic_partition=p.topic_partition,
         cluster_id=p.cluster_id,
-        replica_id=p.broker_id,
+        replica_id=p.replica_id,
         current_leader_epoch=p.leader_epoch,
         leader_epoch=latest.epoch,
     )
@@ -121,7 +121,7 @@ def _list_offsets(p: PartitionState, *, latest: bool) -> m.ListOffsetsRequest:
     return m.ListOffsetsRequest(
         topic_partition=p.topic_partition,
         latest=latest,
-        replica_id=p.broker_id,
+        replica_id=p.replica_id,
         cluster_id=p.cluster_id,
         current_leader_epoch=p.leader_epoch,
     )

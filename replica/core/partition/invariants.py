@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
+from replica.core.log.invariants import check_log
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.partition.roles import CommittedIsr, Leader, PendingExpand, PendingShrink, RemoteReplica, Role
 from replica.core.partition.state import PartitionState
@@ -46,13 +46,12 @@ def check_state(p: PartitionState, before: Observation | None = None) -> None:
 
     What is the very same as ``before``, when it held, is not gone through again.
     """
-    _offsets_are_ordered(p)
-    _epochs_increase(p, None if before is None else before.epochs)
+    check_log(p, None if before is None else before.epochs)
     _log_is_not_ahead_of_the_metadata(p)
     if before is None or (before.role, before.registration) != (p.role, p.registration):
         _role_is_the_appointed_one(p)
         _isr_agrees_with_the_metadata(p)
-    _only_a_leader_has_parked_calls(p)
+    _only_a_leader_has_parked_deletions(p)
 
 
 def check_call(before: Observation, p: PartitionState) -> None:
@@ -65,21 +64,6 @@ def check_call(before: Observation, p: PartitionState) -> None:
 # --- one state --------------------------------------------------------------------------------------------------------
 
 
-def _offsets_are_ordered(p: PartitionState) -> None:
-    ends = (p.log.log_start_offset, p.high_watermark, p.log.log_end_offset)
-    assert ends[0] <= ends[1] <= ends[2], ends
-    assert p.log.flushed_end_offset <= p.log.log_end_offset, (p.log.flushed_end_offset, p.log.log_end_offset)
-
-
-def _epochs_increase(p: PartitionState, checked: tuple[EpochEntry, ...] | None) -> None:
-    entries = p.log.epochs.entries
-    if entries is not checked:
-        for earlier, later in pairwise(entries):
-            assert earlier.epoch < later.epoch, entries
-            assert earlier.start_offset < later.start_offset, entries
-    assert not entries or entries[-1].start_offset <= p.log.log_end_offset, (entries, p.log.log_end_offset)
-
-
 def _log_is_not_ahead_of_the_metadata(p: PartitionState) -> None:
     latest = p.log.epochs.latest
     if p.registration is not None and latest is not None:
@@ -87,7 +71,7 @@ def _log_is_not_ahead_of_the_metadata(p: PartitionState) -> None:
 
 
 def _role_is_the_appointed_one(p: PartitionState) -> None:
-    appointed = p.registration is not None and p.registration.leader_id == p.broker_id
+    appointed = p.registration is not None and p.registration.leader_id == p.replica_id
     assert p.is_leader <= appointed, (p.role, p.registration)
 
 
@@ -98,20 +82,19 @@ def _isr_agrees_with_the_metadata(p: PartitionState) -> None:
     state = p.role.isr_state
     assert state.isr == frozenset(p.registration.isr), (state, p.registration)
     assert state.isr <= state.maximal_isr, state
-    assert state.maximal_isr <= p.role.remotes.keys() | {p.broker_id}, (state, p.role.remotes)
+    assert state.maximal_isr <= p.role.remotes.keys() | {p.replica_id}, (state, p.role.remotes)
     match state:
         case PendingExpand(joining=joining):
             assert joining not in state.isr, state
         case PendingShrink(leaving=leaving):
             assert leaving, state
-            assert leaving <= state.isr - {p.broker_id}, state
+            assert leaving <= state.isr - {p.replica_id}, state
         case CommittedIsr():
             assert not p.role.is_in_flight, p.role
 
 
-def _only_a_leader_has_parked_calls(p: PartitionState) -> None:
+def _only_a_leader_has_parked_deletions(p: PartitionState) -> None:
     if not p.is_leader:
-        assert len(p.produces) == 0 or p.rules.writes_wait_after_leadership(), (p.role.name, len(p.produces))
         assert len(p.deletions) == 0, (p.role.name, len(p.deletions))
 
 

@@ -123,7 +123,7 @@ def maybe_shrink_isr(p: PartitionState, role: Leader, now_ms: int) -> None:
     if isinstance(state, CommittedIsr):
         lagging = frozenset(
             replica_id
-            for replica_id in state.isr - {p.broker_id}
+            for replica_id in state.isr - {p.replica_id}
             if not is_caught_up(p, role.remotes[replica_id], now_ms)
         )
         if lagging:

@@ -14,16 +14,19 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from replica.core import messages as m
 from replica.core.earliest import earliest
+from replica.core.log import inspecting
+from replica.core.log.producing import expire_produces
+from replica.core.log.recovered import ProducerEntry
+from replica.core.log.serving import Read
 from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import PartitionRegistration
-from replica.core.partition import deleting, fetching, following, inspecting, invariants, isr, producing, transitions
-from replica.core.partition.fetching import ConsumersView, Read
+from replica.core.partition import deleting, fetching, following, invariants, isr, producing, retention, transitions
+from replica.core.partition.fetching import ConsumersView
 from replica.core.partition.following import Asked
 from replica.core.partition.roles import Leader
 from replica.core.partition.state import PartitionState
 from replica.core.partition.watermark import acknowledge_committed, maybe_advance_high_watermark
-from replica.core.recovered import ProducerEntry
 from replica.core.refusals import refusal
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Offset, ReplicaId
@@ -84,13 +87,13 @@ class Partition(PartitionState):
     @_checked
     def tick(self, now_ms: int) -> None:
         """Do what is due."""
-        producing.expire_produces(self, now_ms)
+        expire_produces(self, now_ms)
         deleting.expire_deletions(self, now_ms)
         if isinstance(self.role, Leader):
             self.role = isr.clear_retry(self.role, now_ms)
             if self.role.shrink_check_at_ms <= now_ms:
                 isr.maybe_shrink_isr(self, self.role, now_ms)
-        inspecting.maybe_apply_retention(self, now_ms)
+        retention.maybe_apply_retention(self, now_ms)
 
     @property
     def deadline_ms(self) -> int | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from replica.core.config import PRODUCER_IDS_MAX
-from replica.core.recovered import PRODUCER_BATCHES_KEPT, ProducerBatch, ProducerEntry
+from replica.core.log.recovered import PRODUCER_BATCHES_KEPT, ProducerBatch, ProducerEntry
 from replica.core.rules.partition import PartitionRules
 from replica.errors import ErrorCode
 from replica.ids import Offset

@@ -1,26 +1,23 @@
 """The way of a record into the log: checked, stamped, appended, and acknowledged when the protocol says so.
 
-Everything that can refuse a batch refuses it before anything is appended, and says so (``not_appended``), so that the
-client knows that a retry cannot duplicate it. Once appended, an ``acks=all`` write is answered when it is committed;
-any other end of the wait (time is up, leadership lost) leaves its outcome unknown. A batch that an idempotent producer
-sends again is not appended again: it is answered, or waits, as the first time.
+A batch that an idempotent producer sends again is not appended again: it is answered, or waits, as the first time.
 
-Source: Kafka ``ReplicaManager.appendRecords``, ``Partition.appendRecordsToLeader``, ``DelayedProduce``; order of checks
-as there.
+Source: Kafka ``Partition.appendRecordsToLeader``; order of checks as there.
 """
 
 from __future__ import annotations
 
+from replica.core.log.fencing import leader_request_error
+from replica.core.log.producing import ACKS_ALL, ACKS_LEADER, acknowledge, await_commit, has_valid_acks, refused
 from replica.core.messages import ProduceRequest, ProduceResponse
 from replica.core.metadata.configs import TimestampType
-from replica.core.partition.fencing import leader_request_error
 from replica.core.partition.isr import note_sessions
 from replica.core.partition.producer_state import Duplicate
-from replica.core.partition.state import ParkedProduce, PartitionState
-from replica.core.partition.watermark import acknowledge, acknowledge_committed, maybe_advance_high_watermark
+from replica.core.partition.state import PartitionState
+from replica.core.partition.watermark import acknowledge_committed, maybe_advance_high_watermark
 from replica.core.refusals import unfit_batch
 from replica.errors import ErrorCode
-from replica.ids import CallId, Offset
+from replica.ids import CallId
 from replica.records import (
     NO_TIMESTAMP,
     SERVER_DECOMPRESSED_BYTES_MAX,
@@ -32,15 +29,6 @@ from replica.records import (
     parse_produced,
 )
 
-ACKS_ALL = -1
-ACKS_NONE = 0
-ACKS_LEADER = 1
-
-
-def has_valid_acks(request: ProduceRequest) -> bool:
-    """Whether a write says in a way that there is when it is to be acknowledged."""
-    return request.acks in (ACKS_ALL, ACKS_NONE, ACKS_LEADER)
-
 
 def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_ms: int) -> None:
     """Append the request's one batch and answer, at once or when it is committed."""
@@ -50,7 +38,7 @@ def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_
         p.reply(call_id, unfit_batch(unfit, p.current_leader))
         return
     if isinstance(checked, ErrorCode):
-        checked = _refusal(p, checked)
+        checked = refused(p, checked)
     if isinstance(checked, ProduceResponse):
         p.reply(call_id, checked)
         return
@@ -63,31 +51,14 @@ def on_produce(p: PartitionState, call_id: CallId, request: ProduceRequest, now_
     else:
         base_offset, end_offset = checked.base_offset, checked.end_offset
     if request.acks == ACKS_ALL and _lacks_replicas(p):  # By the right rules this was found before the append.
-        p.reply(call_id, _refusal(p, ErrorCode.NOT_ENOUGH_REPLICAS))
+        p.reply(call_id, refused(p, ErrorCode.NOT_ENOUGH_REPLICAS))
     elif request.acks == ACKS_ALL:
-        _await_commit(p, call_id, request, base_offset, end_offset, now_ms)
+        await_commit(p, call_id, request, base_offset, end_offset, now_ms)
+        acknowledge_committed(p)
     elif request.acks == ACKS_LEADER:
         acknowledge(p, call_id, base_offset)
     else:
         p.reply(call_id, ProduceResponse(error=ErrorCode.NONE, leader_epoch=p.leader_epoch))
-
-
-def _refusal(p: PartitionState, error: ErrorCode, message: str = "") -> ProduceResponse:
-    return ProduceResponse(error=error, message=message, not_appended=True, current_leader=p.current_leader)
-
-
-def _await_commit(
-    p: PartitionState, call_id: CallId, request: ProduceRequest, base_offset: Offset, end_offset: Offset, now_ms: int
-) -> None:
-    p.produces.add(
-        ParkedProduce(
-            call_id=call_id,
-            deadline_ms=now_ms + min(max(request.timeout_ms, 0), p.config.produce_timeout_max_ms),
-            base_offset=base_offset,
-            end_offset=end_offset,
-        )
-    )
-    acknowledge_committed(p)
 
 
 def _admission_error(p: PartitionState, request: ProduceRequest) -> ErrorCode | None:
@@ -126,7 +97,7 @@ def _checked_batch(
     if verdict is not None:
         return verdict
     if batch.is_idempotent and not p.producers.has_room_for(batch.producer_id):
-        return _refusal(
+        return refused(
             p,
             ErrorCode.THROTTLING_QUOTA_EXCEEDED,
             f"{p.config.producer_ids_max} producers are remembered here, the most there may be; a new one is taken "
@@ -153,23 +124,5 @@ def _timed_batch(
     for timestamp_ms in (times.newest_ms, times.oldest_ms):
         if timestamp_ms != NO_TIMESTAMP and not earliest_ms <= timestamp_ms <= latest_ms:
             message = f"a record's timestamp is {timestamp_ms}; it must be from {earliest_ms} to {latest_ms}"
-            return _refusal(p, ErrorCode.INVALID_TIMESTAMP, message)
+            return refused(p, ErrorCode.INVALID_TIMESTAMP, message)
     return batch
-
-
-def expire_produces(p: PartitionState, now_ms: int) -> None:
-    """Answer the parked appends whose time is up: they may be committed later, nobody knows."""
-    for parked in p.produces.take_expired(now_ms):
-        p.reply(
-            parked.call_id,
-            ProduceResponse(error=ErrorCode.REQUEST_TIMED_OUT, current_leader=p.current_leader),
-        )
-
-
-def fail_produces(p: PartitionState) -> None:
-    """Answer all parked appends, the leadership being over: they are in a log, and may be committed or cut."""
-    for parked in p.produces.take_all():
-        p.reply(
-            parked.call_id,
-            ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=p.current_leader),
-        )

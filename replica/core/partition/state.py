@@ -5,44 +5,23 @@ Owns the data; decides nothing. The modules beside it read and change it during 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica.core.cluster_clock import ClusterClock
 from replica.core.config import BrokerConfig, LogFlush
-from replica.core.effects import (
-    Append,
-    Effect,
-    Flush,
-    RaiseLogStart,
-    Reply,
-    ScanProducers,
-    StartLogAt,
-    StoreEpochs,
-    Truncate,
-)
-from replica.core.log_state import LogState
-from replica.core.messages import CurrentLeader, Response
+from replica.core.effects import Effect, RaiseLogStart, ScanProducers, StartLogAt
+from replica.core.log.recovered import RecoveredLog
+from replica.core.log.replicated_log import ReplicatedLog
 from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.partition.producer_state import ProducerStates
 from replica.core.partition.roles import Leader, Role, SessionFetch, Unassigned
 from replica.core.purgatory import Purgatory
-from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
-from replica.ids import CallId, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId, TopicPartition
+from replica.ids import CallId, Epoch, EpochEndOffset, Offset, PartitionEpoch, ReplicaId, TopicId, TopicPartition
 from replica.records import RecordBatch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedProduce:
-    """An ``acks=all`` append that waits until everything below ``end_offset`` is committed."""
-
-    call_id: CallId
-    deadline_ms: int
-    base_offset: Offset
-    end_offset: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,35 +33,39 @@ class ParkedDeletion:
     offset: Offset
 
 
-class PartitionState:
-    """One replica of a partition as its broker sees it. ``emit`` takes the effects of the step that is under way."""
+class PartitionState(ReplicatedLog):
+    """One replica of a partition as its broker sees it."""
+
+    is_searched_by_time = True
 
     def __init__(
         self,
         *,
         topic_partition: TopicPartition,
         topic_id: TopicId,
-        broker_id: ReplicaId,
+        replica_id: ReplicaId,
         cluster_id: str,
         config: BrokerConfig,
         recovered: RecoveredLog,
         rules: Rules,
         emit: Callable[[Effect], None],
     ) -> None:
-        self.topic_partition = topic_partition
+        super().__init__(
+            topic_partition=topic_partition,
+            cluster_id=cluster_id,
+            replica_id=replica_id,
+            directory_id="",
+            limits=config,
+            recovered=recovered,
+            rules=rules,
+            emit=emit,
+        )
         self.topic_id = topic_id
-        self.broker_id = broker_id
-        self.cluster_id = cluster_id
-        self.directory_id = ""
-        """Which data directory this is, for those who ask; its broker says it if it knows."""
         self.config = config
-        self.rules = rules
         self.clock = ClusterClock(skew_max_ms=config.clock_skew_max_ms)
         """What time of day it is; a broker hands in the one for all that it hosts."""
         self.session_fetches: Mapping[ReplicaId, SessionFetch] = {}
         """When followers' sessions were last heard of; a broker hands in those of all that it hosts."""
-        self.emit = emit
-        self.log = LogState(recovered, rules)
         self.log.set_high_watermark(
             rules.high_watermark_after_restart(
                 checkpointed=recovered.high_watermark,
@@ -101,7 +84,6 @@ class PartitionState:
         """What the committed metadata says of the partition; absent until it was first told."""
         self.brokers: Mapping[ReplicaId, BrokerRegistration] = {}
         self.topic = TopicConfig()
-        self.produces: Purgatory[ParkedProduce] = Purgatory(config.parked_produces_max)
         self.deletions: Purgatory[ParkedDeletion] = Purgatory(config.parked_deletions_max)
         self.retention_check_at_ms: int | None = None
         """When retention is looked at next; absent before any metadata."""
@@ -129,9 +111,29 @@ class PartitionState:
         return isinstance(self.role, Leader)
 
     @property
-    def current_leader(self) -> CurrentLeader:
-        """What this replica tells others about the leadership."""
-        return CurrentLeader(leader_id=self.leader_id, leader_epoch=self.leader_epoch)
+    def role_name(self) -> str:
+        """What this replica is, in a word."""
+        return self.role.name
+
+    @property
+    def addresses(self) -> Mapping[ReplicaId, str]:
+        """Where the brokers are by the metadata that this replica has."""
+        return {broker_id: broker.address for broker_id, broker in self.brokers.items()}
+
+    @property
+    def consumers_end(self) -> Offset | None:
+        """Where the log ends for a client; absent until the leader that this is has reached its epoch's start."""
+        assert isinstance(self.role, Leader), self.role
+        is_known = self.rules.knows_high_watermark(
+            high_watermark=self.high_watermark, epoch_start_offset=self.role.epoch_start_offset
+        )
+        return self.high_watermark if is_known else None
+
+    def end_of_epoch(self, epoch: Epoch) -> EpochEndOffset | None:
+        """Where an epoch ends in this log; one that is older than all that is left ends where the log begins."""
+        return self.rules.partition_epoch_end(
+            epochs=self.log.epochs, epoch=epoch, log_end_offset=self.log.log_end_offset
+        )
 
     @property
     def high_watermark(self) -> Offset:
@@ -171,37 +173,23 @@ class PartitionState:
 
     # --- effects ------------------------------------------------------------------------------------------------------
 
-    def reply(self, call_id: CallId, response: Response) -> None:
-        """Answer a call."""
-        self.emit(Reply(call_id=call_id, response=response))
-
-    def store_epochs(self) -> None:
-        """Bring the epoch cache as it is now to disk, durably."""
-        self.emit(StoreEpochs(topic_partition=self.topic_partition, entries=self.log.epochs.entries))
-
-    def append(self, *batches: RecordBatch) -> None:
-        """Append stamped batches, their epochs stored first; flush them unless the system is trusted to."""
-        if self.log.append(batches) and self.rules.new_epoch_is_stored(epoch=batches[-1].leader_epoch):
-            self.store_epochs()
-        if self.is_leader or self.rules.producer_states_follow_log():
-            for batch in batches:
-                self.producers.note(batch)
-        self.emit(Append(topic_partition=self.topic_partition, batches=batches))
+    def flush(self) -> None:
+        """Have everything brought to stable storage, unless the system is trusted to."""
         if self.config.log_flush is LogFlush.OS:
             self.log.flushed(self.log.log_end_offset)
         else:
-            self.emit(Flush(topic_partition=self.topic_partition, end_offset=self.log.log_end_offset))
+            super().flush()
 
-    def truncate(self, end_offset: Offset) -> None:
-        """Cut the log at ``end_offset``, and its epochs with it, even those that begin exactly there (KAFKA-10706)."""
-        if end_offset < self.log.log_end_offset:
-            self.log.truncate_to(end_offset)
-            self.emit(Truncate(topic_partition=self.topic_partition, end_offset=end_offset))
-            self.store_epochs()
-            self.producers.truncate_to(end_offset)
-            self.emit(ScanProducers(topic_partition=self.topic_partition))
-        elif self.rules.truncation_drops_empty_epochs() and self.log.epochs.truncate_from_end(end_offset):
-            self.store_epochs()
+    def note_appended(self, batches: Sequence[RecordBatch]) -> None:
+        """Note what is written of idempotent producers."""
+        if self.is_leader or self.rules.producer_states_follow_log():
+            for batch in batches:
+                self.producers.note(batch)
+
+    def note_truncated(self, end_offset: Offset) -> None:
+        """Forget what was written of idempotent producers, and have looked for what is left of it."""
+        self.producers.truncate_to(end_offset)
+        self.emit(ScanProducers(topic_partition=self.topic_partition))
 
     def start_log_at(self, offset: Offset, *, keeps_producers: bool = False) -> None:
         """Drop everything and begin anew at ``offset``; what this log holds below may be committed, to the last record.

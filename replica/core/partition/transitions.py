@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from replica.core.log.producing import fail_produces
 from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
 from replica.core.partition.deleting import answer_deletions, give_up_deletions
 from replica.core.partition.following import begin_following
-from replica.core.partition.producing import fail_produces
 from replica.core.partition.roles import CommittedIsr, Leader, RemoteReplica, Unassigned
 from replica.core.partition.state import PartitionState
 from replica.core.partition.watermark import maybe_advance_high_watermark
@@ -60,7 +60,7 @@ def _take_registration(
             _take_isr(p, p.role, registration)
         return
     assert known is None or registration.leader_epoch > known.leader_epoch, (known, registration)
-    if registration.leader_id == p.broker_id:
+    if registration.leader_id == p.replica_id:
         _become_leader(p, known, registration, now_ms)
     else:
         _become_follower(p, known, registration)
@@ -111,7 +111,7 @@ def _keeps_remotes(p: PartitionState, known: PartitionRegistration | None, regis
 
 
 def _others(p: PartitionState, registration: PartitionRegistration) -> tuple[ReplicaId, ...]:
-    return tuple(replica_id for replica_id in registration.replicas if replica_id != p.broker_id)
+    return tuple(replica_id for replica_id in registration.replicas if replica_id != p.replica_id)
 
 
 def _reset(p: PartitionState, before: RemoteReplica | None, *, is_in_sync: bool, now_ms: int) -> RemoteReplica:

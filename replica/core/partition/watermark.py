@@ -9,12 +9,13 @@ Source: Kafka ``Partition.maybeIncrementLeaderHW``, ``DelayedProduce``.
 
 from __future__ import annotations
 
+from replica.core.log.producing import acknowledge, is_committed
 from replica.core.messages import ProduceResponse
 from replica.core.partition.isr import counted_isr, is_caught_up, is_eligible
 from replica.core.partition.roles import Leader
-from replica.core.partition.state import ParkedProduce, PartitionState
+from replica.core.partition.state import PartitionState
 from replica.errors import ErrorCode
-from replica.ids import CallId, Offset, ReplicaId
+from replica.ids import Offset, ReplicaId
 
 
 def maybe_advance_high_watermark(p: PartitionState, now_ms: int) -> bool:
@@ -60,19 +61,8 @@ def acknowledge_committed(p: PartitionState) -> None:
     the answer says that it did.
     """
     for parked in p.produces.take_if(lambda parked: is_committed(p, parked)):
-        acknowledge(p, parked.call_id, parked.base_offset, is_settled=len(p.maximal_isr) >= p.effective_min_isr)
-
-
-def is_committed(p: PartitionState, parked: ParkedProduce) -> bool:
-    """Tell whether everything that a parked append waits for has happened."""
-    return p.rules.produce_is_committed(end_offset=parked.end_offset, high_watermark=p.high_watermark)
-
-
-def acknowledge(p: PartitionState, call_id: CallId, base_offset: Offset, *, is_settled: bool = True) -> None:
-    """Tell a producer where its batch stands; or, unless ``is_settled``, that too few replicas are left with it."""
-    if not is_settled:
-        error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        p.reply(call_id, ProduceResponse(error=error, current_leader=p.current_leader))
-        return
-    leader_epoch = p.log.epochs.epoch_for_offset(base_offset)
-    p.reply(call_id, ProduceResponse(error=ErrorCode.NONE, base_offset=base_offset, leader_epoch=leader_epoch))
+        if len(p.maximal_isr) >= p.effective_min_isr:
+            acknowledge(p, parked.call_id, parked.base_offset)
+        else:
+            error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            p.reply(parked.call_id, ProduceResponse(error=error, current_leader=p.current_leader))

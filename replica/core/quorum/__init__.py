@@ -5,7 +5,7 @@ ends and the next begins), ``elections`` (votes), ``leading`` and ``producing`` 
 ``leasing`` (how long it may be sure that it leads), ``transferring`` (how another leads in its place),
 ``voter_history`` (who votes, by the log) and ``membership`` (how a leader changes that), ``following`` (a follower's
 work), ``snapshots`` (what stands for the log's beginning), ``snapshot_header`` (who votes, in one) and ``catching_up``
-(with the leader's), ``fencing`` (who is turned away), ``inspecting`` (questions that change nothing), ``invariants``
+(with the leader's), ``fencing`` (who is turned away), ``describing`` (how the quorum stands), ``invariants``
 (what must hold after every step), ``quorum_log`` (events in, effects out).
 """
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replica.core.effects import InstallSnapshot, StoreEpochs
+from replica.core.log.recovered import StoredSnapshot
 from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from replica.core.quorum.roles import CatchingUp, Follower
 from replica.core.quorum.snapshot_header import has_header
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import leave_resigned_leader, observe_answer
-from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
 from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, SnapshotId
 from replica.machines import CorruptSnapshotError, Snapshot
@@ -34,7 +34,7 @@ def begin_catching_up(q: QuorumLogState, role: Follower, snapshot_id: SnapshotId
         snapshot_id=snapshot_id,
         high_watermark=high_watermark,
         committed_epoch=q.log.epoch_below(high_watermark) or Epoch(0),
-        leader_epoch=q.epoch,
+        leader_epoch=q.leader_epoch,
     )
     if may_load:
         q.role = replace(role, catching_up=CatchingUp(snapshot_id=snapshot_id))
@@ -57,7 +57,7 @@ def send_fetch_snapshot(q: QuorumLogState, leader_id: ReplicaId, catching_up: Ca
             snapshot_epoch=catching_up.snapshot_id.epoch,
             position=catching_up.position,
             max_bytes=q.quorum.fetch_max_bytes,
-            current_leader_epoch=q.epoch,
+            current_leader_epoch=q.leader_epoch,
             replica_id=q.replica_id,
             replica_directory_id=q.config.directory_id,
             cluster_id=q.config.cluster_id,

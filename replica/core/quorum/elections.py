@@ -37,15 +37,15 @@ from replica.voters import is_directory_name
 def on_vote_request(q: QuorumLogState, call_id: CallId, request: VoteRequest, now_ms: int) -> None:
     """Answer a request for a vote or a pre-vote. One that makes no sense changes nothing, not even the epoch."""
     is_withheld = not _gives_way(q, request) and (
-        withholds_vote(q, now_ms) or (request.candidate_epoch > q.epoch and _keeps_leader(q))
+        withholds_vote(q, now_ms) or (request.candidate_epoch > q.leader_epoch and _keeps_leader(q))
     )
     error = peer_error(q, request.cluster_id) or _malformed(q, request)
-    if error is None and request.candidate_epoch < q.epoch:
+    if error is None and request.candidate_epoch < q.leader_epoch:
         error = ErrorCode.FENCED_LEADER_EPOCH
     if error is None and not is_withheld:
         error = ahead_error(q, request.candidate_epoch, now_ms)
     if error is None and not is_withheld:
-        if request.candidate_epoch > q.epoch:
+        if request.candidate_epoch > q.leader_epoch:
             spend_epochs(q, request.candidate_epoch, now_ms)
             become_unattached(q, request.candidate_epoch, now_ms)
         error = wrong_voter(q, request.voter_id, request.voter_directory_id)
@@ -106,7 +106,7 @@ def _gives_way(q: QuorumLogState, request: VoteRequest) -> bool:
     3. X comes back. It can follow nobody in an earlier epoch, and nobody who hears from A heeds it: X would wait for
     ever. So there is an election in a later one. A vote alone shows nothing yet: it may be an election that others win.
     """
-    return isinstance(q.role, Leader) and request.pre_vote and request.candidate_epoch > q.epoch
+    return isinstance(q.role, Leader) and request.pre_vote and request.candidate_epoch > q.leader_epoch
 
 
 def _hears_from_leader(q: QuorumLogState) -> bool:
@@ -154,10 +154,10 @@ def _return_to_known_leader(q: QuorumLogState, now_ms: int) -> None:
     """The others hear from a leader or have better logs: fetch from the recorded leader, or wait for a new one."""
     leader_id = q.quorum_state.leader_id
     if leader_id is None or leader_id == q.replica_id:
-        become_unattached(q, q.epoch, now_ms)
+        become_unattached(q, q.leader_epoch, now_ms)
     else:
         # It has been silent for a fetch timeout already; if it stays silent, the next attempt comes sooner.
-        become_follower(q, q.epoch, leader_id, now_ms, fetch_timeout_ms=q.election_timeout_ms())
+        become_follower(q, q.leader_epoch, leader_id, now_ms, fetch_timeout_ms=q.election_timeout_ms())
 
 
 def pump_candidate(q: QuorumLogState, role: Candidate, now_ms: int) -> None:
@@ -202,7 +202,7 @@ def _vote_request(q: QuorumLogState, voter: ReplicaId, *, pre_vote: bool) -> Vot
         cluster_id=q.config.cluster_id,
         candidate_id=q.replica_id,
         candidate_directory_id=q.config.directory_id,
-        candidate_epoch=q.epoch,
+        candidate_epoch=q.leader_epoch,
         last_offset_epoch=q.log.last_epoch or Epoch(0),
         last_offset=q.log.log_end_offset,
         pre_vote=pre_vote,

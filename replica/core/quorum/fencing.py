@@ -1,8 +1,4 @@
-"""Who is turned away before anything else is looked at.
-
-The order is fixed and the same for every request: another cluster, then an epoch that is not the present one, and only
-then "not the leader". Epoch before leadership, because a sender with a wrong epoch must learn that its view of the
-world is wrong, whoever it asked (KIP-320; Kafka ``Partition.checkCurrentLeaderEpoch``).
+"""Who is turned away by a quorum: whoever brings an epoch, a leader or a voter that there cannot be.
 
 **Epochs grow by what elections need.** They end at ``EPOCH_MAX`` and never fall, so what raises them must be scarce.
 Anybody can send a request: requests raise the epoch of who hears them by ``EPOCHS_AT_ONCE_MAX`` at once, and by one
@@ -23,7 +19,6 @@ who starts anew begins with ``EPOCHS_AT_ONCE_MAX``.
 
 from __future__ import annotations
 
-from replica.core.quorum.roles import Leader
 from replica.core.quorum.state import QuorumLogState
 from replica.errors import ErrorCode
 from replica.ids import EPOCH_MAX, Epoch, ReplicaId
@@ -41,20 +36,20 @@ def ahead_error(q: QuorumLogState, epoch: Epoch, now_ms: int) -> ErrorCode | Non
         return ErrorCode.INVALID_REQUEST
     spent_ms = max(q.epochs_spent_until_ms - now_ms, 0)
     allowed = EPOCHS_AT_ONCE_MAX - -(-spent_ms // EPOCH_INTERVAL_MS)
-    return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > q.epoch + allowed else None
+    return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > q.leader_epoch + allowed else None
 
 
 def spend_epochs(q: QuorumLogState, epoch: Epoch, now_ms: int) -> None:
     """Note that a request is about to raise the epoch."""
-    if epoch > q.epoch:
+    if epoch > q.leader_epoch:
         spent_until_ms = max(q.epochs_spent_until_ms, now_ms)
-        q.epochs_spent_until_ms = spent_until_ms + (epoch - q.epoch) * EPOCH_INTERVAL_MS
+        q.epochs_spent_until_ms = spent_until_ms + (epoch - q.leader_epoch) * EPOCH_INTERVAL_MS
 
 
 def is_contradicted(q: QuorumLogState, leader_id: ReplicaId, leader_epoch: Epoch) -> bool:
     """Tell whether this claim of a leader cannot be: it may not lead, or another leads that very epoch."""
     known = q.quorum_state.leader_id
-    is_another = leader_epoch == q.epoch and known not in (None, leader_id)
+    is_another = leader_epoch == q.leader_epoch and known not in (None, leader_id)
     return is_another or (leader_id != q.replica_id and not may_campaign(q, leader_id))
 
 
@@ -64,13 +59,6 @@ def may_campaign(q: QuorumLogState, replica_id: ReplicaId) -> bool:
     Who votes now this replica may not know yet: the records that say so may be what it lacks.
     """
     return replica_id in q.other_voters if q.config.has_static_voters else replica_id != q.replica_id
-
-
-def cluster_error(q: QuorumLogState, cluster_id: str | None) -> ErrorCode | None:
-    """Refuse a request meant for another cluster; one that names none is taken."""
-    if cluster_id is not None and cluster_id != q.config.cluster_id:
-        return ErrorCode.INCONSISTENT_CLUSTER_ID
-    return None
 
 
 def peer_error(q: QuorumLogState, cluster_id: str | None) -> ErrorCode | None:
@@ -87,18 +75,3 @@ def wrong_voter(q: QuorumLogState, voter_id: ReplicaId | None, voter_directory_i
     if q.config.has_static_voters:
         wrong_id, wrong_disk = wrong_id and voter_id is not None, wrong_disk and voter_directory_id is not None
     return ErrorCode.INVALID_VOTER_KEY if wrong_id or wrong_disk else None
-
-
-def epoch_error(q: QuorumLogState, current_leader_epoch: Epoch | None) -> ErrorCode | None:
-    """Refuse a request from an older or a newer epoch than this replica's; one that names none is taken."""
-    return q.rules.epoch_error(current_leader_epoch=current_leader_epoch, own_epoch=q.epoch)
-
-
-def leader_request_error(
-    q: QuorumLogState, *, cluster_id: str | None, current_leader_epoch: Epoch | None
-) -> ErrorCode | None:
-    """Refuse a request that only the leader of exactly the sender's epoch may answer."""
-    error = cluster_error(q, cluster_id) or epoch_error(q, current_leader_epoch)
-    if error is None and not isinstance(q.role, Leader):
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return error

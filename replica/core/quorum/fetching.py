@@ -9,9 +9,16 @@ Source: Kafka ``KafkaRaftClient.handleFetchRequest``.
 
 from __future__ import annotations
 
-from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from replica.core.quorum.fencing import cluster_error, leader_request_error, peer_error
-from replica.core.quorum.serving import is_answerable, refuse_fetch, reply_to_fetch, reply_with_snapshot_id
+from replica.core.log.fencing import cluster_error, leader_request_error
+from replica.core.messages import FetchPartition, FetchRequest, FetchResponse
+from replica.core.quorum.fencing import peer_error
+from replica.core.quorum.serving import (
+    is_answerable,
+    refuse_fetch,
+    reply_to_fetch,
+    reply_with_divergence,
+    reply_with_snapshot_id,
+)
 from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.core.quorum.watermark import maybe_advance_high_watermark, note_fetch
 from replica.errors import ErrorCode
@@ -32,11 +39,11 @@ def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: 
     assert part.topic_partition == q.topic_partition, (part, q.topic_partition)
     error = _error(q, request, part)
     if error is not None:
-        refuse_fetch(q, call_id, error)
+        refuse_fetch(q, call_id, request, error)
         return
     snapshot_id = _snapshot_id(q, request, part)
     if snapshot_id is not None:
-        reply_with_snapshot_id(q, call_id, snapshot_id)
+        reply_with_snapshot_id(q, call_id, request, snapshot_id)
         return
     diverging_epoch = _diverging_epoch(q, part)
     if request.replica_id is not None and q.rules.fetch_acknowledges(diverged=diverging_epoch is not None):
@@ -45,7 +52,7 @@ def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: 
         )
         maybe_advance_high_watermark(q)
     if diverging_epoch is not None:
-        _reply_with_divergence(q, call_id, diverging_epoch)
+        reply_with_divergence(q, call_id, request, diverging_epoch)
         return
     max_wait_ms = min(request.max_wait_ms, q.quorum.fetch_wait_max_ms)
     parked = ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request, part=part)
@@ -104,15 +111,3 @@ def _diverging_epoch(q: QuorumLogState, part: FetchPartition) -> EpochEndOffset 
     if part.last_fetched_epoch is None:
         return None
     return q.log.diverging_epoch(part.fetch_offset, part.last_fetched_epoch)
-
-
-def _reply_with_divergence(q: QuorumLogState, call_id: CallId, diverging_epoch: EpochEndOffset) -> None:
-    """Tell the sender where the logs part. As every answer this has the high watermark, which the sender ignores."""
-    answer = FetchedPartition(
-        topic_partition=q.topic_partition,
-        error=ErrorCode.NONE,
-        high_watermark=q.high_watermark,
-        diverging_epoch=diverging_epoch,
-        current_leader=q.current_leader,
-    )
-    q.reply(call_id, FetchResponse(partitions=(answer,)))

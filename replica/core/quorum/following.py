@@ -38,7 +38,7 @@ def pump_follower(q: QuorumLogState, role: Follower, now_ms: int) -> None:
         if q.campaigns:
             become_prospective(q, now_ms)
         else:
-            become_unattached(q, q.epoch, now_ms)
+            become_unattached(q, q.leader_epoch, now_ms)
     elif role.pending is None and role.received is None and now_ms >= role.retry_at_ms and _may_fetch(q):
         q.role = replace(role, pending=_ask_leader(q, role))
 
@@ -103,9 +103,9 @@ def ask_whether_it_leads(q: QuorumLogState, replica_id: ReplicaId) -> None:
 def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
     part = FetchPartition(
         topic_partition=q.topic_partition,
-        current_leader_epoch=q.epoch,
+        current_leader_epoch=q.leader_epoch,
         fetch_offset=q.log.log_end_offset,
-        last_fetched_epoch=q.rules.last_fetched_epoch(last_epoch=q.log.last_epoch, leader_epoch=q.epoch),
+        last_fetched_epoch=q.rules.last_fetched_epoch(last_epoch=q.log.last_epoch, leader_epoch=q.leader_epoch),
         high_watermark=q.log.high_watermark or Offset(0),
         max_bytes=q.quorum.fetch_max_bytes,
         read_round=q.role.read_round if isinstance(q.role, Follower) else 0,
@@ -131,7 +131,7 @@ def _send_offset_for_leader_epoch(q: QuorumLogState, leader_id: ReplicaId) -> Co
             topic_partition=q.topic_partition,
             cluster_id=q.config.cluster_id,
             replica_id=q.replica_id,
-            current_leader_epoch=q.epoch,
+            current_leader_epoch=q.leader_epoch,
             leader_epoch=q.log.last_epoch,
         ),
     )
@@ -206,7 +206,7 @@ def _on_records(q: QuorumLogState, answer: FetchedPartition, now_ms: int) -> Non
 def _check_continuity(q: QuorumLogState, batches: tuple[RecordBatch, ...]) -> None:
     end_offset, last_epoch = q.log.log_end_offset, q.log.last_epoch
     for batch in batches:
-        check_continues(batch, log_end_offset=end_offset, last_epoch=last_epoch, leader_epoch=q.epoch)
+        check_continues(batch, log_end_offset=end_offset, last_epoch=last_epoch, leader_epoch=q.leader_epoch)
         end_offset, last_epoch = batch.end_offset, batch.leader_epoch
 
 
@@ -250,7 +250,7 @@ def _reconcile(q: QuorumLogState, leader_end: EpochEndOffset, now_ms: int) -> No
     end_offset = truncation.end_offset
     if not q.rules.may_truncate(end_offset=end_offset, high_watermark=q.log.high_watermark):
         q.halt(
-            f"leader {q.leader_id} in epoch {q.epoch} asks to truncate to {end_offset}, "
+            f"leader {q.leader_id} in epoch {q.leader_epoch} asks to truncate to {end_offset}, "
             f"below the high watermark {q.log.high_watermark}: committed records would be lost"
         )
         return

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from replica.core.effects import QuorumState
+from replica.core.log.invariants import check_log
+from replica.core.log.recovered import StoredSnapshot
 from replica.core.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.voter_history import VoterHistory
-from replica.core.recovered import StoredSnapshot
 from replica.ids import EpochEntry, Offset
 
 
@@ -51,12 +52,12 @@ def check_state(q: QuorumLogState, before: Observation | None = None) -> None:
 
     What is the very same as ``before``, when it held, is not gone through again.
     """
-    _offsets_are_ordered(q)
-    _epochs_increase(q, None if before is None else before.epochs)
+    check_log(q, None if before is None else before.epochs)
+    _a_leader_knows_no_more_than_its_log(q)
     _stored_epoch_covers_the_log(q)
     _role_agrees_with_what_is_stored(q)
     _candidate_holds_what_it_claims(q)
-    _only_a_leader_has_parked_calls(q)
+    _only_a_leader_has_parked_fetches(q)
     _log_begins_at_a_snapshot(q)
     _snapshots_increase_and_are_of_this_log(q, None if before is None else before.snapshots)
     _what_was_received_waits(q)
@@ -77,28 +78,15 @@ def check_step(before: Observation, q: QuorumLogState) -> None:
 # --- one state ------------------------------------------------------------------------------------------------------
 
 
-def _offsets_are_ordered(q: QuorumLogState) -> None:
-    log = q.log
-    high_watermark = log.log_start_offset if log.high_watermark is None else log.high_watermark
-    ends = (log.log_start_offset, high_watermark, log.log_end_offset)
-    assert ends[0] <= ends[1] <= ends[2], ends
-    assert log.flushed_end_offset <= log.log_end_offset, (log.flushed_end_offset, log.log_end_offset)
+def _a_leader_knows_no_more_than_its_log(q: QuorumLogState) -> None:
     if isinstance(q.role, Leader) and q.role.high_watermark is not None:
-        assert q.role.high_watermark <= high_watermark, (q.role.high_watermark, log.high_watermark)
-
-
-def _epochs_increase(q: QuorumLogState, checked: tuple[EpochEntry, ...] | None) -> None:
-    entries = q.log.epochs.entries
-    if entries is not checked:
-        for earlier, later in pairwise(entries):
-            assert earlier.epoch < later.epoch, entries
-            assert earlier.start_offset < later.start_offset, entries
-    assert not entries or entries[-1].start_offset <= q.log.log_end_offset, (entries, q.log.log_end_offset)
+        assert q.log.high_watermark is not None, q.role.high_watermark
+        assert q.role.high_watermark <= q.log.high_watermark, (q.role.high_watermark, q.log.high_watermark)
 
 
 def _stored_epoch_covers_the_log(q: QuorumLogState) -> None:
     last_epoch = q.log.last_epoch
-    assert last_epoch is None or last_epoch <= q.epoch, (last_epoch, q.epoch)
+    assert last_epoch is None or last_epoch <= q.leader_epoch, (last_epoch, q.leader_epoch)
 
 
 def _role_agrees_with_what_is_stored(q: QuorumLogState) -> None:
@@ -119,10 +107,9 @@ def _candidate_holds_what_it_claims(q: QuorumLogState) -> None:
         assert q.log.is_flushed, (q.log.flushed_end_offset, q.log.log_end_offset)
 
 
-def _only_a_leader_has_parked_calls(q: QuorumLogState) -> None:
-    if not isinstance(q.role, Leader):
+def _only_a_leader_has_parked_fetches(q: QuorumLogState) -> None:
+    if not q.is_leader:
         assert len(q.fetches) == 0, (q.role.name, len(q.fetches))
-        assert len(q.produces) == 0 or q.rules.writes_wait_after_leadership(), (q.role.name, len(q.produces))
 
 
 def _log_begins_at_a_snapshot(q: QuorumLogState) -> None:
@@ -180,7 +167,7 @@ def _a_leader_counts_the_voters_in_force(q: QuorumLogState) -> None:
 
 
 def _epoch_never_falls(before: Observation, q: QuorumLogState) -> None:
-    assert before.quorum_state.leader_epoch <= q.epoch, (before.quorum_state, q.quorum_state)
+    assert before.quorum_state.leader_epoch <= q.leader_epoch, (before.quorum_state, q.quorum_state)
 
 
 def _one_vote_and_one_leader_an_epoch(before: Observation, q: QuorumLogState) -> None:
@@ -200,7 +187,7 @@ def _high_watermark_never_falls(before: Observation, q: QuorumLogState) -> None:
 
 
 def _leader_never_follows_in_its_epoch(before: Observation, q: QuorumLogState) -> None:
-    if isinstance(before.role, Leader) and before.quorum_state.leader_epoch == q.epoch:
+    if isinstance(before.role, Leader) and before.quorum_state.leader_epoch == q.leader_epoch:
         assert isinstance(q.role, Leader | Resigned), q.role
 
 

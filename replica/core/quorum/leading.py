@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from replica.core.log.producing import expire_produces
 from replica.core.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     CurrentLeader,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
-    ProduceResponse,
 )
 from replica.core.quorum.fencing import ahead_error, is_contradicted, peer_error, spend_epochs, wrong_voter
 from replica.core.quorum.following import ask_whether_it_leads
@@ -55,11 +55,7 @@ def pump_leader(q: QuorumLogState, now_ms: int) -> None:
     _announce(q, now_ms)
     maybe_advance_high_watermark(q)
     settle_change(q, now_ms)
-    for produce in q.produces.take_expired(now_ms):
-        q.reply(
-            produce.call_id,
-            ProduceResponse(error=ErrorCode.REQUEST_TIMED_OUT, current_leader=q.current_leader),
-        )
+    expire_produces(q, now_ms)
     expire_fetches(q, now_ms)
     maybe_hand_over(q, now_ms)
     if has_left(q):
@@ -103,7 +99,7 @@ def _announce(q: QuorumLogState, now_ms: int) -> None:
                 topic_partition=q.topic_partition,
                 cluster_id=q.config.cluster_id,
                 leader_id=q.replica_id,
-                leader_epoch=q.epoch,
+                leader_epoch=q.leader_epoch,
                 voter_id=voter,
                 voter_directory_id=q.directory_of(voter),
             ),
@@ -129,7 +125,7 @@ def pump_resigned(q: QuorumLogState, role: Resigned, now_ms: int) -> None:
         if q.campaigns:
             become_prospective(q, now_ms)
         else:
-            become_unattached(q, q.epoch, now_ms)
+            become_unattached(q, q.leader_epoch, now_ms)
         return
     pending = dict(role.pending)
     tell_at_ms = dict(role.tell_at_ms)
@@ -139,7 +135,7 @@ def pump_resigned(q: QuorumLogState, role: Resigned, now_ms: int) -> None:
                 topic_partition=q.topic_partition,
                 cluster_id=q.config.cluster_id,
                 leader_id=q.replica_id,
-                leader_epoch=q.epoch,
+                leader_epoch=q.leader_epoch,
                 preferred_candidates=role.preferred_candidates,
             )
             pending[q.send(voter, request)] = voter
@@ -211,7 +207,7 @@ def _hear_leader(
     leader = CurrentLeader(leader_id=request.leader_id, leader_epoch=request.leader_epoch)
     if request.leader_id == q.replica_id:
         return ErrorCode.INVALID_REQUEST
-    if request.leader_epoch < q.epoch:
+    if request.leader_epoch < q.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if is_contradicted(q, request.leader_id, request.leader_epoch):
         observe_leader(q, leader, now_ms)
@@ -241,6 +237,8 @@ def _succeed(q: QuorumLogState, preferred_candidates: tuple[ReplicaId, ...], now
     """Take one's turn. A voter may be unattached already: the leader refuses parked fetches before it says goodbye."""
     if q.is_voter and q.replica_id in preferred_candidates:
         position = preferred_candidates.index(q.replica_id)
-        become_unattached(q, q.epoch, now_ms, election_timeout_ms=q.election_back_off_ms(position) if position else 0)
+        become_unattached(
+            q, q.leader_epoch, now_ms, election_timeout_ms=q.election_back_off_ms(position) if position else 0
+        )
     elif isinstance(q.role, Follower):
-        become_unattached(q, q.epoch, now_ms)
+        become_unattached(q, q.leader_epoch, now_ms)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from replica.core.log.fencing import cluster_error
 from replica.core.messages import AddVoterRequest, ChangeVotersResponse, RemoveVoterRequest
-from replica.core.quorum.fencing import cluster_error
 from replica.core.quorum.leasing import begin_read_round
 from replica.core.quorum.roles import Changing, Joining, Leader, ReplicaProgress
 from replica.core.quorum.serving import complete_fetches
@@ -133,7 +133,7 @@ def _has_caught_up(q: QuorumLogState, role: Leader, joining: Joining, *, round_m
 
 def _append(q: QuorumLogState, call_id: CallId, voters: VoterSet, deadline_ms: int) -> None:
     """Append the set, which is in force from now on, and wait for its record to be committed."""
-    q.append(voters_batch(voters=voters, base_offset=q.log.log_end_offset, leader_epoch=q.epoch))
+    q.append(voters_batch(voters=voters, base_offset=q.log.log_end_offset, leader_epoch=q.leader_epoch))
     changing = Changing(call_id=call_id, deadline_ms=deadline_ms, end_offset=q.log.log_end_offset)
     q.role = replace(leader_of(q), change=changing)
     count_voters_in_force(q)

@@ -30,11 +30,13 @@ from replica.core.events import (
     StorageFailed,
     Ticked,
 )
+from replica.core.log import inspecting
+from replica.core.log.recovered import StoredSnapshot
 from replica.core.quorum import (
     catching_up,
+    describing,
     elections,
     following,
-    inspecting,
     invariants,
     leading,
     leasing,
@@ -53,7 +55,6 @@ from replica.core.quorum.snapshots import (
 )
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import observe_answer, restore
-from replica.core.recovered import StoredSnapshot
 from replica.core.refusals import refusal
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, ReplicaId
@@ -81,7 +82,7 @@ QUORUM_REQUESTS: Mapping[type[m.Request], Callable[[QuorumLogState, CallId, Any,
     m.VoteRequest: elections.on_vote_request,
     m.BeginQuorumEpochRequest: leading.on_begin_quorum_epoch_request,
     m.EndQuorumEpochRequest: leading.on_end_quorum_epoch_request,
-    m.DescribeQuorumRequest: inspecting.on_describe_quorum,
+    m.DescribeQuorumRequest: describing.on_describe_quorum,
     m.TransferLeadershipRequest: transferring.on_transfer_leadership,
     m.AddVoterRequest: membership.on_add_voter,
     m.RemoveVoterRequest: membership.on_remove_voter,
@@ -119,7 +120,7 @@ class QuorumLog(QuorumLogState):
         assert isinstance(self.role, Leader), self.role
         assert self.role.transfer is None, self.role.transfer
         before = invariants.observe(self)
-        self.append(batch.stamped(base_offset=self.log.log_end_offset, leader_epoch=self.epoch))
+        self.append(batch.stamped(base_offset=self.log.log_end_offset, leader_epoch=self.leader_epoch))
         complete_fetches(self)
         return self._finish(before, now_ms)
 
@@ -310,9 +311,9 @@ class QuorumLog(QuorumLogState):
             if self.halted is not None:
                 return
             self.follow_voters()
-            role_type, epoch = type(self.role), self.epoch
+            role_type, epoch = type(self.role), self.leader_epoch
             self._pump_role(now_ms)
-            if (type(self.role), self.epoch) == (role_type, epoch):
+            if (type(self.role), self.leader_epoch) == (role_type, epoch):
                 return
         raise AssertionError(f"more than {ROLE_CHANGES_MAX} changes of role at {now_ms}: now {self.role}")
 

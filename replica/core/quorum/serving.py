@@ -6,31 +6,28 @@ A fetch that would come back empty is parked until there is something to send or
 
 from __future__ import annotations
 
-from replica.core.effects import LogRange, ReplyWithRecords
-from replica.core.messages import FetchedPartition, FetchRequest, FetchResponse
+from dataclasses import replace
+
+from replica.core.log import serving
+from replica.core.log.serving import Read, answer_fetch, read, refused, told
+from replica.core.messages import FetchRequest
 from replica.core.quorum.roles import Joining, Leader
 from replica.core.quorum.state import ParkedFetch, QuorumLogState
 from replica.errors import ErrorCode
-from replica.ids import CallId, Offset, SnapshotId
+from replica.ids import CallId, EpochEndOffset, SnapshotId
 from replica.voters import ReplicaKey
 
 
-def _bound(q: QuorumLogState, request: FetchRequest) -> Offset | None:
-    """Name the offset up to which this reader may read: a replica to the log's end, a consumer as the rules say."""
-    if request.replica_id is not None:
-        return q.log.log_end_offset
-    return q.rules.consumer_read_bound(high_watermark=q.high_watermark, log_end_offset=q.log.log_end_offset)
+def look(q: QuorumLogState, fetch: ParkedFetch) -> Read:
+    """Tell what a fetch would get now. It is final also where its sender is to hear of a read round."""
+    answer = told(q, read_round=q.role.read_round if isinstance(q.role, Leader) else 0)
+    found = read(q, fetch.part, fetch.request.replica_id, answer)
+    return replace(found, is_final=True) if awaits_echo(q, fetch) else found
 
 
 def is_answerable(q: QuorumLogState, fetch: ParkedFetch) -> bool:
     """Tell whether there are records for this fetch, or a high watermark or read round that its sender lacks."""
-    bound = _bound(q, fetch.request)
-    if bound is not None and q.log.has_bytes(fetch.part.fetch_offset, bound, fetch.request.min_bytes):
-        return True
-    if awaits_echo(q, fetch):
-        return True
-    known = fetch.part.high_watermark
-    return known is not None and q.high_watermark is not None and q.high_watermark > known
+    return serving.is_answerable(fetch.request, (look(q, fetch),))
 
 
 def awaits_echo(q: QuorumLogState, fetch: ParkedFetch) -> bool:
@@ -68,46 +65,28 @@ def confirmed_read_round(q: QuorumLogState) -> int:
 
 def reply_to_fetch(q: QuorumLogState, fetch: ParkedFetch) -> None:
     """Answer with the records that the sender may read now, possibly none."""
-    answer = FetchedPartition(
-        topic_partition=q.topic_partition,
-        error=ErrorCode.NONE,
-        high_watermark=q.high_watermark,
-        log_start_offset=q.log.log_start_offset,
-        current_leader=q.current_leader,
-        read_round=q.role.read_round if isinstance(q.role, Leader) else 0,
-    )
-    response = FetchResponse(partitions=(answer,))
-    bound = _bound(q, fetch.request)
-    if bound is None or fetch.part.fetch_offset >= bound:
-        q.reply(fetch.call_id, response)
-        return
-    max_bytes = min(fetch.request.max_bytes, fetch.part.max_bytes, q.quorum.fetch_max_bytes)
-    wanted = LogRange(
-        topic_partition=q.topic_partition,
-        start_offset=fetch.part.fetch_offset,
-        end_offset=bound,
-        max_bytes=max_bytes,
-    )
-    q.emit(ReplyWithRecords(call_id=fetch.call_id, response=response, ranges=(wanted,), max_bytes=max_bytes))
+    _reply(q, fetch.call_id, fetch.request, look(q, fetch))
 
 
-def reply_with_snapshot_id(q: QuorumLogState, call_id: CallId, snapshot_id: SnapshotId) -> None:
+def _reply(q: QuorumLogState, call_id: CallId, request: FetchRequest, found: Read) -> None:
+    q.emit(answer_fetch(call_id, request, (found,), max_bytes=q.quorum.fetch_max_bytes))
+
+
+def reply_with_snapshot_id(q: QuorumLogState, call_id: CallId, request: FetchRequest, snapshot_id: SnapshotId) -> None:
     """Send a follower to a snapshot: what it lacks is gone from the log."""
-    answer = FetchedPartition(
-        topic_partition=q.topic_partition,
-        error=ErrorCode.NONE,
-        high_watermark=q.high_watermark,
-        log_start_offset=q.log.log_start_offset,
-        snapshot_id=snapshot_id,
-        current_leader=q.current_leader,
-    )
-    q.reply(call_id, FetchResponse(partitions=(answer,)))
+    _reply(q, call_id, request, Read(answer=replace(told(q), snapshot_id=snapshot_id)))
 
 
-def refuse_fetch(q: QuorumLogState, call_id: CallId, error: ErrorCode) -> None:
+def reply_with_divergence(
+    q: QuorumLogState, call_id: CallId, request: FetchRequest, diverging_epoch: EpochEndOffset
+) -> None:
+    """Tell the sender where the logs part."""
+    _reply(q, call_id, request, Read(answer=told(q, diverging_epoch=diverging_epoch)))
+
+
+def refuse_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, error: ErrorCode) -> None:
     """Answer that this log has nothing for the sender, and who leads it."""
-    answer = FetchedPartition(topic_partition=q.topic_partition, error=error, current_leader=q.current_leader)
-    q.reply(call_id, FetchResponse(partitions=(answer,)))
+    _reply(q, call_id, request, refused(q, error))
 
 
 def complete_fetches(q: QuorumLogState) -> None:
@@ -132,6 +111,6 @@ def refuse_fetches_below_start(q: QuorumLogState) -> None:
     """
     for parked in q.fetches.take_if(lambda parked: parked.part.fetch_offset < q.log.log_start_offset):
         if parked.request.replica_id is None:
-            refuse_fetch(q, parked.call_id, ErrorCode.OFFSET_OUT_OF_RANGE)
+            refuse_fetch(q, parked.call_id, parked.request, ErrorCode.OFFSET_OUT_OF_RANGE)
         else:
-            reply_with_snapshot_id(q, parked.call_id, q.log.snapshots[-1].id)
+            reply_with_snapshot_id(q, parked.call_id, parked.request, q.log.snapshots[-1].id)

@@ -11,13 +11,14 @@ Source: KIP-630; Kafka ``KafkaRaftClient.handleFetchSnapshotRequest``, ``KafkaMe
 from __future__ import annotations
 
 from replica.core.effects import DropSnapshots, RaiseLogStart, ReplyWithSnapshot, StoreEpochs, StoreSnapshot
+from replica.core.log.fencing import leader_request_error
+from replica.core.log.recovered import StoredSnapshot
 from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
-from replica.core.quorum.fencing import leader_request_error, peer_error
+from replica.core.quorum.fencing import peer_error
 from replica.core.quorum.roles import Leader, ReplicaProgress
 from replica.core.quorum.serving import refuse_fetches_below_start
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.watermark import note_fetch_snapshot
-from replica.core.recovered import StoredSnapshot
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, SnapshotId
 from replica.machines import Snapshot

@@ -6,45 +6,24 @@ its outbox is empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from replica.core.config import QuorumConfig, ReplicaConfig
-from replica.core.effects import (
-    Append,
-    Effect,
-    Flush,
-    Halt,
-    QuorumState,
-    Reply,
-    Send,
-    StoreEpochs,
-    StoreVoters,
-    Truncate,
-)
-from replica.core.log_state import LogState
-from replica.core.messages import CurrentLeader, FetchPartition, FetchRequest, PeerRequest, Response
+from replica.core.effects import Effect, Halt, QuorumState, Send, StoreVoters
+from replica.core.log.recovered import RecoveredLog, StoredSnapshot
+from replica.core.log.replicated_log import ReplicatedLog
+from replica.core.messages import CurrentLeader, FetchPartition, FetchRequest, PeerRequest
 from replica.core.purgatory import Purgatory
 from replica.core.quorum.roles import Follower, Leader, Role, Unattached
 from replica.core.quorum.snapshot_header import encode_header, split_snapshot
 from replica.core.quorum.voter_history import VoterHistory, formatted_history, voters_in
-from replica.core.recovered import RecoveredLog, StoredSnapshot
 from replica.core.rules import Rules
-from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicPartition
+from replica.ids import CallId, CorrelationId, Epoch, EpochEndOffset, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import CorruptSnapshotError
 from replica.records import RecordBatch
 from replica.voters import ReplicaKey, VoterSet
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedProduce:
-    """An ``acks=all`` append that waits until everything below ``end_offset`` is committed."""
-
-    call_id: CallId
-    deadline_ms: int
-    base_offset: Offset
-    end_offset: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +37,7 @@ class ParkedFetch:
     """What is fetched of this log, the only one in ``request``."""
 
 
-class QuorumLogState:
+class QuorumLogState(ReplicatedLog):
     """One log of a quorum as its replica sees it."""
 
     def __init__(
@@ -72,7 +51,17 @@ class QuorumLogState:
         next_correlation_id: Callable[[], CorrelationId],
         has_leases: bool = False,
     ) -> None:
-        self.topic_partition = topic_partition
+        self._outbox: list[Effect] = []
+        super().__init__(
+            topic_partition=topic_partition,
+            cluster_id=config.cluster_id,
+            replica_id=config.replica_id,
+            directory_id=config.directory_id,
+            limits=config.quorum,
+            recovered=recovered,
+            rules=rules,
+            emit=self._outbox.append,
+        )
         self.has_leases = has_leases
         """Whether a leader may answer by lease, for which voters withhold their votes."""
         self.answers_wait: Callable[[], bool] = lambda: False
@@ -86,10 +75,7 @@ class QuorumLogState:
         self.config = config
         self.quorum: QuorumConfig = config.quorum
         """Timing and limits."""
-        self.replica_id = config.replica_id
         self.key = ReplicaKey(config.replica_id, config.directory_id)
-        self.rules = rules
-        self.log = LogState(recovered, rules)
         self.is_unreadable: str | None = None
         """Why the snapshot on disk cannot be loaded; absent where it can."""
         self.voter_history = self._recovered_voters(recovered)
@@ -103,14 +89,12 @@ class QuorumLogState:
         self.role: Role = Unattached(election_deadline_ms=0)
         self.storing: StoredSnapshot | None = None
         """The snapshot that is on its way to stable storage."""
-        self.produces: Purgatory[ParkedProduce] = Purgatory(self.quorum.parked_produces_max)
         self.fetches: Purgatory[ParkedFetch] = Purgatory(self.quorum.parked_fetches_max)
         self.halted: str | None = None
         self.steps = 0
         """How often something was done with it: who reads it has nothing new to see while this stays the same."""
         self._random = random
         self._next_correlation_id = next_correlation_id
-        self._outbox: list[Effect] = []
 
     # --- who votes --------------------------------------------------------------------------------------------------
 
@@ -197,7 +181,7 @@ class QuorumLogState:
     # --- who and where ----------------------------------------------------------------------------------------------
 
     @property
-    def epoch(self) -> Epoch:
+    def leader_epoch(self) -> Epoch:
         """The leader epoch that this replica has reached."""
         return self.quorum_state.leader_epoch
 
@@ -218,9 +202,33 @@ class QuorumLogState:
         return isinstance(self.role, Leader) and self.role.transfer is not None
 
     @property
-    def current_leader(self) -> CurrentLeader:
-        """What this replica tells others about the leadership."""
-        return CurrentLeader(leader_id=self.leader_id, leader_epoch=self.epoch)
+    def is_leader(self) -> bool:
+        """Whether it leads."""
+        return isinstance(self.role, Leader)
+
+    @property
+    def role_name(self) -> str:
+        """What it is, in a word."""
+        return self.role.name
+
+    @property
+    def peer_address(self) -> str:
+        """Where other replicas reach it, if that is a listener of its own."""
+        return "" if self.config.identity is None else self.config.identity.peer_address
+
+    @property
+    def consumers_end(self) -> Offset | None:
+        """Where the log ends for a client: nobody knows before the leader has committed something in its epoch."""
+        return self.high_watermark
+
+    def end_of_epoch(self, epoch: Epoch) -> EpochEndOffset | None:
+        """Where an epoch ends in this log; absent of one that is older than all that is left.
+
+        1. Epoch 5 begins at offset 40. 2. The leader deletes what its snapshot contains, and its log and its epochs
+        begin at 41. 3. A follower holds [40, 42) of epoch 4: told that this ends at 41, it would cut a batch in two.
+        Whoever fetches with such an epoch is sent to a snapshot instead.
+        """
+        return self.log.end_offset_of_held(epoch)
 
     @property
     def high_watermark(self) -> Offset | None:
@@ -240,13 +248,10 @@ class QuorumLogState:
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
-    def emit(self, effect: Effect) -> None:
-        """Add ``effect`` to what this step asks of the driver."""
-        self._outbox.append(effect)
-
     def take_outbox(self) -> tuple[Effect, ...]:
         """Hand over the effects of this step; after a Halt nothing follows."""
-        effects, self._outbox = tuple(self._outbox), []
+        effects = tuple(self._outbox)
+        self._outbox.clear()
         if self.halted is None:
             return effects
         halts = [index for index, effect in enumerate(effects) if isinstance(effect, Halt)]
@@ -265,30 +270,19 @@ class QuorumLogState:
         )
         return correlation_id
 
-    def reply(self, call_id: CallId, response: Response) -> None:
-        """Answer a call."""
-        self.emit(Reply(call_id=call_id, response=response))
-
     def halt(self, reason: str) -> None:
         """Stop for good: what was just seen cannot happen in a sound cluster, and going on could lose records."""
         self.halted = reason
         self.emit(Halt(reason=reason))
 
-    def append(self, *batches: RecordBatch) -> None:
-        """Append stamped batches to the log, its epochs and voters stored first, and have them flushed."""
-        if self.log.append(batches) and self.rules.new_epoch_is_stored(epoch=batches[-1].leader_epoch):
-            self.emit(StoreEpochs(topic_partition=self.topic_partition, entries=self.log.epochs.entries))
+    def note_appended(self, batches: Sequence[RecordBatch]) -> None:
+        """Go by the voters that these records name, stored first."""
         named = voters_in(batches)
         if named:
             assert not self.config.has_static_voters, named
             self.change_voters(self.voter_history.extended(named))
-        self.emit(Append(topic_partition=self.topic_partition, batches=batches))
-        self.emit(Flush(topic_partition=self.topic_partition, end_offset=self.log.log_end_offset))
 
-    def truncate(self, end_offset: Offset) -> None:
-        """Cut the log at ``end_offset``, and its epochs and voters with it."""
-        self.log.truncate_to(end_offset)
-        self.emit(Truncate(topic_partition=self.topic_partition, end_offset=end_offset))
-        self.emit(StoreEpochs(topic_partition=self.topic_partition, entries=self.log.epochs.entries))
+    def note_truncated(self, end_offset: Offset) -> None:
+        """Go by the voters again that were named below."""
         if self.rules.truncation_takes_voters_back():
             self.change_voters(self.voter_history.truncated(end_offset))

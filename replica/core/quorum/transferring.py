@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from replica.core.log.fencing import cluster_error
 from replica.core.messages import TransferLeadershipRequest, TransferLeadershipResponse
-from replica.core.quorum.fencing import cluster_error
 from replica.core.quorum.leasing import begin_read_round
 from replica.core.quorum.roles import Leader, Transfer
 from replica.core.quorum.state import QuorumLogState

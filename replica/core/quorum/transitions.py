@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replica.core.effects import QuorumState, StoreQuorumState
-from replica.core.messages import ChangeVotersResponse, CurrentLeader, ProduceResponse, TransferLeadershipResponse
+from replica.core.log.producing import fail_produces
+from replica.core.messages import ChangeVotersResponse, CurrentLeader, TransferLeadershipResponse
 from replica.core.quorum.fencing import is_contradicted
 from replica.core.quorum.roles import (
     Campaign,
@@ -69,9 +70,9 @@ def become_unattached(
     An observer asks who leads from ``retry_at_ms`` on.
     """
     timeout_ms = q.election_timeout_ms() if election_timeout_ms is None else election_timeout_ms
-    if epoch > q.epoch:
+    if epoch > q.leader_epoch:
         _store(q, QuorumState(leader_epoch=epoch))
-    assert epoch == q.epoch, (epoch, q.epoch)
+    assert epoch == q.leader_epoch, (epoch, q.leader_epoch)
     _change_role(q, Unattached(election_deadline_ms=now_ms + timeout_ms, retry_at_ms=retry_at_ms))
 
 
@@ -80,7 +81,7 @@ def leave_resigned_leader(q: QuorumLogState, now_ms: int) -> None:
 
     The others may not know yet, and still name it: who asked them at once would ask in a circle until an election.
     """
-    become_unattached(q, q.epoch, now_ms, retry_at_ms=now_ms + q.quorum.retry_backoff_ms)
+    become_unattached(q, q.leader_epoch, now_ms, retry_at_ms=now_ms + q.quorum.retry_backoff_ms)
 
 
 def grant_vote(q: QuorumLogState, candidate_id: ReplicaId, directory_id: str | None, now_ms: int) -> None:
@@ -109,7 +110,9 @@ def become_candidate(q: QuorumLogState, now_ms: int) -> None:
     retries = q.role.retries
     _store(
         q,
-        QuorumState(leader_epoch=Epoch(q.epoch + 1), voted_id=q.replica_id, voted_directory_id=q.config.directory_id),
+        QuorumState(
+            leader_epoch=Epoch(q.leader_epoch + 1), voted_id=q.replica_id, voted_directory_id=q.config.directory_id
+        ),
     )
     _change_role(
         q,
@@ -150,13 +153,13 @@ def _lead(q: QuorumLogState, now_ms: int, *, granted: frozenset[ReplicaId]) -> N
         voters=q.voters.ids,
         granting_voters=tuple(sorted(granted)),
         base_offset=q.log.log_end_offset,
-        leader_epoch=q.epoch,
+        leader_epoch=q.leader_epoch,
     )
     if q.config.has_static_voters or q.voter_history.latest_offset is not None:
         q.append(opening)
     else:
         # The log does not say yet who votes; who was formatted without voters has it from there.
-        q.append(opening, voters_batch(voters=q.voters, base_offset=opening.end_offset, leader_epoch=q.epoch))
+        q.append(opening, voters_batch(voters=q.voters, base_offset=opening.end_offset, leader_epoch=q.leader_epoch))
 
 
 def become_follower(
@@ -164,9 +167,9 @@ def become_follower(
 ) -> None:
     """Follow ``leader_id``, the leader of ``epoch``, durably remembered."""
     assert leader_id != q.replica_id, leader_id
-    assert epoch >= q.epoch, (epoch, q.epoch)
-    assert epoch > q.epoch or not isinstance(q.role, Leader), (epoch, q.role)
-    if epoch > q.epoch:
+    assert epoch >= q.leader_epoch, (epoch, q.leader_epoch)
+    assert epoch > q.leader_epoch or not isinstance(q.role, Leader), (epoch, q.role)
+    if epoch > q.leader_epoch:
         _store(q, QuorumState(leader_epoch=epoch, leader_id=leader_id))
     elif q.quorum_state.leader_id != leader_id:
         assert q.quorum_state.leader_id is None, (q.quorum_state, leader_id)
@@ -209,14 +212,14 @@ def observe_leader(q: QuorumLogState, leader: CurrentLeader | None, now_ms: int)
 
     What contradicts what is known is no reason to stop: whoever can reach a replica can say it. It is noted.
     """
-    if leader is None or not q.epoch <= leader.leader_epoch <= EPOCH_MAX:
+    if leader is None or not q.leader_epoch <= leader.leader_epoch <= EPOCH_MAX:
         return
     if leader.leader_id is not None and is_contradicted(q, leader.leader_id, leader.leader_epoch):
         q.refused_leader = leader
     elif leader.leader_id is None or leader.leader_id == q.replica_id:
-        if leader.leader_epoch > q.epoch:
+        if leader.leader_epoch > q.leader_epoch:
             become_unattached(q, leader.leader_epoch, now_ms)
-    elif leader.leader_epoch > q.epoch or q.quorum_state.leader_id is None:
+    elif leader.leader_epoch > q.leader_epoch or q.quorum_state.leader_id is None:
         become_follower(q, leader.leader_epoch, leader.leader_id, now_ms)
     elif isinstance(q.role, Unattached) and not q.campaigns:
         # A voter that gave this leader up does not take others' word that it lives: they may merely not know better,
@@ -225,7 +228,7 @@ def observe_leader(q: QuorumLogState, leader: CurrentLeader | None, now_ms: int)
 
 
 def _store(q: QuorumLogState, state: QuorumState) -> None:
-    assert state.leader_epoch >= q.epoch, (state, q.quorum_state)
+    assert state.leader_epoch >= q.leader_epoch, (state, q.quorum_state)
     before, q.quorum_state = q.quorum_state, state
     if q.rules.quorum_state_is_stored(stored=before, now=state):
         q.emit(StoreQuorumState(topic_partition=q.topic_partition, state=state))
@@ -255,10 +258,6 @@ def _change_role(q: QuorumLogState, role: Role) -> None:
 def _release_parked(q: QuorumLogState) -> None:
     """Answer everything that waited for the lost leadership: the fate of appended records is now unknown."""
     if not q.rules.writes_wait_after_leadership():
-        for produce in q.produces.take_all():
-            q.reply(
-                produce.call_id,
-                ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=q.current_leader),
-            )
+        fail_produces(q)
     for fetch in q.fetches.take_all():
-        refuse_fetch(q, fetch.call_id, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        refuse_fetch(q, fetch.call_id, fetch.request, ErrorCode.NOT_LEADER_OR_FOLLOWER)

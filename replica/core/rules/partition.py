@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, EpochEndOffset, Offset, PartitionEpoch, ReplicaId
 

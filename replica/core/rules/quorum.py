@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica.core.effects import QuorumState
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.ids import Epoch, EpochEndOffset, Offset, SnapshotId
 from replica.voters import ReplicaKey, VoterEntry, VoterSet
 

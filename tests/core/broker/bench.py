@@ -16,6 +16,7 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.broker.broker import Broker
 from replica.core.config import BrokerConfig, BrokerIdentity, ReplicaConfig
+from replica.core.log.recovered import RecoveredLog
 from replica.core.metadata.records import (
     BrokerRegistrationChangeRecord,
     MetadataRecord,
@@ -26,7 +27,6 @@ from replica.core.metadata.records import (
     TopicRecord,
 )
 from replica.core.metadata.replay import MetadataReplay
-from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
 from replica.ids import (
     BrokerEpoch,

@@ -8,7 +8,7 @@ import pytest
 
 from replica.core import effects as fx
 from replica.core import messages as m
-from replica.core.recovered import RecoveredLog
+from replica.core.log.recovered import RecoveredLog
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, TopicId

@@ -13,9 +13,9 @@ from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import BrokerIdentity, ControllerConfig, ReplicaConfig
+from replica.core.log.recovered import RecoveredLog
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum.roles import Leader
-from replica.core.recovered import RecoveredLog
 from replica.core.replica import Replica
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
@@ -131,7 +131,7 @@ class Stage:
 
     def commit(self, *, read_round: int = 0, behind: int = 0, directory_id: str = "disk-2") -> None:
         """Let replica 2 fetch at the log's end: it has everything but so much, and has heard of a read round."""
-        epoch = self.core.logs[METADATA_LOG].epoch
+        epoch = self.core.logs[METADATA_LOG].leader_epoch
         part = m.FetchPartition(
             topic_partition=METADATA_LOG,
             fetch_offset=Offset(self.end - behind),
@@ -146,7 +146,7 @@ class Stage:
 
     def lose_leadership(self) -> None:
         """Let replica 2 lead a later epoch."""
-        epoch = Epoch(self.core.logs[METADATA_LOG].epoch + 1)
+        epoch = Epoch(self.core.logs[METADATA_LOG].leader_epoch + 1)
         request = m.BeginQuorumEpochRequest(
             topic_partition=METADATA_LOG, cluster_id=CLUSTER, leader_id=OTHER, leader_epoch=epoch
         )

@@ -16,7 +16,7 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import GroupConfig, QuorumConfig
 from replica.core.group import Group
-from replica.core.recovered import RecoveredLog, StoredSnapshot
+from replica.core.log.recovered import RecoveredLog, StoredSnapshot
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CallId

@@ -18,9 +18,9 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import GroupConfig, QuorumConfig, ReplicaConfig
 from replica.core.group import Group
+from replica.core.log.recovered import RecoveredLog, StoredSnapshot
 from replica.core.quorum import QuorumLog
 from replica.core.reading import read_ranges
-from replica.core.recovered import RecoveredLog, StoredSnapshot
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId, TopicPartition
@@ -199,7 +199,7 @@ class GroupCluster:
     def leader(self) -> Node | None:
         """The replica whose machine leads the latest epoch."""
         leaders = [node for node in self.running() if node.group.machine_leads]
-        return max(leaders, key=lambda node: node.log.epoch, default=None)
+        return max(leaders, key=lambda node: node.log.leader_epoch, default=None)
 
     def wait_leader(self, *, other_than: Node | None = None) -> Node:
         def found() -> bool:

@@ -33,7 +33,7 @@ def led_by(cluster: GroupCluster) -> dict[TopicPartition, int]:
 def epochs_of(node: Node) -> dict[TopicPartition, int]:
     """The epoch of each group at a replica that runs."""
     assert node.core is not None, node.replica_id
-    return {name: log.epoch for name, log in node.core.logs.items()}
+    return {name: log.leader_epoch for name, log in node.core.logs.items()}
 
 
 def hands_over(bench: GroupBench) -> bool:

@@ -74,7 +74,7 @@ def replicas_agree_and_clients_see_no_contradiction(rules: Callable[[], Rules], 
         cluster.run(within_ms=50)
         counting.go()
         asking.go()
-        leaders |= {node.log.epoch for node in [cluster.leader()] if node is not None}
+        leaders |= {node.log.leader_epoch for node in [cluster.leader()] if node is not None}
         if moment % 60 == 20:
             _disturb(cluster, seed + moment)
         if moment % 60 == 55:

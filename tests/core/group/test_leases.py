@@ -221,7 +221,7 @@ def a_late_candidate(rules: Callable[[], Rules], *, crash_voter: bool = False) -
     """
     cluster, leader = leased(rules)
     voter, candidate = (node for node in cluster.running() if node is not leader)
-    candidate_of_the_next_epoch(cluster, candidate, leader.log.epoch + 1)
+    candidate_of_the_next_epoch(cluster, candidate, leader.log.leader_epoch + 1)
     renew(cluster, leader)
     cluster.isolate(leader.replica_id)
     if crash_voter:

@@ -14,8 +14,8 @@ from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import ControllerConfig, GroupConfig, ReplicaConfig
+from replica.core.log.recovered import RecoveredLog
 from replica.core.metadata.replay import METADATA_LOG
-from replica.core.recovered import RecoveredLog
 from replica.core.replica import Replica
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition

@@ -84,7 +84,7 @@ def load_piece(bench: GroupBench, snapshot_id: SnapshotId, *, replica: int = 2) 
         snapshot_epoch=snapshot_id.epoch,
         position=0,
         max_bytes=10,
-        current_leader_epoch=bench.log.epoch,
+        current_leader_epoch=bench.log.leader_epoch,
         replica_id=ReplicaId(replica),
         cluster_id=CLUSTER,
     )

@@ -15,11 +15,12 @@ from typing import TypeVar
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import BrokerConfig
+from replica.core.log.recovered import ProducerEntry, RecoveredLog
+from replica.core.log.serving import Read
 from replica.core.metadata.configs import TopicConfig
 from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
-from replica.core.partition import Partition, Read
-from replica.core.recovered import ProducerEntry, RecoveredLog
+from replica.core.partition import Partition
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import (
@@ -170,7 +171,7 @@ class PartitionBench:
         self.partition = Partition(
             topic_partition=LOG,
             topic_id=TOPIC_ID,
-            broker_id=BROKER,
+            replica_id=BROKER,
             cluster_id=CLUSTER,
             config=config,
             recovered=RecoveredLog(

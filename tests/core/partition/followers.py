@@ -14,12 +14,12 @@ from typing import Protocol, TypeVar
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import BrokerConfig
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
+from replica.core.log.recovered import RecoveredLog
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.partition import following, producer_state
 from replica.core.partition.roles import Follower
 from replica.core.partition.state import PartitionState
-from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import (
@@ -73,7 +73,7 @@ class FollowerBench:
         self.state = PartitionState(
             topic_partition=LOG,
             topic_id=TOPIC_ID,
-            broker_id=OWN_ID,
+            replica_id=OWN_ID,
             cluster_id="cluster",
             config=config,
             recovered=RecoveredLog(

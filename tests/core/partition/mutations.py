@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from replica.core import effects as fx
 from replica.core import messages as m
-from replica.core.recovered import ProducerBatch, ProducerEntry
+from replica.core.log.recovered import ProducerBatch, ProducerEntry
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, EpochEndOffset, Offset

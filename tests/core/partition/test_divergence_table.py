@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from replica.core import messages as m
 from replica.core.config import BrokerConfig
 from replica.core.effects import ScanProducers, Truncate
-from replica.core.epoch_cache import LeaderEpochCache
+from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset
 from replica.records import RecordBatch, encode_batch

@@ -237,7 +237,7 @@ def answer_range(bench: FollowerBench, leader_end: int, leader_start: int) -> li
     bench.take(bench.fetches(), refused(ErrorCode.OFFSET_OUT_OF_RANGE))
     asked = []
     while isinstance(request := bench.ask(), m.ListOffsetsRequest):
-        assert request.replica_id == bench.state.broker_id
+        assert request.replica_id == bench.state.replica_id
         assert request.current_leader_epoch == bench.state.leader_epoch
         asked.append(request.latest)
         bench.take(request, offset(leader_end if request.latest else leader_start))

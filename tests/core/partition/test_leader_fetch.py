@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from replica.core import messages as m
-from replica.core.partition import Read
+from replica.core.log.serving import Read
 from replica.core.partition.roles import Leader, RemoteReplica
 from replica.core.rules import Rules
 from replica.errors import ErrorCode

@@ -7,8 +7,8 @@ import pytest
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import BrokerConfig
+from replica.core.log.recovered import ProducerBatch, ProducerEntry
 from replica.core.metadata.configs import TimestampType, TopicConfig
-from replica.core.recovered import ProducerBatch, ProducerEntry
 from replica.core.rules import Rules
 from replica.errors import ErrorCode, write_definitely_failed
 from replica.ids import Epoch, Offset, ReplicaId

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replica.core.log.recovered import PRODUCER_BATCHES_KEPT, ProducerBatch, ProducerEntry
 from replica.core.partition.producer_state import (
     Duplicate,
     ProducerStates,
     scan,
 )
-from replica.core.recovered import PRODUCER_BATCHES_KEPT, ProducerBatch, ProducerEntry
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import Offset

@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Sequence
 from operator import itemgetter
 
-from replica.core.epoch_cache import LeaderEpochCache
-from replica.core.recovered import RecoveredLog, StoredSnapshot
+from replica.core.log.epoch_cache import LeaderEpochCache
+from replica.core.log.recovered import RecoveredLog, StoredSnapshot
 from replica.core.rules import Rules
 from replica.ids import Epoch, EpochEndOffset, Offset, SnapshotId
 from replica.records import RecordBatch
