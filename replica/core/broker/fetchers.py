@@ -21,8 +21,6 @@ from replica.core.messages import (
     FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
     PeerRequest,
     PeerResponse,
 )
@@ -33,7 +31,7 @@ from replica.ids import BrokerEpoch, CorrelationId, ReplicaId, TopicPartition
 _SESSION_IS_OVER = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
 
 Send = Callable[[ReplicaId, PeerRequest, int], CorrelationId]
-Asked = FetchPartition | OffsetForLeaderEpochRequest | ListOffsetsRequest
+Asked = FetchPartition | ListOffsetsRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,10 +265,6 @@ class Fetchers:
             case Session() as session, FetchResponse(error=error) if error in _SESSION_IS_OVER:
                 self._end(question.leader_id, session)
                 return question.leader_id, set()
-            case Wanted(asked=OffsetForLeaderEpochRequest() as asked) as wanted, OffsetForLeaderEpochResponse():
-                if self._is_here(wanted):
-                    wanted.asker.on_epoch_end(asked, response, now_ms)
-                return question.leader_id, {asked.topic_partition}
             case Wanted(asked=ListOffsetsRequest() as asked) as wanted, ListOffsetsResponse():
                 if self._is_here(wanted):
                     wanted.asker.on_leader_offset(asked, response, now_ms)

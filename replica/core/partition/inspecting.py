@@ -29,8 +29,7 @@ def on_offset_for_leader_epoch(
     p: PartitionState, call_id: CallId, request: OffsetForLeaderEpochRequest, _now_ms: int
 ) -> None:
     """Tell where an epoch ends in the leader's log; absent, without an error, where that is undefined."""
-    asked_in = request.current_leader_epoch if p.rules.epoch_end_is_fenced() else None
-    error = leader_request_error(p, cluster_id=request.cluster_id, current_leader_epoch=asked_in)
+    error = leader_request_error(p, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
     answer = None
     if error is None:
         answer = p.rules.partition_epoch_end(

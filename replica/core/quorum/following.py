@@ -18,8 +18,6 @@ from replica.core.messages import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
 )
 from replica.core.quorum.catching_up import begin_catching_up, send_fetch_snapshot
 from replica.core.quorum.producing import acknowledge_committed
@@ -46,9 +44,7 @@ def pump_follower(q: QuorumLogState, role: Follower, now_ms: int) -> None:
 def _ask_leader(q: QuorumLogState, role: Follower) -> CorrelationId:
     if role.catching_up is not None:
         return send_fetch_snapshot(q, role.leader_id, role.catching_up)
-    if role.reconciled or q.log.last_epoch is None:
-        return _send_fetch(q, role.leader_id)
-    return _send_offset_for_leader_epoch(q, role.leader_id)
+    return _send_fetch(q, role.leader_id)
 
 
 def follower_deadline_ms(q: QuorumLogState, role: Follower) -> int:
@@ -123,32 +119,13 @@ def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
     )
 
 
-def _send_offset_for_leader_epoch(q: QuorumLogState, leader_id: ReplicaId) -> CorrelationId:
-    assert q.log.last_epoch is not None, q.log.log_end_offset
-    return q.send(
-        leader_id,
-        OffsetForLeaderEpochRequest(
-            topic_partition=q.topic_partition,
-            cluster_id=q.config.cluster_id,
-            replica_id=q.replica_id,
-            current_leader_epoch=q.epoch,
-            leader_epoch=q.log.last_epoch,
-        ),
-    )
-
-
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-def on_follow_response(
-    q: QuorumLogState,
-    correlation_id: CorrelationId,
-    response: FetchResponse | OffsetForLeaderEpochResponse,
-    now_ms: int,
-) -> None:
+def on_fetch_response(q: QuorumLogState, correlation_id: CorrelationId, response: FetchResponse, now_ms: int) -> None:
     """Take the answer to the one outstanding request; an answer to any other came too late to mean anything."""
     asked_as = q.role
-    answer = response.answer_for(q.topic_partition) if isinstance(response, FetchResponse) else response
+    answer = response.answer_for(q.topic_partition)
     observe_answer(q, answer.error, answer.current_leader, now_ms)
     if q.role is not asked_as or not isinstance(asked_as, Follower | Unattached) or asked_as.pending != correlation_id:
         return
@@ -158,8 +135,6 @@ def on_follow_response(
     q.heard_leader_ms = now_ms
     q.role = replace(asked_as, pending=None, has_fetched=True, fetch_deadline_ms=now_ms + q.quorum.fetch_timeout_ms)
     match answer:
-        case OffsetForLeaderEpochResponse():
-            _on_epoch_end(q, answer, now_ms)
         case FetchedPartition(snapshot_id=SnapshotId() as snapshot_id):
             begin_catching_up(q, q.role, snapshot_id, now_ms)
         case FetchedPartition(diverging_epoch=None):
@@ -230,15 +205,6 @@ def _maybe_follow_high_watermark(q: QuorumLogState, answer: FetchedPartition) ->
     acknowledge_committed(q)
 
 
-def _on_epoch_end(q: QuorumLogState, response: OffsetForLeaderEpochResponse, now_ms: int) -> None:
-    """The second way to reconcile: asked before the first fetch. Without an answer nothing is cut before a fetch."""
-    assert isinstance(q.role, Follower), q.role
-    if response.answer is None:
-        q.role = replace(q.role, reconciled=True)
-    else:
-        _reconcile(q, response.answer, now_ms)
-
-
 def _reconcile(q: QuorumLogState, leader_end: EpochEndOffset, now_ms: int) -> None:
     """Cut the log back to where it can agree with the leader's."""
     assert isinstance(q.role, Follower), q.role
@@ -246,8 +212,7 @@ def _reconcile(q: QuorumLogState, leader_end: EpochEndOffset, now_ms: int) -> No
         assert _may_fetch(q), (q.log.flushed_end_offset, q.log.log_end_offset)
         _back_off(q, now_ms)  # Only if the rules let a fetch go before the flush. A log is cut when it is at rest.
         return
-    truncation = q.rules.truncation(epochs=q.log.epochs, log_end_offset=q.log.log_end_offset, leader=leader_end)
-    end_offset = truncation.end_offset
+    end_offset = q.rules.truncation(epochs=q.log.epochs, log_end_offset=q.log.log_end_offset, leader=leader_end)
     if not q.rules.may_truncate(end_offset=end_offset, high_watermark=q.log.high_watermark):
         q.halt(
             f"leader {q.leader_id} in epoch {q.epoch} asks to truncate to {end_offset}, "
@@ -256,10 +221,8 @@ def _reconcile(q: QuorumLogState, leader_end: EpochEndOffset, now_ms: int) -> No
         return
     if end_offset < q.log.log_end_offset:
         q.truncate(end_offset)
-    elif q.role.reconciled:
+    else:
         _back_off(q, now_ms)  # An answer that changes nothing must not be asked for again at full speed.
-    if truncation.done:
-        q.role = replace(q.role, reconciled=True)
 
 
 def _back_off(q: QuorumLogState, now_ms: int) -> None:
