@@ -35,12 +35,11 @@ ARGUMENTS = (
     "lag-ms",
     "elr",
     "fsync",
-    "truncate-on-fetch",
     "variant",
     "seed",
 )
 """What may be said of a cluster."""
-ROUNDS = re.compile(r"Fetch|OffsetForLeaderEpoch|ListOffsets|truncates|begins")
+ROUNDS = re.compile(r"Fetch|ListOffsets|truncates|begins")
 """What belongs to a round of fetching."""
 SWITCH = {"on": True, "off": False}
 
@@ -75,7 +74,6 @@ def _shape(directive: Directive) -> ClusterShape:
         lag_ms=_number(directive, "lag-ms", 30_000),
         elr=_choice(directive, "elr", SWITCH, "on"),
         fsync=_choice(directive, "fsync", SWITCH, "on"),
-        truncates_on_fetch=_choice(directive, "truncate-on-fetch", SWITCH, "on"),
         seed=_number(directive, "seed", 1),
         rules=_rules_of(directive, directive.arguments.get("variant")),
     )

@@ -17,7 +17,7 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
-from replica.ids import EpochEndOffset, ReplicaId
+from replica.ids import ReplicaId
 
 
 class ClusterDeliveries(Deliveries):
@@ -75,8 +75,6 @@ def _request_words(request: m.Request) -> tuple[int, str | None]:
     match request:
         case m.FetchRequest(replica_id=None, partitions=(part,)):
             return CLIENTS, f"Fetch from offset {part.fetch_offset}"
-        case m.OffsetForLeaderEpochRequest(replica_id=int(replica_id), leader_epoch=asked, current_leader_epoch=epoch):
-            return replica_id, f"OffsetForLeaderEpoch in epoch {epoch}: where does epoch {asked} end?"
         case m.ListOffsetsRequest(replica_id=int(replica_id), latest=latest):
             return replica_id, f"ListOffsets: where does your log {'end' if latest else 'begin'}?"
         case m.AlterPartitionRequest(broker_id=broker_id, partitions=(proposal,)):
@@ -111,16 +109,13 @@ def _response_words(response: m.PeerResponse) -> str | None:
             return f"AlterPartition: committed, partition epoch {result.partition_epoch}, ISR {isr}"
         case m.AlterPartitionResponse(partitions=(result,)):
             return f"AlterPartition refused: {result.error}"
-        case m.OffsetForLeaderEpochResponse(error=ErrorCode.NONE, answer=EpochEndOffset(epoch, end_offset)):
-            return f"OffsetForLeaderEpoch: my epoch {epoch} ends at {end_offset}"
         case m.ListOffsetsResponse(error=ErrorCode.NONE, offset=offset):
             return f"ListOffsets: {offset}"
-        case m.OffsetForLeaderEpochResponse(error=error) | m.ListOffsetsResponse(error=error):
-            return f"{type(response).__name__.removesuffix('Response')} refused: {error}"
         case m.BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=epoch):
             return f"BrokerRegistration: broker epoch {epoch}"
         case (
             m.FetchResponse(error=error)
+            | m.ListOffsetsResponse(error=error)
             | m.AlterPartitionResponse(error=error)
             | m.BrokerRegistrationResponse(error=error)
         ):

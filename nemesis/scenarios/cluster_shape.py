@@ -21,7 +21,6 @@ class ClusterShape:
     """What is special about one cluster; ``replicas`` is the assignment of its partition, preferred leader first.
 
     ``lag_ms`` is ``replica.lag.time.max.ms``. ``fsync`` is off where records reach the disk when the system pleases.
-    ``truncates_on_fetch`` is false where followers ask OffsetForLeaderEpoch first, as before Kafka 2.7.
     """
 
     brokers: int
@@ -30,7 +29,6 @@ class ClusterShape:
     lag_ms: int = 30_000
     elr: bool = True
     fsync: bool = True
-    truncates_on_fetch: bool = True
     seed: int = 1
     rules: Callable[[], Rules] = Rules
 
@@ -48,4 +46,4 @@ class ClusterShape:
     @property
     def climate(self) -> Climate:
         """The whole world: the brokers, and one machine more for the controller."""
-        return replace(CALM, voters=self.brokers + 1, cluster=self.cluster, truncate_on_fetch=self.truncates_on_fetch)
+        return replace(CALM, voters=self.brokers + 1, cluster=self.cluster)

@@ -220,7 +220,7 @@ class ClusterStage(Stage):
             case m.FetchRequest() as request:
                 part = self._standing.wanted(node.replica_id, effect.replica_id, request)
                 return None if part is None else part.current_leader_epoch
-            case m.OffsetForLeaderEpochRequest() | m.ListOffsetsRequest() as asked:
+            case m.ListOffsetsRequest() as asked:
                 return asked.current_leader_epoch
             case other:
                 raise AssertionError(other)

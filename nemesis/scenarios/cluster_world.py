@@ -24,8 +24,6 @@ from replica.core.rules import Rules
 from replica.ids import CorrelationId, ReplicaId
 from replica.storage import LogTable
 
-_Question = m.FetchRequest | m.OffsetForLeaderEpochRequest | m.ListOffsetsRequest
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
@@ -128,4 +126,4 @@ class ClusterWorld(World):
 def _is_of_a_follower(request: m.PeerRequest) -> bool:
     if isinstance(request, m.FetchRequest):
         return all(part.topic_partition != METADATA_LOG for part in request.partitions)
-    return isinstance(request, _Question) and request.topic_partition != METADATA_LOG
+    return isinstance(request, m.ListOffsetsRequest) and request.topic_partition != METADATA_LOG

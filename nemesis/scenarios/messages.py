@@ -56,7 +56,7 @@ class Deliveries(Observer):
 
 def _sender_of(request: m.Request) -> int:
     match request:
-        case m.FetchRequest(replica_id=int(replica_id)) | m.OffsetForLeaderEpochRequest(replica_id=int(replica_id)):
+        case m.FetchRequest(replica_id=int(replica_id)):
             return replica_id
         case m.VoteRequest(candidate_id=candidate_id):
             return candidate_id
@@ -73,8 +73,6 @@ def _request_words(request: m.Request) -> str:
         case m.FetchRequest(partitions=(part,)):
             last, epoch = part.last_fetched_epoch, part.current_leader_epoch
             return f"Fetch in epoch {epoch} from offset {part.fetch_offset}, my last record is of epoch {last}"
-        case m.OffsetForLeaderEpochRequest(leader_epoch=asked, current_leader_epoch=epoch):
-            return f"OffsetForLeaderEpoch in epoch {epoch}: where does epoch {asked} end?"
         case m.VoteRequest(pre_vote=True, candidate_epoch=epoch, last_offset_epoch=last, last_offset=end):
             return f"Pre-vote in epoch {epoch}, my log ends at {end} in epoch {last}"
         case m.VoteRequest(candidate_epoch=epoch, last_offset_epoch=last, last_offset=end):
@@ -101,8 +99,6 @@ def _response_words(response: m.Response) -> str:
             return f"Fetch: our logs differ, my epoch {epoch} ends at {end_offset}"
         case m.FetchedPartition(records=records, high_watermark=high_watermark):
             return f"Fetch: {offsets_words(records)}, high watermark {known_words(high_watermark)}"
-        case m.OffsetForLeaderEpochResponse(answer=EpochEndOffset(epoch, end_offset)):
-            return f"OffsetForLeaderEpoch: my epoch {epoch} ends at {end_offset}"
         case _:
             return f"{name}: ok"
 

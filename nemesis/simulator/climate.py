@@ -97,7 +97,6 @@ class Climate:
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 1 << 20
     restart_ms: tuple[int, int] = (200, 3000)
-    truncate_on_fetch: bool = True
     cluster: ClusterClimate | None = None
     group: GroupClimate | None = None
 
@@ -203,7 +202,6 @@ def _draw(random: Random, *, is_hectic: bool) -> Climate:
         fetch_max_wait_ms=500 if fast else random.choice((500, 1500)),
         fetch_max_bytes=1 if random.random() < 0.3 else 1 << 20,
         restart_ms=random.choice(((5, 100), (200, 3000))),
-        truncate_on_fetch=random.random() < 0.7,
     )
 
 

@@ -82,7 +82,8 @@ class ClusterClimate:
         """All partitions of all topics."""
         return tuple(TopicPartition(name, number) for name in self.names for number in range(self.partitions))
 
-    def broker_config(self, *, truncate_on_fetch: bool) -> BrokerConfig:
+    @property
+    def broker_config(self) -> BrokerConfig:
         """How the brokers are set."""
         return BrokerConfig(
             replica_fetch_wait_max_ms=self.replica_fetch_wait_max_ms,
@@ -98,7 +99,6 @@ class ClusterClimate:
             controller_request_timeout_ms=self.controller_request_timeout_ms,
             alter_partition_retry_backoff_ms=self.controller_retry_backoff_ms,
             log_flush=LogFlush.FSYNC if self.fsync else LogFlush.OS,
-            truncate_on_fetch=truncate_on_fetch,
         )
 
     @property

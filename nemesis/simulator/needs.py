@@ -29,10 +29,6 @@ def with_needs(climate: Climate, needs: Iterable[Need]) -> Climate:
     return climate
 
 
-def _asking_first(climate: Climate) -> Climate:
-    return replace(climate, truncate_on_fetch=False)
-
-
 def _with_slow_lanes(climate: Climate) -> Climate:
     """Most logs are on a slow disk, and processes are killed again and again, and come back at once."""
     return replace(
@@ -344,6 +340,5 @@ _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
         Need.CHANGES_CUT_OFF: _with_changes_cut_off,
         Need.CHANGES_AT_ONCE: _with_changes_at_once,
         Need.REASSIGNMENTS: _with_reassignments,
-        Need.ASKING_FIRST: _asking_first,
     }
 )

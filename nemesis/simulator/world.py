@@ -107,11 +107,10 @@ class World:
             request_timeout_ms=climate.fetch_timeout_ms,
             fetch_max_wait_ms=climate.fetch_max_wait_ms,
             fetch_max_bytes=climate.fetch_max_bytes,
-            truncate_on_fetch=climate.truncate_on_fetch,
         )
         self._broker = BrokerConfig()
         if climate.cluster is not None:
-            self._broker = climate.cluster.broker_config(truncate_on_fetch=climate.truncate_on_fetch)
+            self._broker = climate.cluster.broker_config
 
     def _new_node(self, replica_id: ReplicaId) -> Node:
         dice = Random(f"{self._seed} node {replica_id}")

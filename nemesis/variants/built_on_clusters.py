@@ -25,7 +25,6 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         Invariant.STRONG_ISR,
         reconciling.OffsetWithoutEpoch,
         Need.TURMOIL,
-        Need.ASKING_FIRST,
     ),
     _variant(
         "M3",
@@ -34,7 +33,6 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         Invariant.STRONG_ISR,
         reconciling.ExactTruncationWithoutFencing,
         Need.TURMOIL,
-        Need.ASKING_FIRST,
     ),
     _variant(
         "M4",
@@ -44,16 +42,6 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         reconciling.UnfencedFetch,
         Need.TURMOIL,
         Need.STALE_METADATA,
-    ),
-    _variant(
-        "M5",
-        "unfenced-truncation",
-        f"KIP-320; {_SPECIFICATION}",
-        Invariant.STRONG_ISR,
-        reconciling.UnfencedTruncation,
-        Need.TURMOIL,
-        Need.STALE_METADATA,
-        Need.ASKING_FIRST,
     ),
     _variant(
         "R1",
@@ -76,11 +64,10 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         "R3",
         "same-leader-needs-no-truncation",
         "KAFKA-7164",
-        Invariant.LOG_MATCHING,
+        Invariant.PROGRESS,
         reconciling.SameLeaderNeedsNoTruncation,
         Need.TURMOIL,
         Need.STALE_METADATA,
-        Need.ASKING_FIRST,
     ),
     _variant(
         "R4",

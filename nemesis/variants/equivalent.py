@@ -9,6 +9,19 @@ from nemesis.variants.mutant import Equivalent, Invariant
 
 EQUIVALENT: tuple[Equivalent, ...] = (
     Equivalent(
+        id="M5",
+        name="unfenced-truncation",
+        origin="KIP-320; hachikuji/kafka-specification",
+        breaks=Invariant.STRONG_ISR,
+        summary=(
+            "All is fenced but the truncation of a new follower, which takes the word of a leader of another epoch."
+        ),
+        reason=(
+            "A follower asks nobody where an epoch ends before it fetches. It is told so in the answer to its fetch, "
+            "which is fenced as a whole or, as in M4, not at all."
+        ),
+    ),
+    Equivalent(
         id="R7",
         name="diverging-below-log-start",
         origin="KAFKA-12996",

@@ -9,7 +9,7 @@ the protocol from before KIP-101, as kept in hachikuji/kafka-specification.
 from __future__ import annotations
 
 from replica.core.log.epoch_cache import LeaderEpochCache
-from replica.core.rules import Rules, Truncation
+from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset
 
@@ -88,17 +88,17 @@ class DivergedFetchAcknowledges(Rules):
 class TakeNothingBack(Rules):
     """A follower that takes the leader's answer and keeps all its own records."""
 
-    def truncation(self, *, epochs: LeaderEpochCache, log_end_offset: Offset, leader: EpochEndOffset) -> Truncation:
+    def truncation(self, *, epochs: LeaderEpochCache, log_end_offset: Offset, leader: EpochEndOffset) -> Offset:
         """The log's end is always the right place."""
-        return Truncation(end_offset=log_end_offset, done=True)
+        return log_end_offset
 
 
 class TrustTheLeadersOffset(Rules):
     """A follower that cuts where the leader says without looking the epoch up in its own log, as before KIP-279."""
 
-    def truncation(self, *, epochs: LeaderEpochCache, log_end_offset: Offset, leader: EpochEndOffset) -> Truncation:
+    def truncation(self, *, epochs: LeaderEpochCache, log_end_offset: Offset, leader: EpochEndOffset) -> Offset:
         """The leader's offset, whoever wrote what lies below it here."""
-        return Truncation(end_offset=min(leader.end_offset, log_end_offset), done=True)
+        return min(leader.end_offset, log_end_offset)
 
 
 class TruncateBelowHighWatermark(Rules):

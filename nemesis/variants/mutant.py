@@ -57,7 +57,6 @@ class Need(StrEnum):
     CHANGES_CUT_OFF = "leaders that are cut off, and asked for one change of voters after the other"
     CHANGES_AT_ONCE = "leaders that are struck at once, and asked for changes of voters at once"
     REASSIGNMENTS = "partitions that are moved"
-    ASKING_FIRST = "followers that ask where their last epoch ends before they fetch"
 
 
 RULES = frozenset(name for part in Rules.__bases__ for name in vars(part) if not name.startswith("_"))

@@ -1,9 +1,9 @@
 """Wrong rules about how a partition's follower finds where its log and the leader's part.
 
 Owns the protocols from KIP-101 to KIP-320 as hachikuji/kafka-specification keeps them, and the bugs found in them. A
-published protocol lacks several protections at once, and each of them alone is made good by the others: every fetch is
-compared with the leader's log (KIP-595), which repairs what an exact or a fenced truncation before the first fetch
-would have prevented. So these variants leave out all that their time did not have.
+published protocol lacks several protections at once, and each of them alone is made good by the others. So these
+variants leave out all that their time did not have, but for one thing: their followers asked where an epoch ends before
+they fetched, and here every fetch asks that (KIP-595).
 """
 
 # ruff: noqa: ARG002 - an override takes whatever the rule takes
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from nemesis.variants.partitions_only import PartitionsOnly
 from replica.core.log.epoch_cache import LeaderEpochCache
-from replica.core.rules import Truncation
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId
 
@@ -20,7 +19,7 @@ from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId
 class OffsetWithoutEpoch(PartitionsOnly):
     """A leader that answers where an epoch ends with an offset alone, and followers that cut there.
 
-    Nothing is fenced yet, and no fetch is compared, for that takes the epoch of the answer.
+    Nothing is fenced yet.
     """
 
     def partition_epoch_end(
@@ -30,13 +29,9 @@ class OffsetWithoutEpoch(PartitionsOnly):
         later = (entry.start_offset for entry in epochs.entries if entry.epoch > epoch)
         return EpochEndOffset(epoch, next(later, log_end_offset))
 
-    def truncation(self, *, epochs: LeaderEpochCache, log_end_offset: Offset, leader: EpochEndOffset) -> Truncation:
+    def truncation(self, *, epochs: LeaderEpochCache, log_end_offset: Offset, leader: EpochEndOffset) -> Offset:
         """The leader's offset, whoever wrote what lies below it here."""
-        return Truncation(end_offset=min(leader.end_offset, log_end_offset), done=True)
-
-    def has_diverged(self, *, end: EpochEndOffset, fetch_offset: Offset, last_fetched_epoch: Epoch) -> bool:
-        """A fetch is not compared."""
-        return False
+        return min(leader.end_offset, log_end_offset)
 
     def epoch_error(self, *, current_leader_epoch: Epoch | None, own_epoch: Epoch) -> ErrorCode | None:
         """Every epoch is as good as any."""
@@ -50,12 +45,8 @@ class OffsetWithoutEpoch(PartitionsOnly):
 class ExactTruncationWithoutFencing(PartitionsOnly):
     """A follower that cuts at the right place by the word of any leader, be it of another epoch.
 
-    Nor is its fetch fenced or compared, and who has reached the high watermark may join.
+    Nor is its fetch fenced, and who has reached the high watermark may join.
     """
-
-    def has_diverged(self, *, end: EpochEndOffset, fetch_offset: Offset, last_fetched_epoch: Epoch) -> bool:
-        """A fetch is not compared."""
-        return False
 
     def epoch_error(self, *, current_leader_epoch: Epoch | None, own_epoch: Epoch) -> ErrorCode | None:
         """Every epoch is as good as any."""
@@ -85,21 +76,6 @@ class UnfencedFetch(PartitionsOnly):
         return True
 
 
-class UnfencedTruncation(PartitionsOnly):
-    """All is fenced but the truncation of a new follower, which takes the word of a leader of another epoch.
-
-    No fetch is compared: that came later, and would find out.
-    """
-
-    def epoch_end_is_fenced(self) -> bool:
-        """Whoever leads or led may say where an epoch ends."""
-        return False
-
-    def has_diverged(self, *, end: EpochEndOffset, fetch_offset: Offset, last_fetched_epoch: Epoch) -> bool:
-        """A fetch is not compared."""
-        return False
-
-
 class EpochAssignedAtFirstAppend(PartitionsOnly):
     """A new leader's epoch is in its cache only once something is written in it."""
 
@@ -117,20 +93,13 @@ class EpochZeroNotRecovered(PartitionsOnly):
 
 
 class SameLeaderNeedsNoTruncation(PartitionsOnly):
-    """A follower that does not reconcile when the epoch is new and the leader the same.
-
-    No fetch is compared: that came later, and would find out.
-    """
+    """A follower that does not begin anew when the epoch is new and the leader the same."""
 
     def fetching_restarts(
         self, *, old_epoch: Epoch, new_epoch: Epoch, old_leader_id: ReplicaId | None, new_leader_id: ReplicaId | None
     ) -> bool:
         """Only another leader may have another log."""
         return new_leader_id != old_leader_id
-
-    def has_diverged(self, *, end: EpochEndOffset, fetch_offset: Offset, last_fetched_epoch: Epoch) -> bool:
-        """A fetch is not compared."""
-        return False
 
 
 class TruncationKeepsEmptyEpochs(PartitionsOnly):

@@ -38,11 +38,7 @@ def check_numbers(config: QuorumConfig | BrokerConfig | ControllerConfig | Metad
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumConfig:
-    """Timing and limits of one quorum log.
-
-    ``truncate_on_fetch`` chooses how a follower finds where its log parts from the leader's: in the Fetch answer
-    itself (the default), or by asking OffsetForLeaderEpoch before it fetches, as before Kafka 2.7.
-    """
+    """Timing and limits of one quorum log."""
 
     election_timeout_ms: int = 1000
     election_backoff_max_ms: int = 1000
@@ -62,7 +58,6 @@ class QuorumConfig:
     parked_produces_max: int = 10_000
     parked_fetches_max: int = 10_000
     observers_max: int = 1000
-    truncate_on_fetch: bool = True
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -139,7 +134,6 @@ class BrokerConfig:
     metadata_read_max_bytes: int = 1 << 20
     producer_id_expiration_ms: int = 86_400_000
     producer_ids_max: int = PRODUCER_IDS_MAX
-    truncate_on_fetch: bool = True
 
     def __post_init__(self) -> None:
         check_numbers(self)

@@ -24,8 +24,6 @@ from replica.core.messages import (
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
     PeerRequest,
     QuorumPeerRequest,
     Request,
@@ -40,9 +38,8 @@ from replica.server.ports import PeerTransport
 ADDRESS_CHARACTERS_MAX = 261
 """The longest name of a host, a colon, and a port with brackets to spare."""
 
-_Asking = QuorumPeerRequest | OffsetForLeaderEpochRequest | FetchSnapshotRequest
-_ElectionResponse = VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse
-_LeadersResponse = OffsetForLeaderEpochResponse | FetchSnapshotResponse
+_Asking = QuorumPeerRequest | FetchSnapshotRequest
+_PeerResponse = VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | FetchSnapshotResponse
 
 
 class HeardLeaders:
@@ -73,10 +70,10 @@ class HeardLeaders:
         if isinstance(request, FetchRequest) and isinstance(response, FetchResponse):
             for part in request.partitions:
                 self._hear_of(part.topic_partition, response.answer_for(part.topic_partition))
-        elif isinstance(request, _Asking) and isinstance(response, _ElectionResponse | _LeadersResponse):
+        elif isinstance(request, _Asking) and isinstance(response, _PeerResponse):
             self._hear_of(request.topic_partition, response)
 
-    def _hear_of(self, log: TopicPartition, answer: FetchedPartition | _ElectionResponse | _LeadersResponse) -> None:
+    def _hear_of(self, log: TopicPartition, answer: FetchedPartition | _PeerResponse) -> None:
         if answer.current_leader is not None and answer.error is not ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._hear(log, answer.current_leader, is_claim=False)
 
@@ -120,7 +117,7 @@ class LeaderAddresses:
                 return replace(response, partitions=tuple(map(self._fetched, partitions)))
             case VoteResponse() | BeginQuorumEpochResponse() | EndQuorumEpochResponse():
                 return replace(response, current_leader=self._addressed(response.current_leader))
-            case OffsetForLeaderEpochResponse() | FetchSnapshotResponse() if response.error is not ErrorCode.NONE:
+            case FetchSnapshotResponse() if response.error is not ErrorCode.NONE:
                 return replace(response, current_leader=self._addressed(response.current_leader))
             case _:
                 return response

@@ -24,7 +24,6 @@ from replica.core.messages import (
     FetchResponse,
     FetchSnapshotRequest,
     ListOffsetsRequest,
-    OffsetForLeaderEpochRequest,
     ProduceRequest,
     QuorumPeerRequest,
     ReadIndexRequest,
@@ -71,7 +70,7 @@ BAD_INPUT = frozenset(
 _OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest | FetchSnapshotRequest
 """What only replicas ask."""
 
-_OF_BOTH = FetchRequest | OffsetForLeaderEpochRequest | ListOffsetsRequest
+_OF_BOTH = FetchRequest | ListOffsetsRequest
 """What clients ask as well: without a replica id."""
 
 _CLIENTS_CONTEXT = grpc.aio.ServicerContext[Any, Any]

@@ -134,8 +134,9 @@ def test_options_become_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arguments and REPLICA_ variables arrive in the server's options."""
     monkeypatch.setenv("REPLICA_FETCH_TIMEOUT_MS", "900")
     monkeypatch.setenv("REPLICA_DIAL", "1=127.0.0.1:7 2=127.0.0.1:8")
-    options = server_options_from(start_values("--election-timeout-ms", "77", "--no-truncate-on-fetch"))
-    assert options.quorum == QuorumConfig(election_timeout_ms=77, fetch_timeout_ms=900, truncate_on_fetch=False)
+    options = server_options_from(start_values("--election-timeout-ms", "77", "--no-elr-enable"))
+    assert options.quorum == QuorumConfig(election_timeout_ms=77, fetch_timeout_ms=900)
+    assert options.controller == ControllerConfig(elr_enable=False)
     assert options.voters == {ReplicaId(1): "127.0.0.1:1"}
     assert options.dial == {ReplicaId(1): "127.0.0.1:7", ReplicaId(2): "127.0.0.1:8"}
 

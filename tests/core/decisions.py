@@ -10,7 +10,7 @@ from typing import Any
 
 from replica.core.effects import QuorumState
 from replica.core.log.epoch_cache import LeaderEpochCache
-from replica.core.rules import NEVER_MS, Rules, Truncation
+from replica.core.rules import NEVER_MS, Rules
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, SnapshotId
 from tests.core.membership_decisions import MEMBERSHIP_TABLES
@@ -84,15 +84,13 @@ def _diverged(name: str, end: tuple[int, int], fetch: tuple[int, int], expected:
     return Row(name, asked, expected)
 
 
-def _truncation(
-    name: str, own: Mapping[int, int], log_end: int, leader: tuple[int, int], end_offset: int, *, done: bool
-) -> Row:
+def _truncation(name: str, own: Mapping[int, int], log_end: int, leader: tuple[int, int], end_offset: int) -> Row:
     asked = {
         "epochs": cache_of(own),
         "log_end_offset": log_end,
         "leader": EpochEndOffset(Epoch(leader[0]), Offset(leader[1])),
     }
-    return Row(name, asked, Truncation(end_offset=Offset(end_offset), done=done))
+    return Row(name, asked, end_offset)
 
 
 def _may_truncate(end_offset: int, high_watermark: int | None, expected: bool) -> Row:
@@ -190,16 +188,16 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
     ),
     "fetch_acknowledges": (Row("prefix", {"diverged": False}, True), Row("diverged", {"diverged": True}, False)),
     "truncation": (
-        _truncation("local_undefined_empty", {}, 0, (1, 2), 0, done=True),
-        _truncation("local_undefined_leader_beyond", {1: 0}, 4, (2, 9), 4, done=True),
-        _truncation("local_undefined_leader_below", {1: 0}, 4, (2, 3), 3, done=True),
-        _truncation("same_epoch_leader_ends_first", {1: 0}, 4, (1, 2), 2, done=True),
-        _truncation("same_epoch_own_ends_first", {1: 0}, 4, (1, 9), 4, done=True),
-        _truncation("same_epoch_own_next_begins_first", {1: 0, 2: 2}, 4, (1, 3), 2, done=True),
-        _truncation("only_an_older_epoch_known", {0: 0, 2: 1}, 5, (1, 5), 1, done=False),
-        _truncation("epoch_below_all_own", {2: 0}, 1, (1, 1), 0, done=True),
-        _truncation("floor_below_leaders_answer", {3: 0, 5: 120}, 200, (4, 155), 120, done=False),
-        _truncation("second_round", {3: 0, 5: 120}, 120, (3, 101), 101, done=True),
+        _truncation("local_undefined_empty", {}, 0, (1, 2), 0),
+        _truncation("local_undefined_leader_beyond", {1: 0}, 4, (2, 9), 4),
+        _truncation("local_undefined_leader_below", {1: 0}, 4, (2, 3), 3),
+        _truncation("same_epoch_leader_ends_first", {1: 0}, 4, (1, 2), 2),
+        _truncation("same_epoch_own_ends_first", {1: 0}, 4, (1, 9), 4),
+        _truncation("same_epoch_own_next_begins_first", {1: 0, 2: 2}, 4, (1, 3), 2),
+        _truncation("only_an_older_epoch_known", {0: 0, 2: 1}, 5, (1, 5), 1),
+        _truncation("epoch_below_all_own", {2: 0}, 1, (1, 1), 0),
+        _truncation("floor_below_leaders_answer", {3: 0, 5: 120}, 200, (4, 155), 120),
+        _truncation("second_round", {3: 0, 5: 120}, 120, (3, 101), 101),
     ),
     "produce_is_committed": (
         _committed(5, None, False),

@@ -29,7 +29,6 @@ BUILT_CONVICTED: Mapping[str, Scenario] = {
     "offset-without-epoch": partition.logs_part_where_their_epochs_do,
     "exact-truncation-without-fencing": partition.who_lacks_earlier_epochs_does_not_join,
     "unfenced-fetch": partition.a_fetch_of_an_earlier_epoch_acknowledges_nothing,
-    "unfenced-truncation": partition.nothing_is_cut_by_the_word_of_an_earlier_leader,
     "expand-below-epoch-start": partition.who_lacks_earlier_epochs_does_not_join,
     "epoch-assigned-at-first-append": partition.an_epoch_is_known_before_anything_is_written_in_it,
     "epoch-zero-not-recovered": every_epoch_of_the_batches_is_recovered,

@@ -102,11 +102,11 @@ def test_divergence_table(
     if empty_epoch is not None:
         leader.epochs.assign(Epoch(empty_epoch), leader.log_end_offset)
     while (answer := leader.diverging_epoch(follower.log_end_offset, follower.last_epoch or Epoch(0))) is not None:
-        truncation = Rules().truncation(epochs=follower.epochs, log_end_offset=follower.log_end_offset, leader=answer)
-        assert truncation.end_offset < follower.log_end_offset, "a round without progress"
-        follower.truncate_to(truncation.end_offset)
+        end_offset = Rules().truncation(epochs=follower.epochs, log_end_offset=follower.log_end_offset, leader=answer)
+        assert end_offset < follower.log_end_offset, "a round without progress"
+        follower.truncate_to(end_offset)
         seen.append((answer.epoch, answer.end_offset))
-        cut.append(truncation.end_offset)
+        cut.append(end_offset)
     assert (seen, cut) == (answers, cuts)
     kept = batches_of(*follower_log)[: follower.log_end_offset]
     assert [batch.data for batch in kept] == [batch.data for batch in batches_of(*leader_log)[: len(kept)]]

@@ -381,17 +381,6 @@ def test_a_log_that_begins_at_a_snapshot_is_not_cut_below_it() -> None:
     assert (back.halted, back.disk.end, pending_fetch(back).last_fetched_epoch) == (None, 10, 1)
 
 
-def test_one_that_asks_where_epochs_end_first_is_sent_to_a_snapshot_too() -> None:
-    """Without truncation on fetch: no answer to the first question cuts nothing, then all is as always."""
-    bench = follower_bench(log=[(1, 2)], config=QuorumConfig(truncate_on_fetch=False))
-    answer = m.OffsetForLeaderEpochResponse(error=ErrorCode.NONE, answer=None, current_leader=leader(1, 5))
-    bench.respond(bench.send_to(1, m.OffsetForLeaderEpochRequest), answer)
-    answer_fetch(bench, sent_to(20, 4))
-    answer_piece(bench, whole(20, 4))
-    install(bench)
-    assert pending_fetch(bench).fetch_offset == 20
-
-
 def test_an_observer_installs_snapshots_as_well() -> None:
     """A replica without a vote catches up in the same way."""
     bench = Bench(replica_id=9, quorum_state=stored(5))

@@ -32,13 +32,9 @@ SNAPSHOTS_SEEN = {"stored", "installed", "rejected"}
 class Walk:
     """A bench, a seed, and one random thing after another."""
 
-    def __init__(self, seed: int, *, replica_id: int, truncate_on_fetch: bool) -> None:
+    def __init__(self, seed: int, *, replica_id: int) -> None:
         self.random = Random(seed)
-        config = QuorumConfig(
-            **{name: getattr(CONFIG, name) for name in CONFIG.__slots__ if name != "truncate_on_fetch"},
-            truncate_on_fetch=truncate_on_fetch,
-        )
-        self.bench = Bench(replica_id=replica_id, config=config, seed=seed)
+        self.bench = Bench(replica_id=replica_id, config=CONFIG, seed=seed)
         self.stale: list[fx.Send] = []
         self.seen: Counter[str] = Counter()
         self.votes: dict[int, ReplicaId] = {}
@@ -220,10 +216,6 @@ class Walk:
                 return self.fetch_response(send.request, error)
             case m.FetchSnapshotRequest():
                 return self.piece(send.request, self.random.choice([ErrorCode.NONE] * 199 + list(ErrorCode)))
-            case m.OffsetForLeaderEpochRequest(leader_epoch=epoch):
-                end = EpochEndOffset(Epoch(self.random.randint(0, epoch)), self.boundary())
-                answer = end if self.random.random() < 0.9 else None
-                return m.OffsetForLeaderEpochResponse(error=error, answer=answer, current_leader=self.own_leader())
             case m.BeginQuorumEpochRequest():
                 return m.BeginQuorumEpochResponse(error=error, current_leader=current)
             case m.EndQuorumEpochRequest():
@@ -352,7 +344,7 @@ class Walk:
 
 def walk(seed: int, *, replica_id: int = 0, steps: int = 600) -> Walk:
     """Walk, then let every wait run out."""
-    walked = Walk(seed, replica_id=replica_id, truncate_on_fetch=seed % 2 == 0)
+    walked = Walk(seed, replica_id=replica_id)
     walked.run(steps)
     walked.bench.elapse(CONFIG.produce_timeout_max_ms)
     walked.check()

@@ -75,11 +75,10 @@ def storm(
     seed: int,
     *,
     rules: Callable[[], Rules] = Rules,
-    truncate_on_fetch: bool = True,
     fetch_max_bytes: int = CONFIG.fetch_max_bytes,
 ) -> SimulatedCluster:
     """Partitions, crashes with unflushed suffixes lost, loss and duplication for a while; then calm until all agree."""
-    config = replace(CONFIG, truncate_on_fetch=truncate_on_fetch, fetch_max_bytes=fetch_max_bytes)
+    config = replace(CONFIG, fetch_max_bytes=fetch_max_bytes)
     cluster = SimulatedCluster(seed, climate=replace(HOSTILE), rules=rules, config=config)
     for _ in range(8):
         cluster.isolate(cluster.random.randrange(3))
@@ -95,11 +94,10 @@ def storm(
     return cluster
 
 
-@pytest.mark.parametrize("truncate_on_fetch", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_keeps_its_promises_in_a_storm(seed: int, truncate_on_fetch: bool) -> None:
+def test_keeps_its_promises_in_a_storm(seed: int) -> None:
     """Under partitions, crashes, loss and duplication nothing committed or acknowledged changes, and all recover."""
-    cluster = storm(seed, truncate_on_fetch=truncate_on_fetch)
+    cluster = storm(seed)
     assert len(cluster.promises.acknowledged) > 50, len(cluster.promises.acknowledged)
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import pytest
 
 from nemesis.simulator.disk import DATA
-from replica.core import messages as m
-from replica.core.config import BrokerConfig
-from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEntry, Offset
 from replica.storage.checkpoints import read_epochs, write_epochs
 from tests.replication.bench import Cluster
 from tests.replication.puppets import fetched
-from tests.replication.stage import FAST_BROKER
 from tests.replication.tampering import EPOCHS, files_of, forget
-from tests.replication.test_follower import ASK_FIRST, Stage, batch
+from tests.replication.test_follower import Stage, batch
 
 LOG = ((1, 2), (3, 4), (5, 1))
 """Epoch 1 from 0 on, 3 from 2 on, 5 from 6 to 7."""
@@ -71,14 +67,13 @@ def test_should_write_checkpoint_on_truncation() -> None:
     assert entries == (EpochEntry(Epoch(known[1][0]), Offset(3)),)
 
 
-@pytest.mark.parametrize("config", [FAST_BROKER, ASK_FIRST], ids=["truncate_on_fetch", "asking_first"])
-def test_truncate_to_high_watermark_if_leader_epoch_info_not_available(config: BrokerConfig) -> None:
+def test_truncate_to_high_watermark_if_leader_epoch_info_not_available() -> None:
     """A follower never falls back to its high watermark: epochs that its file has lost are found in the batches.
 
     (Kafka's follower does, where the format of its records has no epochs: that is how committed records are lost,
-    KAFKA-3919.) A leader that has nothing to say of an epoch is asked again, and nothing is cut meanwhile.
+    KAFKA-3919.)
     """
-    stage = Stage(config).with_log(*LOG)
+    stage = Stage().with_log(*LOG)
     stage.cluster.kill(1)
     write_epochs(files_of(stage.cluster, 1), DATA / str(stage.topic) / EPOCHS, [])
     forget(stage.cluster, 1, stage.topic)
@@ -87,14 +82,6 @@ def test_truncate_to_high_watermark_if_leader_epoch_info_not_available(config: B
     replica = stage.cluster.replica(1, stage.topic)
     assert (replica.high_watermark, stage.end, stage.cache) == (0, 7, [(1, 0), (3, 2), (5, 6)])
 
-    if config is ASK_FIRST:
-        for _ in range(3):
-            request, heard = stage.leader.hear(m.OffsetForLeaderEpochRequest)
-            assert request.leader_epoch == 5
-            heard.answer(m.OffsetForLeaderEpochResponse(error=ErrorCode.NONE))
-            stage.cluster.pass_ms(20)
-            assert (stage.end, stage.leader.is_asked) == (7, False)
-    else:
-        asked = stage.say(fetched(stage.topic, records=batch(6, 7)))
-        assert (asked.fetch_offset, asked.last_fetched_epoch) == (7, 5)
-        assert stage.end == 8
+    asked = stage.say(fetched(stage.topic, records=batch(6, 7)))
+    assert (asked.fetch_offset, asked.last_fetched_epoch) == (7, 5)
+    assert stage.end == 8

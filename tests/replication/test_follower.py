@@ -13,15 +13,13 @@ import pytest
 from replica.core import messages as m
 from replica.core.config import BrokerConfig
 from replica.errors import ErrorCode
-from replica.ids import Epoch, EpochEndOffset, Offset, TopicPartition
+from replica.ids import TopicPartition
 from replica.records import encode_batch
 from tests.replication.bench import Cluster
 from tests.replication.puppets import Puppet, fetched
 from tests.replication.stage import FAST_BROKER
 from tests.replication.tampering import write_log
 
-ASK_FIRST = replace(FAST_BROKER, truncate_on_fetch=False)
-"""Ask where epochs end before fetching, as before Kafka 2.7."""
 EPOCH = 6
 """The leader epoch in which the scenarios begin that need older ones."""
 
@@ -211,43 +209,3 @@ def test_should_truncate_if_leader_replies_with_diverging_epoch_not_known_to_fol
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (200, 5)
     assert stage.end == end
     assert stage.say(fetched(stage.topic)).fetch_offset == end
-
-
-def say_epoch(stage: Stage, asked: int, epoch: int, end_offset: int) -> None:
-    """Answer the question where an epoch ends."""
-    request, heard = stage.leader.hear(m.OffsetForLeaderEpochRequest)
-    assert request.leader_epoch == asked
-    answer = EpochEndOffset(Epoch(epoch), Offset(end_offset))
-    heard.answer(m.OffsetForLeaderEpochResponse(error=ErrorCode.NONE, answer=answer))
-    stage.cluster.pass_ms(20)
-
-
-@pytest.mark.parametrize(("first", "second", "end"), [(155, 101, 101), (143, 102, 102)])
-def test_should_fetch_leader_epoch_second_time_if_leader_replies_with_epoch_not_known_to_follower(
-    first: int, second: int, end: int
-) -> None:
-    """A follower that asks first cuts to the end of its own earlier epoch, asks for that, and fetches then."""
-    stage = Stage(ASK_FIRST).with_log((3, 120), (5, 80))
-    say_epoch(stage, 5, 4, first)
-    assert stage.end == 120
-    say_epoch(stage, 3, 3, second)
-    assert stage.end == end
-    assert stage.say(fetched(stage.topic)).fetch_offset == end
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        pytest.param(ErrorCode.FENCED_LEADER_EPOCH, id="test_fenced_truncation"),
-        pytest.param(ErrorCode.UNKNOWN_LEADER_EPOCH, id="test_unknown_leader_epoch_in_truncation"),
-    ],
-)
-def test_fenced_and_unknown_leader_epoch_in_truncation(error: ErrorCode) -> None:
-    """A refused question about epochs cuts nothing: a fenced follower stops, an early one asks again."""
-    stage = Stage(ASK_FIRST).with_log((3, 3))
-    _, heard = stage.leader.hear(m.OffsetForLeaderEpochRequest)
-    heard.answer(m.OffsetForLeaderEpochResponse(error=error))
-    stage.cluster.pass_ms(2000)
-
-    assert stage.leader.is_asked == (error is ErrorCode.UNKNOWN_LEADER_EPOCH)
-    assert stage.end == 3

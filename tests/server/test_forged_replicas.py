@@ -233,7 +233,6 @@ async def test_a_listener_for_clients_offers_nothing_to_replicas(cluster: LocalC
         ),
         m.FetchRequest(partitions=(part,), replica_id=ONE, broker_epoch=BrokerEpoch(1)),
         m.ListOffsetsRequest(topic_partition=log, latest=True, replica_id=ONE),
-        m.OffsetForLeaderEpochRequest(topic_partition=log, leader_epoch=Epoch(0), replica_id=ONE),
     )
     for request in of_replicas:
         with pytest.raises(TransportError, match="UNIMPLEMENTED"):

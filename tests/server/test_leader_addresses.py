@@ -9,7 +9,7 @@ import pytest
 
 from replica.core import messages as m
 from replica.errors import ErrorCode
-from replica.ids import EPOCH_MAX, Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
+from replica.ids import EPOCH_MAX, Epoch, Offset, ReplicaId, TopicPartition
 from replica.rpc.addresses import AddressTable
 from replica.rpc.transport import NotAppliedError
 from replica.server.leader_addresses import ADDRESS_CHARACTERS_MAX, HeardLeaders, LeaderAddresses, TellingTransport
@@ -53,7 +53,6 @@ VOTE = m.VoteRequest(
 )
 END = m.EndQuorumEpochRequest(topic_partition=KV, leader_id=THREE, leader_epoch=Epoch(4), preferred_candidates=())
 BEGIN = m.BeginQuorumEpochRequest(topic_partition=KV, leader_id=TWO, leader_epoch=Epoch(5), cluster_id="mine")
-EPOCH_END = m.OffsetForLeaderEpochRequest(topic_partition=KV, leader_epoch=Epoch(4))
 SNAPSHOT = m.FetchSnapshotRequest(
     topic_partition=KV, snapshot_end_offset=Offset(4), snapshot_epoch=Epoch(4), position=0, max_bytes=1,
     current_leader_epoch=Epoch(4), replica_id=THREE,
@@ -64,7 +63,6 @@ ANSWERED: list[tuple[Any, Any]] = [
     (VOTE, m.VoteResponse(error=NONE, current_leader=leader())),
     (END, m.EndQuorumEpochResponse(error=REFUSED, current_leader=leader())),
     (BEGIN, m.BeginQuorumEpochResponse(error=REFUSED, current_leader=leader())),
-    (EPOCH_END, m.OffsetForLeaderEpochResponse(error=REFUSED, current_leader=leader())),
     (SNAPSHOT, m.FetchSnapshotResponse(error=REFUSED, current_leader=leader())),
 ]
 
@@ -183,9 +181,7 @@ def test_what_is_known_is_told(response: Any) -> None:
     [
         fetched(leader(address=""), NONE),
         m.FetchSnapshotResponse(error=NONE, current_leader=leader(address="")),
-        m.OffsetForLeaderEpochResponse(
-            error=NONE, answer=EpochEndOffset(epoch=Epoch(4), end_offset=Offset(3)), current_leader=leader(address="")
-        ),
+        m.OffsetForLeaderEpochResponse(error=REFUSED, current_leader=leader(address="")),
         m.ReadIndexResponse(error=REFUSED, current_leader=leader(address="")),
         m.ApplyResponse(error=REFUSED, current_leader=leader(address="")),
     ],

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from replica.core.config import ReplicaConfig
 from replica.core.deadlines import Deadlines
+from replica.core.log.following import may_fetch
 from replica.core.messages import (
     FetchedPartition,
     FetchPartition,
@@ -21,8 +22,6 @@ from replica.core.messages import (
     FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
     PeerRequest,
     PeerResponse,
 )
@@ -33,7 +32,7 @@ from replica.ids import BrokerEpoch, CorrelationId, ReplicaId, TopicPartition
 _SESSION_IS_OVER = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
 
 Send = Callable[[ReplicaId, PeerRequest, int], CorrelationId]
-Asked = FetchPartition | OffsetForLeaderEpochRequest | ListOffsetsRequest
+Asked = FetchPartition | ListOffsetsRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +149,7 @@ class Fetchers:
             return None
         followed, partition = self._followed[leader_id], self._partitions[topic_partition]
         followed.changed.add(topic_partition)
-        _keep(followed.unflushed, topic_partition, is_in=not _may_fetch(partition))
+        _keep(followed.unflushed, topic_partition, is_in=not may_fetch(partition))
         _keep(followed.pressing, topic_partition, is_in=self._is_pressing(partition))
         self._pauses.set(topic_partition, partition.fetch_deadline_ms)
         return leader_id
@@ -267,10 +266,6 @@ class Fetchers:
             case Session() as session, FetchResponse(error=error) if error in _SESSION_IS_OVER:
                 self._end(question.leader_id, session)
                 return question.leader_id, set()
-            case Wanted(asked=OffsetForLeaderEpochRequest() as asked) as wanted, OffsetForLeaderEpochResponse():
-                if self._is_here(wanted):
-                    wanted.asker.on_epoch_end(asked, response, now_ms)
-                return question.leader_id, {asked.topic_partition}
             case Wanted(asked=ListOffsetsRequest() as asked) as wanted, ListOffsetsResponse():
                 if self._is_here(wanted):
                     wanted.asker.on_leader_offset(asked, response, now_ms)
@@ -333,8 +328,3 @@ def _keep(names: set[TopicPartition], name: TopicPartition, *, is_in: bool) -> N
         names.add(name)
     else:
         names.discard(name)
-
-
-def _may_fetch(partition: Partition) -> bool:
-    log = partition.log
-    return partition.rules.may_fetch(flushed_end_offset=log.flushed_end_offset, log_end_offset=log.log_end_offset)

@@ -29,10 +29,14 @@ def on_offset_for_leader_epoch(
 ) -> None:
     """Tell where an epoch ends in the leader's log; absent, without an error, where that is undefined."""
     error = leader_request_error(log, cluster_id=request.cluster_id, current_leader_epoch=request.current_leader_epoch)
-    answer = log.end_of_epoch(request.leader_epoch) if error is None else None
     log.reply(
         call_id,
-        OffsetForLeaderEpochResponse(error=error or ErrorCode.NONE, answer=answer, current_leader=log.current_leader),
+        OffsetForLeaderEpochResponse(
+            error=error or ErrorCode.NONE,
+            answer=log.end_of_epoch(request.leader_epoch) if error is None else None,
+            log_start_offset=log.log.log_start_offset if error is None else None,
+            current_leader=log.current_leader,
+        ),
     )
 
 

@@ -132,15 +132,9 @@ LogRequest = (
 """Requests about exactly one log, which their ``topic_partition`` names."""
 
 PeerRequest = (
-    FetchRequest
-    | OffsetForLeaderEpochRequest
-    | ListOffsetsRequest
-    | FetchSnapshotRequest
-    | ReadIndexRequest
-    | QuorumPeerRequest
-    | BrokerRequest
+    FetchRequest | ListOffsetsRequest | FetchSnapshotRequest | ReadIndexRequest | QuorumPeerRequest | BrokerRequest
 )
-"""What one replica sends to another (clients use Fetch, OffsetForLeaderEpoch and ListOffsets as well)."""
+"""What one replica sends to another (clients use Fetch and ListOffsets as well)."""
 
 Request = FetchRequest | LogRequest | GroupRequest | ControllerRequest | DescribeClusterRequest
 
@@ -148,7 +142,6 @@ BrokerResponse = BrokerRegistrationResponse | BrokerHeartbeatResponse | AlterPar
 
 PeerResponse = (
     FetchResponse
-    | OffsetForLeaderEpochResponse
     | ListOffsetsResponse
     | FetchSnapshotResponse
     | ReadIndexResponse
@@ -160,6 +153,7 @@ PeerResponse = (
 Response = (
     PeerResponse
     | ProduceResponse
+    | OffsetForLeaderEpochResponse
     | DeleteRecordsResponse
     | DescribeQuorumResponse
     | TransferLeadershipResponse

@@ -163,11 +163,10 @@ def _with_records(part: FetchedPartition, records: Mapping[TopicPartition, bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetForLeaderEpochRequest:
-    """Ask where ``leader_epoch`` ends in the leader's log. ``replica_id`` is absent for a consumer."""
+    """Ask where ``leader_epoch`` ends in the leader's log: a client's question. Followers learn it as they fetch."""
 
     topic_partition: TopicPartition
     leader_epoch: Epoch
-    replica_id: ReplicaId | None = None
     cluster_id: str | None = None
     current_leader_epoch: Epoch | None = None
 

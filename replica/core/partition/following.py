@@ -16,13 +16,14 @@ from dataclasses import replace
 
 from replica.core import messages as m
 from replica.core.effects import FindBatch
+from replica.core.log.following import check_continuity, followed_high_watermark, may_fetch, shared_end
 from replica.core.partition.roles import Follower
 from replica.core.partition.state import PartitionState
 from replica.errors import ErrorCode
 from replica.ids import EpochEndOffset, Offset, ReplicaId
-from replica.records import CorruptRecordError, RecordBatch, check_continues, parse_batches
+from replica.records import CorruptRecordError, RecordBatch, parse_batches
 
-Asked = m.FetchPartition | m.OffsetForLeaderEpochRequest | m.ListOffsetsRequest
+Asked = m.FetchPartition | m.ListOffsetsRequest
 """What a follower may want of its leader."""
 
 
@@ -34,7 +35,6 @@ def begin_following(p: PartitionState, leader_id: ReplicaId | None) -> None:
     kept = p.rules.kept_by_new_follower(high_watermark=p.high_watermark, log_end_offset=p.log.log_end_offset)
     p.role = Follower(
         leader_id=leader_id,
-        reconciled=p.config.truncate_on_fetch,
         kept_end_offset=kept if kept < p.log.log_end_offset else None,
     )
 
@@ -54,21 +54,9 @@ def next_request(p: PartitionState, now_ms: int) -> Asked | None:
         if not p.log.is_flushed:
             return None  # Only where the rules let a fetch go before the flush. A log is cut at rest.
         _truncate(p, role.kept_end_offset)
-    latest = p.log.epochs.latest
-    reconciled = role.reconciled or latest is None
-    if (role.kept_end_offset, role.retry_at_ms, role.reconciled) != (None, None, reconciled):
-        p.role = role = replace(role, kept_end_offset=None, retry_at_ms=None, reconciled=reconciled)
-    if role.out_of_range:
-        return _list_offsets(p, latest=not role.leader_end_known)
-    if role.reconciled or latest is None:
-        return _fetch(p)
-    return m.OffsetForLeaderEpochRequest(
-        topic_partition=p.topic_partition,
-        cluster_id=p.cluster_id,
-        replica_id=p.replica_id,
-        current_leader_epoch=p.leader_epoch,
-        leader_epoch=latest.epoch,
-    )
+    if (role.kept_end_offset, role.retry_at_ms) != (None, None):
+        p.role = role = replace(role, kept_end_offset=None, retry_at_ms=None)
+    return _list_offsets(p, latest=not role.leader_end_known) if role.out_of_range else _fetch(p)
 
 
 def fetch_deadline_ms(p: PartitionState) -> int | None:
@@ -84,12 +72,7 @@ def _backs_off(role: Follower, now_ms: int) -> bool:
 
 
 def _may_ask(p: PartitionState, role: Follower) -> bool:
-    return (
-        role.leader_id is not None
-        and not role.is_failed
-        and role.cuts_at is None
-        and p.rules.may_fetch(flushed_end_offset=p.log.flushed_end_offset, log_end_offset=p.log.log_end_offset)
-    )
+    return role.leader_id is not None and not role.is_failed and role.cuts_at is None and may_fetch(p)
 
 
 def _fetch(p: PartitionState) -> m.FetchPartition:
@@ -146,22 +129,6 @@ def on_fetched(p: PartitionState, asked: m.FetchPartition, answer: m.FetchedPart
         _on_records(p, role, answer, now_ms)
 
 
-def on_epoch_end(
-    p: PartitionState, asked: m.OffsetForLeaderEpochRequest, answer: m.OffsetForLeaderEpochResponse, now_ms: int
-) -> None:
-    """Take the answer that is asked for before the first fetch. Without one nothing is cut."""
-    role = _still_asking(p, asked, is_fenced=p.rules.epoch_end_is_fenced())
-    latest = p.log.epochs.latest
-    if role is None or role.reconciled or latest is None or asked.leader_epoch != latest.epoch:
-        return
-    if answer.error is not ErrorCode.NONE:
-        _on_refused(p, role, answer.error, now_ms)
-    elif answer.answer is None:
-        _back_off(p, role, now_ms)
-    else:
-        _reconcile(p, role, answer.answer, answer.log_start_offset, now_ms)
-
-
 def on_leader_offset(
     p: PartitionState, asked: m.ListOffsetsRequest, answer: m.ListOffsetsResponse, now_ms: int
 ) -> None:
@@ -195,13 +162,13 @@ def on_ask_failed(p: PartitionState, asked: Asked, now_ms: int) -> None:
         _back_off(p, role, now_ms)
 
 
-def _still_asking(p: PartitionState, asked: Asked, *, is_fenced: bool = True) -> Follower | None:
-    """The role, if this replica still follows in the epoch in which it asked, or is not ``is_fenced`` from others."""
+def _still_asking(p: PartitionState, asked: Asked) -> Follower | None:
+    """The role, if this replica still follows in the epoch in which it asked."""
     role = p.role
     if not isinstance(role, Follower) or role.is_failed or role.cuts_at is not None:
         return None
     current = p.rules.answer_is_current(asked_leader_epoch=asked.current_leader_epoch, leader_epoch=p.leader_epoch)
-    return role if current or not is_fenced else None
+    return role if current else None
 
 
 def _on_refused(p: PartitionState, role: Follower, error: ErrorCode, now_ms: int) -> None:
@@ -269,20 +236,12 @@ def _check_continuity(
     restart_at = None
     if shares_nothing and batches and batches[0].base_offset < end_offset < batches[0].end_offset:
         end_offset = restart_at = batches[0].base_offset
-    for batch in batches:
-        check_continues(batch, log_end_offset=end_offset, last_epoch=last_epoch, leader_epoch=p.leader_epoch)
-        end_offset, last_epoch = batch.end_offset, batch.leader_epoch
+    check_continuity(p, batches, end_offset=end_offset, last_epoch=last_epoch)
     return restart_at
 
 
 def _maybe_follow_high_watermark(p: PartitionState, answer: m.FetchedPartition) -> None:
-    if answer.high_watermark is None:
-        return
-    high_watermark = p.rules.follower_high_watermark(
-        leader_high_watermark=answer.high_watermark,
-        log_end_offset=p.log.log_end_offset,
-        diverged=answer.diverging_epoch is not None,
-    )
+    high_watermark = followed_high_watermark(p, answer)
     if high_watermark is not None:
         p.log.set_high_watermark(max(high_watermark, p.log.log_start_offset))
 
@@ -302,17 +261,14 @@ def _reconcile(
     if not p.log.is_flushed:
         _back_off(p, role, now_ms)  # Only where the rules let a fetch go before the flush. A log is cut at rest.
         return
-    truncation = p.rules.truncation(epochs=p.log.epochs, log_end_offset=p.log.log_end_offset, leader=leader_end)
+    end_offset = shared_end(p, leader_end)
     before = (p.log.log_end_offset, p.log.epochs.entries)
-    if leader_log_start is not None and truncation.end_offset <= leader_log_start and truncation.end_offset < before[0]:
-        is_committed = truncation.end_offset == leader_log_start <= p.high_watermark
-        p.start_log_at(leader_log_start, keeps_producers=is_committed)
-    elif not _cut(p, replace(role, reconciled=role.reconciled or truncation.done), truncation.end_offset):
+    if leader_log_start is not None and end_offset <= leader_log_start and end_offset < before[0]:
+        p.start_log_at(leader_log_start, keeps_producers=end_offset == leader_log_start <= p.high_watermark)
+    elif not _cut(p, role, end_offset):
         return
-    if (p.log.log_end_offset, p.log.epochs.entries) == before and (role.reconciled or not truncation.done):
+    if (p.log.log_end_offset, p.log.epochs.entries) == before:
         _back_off(p, role, now_ms)
-    elif truncation.done:
-        p.role = replace(role, reconciled=True)
 
 
 def _cut(p: PartitionState, role: Follower, end_offset: Offset) -> bool:

@@ -188,13 +188,6 @@ class Partition(PartitionState):
             acknowledge_committed(self)
 
     @_checked
-    def on_epoch_end(
-        self, asked: m.OffsetForLeaderEpochRequest, answer: m.OffsetForLeaderEpochResponse, now_ms: int
-    ) -> None:
-        """Take the leader's answer to where an epoch ends."""
-        following.on_epoch_end(self, asked, answer, now_ms)
-
-    @_checked
     def on_leader_offset(self, asked: m.ListOffsetsRequest, answer: m.ListOffsetsResponse, now_ms: int) -> None:
         """Take the leader's answer to where its log ends or begins."""
         following.on_leader_offset(self, asked, answer, now_ms)

@@ -125,14 +125,13 @@ class Leader:
 class Follower:
     """Fetches from ``leader_id``, absent while the partition has no leader.
 
-    ``is_failed`` after FENCED_LEADER_EPOCH: nothing is fetched until new metadata comes. ``reconciled`` is false while
-    it has yet to ask OffsetForLeaderEpoch where the two logs part. ``out_of_range`` while it has to ask ListOffsets
-    where the leader's log ends and begins. ``retry_at_ms`` is when a back-off ends; absent when there is none.
+    ``is_failed`` after FENCED_LEADER_EPOCH: nothing is fetched until new metadata comes. ``out_of_range`` while it has
+    to ask ListOffsets where the leader's log ends and begins. ``retry_at_ms`` is when a back-off ends; absent when
+    there is none.
     """
 
     name: ClassVar[str] = "follower"
     leader_id: ReplicaId | None
-    reconciled: bool
     kept_end_offset: Offset | None = None
     """Where the log is to be cut before anything is fetched; absent where all of it is kept, which is right."""
     is_failed: bool = False

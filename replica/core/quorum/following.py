@@ -13,13 +13,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replica.core.earliest import earliest
+from replica.core.log.following import check_continuity, followed_high_watermark, may_fetch, shared_end
 from replica.core.messages import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
 )
 from replica.core.quorum.catching_up import begin_catching_up, send_fetch_snapshot
 from replica.core.quorum.producing import acknowledge_committed
@@ -29,7 +28,7 @@ from replica.core.quorum.transitions import become_prospective, become_unattache
 from replica.core.quorum.voter_history import voters_in
 from replica.errors import ErrorCode
 from replica.ids import CorrelationId, EpochEndOffset, Offset, ReplicaId, SnapshotId
-from replica.records import CorruptRecordError, RecordBatch, check_continues, parse_batches
+from replica.records import CorruptRecordError, parse_batches
 
 
 def pump_follower(q: QuorumLogState, role: Follower, now_ms: int) -> None:
@@ -39,21 +38,19 @@ def pump_follower(q: QuorumLogState, role: Follower, now_ms: int) -> None:
             become_prospective(q, now_ms)
         else:
             become_unattached(q, q.leader_epoch, now_ms)
-    elif role.pending is None and role.received is None and now_ms >= role.retry_at_ms and _may_fetch(q):
+    elif role.pending is None and role.received is None and now_ms >= role.retry_at_ms and may_fetch(q):
         q.role = replace(role, pending=_ask_leader(q, role))
 
 
 def _ask_leader(q: QuorumLogState, role: Follower) -> CorrelationId:
     if role.catching_up is not None:
         return send_fetch_snapshot(q, role.leader_id, role.catching_up)
-    if role.reconciled or q.log.last_epoch is None:
-        return _send_fetch(q, role.leader_id)
-    return _send_offset_for_leader_epoch(q, role.leader_id)
+    return _send_fetch(q, role.leader_id)
 
 
 def follower_deadline_ms(q: QuorumLogState, role: Follower) -> int:
     """Name when the follower has something to do again; while it flushes, or has a snapshot to load, it waits."""
-    if role.pending is None and role.received is None and _may_fetch(q):
+    if role.pending is None and role.received is None and may_fetch(q):
         return min(role.fetch_deadline_ms, role.retry_at_ms)
     return role.fetch_deadline_ms
 
@@ -62,7 +59,7 @@ def pump_unattached(q: QuorumLogState, role: Unattached, now_ms: int) -> None:
     """A voter campaigns after its election timeout. Until then, and as an observer, it asks who leads."""
     if q.campaigns and now_ms >= role.election_deadline_ms:
         become_prospective(q, now_ms)
-    elif role.pending is None and now_ms >= role.retry_at_ms and _may_fetch(q):
+    elif role.pending is None and now_ms >= role.retry_at_ms and may_fetch(q):
         asked = _who_may_know(q)
         if asked:
             pending = _send_fetch(q, asked[role.questions % len(asked)])
@@ -71,7 +68,7 @@ def pump_unattached(q: QuorumLogState, role: Unattached, now_ms: int) -> None:
 
 def unattached_deadline_ms(q: QuorumLogState, role: Unattached) -> int | None:
     """Name when an unattached replica has something to do again; an observer waits for its answer or its flush."""
-    asks = role.pending is None and _may_fetch(q) and len(_who_may_know(q)) > 0
+    asks = role.pending is None and may_fetch(q) and len(_who_may_know(q)) > 0
     return earliest(
         role.election_deadline_ms if q.campaigns else None,
         role.retry_at_ms if asks else None,
@@ -90,13 +87,9 @@ def _who_may_know(q: QuorumLogState) -> tuple[ReplicaId, ...]:
     return named if q.campaigns else (*q.other_voters, *named)
 
 
-def _may_fetch(q: QuorumLogState) -> bool:
-    return q.rules.may_fetch(flushed_end_offset=q.log.flushed_end_offset, log_end_offset=q.log.log_end_offset)
-
-
 def ask_whether_it_leads(q: QuorumLogState, replica_id: ReplicaId) -> None:
     """Ask a replica that was named as the leader; whatever this one is, it learns who leads from the answer."""
-    if _may_fetch(q):
+    if may_fetch(q):
         _send_fetch(q, replica_id)
 
 
@@ -123,32 +116,13 @@ def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
     )
 
 
-def _send_offset_for_leader_epoch(q: QuorumLogState, leader_id: ReplicaId) -> CorrelationId:
-    assert q.log.last_epoch is not None, q.log.log_end_offset
-    return q.send(
-        leader_id,
-        OffsetForLeaderEpochRequest(
-            topic_partition=q.topic_partition,
-            cluster_id=q.config.cluster_id,
-            replica_id=q.replica_id,
-            current_leader_epoch=q.leader_epoch,
-            leader_epoch=q.log.last_epoch,
-        ),
-    )
-
-
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-def on_follow_response(
-    q: QuorumLogState,
-    correlation_id: CorrelationId,
-    response: FetchResponse | OffsetForLeaderEpochResponse,
-    now_ms: int,
-) -> None:
+def on_fetch_response(q: QuorumLogState, correlation_id: CorrelationId, response: FetchResponse, now_ms: int) -> None:
     """Take the answer to the one outstanding request; an answer to any other came too late to mean anything."""
     asked_as = q.role
-    answer = response.answer_for(q.topic_partition) if isinstance(response, FetchResponse) else response
+    answer = response.answer_for(q.topic_partition)
     observe_answer(q, answer.error, answer.current_leader, now_ms)
     if q.role is not asked_as or not isinstance(asked_as, Follower | Unattached) or asked_as.pending != correlation_id:
         return
@@ -158,8 +132,6 @@ def on_follow_response(
     q.heard_leader_ms = now_ms
     q.role = replace(asked_as, pending=None, has_fetched=True, fetch_deadline_ms=now_ms + q.quorum.fetch_timeout_ms)
     match answer:
-        case OffsetForLeaderEpochResponse():
-            _on_epoch_end(q, answer, now_ms)
         case FetchedPartition(snapshot_id=SnapshotId() as snapshot_id):
             begin_catching_up(q, q.role, snapshot_id, now_ms)
         case FetchedPartition(diverging_epoch=None):
@@ -189,7 +161,7 @@ def on_follow_send_failed(q: QuorumLogState, correlation_id: CorrelationId, now_
 def _on_records(q: QuorumLogState, answer: FetchedPartition, now_ms: int) -> None:
     try:
         batches = parse_batches(answer.records)
-        _check_continuity(q, batches)
+        check_continuity(q, batches, end_offset=q.log.log_end_offset, last_epoch=q.log.last_epoch)
         names_voters = bool(voters_in(batches))
     except CorruptRecordError:
         # Damaged on the way: nothing was appended, so fetching the same offset again is safe.
@@ -203,22 +175,9 @@ def _on_records(q: QuorumLogState, answer: FetchedPartition, now_ms: int) -> Non
     _maybe_follow_high_watermark(q, answer)
 
 
-def _check_continuity(q: QuorumLogState, batches: tuple[RecordBatch, ...]) -> None:
-    end_offset, last_epoch = q.log.log_end_offset, q.log.last_epoch
-    for batch in batches:
-        check_continues(batch, log_end_offset=end_offset, last_epoch=last_epoch, leader_epoch=q.leader_epoch)
-        end_offset, last_epoch = batch.end_offset, batch.leader_epoch
-
-
 def _maybe_follow_high_watermark(q: QuorumLogState, answer: FetchedPartition) -> None:
     """Take the leader's high watermark as the rules say. In a quorum log it never goes back."""
-    if answer.high_watermark is None:
-        return
-    high_watermark = q.rules.follower_high_watermark(
-        leader_high_watermark=answer.high_watermark,
-        log_end_offset=q.log.log_end_offset,
-        diverged=answer.diverging_epoch is not None,
-    )
+    high_watermark = followed_high_watermark(q, answer)
     if high_watermark is None:
         return
     if q.log.high_watermark is not None and high_watermark < q.log.high_watermark:
@@ -230,24 +189,14 @@ def _maybe_follow_high_watermark(q: QuorumLogState, answer: FetchedPartition) ->
     acknowledge_committed(q)
 
 
-def _on_epoch_end(q: QuorumLogState, response: OffsetForLeaderEpochResponse, now_ms: int) -> None:
-    """The second way to reconcile: asked before the first fetch. Without an answer nothing is cut before a fetch."""
-    assert isinstance(q.role, Follower), q.role
-    if response.answer is None:
-        q.role = replace(q.role, reconciled=True)
-    else:
-        _reconcile(q, response.answer, now_ms)
-
-
 def _reconcile(q: QuorumLogState, leader_end: EpochEndOffset, now_ms: int) -> None:
     """Cut the log back to where it can agree with the leader's."""
     assert isinstance(q.role, Follower), q.role
     if not q.log.is_flushed:
-        assert _may_fetch(q), (q.log.flushed_end_offset, q.log.log_end_offset)
+        assert may_fetch(q), (q.log.flushed_end_offset, q.log.log_end_offset)
         _back_off(q, now_ms)  # Only if the rules let a fetch go before the flush. A log is cut when it is at rest.
         return
-    truncation = q.rules.truncation(epochs=q.log.epochs, log_end_offset=q.log.log_end_offset, leader=leader_end)
-    end_offset = truncation.end_offset
+    end_offset = shared_end(q, leader_end)
     if not q.rules.may_truncate(end_offset=end_offset, high_watermark=q.log.high_watermark):
         q.halt(
             f"leader {q.leader_id} in epoch {q.leader_epoch} asks to truncate to {end_offset}, "
@@ -256,10 +205,8 @@ def _reconcile(q: QuorumLogState, leader_end: EpochEndOffset, now_ms: int) -> No
         return
     if end_offset < q.log.log_end_offset:
         q.truncate(end_offset)
-    elif q.role.reconciled:
+    else:
         _back_off(q, now_ms)  # An answer that changes nothing must not be asked for again at full speed.
-    if truncation.done:
-        q.role = replace(q.role, reconciled=True)
 
 
 def _back_off(q: QuorumLogState, now_ms: int) -> None:

@@ -286,8 +286,8 @@ class QuorumLog(QuorumLogState):
         match response:
             case m.VoteResponse():
                 elections.on_vote_response(self, correlation_id, response, now_ms)
-            case m.FetchResponse() | m.OffsetForLeaderEpochResponse():
-                following.on_follow_response(self, correlation_id, response, now_ms)
+            case m.FetchResponse():
+                following.on_fetch_response(self, correlation_id, response, now_ms)
             case m.FetchSnapshotResponse():
                 catching_up.on_fetch_snapshot_response(self, correlation_id, response, now_ms)
             case m.BeginQuorumEpochResponse():

@@ -182,7 +182,6 @@ class CatchingUp:
 class Follower:
     """Fetches from ``leader_id``. At most one request is out (``pending``); the next goes out at ``retry_at_ms``.
 
-    ``reconciled`` is false while the follower has yet to ask OffsetForLeaderEpoch where the two logs part.
     ``read_round`` is the newest of this leadership that it was told, and that its next fetch echoes. While it is
     ``catching_up`` it asks for pieces of a snapshot; once that has been ``received`` whole it asks for nothing, until
     the snapshot is taken. ``rejected`` counts those in a row that could not be loaded.
@@ -192,7 +191,6 @@ class Follower:
     leader_id: ReplicaId
     fetch_deadline_ms: int
     has_fetched: bool = False
-    reconciled: bool
     pending: CorrelationId | None = None
     retry_at_ms: int = 0
     read_round: int = 0

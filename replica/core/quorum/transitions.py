@@ -179,7 +179,6 @@ def become_follower(
         Follower(
             leader_id=leader_id,
             fetch_deadline_ms=now_ms + (fetch_timeout_ms or q.quorum.fetch_timeout_ms),
-            reconciled=q.quorum.truncate_on_fetch,
         ),
     )
     kept = q.rules.kept_by_new_follower(high_watermark=q.log.high_watermark, log_end_offset=q.log.log_end_offset)

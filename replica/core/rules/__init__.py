@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from replica.core.rules.controller import ControllerRules
 from replica.core.rules.group import GroupRules
-from replica.core.rules.log import LogRules, Truncation
+from replica.core.rules.log import LogRules
 from replica.core.rules.partition import PartitionRules
 from replica.core.rules.quorum import NEVER_MS, QuorumRules
 
-__all__ = ["NEVER_MS", "Rules", "Truncation"]
+__all__ = ["NEVER_MS", "Rules"]
 
 
 class Rules(LogRules, QuorumRules, PartitionRules, ControllerRules, GroupRules):

@@ -5,19 +5,9 @@ In the order of a record's life.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Truncation:
-    """Cut the log at ``end_offset``; unless ``done``, the logs may still differ below and the leader is asked again."""
-
-    end_offset: Offset
-    done: bool
 
 
 class LogRules:
@@ -77,18 +67,19 @@ class LogRules:
         """Decide whether a follower's fetch offset counts as its acknowledgement: not if it diverged (KAFKA-13141)."""
         return not diverged
 
-    def truncation(self, *, epochs: LeaderEpochCache, log_end_offset: Offset, leader: EpochEndOffset) -> Truncation:
+    def truncation(self, *, epochs: LeaderEpochCache, log_end_offset: Offset, leader: EpochEndOffset) -> Offset:
         """Decide where a follower cuts its log when the leader says where an epoch ends in its own.
 
-        The follower looks the epoch up in its own cache. If it knows it, both ends bound what they share; if it only
-        knows an older one, it cuts there and asks again, which ends because its last epoch falls each time (KIP-279).
+        The follower looks the epoch up in its own cache. If it knows it, both ends bound what they share. If it only
+        knows an older one, it cuts there, and the logs may still differ below: its next fetch is compared again, which
+        ends because its last epoch falls each time (KIP-279).
         """
         local = epochs.end_offset_for(leader.epoch, log_end_offset)
         if local is None:
-            return Truncation(end_offset=min(leader.end_offset, log_end_offset), done=True)
+            return min(leader.end_offset, log_end_offset)
         if local.epoch != leader.epoch:
-            return Truncation(end_offset=min(local.end_offset, log_end_offset), done=False)
-        return Truncation(end_offset=min(local.end_offset, leader.end_offset, log_end_offset), done=True)
+            return min(local.end_offset, log_end_offset)
+        return min(local.end_offset, leader.end_offset, log_end_offset)
 
     def produce_is_committed(self, *, end_offset: Offset, high_watermark: Offset | None) -> bool:
         """Decide whether a batch that ends at ``end_offset`` may be acknowledged to an ``acks=all`` producer."""

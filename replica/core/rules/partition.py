@@ -291,13 +291,6 @@ class PartitionRules:
         """
         return asked_leader_epoch == leader_epoch
 
-    def epoch_end_is_fenced(self) -> bool:
-        """Decide whether a new follower asks where its last epoch ends within one leader epoch only (KIP-320).
-
-        Who leads in another epoch has a log that may be cut yet, or was cut since.
-        """
-        return True
-
     def truncation_drops_empty_epochs(self) -> bool:
         """Decide whether an epoch that begins where a log is cut goes even if no record does (KAFKA-10706).
 

@@ -304,7 +304,6 @@ PARTITION_TABLES: Mapping[str, tuple[Row, ...]] = {
         _restarts("the_same_epoch", (5, 5), (1, 1), False),
     ),
     "answer_is_current": (_answer(4, False), _answer(5, True), _answer(6, False), _answer(None, False)),
-    "epoch_end_is_fenced": (ALWAYS,),
     "truncation_drops_empty_epochs": (ALWAYS,),
     "may_begin_anew": (
         _begins_anew("counts_no_more", 6, True),

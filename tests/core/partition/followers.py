@@ -39,11 +39,10 @@ LOG = TopicPartition("topic", 0)
 TOPIC_ID = TopicId(7)
 CONFIG = BrokerConfig()
 BACKOFF_MS = CONFIG.replica_fetch_backoff_ms
-ASK_FIRST = BrokerConfig(truncate_on_fetch=False)
 LEADER = ReplicaId(1)
 OWN_ID = ReplicaId(2)
 
-Answer = m.FetchedPartition | m.OffsetForLeaderEpochResponse | m.ListOffsetsResponse
+Answer = m.FetchedPartition | m.ListOffsetsResponse
 
 A = TypeVar("A", bound=following.Asked)
 
@@ -161,8 +160,6 @@ class FollowerBench:
         match asked, answer:
             case m.FetchPartition(), m.FetchedPartition():
                 following.on_fetched(self.state, asked, answer, self.now_ms)
-            case m.OffsetForLeaderEpochRequest(), m.OffsetForLeaderEpochResponse():
-                following.on_epoch_end(self.state, asked, answer, self.now_ms)
             case m.ListOffsetsRequest(), m.ListOffsetsResponse():
                 following.on_leader_offset(self.state, asked, answer, self.now_ms)
             case _:
@@ -246,15 +243,10 @@ class LeaderLog:
         match asked:
             case m.FetchPartition():
                 return self._fetched(asked) if error is ErrorCode.NONE else refused(error)
-            case m.OffsetForLeaderEpochRequest(leader_epoch=epoch):
-                return epoch_end(self._epoch_end(epoch) if error is ErrorCode.NONE else None, error=error)
             case m.ListOffsetsRequest():
                 assert asked.replica_id == OWN_ID, asked
                 offset = Offset(self.end if asked.latest else self.log_start)
                 return m.ListOffsetsResponse(error=error, offset=offset if error is ErrorCode.NONE else None)
-
-    def _epoch_end(self, epoch: Epoch) -> EpochEndOffset | None:
-        return self.cache.end_offset_for(epoch, Offset(self.end))
 
     def _fetched(self, asked: m.FetchPartition) -> m.FetchedPartition:
         answer = m.FetchedPartition(
@@ -264,7 +256,7 @@ class LeaderLog:
             log_start_offset=Offset(self.log_start),
         )
         last = asked.last_fetched_epoch
-        epoch_end = None if last is None else self._epoch_end(last)
+        epoch_end = None if last is None else self.cache.end_offset_for(last, Offset(self.end))
         if asked.fetch_offset < self.log_start or (last is not None and epoch_end is None):
             return refused(ErrorCode.OFFSET_OUT_OF_RANGE)
         if epoch_end is not None and (epoch_end.epoch != last or epoch_end.end_offset < asked.fetch_offset):
@@ -353,11 +345,6 @@ def diverging(epoch: int, end_offset: int, *, high_watermark: int = 0) -> m.Fetc
 def refused(error: ErrorCode) -> m.FetchedPartition:
     """Refuse a fetch."""
     return m.FetchedPartition(topic_partition=LOG, error=error)
-
-
-def epoch_end(answer: EpochEndOffset | None, *, error: ErrorCode = ErrorCode.NONE) -> m.OffsetForLeaderEpochResponse:
-    """Answer where an epoch ends; None for an epoch that this log does not know."""
-    return m.OffsetForLeaderEpochResponse(error=error, answer=answer)
 
 
 def offset(value: int | None, *, error: ErrorCode = ErrorCode.NONE) -> m.ListOffsetsResponse:

@@ -16,13 +16,10 @@ from replica.ids import CallId, Epoch, EpochEndOffset, Offset
 from tests.core.harness import batches_of
 from tests.core.partition.bench import CONFIG, PartitionBench, broker, registration
 from tests.core.partition.followers import (
-    ASK_FIRST,
     FollowerBench,
     LeaderLog,
     converse,
     diverging,
-    end_of,
-    epoch_end,
     fetched,
     leader_log,
     offset,
@@ -247,14 +244,13 @@ def an_emptied_log_has_nothing_below_its_start(rules: Rules) -> None:
 
 
 def the_same_leader_in_a_new_epoch_is_asked_again(rules: Rules) -> None:
-    bench = PartitionBench(log=[(1, 4)], config=replace(CONFIG, truncate_on_fetch=False), rules=rules)
+    bench = PartitionBench(log=[(1, 4)], rules=rules)
     bench.metadata(registration(2, 5))
     asked = bench.partition.next_request(bench.now_ms)
-    assert isinstance(asked, m.OffsetForLeaderEpochRequest)
-    bench.partition.on_epoch_end(asked, epoch_end(end_of(1, 4)), bench.now_ms)
-    assert isinstance(bench.partition.next_request(bench.now_ms), m.FetchPartition)
+    assert isinstance(asked, m.FetchPartition)
+    bench.partition.on_fetched(asked, refused(ErrorCode.FENCED_LEADER_EPOCH), bench.now_ms)
     bench.metadata(registration(2, 7))
-    assert isinstance(bench.partition.next_request(bench.now_ms), m.OffsetForLeaderEpochRequest)
+    assert isinstance(bench.partition.next_request(bench.now_ms), m.FetchPartition)
 
 
 def an_answer_of_an_earlier_epoch_brings_nothing(rules: Rules) -> None:
@@ -265,14 +261,6 @@ def an_answer_of_an_earlier_epoch_brings_nothing(rules: Rules) -> None:
     assert bench.end == 2
 
 
-def nothing_is_cut_by_the_word_of_an_earlier_leader(rules: Rules) -> None:
-    bench = FollowerBench(log=[(1, 4)], config=ASK_FIRST, rules=rules)
-    asked = bench.asks(m.OffsetForLeaderEpochRequest)
-    bench.follow(3, 6)
-    bench.take(asked, epoch_end(end_of(1, 2)))
-    assert bench.end == 4
-
-
 def an_empty_epoch_is_not_named_for_ever(rules: Rules) -> None:
     bench = FollowerBench(log=[(3, 4)], epochs={3: 0, 4: 4}, rules=rules)
     converse(bench, leader_log((3, 4)))
@@ -280,7 +268,7 @@ def an_empty_epoch_is_not_named_for_ever(rules: Rules) -> None:
 
 
 def logs_part_where_their_epochs_do(rules: Rules) -> None:
-    bench = FollowerBench(log=[(0, 1), (2, 4)], config=ASK_FIRST, rules=rules)
+    bench = FollowerBench(log=[(0, 1), (2, 4)], rules=rules)
     leader = leader_log((0, 1), (1, 4), (3, 1))
     converse(bench, _Recorded(leader, rules))
     assert [batch.leader_epoch for batch in bench.batches] == [0, 1, 1, 1, 1, 3]
@@ -292,11 +280,9 @@ class _Recorded:
     def __init__(self, log: LeaderLog, rules: Rules) -> None:
         self._log, self._rules = log, rules
 
-    def answer(self, asked: object) -> m.FetchedPartition | m.OffsetForLeaderEpochResponse | m.ListOffsetsResponse:
+    def answer(self, asked: object) -> m.FetchedPartition:
         """As the right leader, but for where an epoch ends and for what has diverged."""
         match asked:
-            case m.OffsetForLeaderEpochRequest(leader_epoch=epoch):
-                return epoch_end(self._end(epoch))
             case m.FetchPartition(last_fetched_epoch=last, fetch_offset=at):
                 end = None if last is None else self._end(last)
                 assert end is not None and last is not None, asked  # noqa: PT018 - both say what is wrong

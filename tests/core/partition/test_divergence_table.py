@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replica.core import messages as m
-from replica.core.config import BrokerConfig
 from replica.core.effects import ScanProducers, Truncate
 from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset
 from replica.records import RecordBatch, encode_batch
 from tests.core.harness import epochs_of
-from tests.core.partition.followers import ASK_FIRST, CONFIG, FollowerBench, LeaderLog, converse, leader_log
+from tests.core.partition.followers import FollowerBench, LeaderLog, converse, leader_log
 
 Log = Sequence[tuple[int, int]]
 
@@ -172,18 +171,15 @@ def common_end(own: Sequence[RecordBatch], leaders: Sequence[RecordBatch]) -> in
     return max((mine.end_offset for mine, _ in takewhile(lambda pair: pair[0].data == pair[1].data, pairs)), default=0)
 
 
-@given(drawn=histories(), config=st.sampled_from([CONFIG, ASK_FIRST]), data=st.data())
-def test_any_two_logs_converge(
-    drawn: tuple[History, History, int | None], config: BrokerConfig, data: st.DataObject
-) -> None:
+@given(drawn=histories(), data=st.data())
+def test_any_two_logs_converge(drawn: tuple[History, History, int | None], data: st.DataObject) -> None:
     """Whatever the logs are and wherever they begin, the follower ends with the leader's and keeps what both had."""
     own, leaders, empty_epoch = encoded(drawn[0]), encoded(drawn[1]), drawn[2]
     common = common_end(own, leaders)
     leader_end = leaders[-1].end_offset if leaders else 0
-    # Asked before the first fetch, a leader does not say where its log begins.
     own_start = data.draw(st.integers(0, common))
-    leader_start = data.draw(st.integers(0, leader_end)) if config is CONFIG else 0
-    bench = follower_from(own_start, own, empty_epoch, data.draw(st.integers(own_start, common)), config)
+    leader_start = data.draw(st.integers(0, leader_end))
+    bench = follower_from(own_start, own, empty_epoch, data.draw(st.integers(own_start, common)))
     leader = leader_from(leader_start, leaders, data.draw(st.integers(leader_start, leader_end)))
     talk = converse(bench, leader)
     start = max(own_start, leader_start)
@@ -198,7 +194,7 @@ def test_any_two_logs_converge(
 
 
 def follower_from(
-    start: int, batches: Sequence[RecordBatch], empty_epoch: int | None, high_watermark: int, config: BrokerConfig
+    start: int, batches: Sequence[RecordBatch], empty_epoch: int | None, high_watermark: int
 ) -> FollowerBench:
     cache = LeaderEpochCache(epochs_of(batches))
     if empty_epoch is not None:
@@ -210,7 +206,6 @@ def follower_from(
         epochs={entry.epoch: entry.start_offset for entry in cache.entries},
         high_watermark=high_watermark,
         leader_epoch=11,
-        config=config,
     )
 
 

@@ -15,15 +15,12 @@ from replica.ids import Epoch, Offset
 from replica.records import RecordBatch, encode_batch
 from tests.core.harness import batches_of
 from tests.core.partition.followers import (
-    ASK_FIRST,
     BACKOFF_MS,
     LOG,
     TOPIC_ID,
     FollowerBench,
     converse,
     diverging,
-    end_of,
-    epoch_end,
     fetched,
     leader_log,
     refused,
@@ -60,10 +57,9 @@ def test_empty_log_names_an_epoch_only_if_it_knows_one(epochs: dict[int, int], e
     assert FollowerBench(log_start=9, epochs=epochs).fetches().last_fetched_epoch == expected
 
 
-@pytest.mark.parametrize("config", [BrokerConfig(), ASK_FIRST])
-def test_fetch_is_asked_for_until_its_answer_comes(config: BrokerConfig) -> None:
+def test_fetch_is_asked_for_until_its_answer_comes() -> None:
     """Asking twice what a follower wants changes nothing."""
-    bench = FollowerBench(log=[(1, 2)], config=config)
+    bench = FollowerBench(log=[(1, 2)])
     assert bench.ask() == bench.ask()
 
 
@@ -366,11 +362,13 @@ def test_truncation_on_fetch_skipped_if_partition_removed() -> None:
 
 def test_same_leader_in_a_new_epoch_is_compared_with_anew() -> None:
     """A follower that missed who led in between asks its old leader where the logs part (KAFKA-7164)."""
-    bench = FollowerBench(log=[(1, 2)], config=ASK_FIRST)
-    bench.take(bench.asks(m.OffsetForLeaderEpochRequest), epoch_end(end_of(1, 2)))
-    assert bench.fetches().fetch_offset == 2
+    bench = FollowerBench(log=[(1, 2)])
+    bench.take(bench.fetches(), fetched())
     bench.follow(1, 6)
-    assert bench.asks(m.OffsetForLeaderEpochRequest).leader_epoch == 1
+    asked = bench.fetches()
+    assert (asked.current_leader_epoch, asked.last_fetched_epoch, bench.role.agrees) == (6, 1, False)
+    bench.take(asked, diverging(1, 1))
+    assert bench.end == 1
 
 
 # --- what a new follower keeps --------------------------------------------------------------------------------------

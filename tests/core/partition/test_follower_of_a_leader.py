@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replica.core import messages as m
-from replica.core.config import BrokerConfig
 from replica.core.partition import following
 from replica.core.partition.producer_state import scan
 from replica.ids import Offset
 from tests.core.partition.bench import PartitionBench, registration
-from tests.core.partition.followers import ASK_FIRST, CONFIG, LOG, OWN_ID, Answer, FollowerBench, converse
+from tests.core.partition.followers import LOG, OWN_ID, Answer, FollowerBench, converse
 
 Log = Sequence[tuple[int, int]]
 
@@ -32,7 +31,7 @@ class RealLeader:
             read = self.bench.fetch(OWN_ID, asked)
             return replace(read.answer, records=self.bench.records(read))
         answer = self.bench.answer(asked)
-        assert isinstance(answer, m.OffsetForLeaderEpochResponse | m.ListOffsetsResponse), answer
+        assert isinstance(answer, m.ListOffsetsResponse), answer
         return answer
 
 
@@ -52,11 +51,11 @@ def histories(draw: st.DrawFn) -> tuple[Log, Log]:
     return own, [*common, *((epoch, draw(counts)) for epoch in sorted(later) if not later[epoch])]
 
 
-@given(drawn=histories(), config=st.sampled_from([CONFIG, ASK_FIRST]))
-def test_follower_ends_with_its_leaders_log(drawn: tuple[Log, Log], config: BrokerConfig) -> None:
+@given(drawn=histories())
+def test_follower_ends_with_its_leaders_log(drawn: tuple[Log, Log]) -> None:
     """Whatever the two have, the follower ends with its leader's log, and what both have is committed at both."""
     own, leaders = drawn
-    follower = FollowerBench(log=own, leader_epoch=11, config=config)
+    follower = FollowerBench(log=own, leader_epoch=11)
     leader = leader_of(*leaders)
     for _ in range(2):  # The high watermark that a fetch brings about comes with the next answer.
         converse(follower, leader)

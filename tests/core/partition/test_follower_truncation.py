@@ -1,6 +1,6 @@
-"""Where a follower cuts its log: asking OffsetForLeaderEpoch first, and being out of its leader's range.
+"""Where a follower cuts its log: told by an answer to its fetch where the logs part, or out of its leader's range.
 
-Kafka's ReplicaFetcherThreadTest (with ``truncate_on_fetch`` off, unless a name says otherwise), with its numbers.
+Kafka's ReplicaFetcherThreadTest, with its numbers.
 """
 
 from __future__ import annotations
@@ -10,37 +10,33 @@ from dataclasses import replace
 import pytest
 
 from replica.core import messages as m
-from replica.core.config import BrokerConfig
 from replica.core.effects import FindBatch, ScanProducers, StartLogAt, StoreEpochs, Truncate
 from replica.core.partition import following
 from replica.core.partition.roles import CommittedIsr, Leader
 from replica.errors import ErrorCode
 from replica.ids import Offset
 from replica.records import encode_batch
-from tests.core.harness import batches_of
 from tests.core.partition.followers import (
-    ASK_FIRST,
     BACKOFF_MS,
     OWN_ID,
     FollowerBench,
     diverging,
-    end_of,
-    epoch_end,
     fetched,
     offset,
     refused,
 )
 
 
-def bench_of(*log: tuple[int, int], config: BrokerConfig = ASK_FIRST, high_watermark: int = 0) -> FollowerBench:
-    return FollowerBench(log=log, leader_epoch=6, config=config, high_watermark=high_watermark)
+def bench_of(*log: tuple[int, int]) -> FollowerBench:
+    return FollowerBench(log=log, leader_epoch=6)
 
 
-def asks_epoch(bench: FollowerBench) -> m.OffsetForLeaderEpochRequest:
-    return bench.asks(m.OffsetForLeaderEpochRequest)
+# --- divergence -----------------------------------------------------------------------------------------------------
 
 
-# --- asking first ---------------------------------------------------------------------------------------------------
+def test_should_not_fetch_leader_epoch_on_first_fetch_with_truncate_on_fetch() -> None:
+    """The fetch itself asks where the logs part."""
+    assert bench_of((3, 2)).fetches().last_fetched_epoch == 3
 
 
 @pytest.mark.parametrize(
@@ -55,135 +51,34 @@ def asks_epoch(bench: FollowerBench) -> m.OffsetForLeaderEpochRequest:
 def test_truncation_to_the_epochs_end(answer: tuple[int, int], end: int) -> None:
     """The follower cuts where both have an end of the epoch that both know, whichever is less."""
     bench = bench_of((3, 120), (5, 80))
-    bench.take(asks_epoch(bench), epoch_end(end_of(*answer)))
+    bench.take(bench.fetches(), diverging(*answer))
     assert bench.end == end
 
 
-def test_asking_first_cuts_no_batch_in_two() -> None:
-    """An epoch that the leader has forgotten ends where its log begins, perhaps inside a batch: begin there."""
+@pytest.mark.parametrize(("answer", "end"), [((5, 156), 156), ((4, 156), 0)])
+def test_should_truncate_to_offset_if_follower_has_no_more_epochs(answer: tuple[int, int], end: int) -> None:
+    """A follower with one epoch keeps what both have of it; where the leader has only older ones they share nothing."""
     bench = bench_of((5, 200))
-    answer = replace(epoch_end(end_of(5, 156)), log_start_offset=Offset(156))
-    bench.take(asks_epoch(bench), answer)
-    assert bench.ends == (156, 156, 156)
-
-
-@pytest.mark.parametrize(("leader_end", "end"), [(156, 156), (202, 200)])
-def test_should_truncate_to_offset_if_follower_has_no_more_epochs(leader_end: int, end: int) -> None:
-    """An epoch older than all of the follower's begins before its log: all that may stay is what the leader has."""
-    bench = bench_of((5, 200))
-    bench.take(asks_epoch(bench), epoch_end(end_of(5, leader_end)))
+    bench.take(bench.fetches(), diverging(*answer))
     assert bench.end == end
     assert bench.fetches().fetch_offset == end
 
 
-@pytest.mark.parametrize(("first", "second", "end"), [((4, 155), (3, 101), 101), ((4, 143), (3, 102), 102)])
-def test_should_fetch_leader_epoch_second_time_if_leader_replies_with_epoch_not_known_to_follower(
-    first: tuple[int, int], second: tuple[int, int], end: int
-) -> None:
-    """After an answer about an epoch that it does not know the follower cuts, and asks about the one that is left."""
-    bench = bench_of((3, 120), (5, 80))
-    assert asks_epoch(bench).leader_epoch == 5
-    bench.take(asks_epoch(bench), epoch_end(end_of(*first)))
-    assert (bench.end, asks_epoch(bench).leader_epoch) == (120, 3)
-    bench.take(asks_epoch(bench), epoch_end(end_of(*second)))
-    assert (bench.end, bench.fetches().fetch_offset) == (end, end)
-
-
-def test_answer_about_an_epoch_that_was_asked_for_before_is_not_taken() -> None:
-    """Once cut, the follower asks about another epoch, and once reconciled about none: late answers change nothing."""
-    bench = bench_of((3, 120), (5, 80))
-    first = asks_epoch(bench)
-    bench.take(first, epoch_end(end_of(4, 155)))
-    bench.take(first, epoch_end(end_of(3, 10)))
-    assert bench.end == 120
-    second = asks_epoch(bench)
-    bench.take(second, epoch_end(end_of(3, 120)))
-    bench.take(second, epoch_end(end_of(3, 10)))
-    assert bench.end == 120
-
-
-def test_truncation_skipped_if_no_epoch_change() -> None:
-    """The question is put once in a leader epoch; after that the follower fetches."""
-    bench = bench_of((3, 2))
-    bench.take(asks_epoch(bench), epoch_end(end_of(3, 2)))
-    assert bench.effects == []
-    bench.take(bench.fetches(), fetched(batches_of((6, 1), start=2)))
-    assert bench.fetches().fetch_offset == 3
-
-
-def test_empty_log_has_nothing_to_ask_about() -> None:
-    """Without a record there is no epoch to ask about, and none later in this leader epoch."""
-    bench = bench_of()
-    bench.take(bench.fetches(), fetched(batches_of((6, 1))))
-    assert bench.fetches().fetch_offset == 1
-
-
-def test_should_truncate_to_initial_fetch_offset_if_leader_returns_undefined_offset() -> None:
-    """No answer is no reason to cut: not to the high watermark, not anywhere. The follower asks again after a pause.
-
-    (Kafka's follower cuts where it would have begun to fetch, its high watermark: committed records are lost so.)
-    """
-    bench = bench_of((3, 120), high_watermark=90)
-    asked = asks_epoch(bench)
-    bench.take(asked, epoch_end(None))
-    assert (bench.effects, bench.end, bench.ask()) == ([], 120, None)
-    bench.now_ms += BACKOFF_MS
-    assert asks_epoch(bench) == asked
-
-
-def test_fenced_truncation() -> None:
-    """A leader in a later epoch stops the follower, which cuts nothing."""
-    bench = bench_of((3, 2))
-    bench.take(asks_epoch(bench), epoch_end(None, error=ErrorCode.FENCED_LEADER_EPOCH))
-    bench.now_ms += BACKOFF_MS
-    assert (bench.role.is_failed, bench.ask(), bench.end) == (True, None, 2)
-    bench.follow(1, 7)
-    assert asks_epoch(bench).current_leader_epoch == 7
-
-
-def test_unknown_leader_epoch_in_truncation() -> None:
-    """A leader that does not know the epoch yet is asked again after a pause."""
-    bench = bench_of((3, 2))
-    bench.take(asks_epoch(bench), epoch_end(None, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
-    assert (bench.ask(), bench.end) == (None, 2)
-    bench.now_ms += BACKOFF_MS
-    bench.take(asks_epoch(bench), epoch_end(end_of(3, 1)))
-    assert bench.end == 1
-
-
-@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH])
-def test_leader_epoch_change_during_fetch_epochs_from_leader(error: ErrorCode) -> None:
-    """An answer for an earlier leader epoch, good or bad, is not applied after the epoch has changed."""
-    bench = bench_of((3, 2))
-    late = asks_epoch(bench)
-    bench.follow(1, 7)
-    bench.take(late, epoch_end(end_of(3, 1) if error is ErrorCode.NONE else None, error=error))
-    assert (bench.end, asks_epoch(bench).current_leader_epoch) == (2, 7)
-
-
-def test_should_filter_partitions_made_leader_during_leader_epoch_request() -> None:
+def test_leader_takes_no_word_of_where_logs_part() -> None:
     """A replica that has become the leader meanwhile cuts nothing."""
     bench = bench_of((3, 2))
-    late = asks_epoch(bench)
+    late = bench.fetches()
     bench.state.role = Leader(
         epoch_start_offset=Offset(2), isr_state=CommittedIsr(isr=frozenset({OWN_ID})), shrink_check_at_ms=0
     )
-    bench.take(late, epoch_end(end_of(3, 1)))
+    bench.take(late, diverging(3, 1))
     assert bench.end == 2
-
-
-# --- divergence in the fetch ----------------------------------------------------------------------------------------
-
-
-def test_should_not_fetch_leader_epoch_on_first_fetch_with_truncate_on_fetch() -> None:
-    """By default the fetch itself asks where the logs part."""
-    assert bench_of((3, 2), config=BrokerConfig()).fetches().last_fetched_epoch == 3
 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_should_truncate_if_leader_replies_with_diverging_epoch_not_known_to_follower(more: int) -> None:
     """Answer after answer the follower cuts to what both can have, and never stops fetching."""
-    bench = bench_of((0, 119), (2, 10), (4, 71), config=BrokerConfig())
+    bench = bench_of((0, 119), (2, 10), (4, 71))
     for answer, end in (((4, 140 + more), 140 + more), ((3, 130 + more), 129), ((1, 120 + more), 119)):
         bench.take(bench.fetches(), diverging(*answer))
         assert bench.end == end
@@ -191,7 +86,7 @@ def test_should_truncate_if_leader_replies_with_diverging_epoch_not_known_to_fol
 
 def test_answer_without_progress_is_not_asked_for_at_full_speed() -> None:
     """An answer that cuts nothing is followed by a pause."""
-    bench = bench_of((3, 2), config=BrokerConfig())
+    bench = bench_of((3, 2))
     bench.take(bench.fetches(), diverging(3, 2))
     assert (bench.effects, bench.ask()) == ([], None)
     assert following.fetch_deadline_ms(bench.state) == bench.now_ms + BACKOFF_MS

@@ -16,8 +16,6 @@ from tests.core.partition.bench import LOG, PartitionBench, registration
 UNIX_MS = 1_700_000_000_000
 DAYS_MS = 30 * 86_400_000
 
-ASK_FIRST = BrokerConfig(truncate_on_fetch=False)
-
 
 def end_of(bench: PartitionBench, epoch: int) -> EpochEndOffset | None:
     """Ask the leader where an epoch ends."""
@@ -70,14 +68,14 @@ def test_follower_begins_with_its_whole_log() -> None:
 
 def test_make_follower_with_no_leader_id_change() -> None:
     """A missed epoch begins anew under the same leader, comparing logs first (KAFKA-7164)."""
-    bench = PartitionBench(log=[(4, 6)], config=ASK_FIRST)
+    bench = PartitionBench(log=[(4, 6)])
     bench.metadata(registration(2, 5))
     assert isinstance(bench.partition.role, Follower)
-    bench.partition.role = Follower(leader_id=ReplicaId(2), reconciled=True)
+    bench.partition.role = Follower(leader_id=ReplicaId(2), agrees=True)
     bench.metadata(registration(2, 5, partition_epoch=501))
-    assert bench.partition.role == Follower(leader_id=ReplicaId(2), reconciled=True), "the epoch is the same"
+    assert bench.partition.role == Follower(leader_id=ReplicaId(2), agrees=True), "the epoch is the same"
     bench.metadata(registration(2, 7))
-    assert bench.partition.role == Follower(leader_id=ReplicaId(2), reconciled=False)
+    assert bench.partition.role == Follower(leader_id=ReplicaId(2))
 
 
 def test_partition_without_a_leader() -> None:
@@ -85,7 +83,7 @@ def test_partition_without_a_leader() -> None:
     bench = PartitionBench(log=[(4, 2)])
     bench.metadata(registration(1, 5))
     bench.metadata(registration(None, 6, isr=(1,)))
-    assert bench.partition.role == Follower(leader_id=None, reconciled=True)
+    assert bench.partition.role == Follower(leader_id=None)
     assert bench.partition.next_request(bench.now_ms) is None
     assert bench.produced(bench.produce()).current_leader == m.CurrentLeader(leader_id=None, leader_epoch=Epoch(6))
 
