@@ -66,6 +66,10 @@ class Broker:
         self._emit = emit
         self._send = send
         self._image = MetadataImage()
+        self._told_offset = Offset(0)
+        """Up to where all partitions were told what the metadata says of them."""
+        self._tells_at_ms: int | None = None
+        """When those are told that were not yet: as soon as other events have had their turn; absent without any."""
         self.broker_epoch: BrokerEpoch | None = None
         """Under which this incarnation acts: absent until its own registration has come by the metadata log."""
         self.lifecycle = Lifecycle(config=config, identity=identity, metadata_end_offset=metadata_end_offset)
@@ -124,6 +128,7 @@ class Broker:
             self._fetchers.deadline_ms,
             self._server.deadline_ms,
             self._checkpoint_at_ms if self.partitions else None,
+            self._tells_at_ms,
             None if self._controller_id is None else self.lifecycle.deadline_ms,
         )
 
@@ -228,22 +233,24 @@ class Broker:
     ) -> None:
         """Do all that is due, and all that follows from what has happened in this step.
 
-        The controller is told of metadata that is applied and on stable storage, below ``flushed_end_offset``: once it
-        lets a broker in, that the disk has the record of its registration tells that it is the same disk.
+        The controller is told of metadata on which all partitions act, and on stable storage, below
+        ``flushed_end_offset``: once it lets a broker in, that the disk has the record of its registration tells that it
+        is the same disk.
         """
         self.has_news = False
         self._controller_id = controller_id
-        self._take_image(metadata.image, now_ms)
+        self._take_image(metadata.image)
+        self._tell_some(metadata.applied_offset, now_ms)
         self._tick(now_ms)
         self._wake_fetches()
         if self.broker_epoch is not None:
             self._ask_leaders(self.broker_epoch, now_ms)
         if controller_id is not None:
-            self._ask_controller(controller_id, min(metadata.applied_offset, flushed_end_offset), now_ms)
+            self._ask_controller(controller_id, min(self._told_offset, flushed_end_offset), now_ms)
         if self.lifecycle.refusal is not None:
             self._emit(Halt(reason=self.lifecycle.refusal))
 
-    def _take_image(self, image: MetadataImage, now_ms: int) -> None:
+    def _take_image(self, image: MetadataImage) -> None:
         if image is self._image:
             return
         self._image = image
@@ -252,10 +259,19 @@ class Broker:
         self.broker_epoch = registered.broker_epoch if registered is not None and is_own else None
         if self.broker_epoch is None:
             return
-        for topic_partition in self._hosting.apply(image, now_ms):
+        for topic_partition in self._hosting.apply(image):
             self._note_hosting(topic_partition)
-        if self.reports():
-            self.lifecycle.hurry(now_ms)
+
+    def _tell_some(self, applied_offset: Offset, now_ms: int) -> None:
+        """Let partitions act on the image, some now and the others right after what else has happened meanwhile."""
+        if self._hosting.has_more:
+            for topic_partition in self._hosting.tell_some(now_ms):
+                self._note_hosting(topic_partition)
+            if self.reports():
+                self.lifecycle.hurry(now_ms)
+        self._tells_at_ms = now_ms if self._hosting.has_more else None
+        if self._tells_at_ms is None:
+            self._told_offset = applied_offset
 
     def _note_hosting(self, topic_partition: TopicPartition) -> None:
         """Have the right leader asked for a partition that was told something, or is gone."""

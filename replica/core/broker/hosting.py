@@ -26,6 +26,9 @@ from replica.core.partition import Partition, SessionFetch
 from replica.core.rules import Rules
 from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
 
+TOLD_AT_ONCE = 32
+"""How many partitions are told something in one step: to create so many takes some ten milliseconds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
@@ -56,6 +59,9 @@ class OfflinePartition:
         return bool({*self.registration.isr, *self.registration.elr} - {broker_id})
 
 
+Assigned = tuple[TopicImage, PartitionRegistration]
+
+
 class Hosting:
     """The partitions of one broker. ``partitions`` is the table that everybody else reads."""
 
@@ -81,38 +87,78 @@ class Hosting:
         self._recovered = dict(recovered)
         """Logs that were found on disk and that no metadata has claimed yet."""
         self._told: dict[TopicPartition, Told] = {}
+        self._untold: dict[TopicPartition, None] = {}
+        """The partitions of which the image says something that they were not told yet, in its order."""
         self._image = MetadataImage()
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, OfflinePartition] = {}
         """Those that are not among the partitions, because their logs are damaged."""
 
-    def apply(self, image: MetadataImage, now_ms: int) -> list[TopicPartition]:
-        """Act on an image; return the partitions that were told something new, or are gone."""
+    # --- what the metadata says -------------------------------------------------------------------------------------
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the image has something for partitions that were not told yet."""
+        return bool(self._untold)
+
+    def apply(self, image: MetadataImage) -> list[TopicPartition]:
+        """Take an image, and drop the partitions that are gone, which it returns; ``tell_some`` tells the others."""
         self._image, before = image, self._image
         if image.topics is before.topics and image.brokers is before.brokers:
             return []
-        assigned = {
-            TopicPartition(topic.name, number): (topic, registration)
-            for topic, number, registration in self._assigned(image)
-        }
+        for name in self._concerned_since(before):
+            self._untold[name] = None
         hosted = {name: partition.topic_id for name, partition in self.partitions.items()}
         hosted |= {name: offline.topic_id for name, offline in self.offline.items()}
-        gone = [name for name, topic_id in hosted.items() if not _is_of(topic_id, assigned.get(name))]
+        gone = [name for name, topic_id in hosted.items() if not _is_of(topic_id, self._assigned(name))]
         for name in gone:
             self._drop(name)
-        for name in [name for name, log in self._recovered.items() if not _is_of(log.topic_id, assigned.get(name))]:
+        for name in [name for name, log in self._recovered.items() if not _is_of(log.topic_id, self._assigned(name))]:
             del self._recovered[name]  # A topic that was deleted while this broker was away.
             self._emit(DeleteLog(topic_partition=name))
-        told = [
-            name for name, (topic, registration) in assigned.items() if self._tell(name, topic, registration, now_ms)
-        ]
-        return gone + told
+        return gone
 
-    def _assigned(self, image: MetadataImage) -> Iterator[tuple[TopicImage, int, PartitionRegistration]]:
-        for topic in image.topics.values():
-            for number, registration in topic.partitions.items():
-                if self._broker_id in registration.replicas:
-                    yield topic, number, registration
+    def tell_some(self, now_ms: int) -> list[TopicPartition]:
+        """Tell partitions what is new of them, ``TOLD_AT_ONCE`` at most; return those.
+
+        A topic can have thousands of partitions, and what else happens does not wait until all have their logs.
+        """
+        told: list[TopicPartition] = []
+        while self._untold and len(told) < TOLD_AT_ONCE:
+            name = next(iter(self._untold))
+            del self._untold[name]
+            assigned = self._assigned(name)
+            if assigned is not None and self._tell(name, *assigned, now_ms):
+                told.append(name)
+        return told
+
+    def _concerned_since(self, before: MetadataImage) -> Iterator[TopicPartition]:
+        """Name the partitions of this broker of which the image says something else than the one before it."""
+        known = before.brokers
+        other = {each for each, broker in self._image.brokers.items() if broker is not known.get(each)}
+        for topic in self._image.topics.values():
+            was = before.topics.get(topic.name)
+            if was is topic and not other:
+                continue
+            is_same = was is not None and (was.topic_id, was.configs) == (topic.topic_id, topic.configs)
+            for number, now in topic.partitions.items():
+                if self._broker_id not in now.replicas:
+                    continue
+                if (
+                    was is None
+                    or not is_same
+                    or was.partitions.get(number) is not now
+                    or other.intersection(now.replicas)
+                ):
+                    yield TopicPartition(topic.name, number)
+
+    def _assigned(self, name: TopicPartition) -> Assigned | None:
+        """What the image says of a partition, if it is to be here."""
+        topic = self._image.topics.get(name.topic)
+        registration = None if topic is None else topic.partitions.get(name.partition)
+        if topic is None or registration is None or self._broker_id not in registration.replicas:
+            return None
+        return topic, registration
 
     def _drop(self, name: TopicPartition) -> None:
         partition = self.partitions.pop(name, None)
@@ -219,9 +265,6 @@ class Hosting:
         partition.clock = self._clock
         partition.session_fetches = self._session_fetches
         return partition
-
-
-Assigned = tuple[TopicImage, PartitionRegistration]
 
 
 def _is_of(topic_id: TopicId | None, assigned: Assigned | None) -> bool:

@@ -367,7 +367,7 @@ def test_a_high_watermark_may_wait_unless_a_consumer_does() -> None:
 def test_idle_partitions_cost_the_follower_nothing() -> None:
     """However many partitions are followed, a fetch asks those that have changed what they want."""
     bench = BrokerBench()
-    bench.decide(*registered(1), *registered(2), *topic("topic", 7, *(registration(2, 1, leader=2) for _ in range(50))))
+    bench.decide(*registered(1), *registered(2), *topic("topic", 7, *(registration(2, 1, leader=2) for _ in range(30))))
     names = sorted(bench.broker.partitions)
     looked = LookedAt(bench.broker.partitions)
     bench.broker._fetchers._partitions = looked

@@ -5,12 +5,14 @@ from __future__ import annotations
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
+from replica.core.broker.hosting import TOLD_AT_ONCE
 from replica.core.partition.roles import Follower, Leader
 from replica.errors import ErrorCode
-from replica.ids import Offset, TopicId
+from replica.ids import BrokerEpoch, Offset, TopicId
 from replica.records import encode_batch
 from tests.core.broker.bench import (
     CONFIG,
+    CONTROLLER,
     BrokerBench,
     changed,
     recovered,
@@ -37,6 +39,60 @@ def test_new_partition_gets_a_log() -> None:
     bench.decide(*registered(1), *registered(2), *topic("topic", 7, ALONE, registration(2, leader=2)))
     assert stored(bench) == [fx.CreateLog(topic_partition=A, topic_id=TopicId(7))]
     assert list(bench.broker.partitions) == [A]
+
+
+def test_many_partitions_are_told_in_pieces() -> None:
+    """A step tells some partitions; the next follow at once, and the controller hears of metadata that all act on."""
+    bench = BrokerBench()
+    bench.controller_id = CONTROLLER
+    bench.decide(*registered(1))
+    answered = m.BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=BrokerEpoch(10))
+    bench.answer(m.BrokerRegistrationRequest, answered)
+    before = bench.metadata.applied_offset
+    bench.now_ms += CONFIG.controller_retry_backoff_ms
+    bench.decide(*topic("topic", 7, *[ALONE] * (2 * TOLD_AT_ONCE + 1)))
+    hosted = [len(bench.broker.partitions)]
+    while bench.broker.deadline_ms == bench.now_ms:
+        bench.settle()
+        hosted.append(len(bench.broker.partitions))
+    assert hosted == [TOLD_AT_ONCE, 2 * TOLD_AT_ONCE, 2 * TOLD_AT_ONCE + 1]
+    assert len(stored(bench)) == 2 * TOLD_AT_ONCE + 1
+    heartbeat = bench.answer(m.BrokerHeartbeatRequest, m.BrokerHeartbeatResponse(error=ErrorCode.NONE))
+    assert heartbeat.metadata_offset == before
+    bench.elapse(CONFIG.controller_retry_backoff_ms)
+    ((_, heartbeat),) = bench.out(m.BrokerHeartbeatRequest)
+    assert heartbeat.metadata_offset == bench.metadata.applied_offset
+
+
+def test_a_partition_that_waits_to_be_told_is_told_the_newest() -> None:
+    """What came of it in the meantime counts: another leader, another topic of its name, or that it is gone."""
+    bench = BrokerBench()
+    bench.decide(*registered(1), *registered(2), *topic("first", 6, *[ALONE] * TOLD_AT_ONCE))
+    later, gone = topic_partition("later"), topic_partition("gone")
+    bench.decide(
+        *[changed(6, number, registration(1, leader=1, epoch=1, partition_epoch=1)) for number in range(TOLD_AT_ONCE)],
+        *topic("later", 7, ALONE),
+        *topic("gone", 8, ALONE),
+    )
+    assert not {later, gone} & set(bench.broker.partitions)
+    bench.decide(removed(7), *topic("later", 9, registration(1, 2, leader=2)), removed(8))
+    assert stored(bench) == [fx.CreateLog(topic_partition=later, topic_id=TopicId(9))]
+    assert isinstance(bench.broker.partitions[later].role, Follower)
+    assert gone not in bench.broker.partitions
+
+
+def test_partitions_are_looked_at_that_the_news_concern() -> None:
+    """A change of one partition compares no other one; one of a broker those that it keeps."""
+    bench = BrokerBench()
+    kept = [registration(1, 2, leader=1), registration(1, 3, leader=1)]
+    bench.decide(*registered(1), *registered(2), *registered(3), *topic("topic", 7, *kept), *topic("other", 8, *kept))
+    before = bench.metadata.image
+    bench.decide(changed(7, 1, registration(1, 3, leader=1, isr=(1,), partition_epoch=1)))
+    assert list(bench.broker._hosting._concerned_since(before)) == [topic_partition("topic", 1)]
+    before = bench.metadata.image
+    bench.decide(*registered(3, "another"))
+    concerned = [topic_partition("topic", 1), topic_partition("other", 1)]
+    assert list(bench.broker._hosting._concerned_since(before)) == concerned
 
 
 def test_log_that_was_found_is_taken_over() -> None:
