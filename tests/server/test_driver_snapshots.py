@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 import structlog
@@ -13,6 +14,7 @@ from replica.core.events import Event, Flushed, RequestReceived, SnapshotStored,
 from replica.core.messages import FetchSnapshotResponse
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, SnapshotId
+from replica.machines import EncodedState
 from replica.server.snapshot_lines import SnapshotLines
 from tests.server.driver_fakes import LOG, wait_until
 from tests.server.driver_rig import ASK, Rig, batch, flush, running
@@ -20,8 +22,8 @@ from tests.server.observer_fakes import FakeView
 
 TAKEN = SnapshotId(Offset(5), Epoch(2))
 LOADED = SnapshotId(Offset(40), Epoch(3))
-STORE = StoreSnapshot(topic_partition=LOG, snapshot_id=TAKEN, data=b"state")
-STORED = SnapshotStored(topic_partition=LOG, snapshot_id=TAKEN)
+STORE = StoreSnapshot(topic_partition=LOG, snapshot_id=TAKEN, state=EncodedState(b"state"), max_bytes=5)
+STORED = SnapshotStored(topic_partition=LOG, snapshot_id=TAKEN, size_bytes=5)
 INSTALL = InstallSnapshot(topic_partition=LOG, snapshot_id=LOADED, data=b"their state")
 
 
@@ -91,9 +93,9 @@ async def test_an_installation_waits_for_the_snapshot_on_its_way_and_silences_it
 async def test_a_snapshot_in_line_is_dropped_by_an_installation() -> None:
     """One that has not begun is not written at all; the next one of that log is reported as ever."""
     async with running(lambda _: ()) as rig:
-        step(rig, STORE, INSTALL, StoreSnapshot(topic_partition=LOG, snapshot_id=LOADED, data=b""))
+        step(rig, STORE, INSTALL, replace(STORE, snapshot_id=LOADED))
         await wait_until(lambda: bool(rig.core.seen(SnapshotStored)), "the report")
-        assert rig.core.seen(SnapshotStored) == [SnapshotStored(topic_partition=LOG, snapshot_id=LOADED)]
+        assert rig.core.seen(SnapshotStored) == [replace(STORED, snapshot_id=LOADED)]
 
 
 async def test_an_installation_waits_for_the_flush_in_flight() -> None:

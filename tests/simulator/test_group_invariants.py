@@ -20,6 +20,7 @@ from replica.core import effects as fx
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, SnapshotId
+from replica.machines import EncodedState
 
 BUSY = replace(
     CALM, rate=20.0, group=GroupClimate(snapshot_max_record_bytes_between=600, stale_reads=0.3, ask_anyone=0.5)
@@ -65,9 +66,13 @@ def violation_of(*observers: Observer) -> Violation | None:
     return simulate(options, observers).outcome.violation
 
 
+def _one_byte_more(effect: fx.StoreSnapshot) -> fx.StoreSnapshot:
+    return replace(effect, state=EncodedState(effect.state.encode() + b"\0"))
+
+
 def another_snapshot(effect: fx.Effect) -> fx.Effect | None:
     """One byte more than the state has."""
-    return replace(effect, data=effect.data + b"\0") if isinstance(effect, fx.StoreSnapshot) else None
+    return _one_byte_more(effect) if isinstance(effect, fx.StoreSnapshot) else None
 
 
 def another_end(effect: fx.Effect) -> fx.Effect | None:

@@ -24,7 +24,7 @@ from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.metadata.snapshots import decode_image, encode_image
 from replica.ids import BrokerEpoch, Epoch, ReplicaId, SnapshotId
-from replica.machines import Snapshot
+from replica.machines import EncodedState, Snapshot
 
 OFTEN: dict[str, Any] = {
     "metadata_log_max_record_bytes_between_snapshots": 1,
@@ -63,12 +63,12 @@ class Forger(Observer):
         """See ``Observer``."""
         for effect in step.effects:
             if isinstance(effect, fx.StoreSnapshot) and node.replica_id == ONE and not self.is_done:
-                image = decode_image(Snapshot(id=effect.snapshot_id, data=effect.data))
+                image = decode_image(Snapshot(id=effect.snapshot_id, data=effect.state.encode()))
                 if not image.brokers:
                     continue
                 image, snapshot_id = self._forge(image, effect.snapshot_id)
                 forged = encode_image(image, snapshot_id)
-                object.__setattr__(effect, "data", forged.data)  # Before it is judged.
+                object.__setattr__(effect, "state", EncodedState(forged.data))  # Before it is judged.
                 object.__setattr__(effect, "snapshot_id", forged.id)
                 self.is_done = True
 

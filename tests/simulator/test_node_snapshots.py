@@ -20,6 +20,7 @@ from replica.core.recovered import StoredSnapshot
 from replica.core.replica import Replica
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId, TopicPartition
+from replica.machines import EncodedState
 from replica.records import encode_batch
 from replica.storage import LogTable, StorageError
 
@@ -27,9 +28,9 @@ LOG = TopicPartition("kv", 0)
 TAKEN = SnapshotId(Offset(2), Epoch(1))
 LOADED = SnapshotId(Offset(30), Epoch(4))
 FLUSH_US = 5_000
-STORE = fx.StoreSnapshot(topic_partition=LOG, snapshot_id=TAKEN, data=b"state")
+STORE = fx.StoreSnapshot(topic_partition=LOG, snapshot_id=TAKEN, state=EncodedState(b"state"), max_bytes=5)
 INSTALL = fx.InstallSnapshot(topic_partition=LOG, snapshot_id=LOADED, data=b"their state")
-STORED = ev.SnapshotStored(topic_partition=LOG, snapshot_id=TAKEN)
+STORED = ev.SnapshotStored(topic_partition=LOG, snapshot_id=TAKEN, size_bytes=5)
 
 
 class Core:
@@ -131,7 +132,7 @@ def world() -> World:
 
 def stored(*snapshot_ids: SnapshotId) -> tuple[StoredSnapshot, ...]:
     """These snapshots, as storage speaks of them."""
-    sizes = {TAKEN: len(STORE.data), LOADED: len(INSTALL.data)}
+    sizes = {TAKEN: STORED.size_bytes, LOADED: len(INSTALL.data)}
     return tuple(StoredSnapshot(id=found, size_bytes=sizes[found]) for found in snapshot_ids)
 
 

@@ -29,7 +29,7 @@ from replica.core.purgatory import Purgatory
 from replica.core.quorum.roles import Follower, Leader, Role, Unattached
 from replica.core.quorum.snapshot_header import encode_header, split_snapshot
 from replica.core.quorum.voter_history import VoterHistory, formatted_history, voters_in
-from replica.core.recovered import RecoveredLog, StoredSnapshot
+from replica.core.recovered import RecoveredLog
 from replica.core.rules import Rules
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import CorruptSnapshotError
@@ -101,8 +101,10 @@ class QuorumLogState:
         self.follow_voters()
         self.quorum_state = recovered.quorum_state or QuorumState(leader_epoch=self.log.last_epoch or Epoch(0))
         self.role: Role = Unattached(election_deadline_ms=0)
-        self.storing: StoredSnapshot | None = None
+        self.storing: SnapshotId | None = None
         """The snapshot that is on its way to stable storage."""
+        self.snapshot_bytes = recovered.snapshots[-1].size_bytes if recovered.snapshots else 0
+        """How large the last snapshot was that was encoded here, or installed; 0 before the first."""
         self.produces: Purgatory[ParkedProduce] = Purgatory(self.quorum.parked_produces_max)
         self.fetches: Purgatory[ParkedFetch] = Purgatory(self.quorum.parked_fetches_max)
         self.halted: str | None = None
