@@ -55,6 +55,7 @@ class MetadataInvariants(Observer):
         """What was written down is there again, or something older."""
         del torn_bytes
         self._looked.pop(node.replica_id, None)
+        self._storing.pop(node.replica_id, None)
         recovered = node.recovered[METADATA_LOG]
         if recovered.snapshots and not node.disk.is_damaged:
             self._check_content(node.replica_id, recovered.snapshots[-1].id, recovered.snapshot)

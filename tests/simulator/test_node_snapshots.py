@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import cast
 
@@ -146,6 +147,35 @@ def test_a_snapshot_is_durable_when_it_is_reported(world: World) -> None:
     world.node.lose_power()
     assert world.node.start()
     assert world.recovered() == (stored(TAKEN), 0, 4)
+
+
+def test_a_snapshot_is_encoded_when_it_is_stored(world: World) -> None:
+    """What a view that is not frozen says by then is what is on the disk: so the judges find it."""
+    live = Live()
+    world.step(replace(STORE, state=live))
+    live.data = b"other"
+    world.run()
+    assert world.node.stores[LOG].read_snapshot(TAKEN, 0, 9) == b"other"
+
+
+class Live:
+    """A state that goes on."""
+
+    data = b"state"
+
+    def encode(self) -> bytes:
+        """What there is by now."""
+        return self.data
+
+
+def test_a_snapshot_that_is_too_large_is_not_stored(world: World) -> None:
+    """The process hears how large it is, and the next one finds nothing of it."""
+    world.step(replace(STORE, max_bytes=4))
+    world.run()
+    assert world.heard[-1] == ev.SnapshotTooLarge(topic_partition=LOG, snapshot_id=TAKEN, size_bytes=5)
+    world.node.lose_power()
+    assert world.node.start()
+    assert world.recovered() == ((), 0, 4)
 
 
 @pytest.mark.parametrize("how", ["kill", "power"])

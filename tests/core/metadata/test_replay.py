@@ -43,6 +43,15 @@ def test_a_snapshot_is_of_all_that_was_applied() -> None:
     assert restored.view().encoded() == snapshot
 
 
+def test_what_is_applied_later_does_not_show_in_a_view() -> None:
+    """It is of the image as it was, under the name of then, whenever it is encoded."""
+    replay, expected = replayed(0, 1), replayed(0, 1).view().encoded()
+    view = replay.view()
+    replay.next_read(Offset(4))
+    replay.on_read(read(2, 3))
+    assert view.encoded() == expected != replay.view().encoded()
+
+
 def test_what_was_asked_for_before_a_snapshot_came_is_in_it() -> None:
     """A read that is out when a snapshot is restored brings nothing, and the next one is asked for from its end."""
     behind, snapshot = replayed(0), replayed(0, 1, 2).view().encoded()
