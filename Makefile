@@ -77,6 +77,7 @@ bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python benchmarks/pipeline.py --output store/bench-pipeline.json
 	$(BIN)/python benchmarks/topics_as_tables.py --output store/bench-tables.json
 	$(BIN)/python benchmarks/group_restart.py --output store/bench-groups.json
+	$(BIN)/python -m benchmarks.group_snapshot --output store/bench-snapshots.json
 	$(BIN)/python -m benchmarks.write_path --output store/bench-write-path.json
 	$(BIN)/python -m benchmarks.idle_consumers --output store/bench-idle-consumers.json
 	$(BIN)/python -m benchmarks.recovery --output store/bench-recovery.json

@@ -87,7 +87,10 @@ class Flushes:
         self._node.submit(ev.Flushed(topic_partition=log, end_offset=end_offset))
 
     def store(self, effect: StoreSnapshot) -> None:
-        """Store a snapshot after a while, unless another is installed or the process ends before that."""
+        """Store a snapshot after a while, unless another is installed or the process ends before that.
+
+        It is encoded only then: what the machine has applied meanwhile must not show in it.
+        """
         assert effect.topic_partition not in self._storing, (effect.topic_partition, "has a snapshot on its way")
         self._storing[effect.topic_partition] = effect
         self._node.after_ms(self._world.flush_us(self._node) / US_PER_MS, lambda: self._finish_storing(effect))
@@ -101,11 +104,15 @@ class Flushes:
         if self._storing.get(log) is not effect:
             return
         del self._storing[log]
+        data = effect.state.encode()
+        if len(data) > effect.max_bytes:
+            self._node.submit(ev.SnapshotTooLarge(topic_partition=log, snapshot_id=snapshot_id, size_bytes=len(data)))
+            return
         try:
-            self._node.stores[log].store_snapshot(snapshot_id, effect.data)
+            self._node.stores[log].store_snapshot(snapshot_id, data)
         except PowerLossError:
             self._node.lose_power()
         except StorageError as error:
             self._node.submit(ev.StorageFailed(reason=str(error)))
         else:
-            self._node.submit(ev.SnapshotStored(topic_partition=log, snapshot_id=snapshot_id))
+            self._node.submit(ev.SnapshotStored(topic_partition=log, snapshot_id=snapshot_id, size_bytes=len(data)))

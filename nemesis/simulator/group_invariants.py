@@ -54,6 +54,10 @@ class GroupInvariants(Observer):
         self._floors: dict[ReplicaId, dict[CallId, Offset]] = {replica_id: {} for replica_id in nodes}
         """How far that was when a linearizable question came."""
         self._looked: dict[ReplicaId, dict[TopicPartition, _Looked]] = {replica_id: {} for replica_id in nodes}
+        self._storing: dict[ReplicaId, dict[TopicPartition, fx.StoreSnapshot]] = {
+            replica_id: {} for replica_id in nodes
+        }
+        """The snapshots that are on their way."""
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """What was written down is there again, or something older."""
@@ -68,15 +72,18 @@ class GroupInvariants(Observer):
         """What was asked of it is answered by nobody."""
         del crash
         self._floors[node.replica_id].clear()
+        self._storing[node.replica_id].clear()
 
     def on_step(self, node: Node, step: Step) -> None:
         """Look at what was asked, then at what was written down, then at the replica, then at what it told."""
         self._on_event(node, step.event)
         for effect in step.effects:
             match effect:
-                case fx.StoreSnapshot() | fx.InstallSnapshot():
-                    reference = self.references[effect.topic_partition]
-                    self._check_content(node, reference, effect.topic_partition, effect.snapshot_id, effect.data)
+                case fx.StoreSnapshot(topic_partition=log, snapshot_id=snapshot_id):
+                    self._storing[node.replica_id][log] = effect
+                    self._check_content(node, self.references[log], log, snapshot_id, effect.state.encode())
+                case fx.InstallSnapshot(topic_partition=log, snapshot_id=snapshot_id, data=data):
+                    self._check_content(node, self.references[log], log, snapshot_id, data)
                 case _:
                     pass
         if node.core is not None:
@@ -92,6 +99,10 @@ class GroupInvariants(Observer):
             case ev.RequestReceived(call_id=call_id, request=m.QueryRequest() as request):
                 if request.consistency is not m.Consistency.STALE:
                     self._floors[node.replica_id][call_id] = self._known[request.topic_partition]
+            case ev.SnapshotStored(topic_partition=log, snapshot_id=snapshot_id):
+                # What was applied since it was taken must not have got into it.
+                stored = self._storing[node.replica_id].pop(log)
+                self._check_content(node, self.references[log], log, snapshot_id, stored.state.encode())
             case _:
                 pass
 

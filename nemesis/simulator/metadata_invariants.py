@@ -18,6 +18,7 @@ from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.voter_book import VoterBook, check_snapshot_voters
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
+from replica.core import events as ev
 from replica.core.log.recovered import StoredSnapshot
 from replica.core.metadata.encoding import records_of
 from replica.core.metadata.image import MetadataImage
@@ -39,6 +40,8 @@ class MetadataInvariants(Observer):
         """What each committed batch has led to, by the id that a snapshot of it has."""
         self._looked: dict[ReplicaId, tuple[Offset, tuple[StoredSnapshot, ...]]] = {}
         """Log start and snapshots of each replica as they were looked at last."""
+        self._storing: dict[ReplicaId, fx.StoreSnapshot] = {}
+        """The snapshot of each replica that is on its way."""
 
     def on_metadata(self, batch: RecordBatch) -> None:
         """A batch of the metadata log is committed now."""
@@ -52,16 +55,26 @@ class MetadataInvariants(Observer):
         """What was written down is there again, or something older."""
         del torn_bytes
         self._looked.pop(node.replica_id, None)
+        self._storing.pop(node.replica_id, None)
         recovered = node.recovered[METADATA_LOG]
         if recovered.snapshots and not node.disk.is_damaged:
             self._check_content(node.replica_id, recovered.snapshots[-1].id, recovered.snapshot)
 
     def on_step(self, node: Node, step: Step) -> None:
         """Look at what is written down, then at where the log begins."""
+        match step.event:
+            case ev.SnapshotStored(topic_partition=name, snapshot_id=snapshot_id) if name == METADATA_LOG:
+                # What was applied since it was taken must not have got into it.
+                self._check_content(node.replica_id, snapshot_id, self._storing.pop(node.replica_id).state.encode())
+            case _:
+                pass
         for effect in step.effects:
             match effect:
-                case fx.StoreSnapshot() | fx.InstallSnapshot():
-                    self._check_content(node.replica_id, effect.snapshot_id, effect.data)
+                case fx.StoreSnapshot(snapshot_id=snapshot_id):
+                    self._storing[node.replica_id] = effect
+                    self._check_content(node.replica_id, snapshot_id, effect.state.encode())
+                case fx.InstallSnapshot(snapshot_id=snapshot_id, data=data):
+                    self._check_content(node.replica_id, snapshot_id, data)
                 case _:
                     pass
         if node.core is not None and step.is_whole_of(METADATA_LOG):

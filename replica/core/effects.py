@@ -21,6 +21,7 @@ from replica.core.messages import (
     Response,
 )
 from replica.ids import CallId, CorrelationId, Epoch, EpochEntry, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
+from replica.machines import StateView
 from replica.records import RecordBatch
 from replica.voters import VoterEntry
 
@@ -165,14 +166,17 @@ class ReplyWithSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSnapshot:
-    """Keep a snapshot beside the log, and report ``SnapshotStored`` when it is durable: later, and never torn.
+    """Encode a state, keep that beside the log, and report ``SnapshotStored`` when it is durable: later, never torn.
 
-    At most one of a log is on its way. It may be abandoned, unreported, when an ``InstallSnapshot`` comes meanwhile.
+    Or report ``SnapshotTooLarge``, and keep nothing, where it has more than ``max_bytes``. It is encoded when its turn
+    comes, beside the steps that follow. At most one of a log is on its way. It may be abandoned, unreported, when an
+    ``InstallSnapshot`` comes meanwhile.
     """
 
     topic_partition: TopicPartition
     snapshot_id: SnapshotId
-    data: bytes
+    state: StateView
+    max_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,10 +103,20 @@ class LogStartMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotStored:
-    """What ``StoreSnapshot`` asked for is durable."""
+    """What ``StoreSnapshot`` asked for is durable, in so many bytes."""
 
     topic_partition: TopicPartition
     snapshot_id: SnapshotId
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotTooLarge:
+    """What ``StoreSnapshot`` asked for would have so many bytes, more than it may, and is not stored."""
+
+    topic_partition: TopicPartition
+    snapshot_id: SnapshotId
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +156,7 @@ Event = (
     | ProducersScanned
     | LogStartMoved
     | SnapshotStored
+    | SnapshotTooLarge
     | StorageFailed
     | LogDamaged
     | ResignRequested

@@ -160,7 +160,7 @@ class Member:
         else:
             raise AssertionError(f"more than {SETTLING_MAX} rounds at {now_ms}: the parts never stop asking each other")
         if has_moved and not self._is_halted():
-            self._snapshots.maybe_store(self._metadata.snapshot, now_ms)
+            self._snapshots.maybe_store(self._metadata.view, now_ms)
             of_controller = None if self.controller is None else self.controller.deadline_ms
             self._due_ms = earliest(self._snapshots.deadline_ms, of_controller)
 

@@ -36,6 +36,7 @@ from replica.core.events import (
     ResponseReceived,
     SendFailed,
     SnapshotStored,
+    SnapshotTooLarge,
     Started,
     StorageFailed,
     Ticked,
@@ -261,7 +262,7 @@ class Replica:
         elif self.broker is not None:
             _answer(self.broker, event, now_ms)
 
-    def _on_flushed(self, event: Flushed | SnapshotStored, now_ms: int) -> None:
+    def _on_flushed(self, event: Flushed | SnapshotStored | SnapshotTooLarge, now_ms: int) -> None:
         if event.topic_partition in self._logs:
             self._step_log(event.topic_partition, event, now_ms)
         else:
@@ -385,6 +386,7 @@ ON_EVENT: Mapping[type[Event], Callable[[Replica, Any, int], None]] = {
     SendFailed: Replica._on_answer,
     Flushed: Replica._on_flushed,
     SnapshotStored: Replica._on_flushed,
+    SnapshotTooLarge: Replica._on_flushed,
     LogRead: Replica._on_read,
     BatchFound: Replica._on_storage,
     ProducersScanned: Replica._on_storage,

@@ -1,9 +1,10 @@
-"""When what a log has led to is taken down as bytes, and when it is read back: at the start, and when the log lost it.
+"""When what a log has led to is taken down, and when it is read back: at the start, and when the log lost it.
 
 Owns the pace. How a snapshot is kept, and what of the log may go for it, the log knows; what is in it, the machine that
-folds the log: a group's, or that of the cluster's metadata. Each replica takes its own. The machine stands still
-meanwhile. The next is taken after as many bytes of records as the last one has, at the least: however large the state
-is, snapshots do not become most of what is written.
+folds the log: a group's, or that of the cluster's metadata. Each replica takes its own. Here only a view of the state
+is taken, which later records do not change; bytes are made of it where it is stored, while the machine goes on. The
+next is taken after as many bytes of records as the last one has, at the least: however large the state is, snapshots
+do not become most of what is written.
 
 Source: KIP-630; Kafka ``SnapshotGenerator``.
 """
@@ -18,7 +19,7 @@ from replica.core.effects import Effect, Halt
 from replica.core.log.recovered import RecoveredLog
 from replica.core.quorum import QuorumLog
 from replica.ids import Offset, TopicPartition
-from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
+from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot, SnapshotView
 
 
 def not_for_this_replica(log: TopicPartition, what: str, error: Exception) -> str:
@@ -59,8 +60,6 @@ class Snapshotting:
         self._pace = pace
         self._emit = emit
         self._bytes_applied = 0
-        self._size_bytes = 0
-        """How large the last snapshot was that was taken or restored."""
         self._since_ms = 0
         """When the last snapshot was taken or restored, or the replica started."""
 
@@ -77,7 +76,6 @@ class Snapshotting:
             assert recovered.log_start_offset == 0, (self._log.topic_partition, recovered.log_start_offset)
             return
         snapshot_id = recovered.snapshots[-1].id
-        self._size_bytes = len(recovered.snapshot)
         try:
             self._machine.restore(Snapshot(id=snapshot_id, data=self._log.machine_state(recovered.snapshot)))
         except ForeignSnapshotError as error:
@@ -105,7 +103,7 @@ class Snapshotting:
         if not is_restored:
             self._emit_all(self._log.reject_snapshot(now_ms))
             return False
-        self._restart_count(snapshot, now_ms)
+        self._restart_count(now_ms)
         self._emit_all(self._log.install_snapshot(now_ms))
         return True
 
@@ -130,12 +128,12 @@ class Snapshotting:
         newest = log.snapshots[-1].id.end_offset if log.snapshots else Offset(0)
         if log.is_storing_snapshot or machine.failure is not None or machine.applied_offset <= newest:
             return None
-        bytes_between = max(self._pace.record_bytes_between, self._size_bytes)
+        bytes_between = max(self._pace.record_bytes_between, log.snapshot_bytes)
         waits_ms = 0 if self._bytes_applied >= bytes_between else self._pace.interval_ms
         return max(self._since_ms + waits_ms, log.snapshots_wait_until_ms or 0)
 
-    def maybe_store(self, take: Callable[[], Snapshot], now_ms: int) -> None:
-        """Take a snapshot and have it stored, if enough bytes were applied, or enough time has passed since the last.
+    def maybe_store(self, take: Callable[[], SnapshotView], now_ms: int) -> None:
+        """Take a view and have it stored, if enough bytes were applied, or enough time has passed since the last.
 
         One that nobody could load is not stored: the whole log is kept then.
         """
@@ -143,13 +141,12 @@ class Snapshotting:
         if due_ms is None or now_ms < due_ms:
             return
         taken = take()
-        self._restart_count(taken, now_ms)
-        if self._log.may_store(taken):
+        self._restart_count(now_ms)
+        if self._log.may_store(taken.id):
             self._emit_all(self._log.store_snapshot(taken, now_ms))
 
-    def _restart_count(self, snapshot: Snapshot, now_ms: int) -> None:
+    def _restart_count(self, now_ms: int) -> None:
         self._bytes_applied = 0
-        self._size_bytes = len(snapshot.data)
         self._since_ms = now_ms
 
     def _halt(self, reason: str) -> None:

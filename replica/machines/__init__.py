@@ -13,7 +13,7 @@ them by name, and those that others have brought. But for that one, nothing here
 from __future__ import annotations
 
 from replica.ids import SnapshotId
-from replica.machines.applied import AppliedEntry, AppliedLog, MachineFailedError, Snapshot
+from replica.machines.applied import AppliedEntry, AppliedLog, MachineFailedError, Snapshot, SnapshotView
 from replica.machines.batches import CommittedBatch, committed_batch
 from replica.machines.client_session import ClientSession
 from replica.machines.description import MachineDescription, MachineMismatchError, Trait
@@ -32,7 +32,14 @@ from replica.machines.entries import (
     encode_entry,
 )
 from replica.machines.log_time import LeaderClock
-from replica.machines.machine import CorruptSnapshotError, ForeignSnapshotError, InvalidCommandError, StateMachine
+from replica.machines.machine import (
+    CorruptSnapshotError,
+    EncodedState,
+    ForeignSnapshotError,
+    InvalidCommandError,
+    StateMachine,
+    StateView,
+)
 from replica.machines.outcomes import (
     Answered,
     Done,
@@ -56,6 +63,7 @@ __all__ = [
     "CorruptSnapshotError",
     "DescribeMachine",
     "Done",
+    "EncodedState",
     "Entry",
     "ForeignSnapshotError",
     "InvalidCommandError",
@@ -76,7 +84,9 @@ __all__ = [
     "SessionOpened",
     "Snapshot",
     "SnapshotId",
+    "SnapshotView",
     "StateMachine",
+    "StateView",
     "Tick",
     "Trait",
     "committed_batch",

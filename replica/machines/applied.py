@@ -33,10 +33,10 @@ from replica.machines.entries import (
     decode_entry,
 )
 from replica.machines.log_time import LOG_TIME_MS_MAX
-from replica.machines.machine import CorruptSnapshotError, InvalidCommandError, StateMachine
+from replica.machines.machine import CorruptSnapshotError, InvalidCommandError, StateMachine, StateView
 from replica.machines.outcomes import Answered, Done, Outcome, Refusal, refused
 from replica.machines.sessions import SessionLimits, SessionTable
-from replica.machines.snapshots import AppliedState, check_fits, decode_state, encode_state, sealed, unsealed
+from replica.machines.snapshots import AppliedView, check_fits, checked_bytes, decode_state, encode_state, unsealed
 
 
 class MachineFailedError(Exception):
@@ -70,6 +70,18 @@ class Snapshot:
 
     id: SnapshotId
     data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotView:
+    """A whole state as it stood, to be written down later: ``state`` encodes the bytes of the snapshot."""
+
+    id: SnapshotId
+    state: StateView
+
+    def encoded(self) -> Snapshot:
+        """Write it down."""
+        return Snapshot(id=self.id, data=self.state.encode())
 
 
 def _drop(applied: AppliedEntry) -> None:
@@ -129,7 +141,7 @@ class AppliedLog:
         """
         self._check_runs()
         try:
-            return Answered(reply=_checked_bytes(self._machine.query(request)))
+            return Answered(reply=checked_bytes(self._machine.query(request)))
         except InvalidCommandError as error:
             return refused(Refusal.INVALID_COMMAND, str(error))
         except MemoryError:
@@ -141,8 +153,21 @@ class AppliedLog:
         """The state as bytes, with its id. There is none of a log of which nothing has been applied."""
         self._check_runs()
         assert self.applied_epoch is not None, "nothing has been applied"
-        return Snapshot(
-            id=SnapshotId(self.applied_offset, self.applied_epoch), data=sealed(encode_state(self._state()))
+        snapshot_id = SnapshotId(self.applied_offset, self.applied_epoch)
+        return SnapshotView(id=snapshot_id, state=self.view()).encoded()
+
+    def view(self) -> AppliedView:
+        """The state as it stands, which later batches do not change; its bytes are those of a snapshot."""
+        self._check_runs()
+        return AppliedView(
+            applied_offset=self.applied_offset,
+            applied_epoch=self.applied_epoch,
+            log_time_ms=self.log_time_ms,
+            limits=self.sessions.limits,
+            sessions=self.sessions.view(),
+            name=self.name,
+            said=self.said,
+            machine=self._machine_view(),
         )
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -169,7 +194,7 @@ class AppliedLog:
         """A hash of the whole state: equal on all replicas that have applied equally much. Costs a snapshot."""
         self._check_runs()
         if self._digest is None:
-            self._digest = sha256(encode_state(self._state())).hexdigest()
+            self._digest = sha256(encode_state(self.view().state())).hexdigest()
         return self._digest
 
     def _fold(self, batch: CommittedBatch, tell: Callable[[AppliedEntry], None]) -> None:
@@ -234,7 +259,7 @@ class AppliedLog:
 
     def _command(self, command: bytes, offset: Offset) -> Outcome:
         try:
-            return Answered(reply=_checked_bytes(self._machine.apply(command, time_ms=self.log_time_ms)))
+            return Answered(reply=checked_bytes(self._machine.apply(command, time_ms=self.log_time_ms)))
         except InvalidCommandError as error:
             return refused(Refusal.INVALID_COMMAND, str(error))
         except MemoryError:
@@ -247,7 +272,7 @@ class AppliedLog:
         try:
             self._machine.restore(data)
             self._machine.advance(time_ms)
-            if self._machine.snapshot() != data:
+            if self._machine.view().encode() != data:
                 raise CorruptSnapshotError("restored, the machine writes down another snapshot than it was given")
         except CorruptSnapshotError as error:
             self._halted(self.applied_offset, error)
@@ -258,9 +283,9 @@ class AppliedLog:
         except Exception as error:
             raise self._halted(self.applied_offset, error) from error
 
-    def _machine_snapshot(self) -> bytes:
+    def _machine_view(self) -> StateView:
         try:
-            return _checked_bytes(self._machine.snapshot())
+            return self._machine.view()
         except MemoryError:
             raise
         except Exception as error:
@@ -273,22 +298,3 @@ class AppliedLog:
     def _check_runs(self) -> None:
         if self._failure is not None:
             raise self._failure
-
-    def _state(self) -> AppliedState:
-        self._check_runs()
-        return AppliedState(
-            applied_offset=self.applied_offset,
-            applied_epoch=self.applied_epoch,
-            log_time_ms=self.log_time_ms,
-            limits=self.sessions.limits,
-            sessions=self.sessions.states(),
-            name=self.name,
-            said=self.said,
-            machine=self._machine_snapshot(),
-        )
-
-
-def _checked_bytes(reply: bytes) -> bytes:
-    if not isinstance(reply, bytes):
-        raise TypeError(f"a reply is bytes, this is {type(reply).__name__}")
-    return reply

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replica.machines.machine import CorruptSnapshotError, InvalidCommandError, StateMachine
+from replica.machines.machine import CorruptSnapshotError, EncodedState, InvalidCommandError, StateMachine
 
 DIGITS_MAX = 18
 """How long a command may be. Python refuses to print numbers of thousands of digits."""
@@ -36,9 +36,9 @@ class Counter(StateMachine):
             raise InvalidCommandError("the only question is the empty one")
         return b"%d" % self._total
 
-    def snapshot(self) -> bytes:
+    def view(self) -> EncodedState:
         """The sum."""
-        return b"%d" % self._total
+        return EncodedState(b"%d" % self._total)
 
     def restore(self, snapshot: bytes) -> None:
         """Let this be the sum."""

@@ -5,6 +5,7 @@ Owns the order of deadlines. Knows nothing of what expires. Setting, removing an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from sortedcontainers import SortedList
@@ -36,6 +37,10 @@ class Deadlines(Generic[Id]):
     def at_ms(self, identifier: Id) -> int:
         """When ``identifier``, which is there, expires."""
         return self._at[identifier]
+
+    def all_ms(self) -> Mapping[Id, int]:
+        """When each expires, as it is now: a copy, which nothing changes later."""
+        return self._at.copy()
 
     def expire(self, time_ms: int) -> list[Id]:
         """Take out what has expired by ``time_ms``: in the order of deadlines, and of ids where those are equal."""

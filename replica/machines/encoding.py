@@ -12,9 +12,10 @@ one byte before one of several dataclasses, and a version of one byte before the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from enum import StrEnum
+from io import BytesIO
 from struct import Struct
 from typing import Any, Generic, TypeVar, cast
 
@@ -23,6 +24,8 @@ EnumT = TypeVar("EnumT", bound=StrEnum)
 
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
+PIECE_BYTES = 256 << 10
+"""How much is copied at once. While one call of C copies, no other thread of the process has a turn."""
 
 
 class MalformedError(ValueError):
@@ -35,6 +38,24 @@ class MalformedError(ValueError):
 
     def __str__(self) -> str:
         return f"byte {self.position}: {self.reason}"
+
+
+def pieces_of(data: bytes | bytearray) -> Iterator[memoryview]:
+    """Cut large data into pieces, each to be copied by itself."""
+    with memoryview(data) as whole:
+        for start in range(0, len(data), PIECE_BYTES):
+            yield whole[start : start + PIECE_BYTES]
+
+
+def joined(*parts: bytes | bytearray) -> bytes:
+    """Put parts together, which may be hundreds of megabytes: piece by piece, so that others have their turn."""
+    if sum(map(len, parts)) <= PIECE_BYTES:
+        return b"".join(parts)
+    out = BytesIO()
+    for part in parts:
+        for piece in pieces_of(part):
+            out.write(piece)
+    return out.getvalue()  # Which copies nothing: it is what was written.
 
 
 class Reader:
@@ -129,7 +150,11 @@ class Bytes(Codec[bytes]):
     def write(self, out: bytearray, value: bytes) -> None:
         """Append the length and the bytes."""
         self._length.write(out, len(value))
-        out += value
+        if len(value) <= PIECE_BYTES:
+            out += value
+        else:
+            for piece in pieces_of(value):
+                out += piece
 
     def read(self, reader: Reader) -> bytes:
         """Read the bytes."""
@@ -293,7 +318,7 @@ class Format(Generic[T]):
         out = bytearray()
         UINT8.write(out, self._version)
         self._codec.write(out, value)
-        return bytes(out)
+        return joined(out)
 
     def decode(self, data: bytes) -> T:
         """Read the value, all of ``data``. Raises MalformedError."""

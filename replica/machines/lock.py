@@ -102,6 +102,8 @@ LockCommand = Acquire | KeepAlive | Release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Snapshot:
+    """By the names of their locks, and the next token: a token that came again would fence nobody."""
+
     next_token: int
     time_ms: int
     holdings: tuple[Holding, ...]
@@ -135,6 +137,20 @@ def encode_request(request: DescribeLock) -> bytes:
 def decode_reply(data: bytes) -> LockReply:
     """Decode the reply to a command or a question. Raises MalformedError."""
     return _REPLY.decode(data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockView:
+    """All locks as they were held at one moment. A holding never changes: another takes its place."""
+
+    next_token: int
+    time_ms: int
+    holdings: Mapping[str, Holding]
+
+    def encode(self) -> bytes:
+        """Write all holdings down."""
+        holdings = tuple(self.holdings[name] for name in sorted(self.holdings))
+        return _SNAPSHOT.encode(_Snapshot(next_token=self.next_token, time_ms=self.time_ms, holdings=holdings))
 
 
 class LockMachine(StateMachine):
@@ -179,10 +195,9 @@ class LockMachine(StateMachine):
             raise InvalidCommandError(str(error)) from error
         return _REPLY.encode(LockReply(error=None, holding=self._holdings.get(name)))
 
-    def snapshot(self) -> bytes:
-        """All holdings by the names of their locks, and the next token: a token that came again would fence nobody."""
-        holdings = tuple(self._holdings[name] for name in sorted(self._holdings))
-        return _SNAPSHOT.encode(_Snapshot(next_token=self._next_token, time_ms=self._time_ms, holdings=holdings))
+    def view(self) -> LockView:
+        """All holdings, by a copy of what refers to them."""
+        return LockView(next_token=self._next_token, time_ms=self._time_ms, holdings=self._holdings.copy())
 
     def restore(self, snapshot: bytes) -> None:
         """Read them back."""

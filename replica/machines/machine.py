@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 
@@ -32,6 +33,28 @@ class CorruptSnapshotError(ValueError):
 
 class ForeignSnapshotError(CorruptSnapshotError):
     """A sound snapshot of another machine, or of sessions with other limits: to fetch it again is of no use."""
+
+
+class StateView(Protocol):
+    """A whole state as it stood when the view was taken: nothing that is applied later shows in it.
+
+    It refers to values that never change, or has copies of what refers to them. It is encoded once the machine has long
+    gone on, in another thread, and perhaps never.
+    """
+
+    def encode(self) -> bytes:
+        """Write the state down: the same bytes at any time. ``joined`` puts together what is large."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedState:
+    """The view of a state that is so small that it is written down as it is taken."""
+
+    data: bytes
+
+    def encode(self) -> bytes:
+        """What was written down."""
+        return self.data
 
 
 @runtime_checkable
@@ -74,8 +97,12 @@ class StateMachine(Protocol):
         """
 
     @abstractmethod
-    def snapshot(self) -> bytes:
-        """The whole state, from which ``restore`` makes an equal one. Equal states are equal bytes."""
+    def view(self) -> StateView:
+        """The whole state as it stands, encoded later; ``restore`` makes an equal one of its bytes.
+
+        Equal states are equal bytes. Nothing else has its turn meanwhile: a view of a large state must not take as long
+        as to write it down.
+        """
 
     @abstractmethod
     def restore(self, snapshot: bytes) -> None:

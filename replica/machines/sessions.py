@@ -23,6 +23,7 @@ Source: Ongaro's thesis, section 6.3, where clients acknowledge and sessions exp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 
@@ -97,12 +98,16 @@ SESSION = Fields(
 
 
 class _Session:
-    """One client. ``replies`` has all sequences that were applied, from ``acknowledged`` on."""
+    """One client. ``replies`` has all sequences that were applied, from ``acknowledged`` on.
 
-    __slots__ = ("acknowledged", "kept_bytes", "replies", "ttl_ms")
+    It changes while the table has taken no view since ``views_before`` of them; then a copy changes in its place.
+    """
 
-    def __init__(self, ttl_ms: int) -> None:
+    __slots__ = ("acknowledged", "kept_bytes", "replies", "ttl_ms", "views_before")
+
+    def __init__(self, ttl_ms: int, views_before: int) -> None:
         self.ttl_ms = ttl_ms
+        self.views_before = views_before
         self.acknowledged = 0
         self.replies: dict[int, Outcome] = {}
         self.kept_bytes = 0
@@ -119,12 +124,45 @@ class _Session:
             self.kept_bytes -= size_bytes(self.replies.pop(sequence))
         self.acknowledged = acknowledged
 
+    def copied(self, views_before: int) -> _Session:
+        """The same client, to be changed."""
+        copied = _Session(self.ttl_ms, views_before)
+        copied.acknowledged, copied.kept_bytes, copied.replies = self.acknowledged, self.kept_bytes, self.replies.copy()
+        return copied
+
     def keep(self, sequence: int, outcome: Outcome) -> None:
         """Remember what became of a sequence."""
         assert sequence not in self.replies, sequence
         assert sequence >= self.acknowledged, (sequence, self.acknowledged)
         self.replies[sequence] = outcome
         self.kept_bytes += size_bytes(outcome)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsView:
+    """All sessions as they stood at one moment."""
+
+    sessions: Mapping[SessionId, _Session]
+    expires_at_ms: Mapping[int, int]
+
+    def states(self) -> tuple[SessionState, ...]:
+        """All sessions, in the order of their ids."""
+        return tuple(self._state(session_id) for session_id in sorted(self.sessions))
+
+    def _state(self, session_id: SessionId) -> SessionState:
+        session = self.sessions[session_id]
+        return SessionState(
+            session_id=session_id,
+            ttl_ms=session.ttl_ms,
+            expires_at_ms=self.expires_at_ms[session_id],
+            acknowledged=session.acknowledged,
+            replies=tuple(
+                KeptReply(sequence=sequence, outcome=session.replies[sequence]) for sequence in sorted(session.replies)
+            ),
+        )
+
+
+NO_SESSIONS = SessionsView(sessions={}, expires_at_ms={})
 
 
 class SessionTable:
@@ -135,6 +173,8 @@ class SessionTable:
         self._sessions: dict[SessionId, _Session] = {}
         self._deadlines: Deadlines[int] = Deadlines()
         self._kept_bytes = 0
+        self._views = 0
+        """How many views were taken."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -152,7 +192,7 @@ class SessionTable:
             return refused(Refusal.INVALID_TTL, f"a session lives from {shortest} to {longest} ms, not {ttl_ms}")
         if len(self._sessions) >= self.limits.sessions_max:
             return refused(Refusal.TOO_MANY_SESSIONS, f"there are {len(self._sessions)} sessions, and may be no more")
-        self._sessions[session_id] = _Session(ttl_ms)
+        self._sessions[session_id] = _Session(ttl_ms, self._views)
         self._deadlines.set(session_id, time_ms + ttl_ms)
         return SessionOpened(session_id=session_id)
 
@@ -181,14 +221,15 @@ class SessionTable:
 
     def keep(self, command: SessionCommand, outcome: Outcome) -> None:
         """Remember the outcome of a command that ``outcome_of`` has found to be new."""
-        session = self._sessions[command.session_id]
+        session = self._changing(command.session_id)
         before = session.kept_bytes
         session.keep(command.sequence, outcome)
         self._kept_bytes += session.kept_bytes - before
 
-    def states(self) -> tuple[SessionState, ...]:
-        """All sessions, in the order of their ids."""
-        return tuple(self._state(session_id) for session_id in sorted(self._sessions))
+    def view(self) -> SessionsView:
+        """All sessions as they stand: who changes later does so as a copy. Costs a copy of the references."""
+        self._views += 1
+        return SessionsView(sessions=self._sessions.copy(), expires_at_ms=self._deadlines.all_ms())
 
     def restore(self, states: tuple[SessionState, ...]) -> None:
         """Let these, which ``sessions_failure`` has nothing against, be all sessions."""
@@ -196,7 +237,7 @@ class SessionTable:
         self._deadlines = Deadlines()
         self._kept_bytes = 0
         for state in states:
-            session = _Session(state.ttl_ms)
+            session = _Session(state.ttl_ms, self._views)
             session.acknowledged = state.acknowledged
             for kept in state.replies:
                 session.keep(kept.sequence, kept.outcome)
@@ -205,12 +246,20 @@ class SessionTable:
             self._deadlines.set(state.session_id, state.expires_at_ms)
 
     def _hear(self, session_id: SessionId, acknowledged: int, time_ms: int) -> _Session | None:
-        session = self._sessions.get(session_id)
-        if session is not None:
-            before = session.kept_bytes
-            session.acknowledge(acknowledged)
-            self._kept_bytes += session.kept_bytes - before
-            self._deadlines.set(session_id, time_ms + session.ttl_ms)
+        if session_id not in self._sessions:
+            return None
+        session = self._changing(session_id)
+        before = session.kept_bytes
+        session.acknowledge(acknowledged)
+        self._kept_bytes += session.kept_bytes - before
+        self._deadlines.set(session_id, time_ms + session.ttl_ms)
+        return session
+
+    def _changing(self, session_id: SessionId) -> _Session:
+        """A session that may be changed: no view has it."""
+        session = self._sessions[session_id]
+        if session.views_before != self._views:
+            session = self._sessions[session_id] = session.copied(self._views)
         return session
 
     def _no_room(self, session: _Session, sequence: int) -> Refused | None:
@@ -226,18 +275,6 @@ class SessionTable:
         if self._kept_bytes >= self.limits.kept_bytes_total_max:
             return refused(Refusal.REPLIES_FULL, f"{self._kept_bytes} bytes of replies wait in all sessions")
         return None
-
-    def _state(self, session_id: SessionId) -> SessionState:
-        session = self._sessions[session_id]
-        return SessionState(
-            session_id=session_id,
-            ttl_ms=session.ttl_ms,
-            expires_at_ms=self._deadlines.at_ms(session_id),
-            acknowledged=session.acknowledged,
-            replies=tuple(
-                KeptReply(sequence=sequence, outcome=session.replies[sequence]) for sequence in sorted(session.replies)
-            ),
-        )
 
 
 def sessions_failure(

@@ -13,10 +13,22 @@ from typing import Any
 
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.machines.description import DESCRIPTION, MachineDescription, difference
-from replica.machines.encoding import BLOB, COUNT, TEXT, Absent, Codec, Fields, Format, MalformedError, Optional, Row
+from replica.machines.encoding import (
+    BLOB,
+    COUNT,
+    TEXT,
+    Absent,
+    Codec,
+    Fields,
+    Format,
+    MalformedError,
+    Optional,
+    Row,
+    joined,
+)
 from replica.machines.log_time import LOG_TIME_MS_MAX
-from replica.machines.machine import CorruptSnapshotError, ForeignSnapshotError
-from replica.machines.sessions import LIMITS, SESSION, SessionLimits, SessionState, sessions_failure
+from replica.machines.machine import CorruptSnapshotError, ForeignSnapshotError, StateView
+from replica.machines.sessions import LIMITS, SESSION, SessionLimits, SessionState, SessionsView, sessions_failure
 from replica.records.checksum import checksum
 
 CHECKSUM_BYTES = 4
@@ -37,6 +49,44 @@ class AppliedState:
     name: str
     said: MachineDescription | None
     machine: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedView:
+    """The same as it stands at one moment, with what is large not written down yet."""
+
+    applied_offset: Offset
+    applied_epoch: Epoch | None
+    log_time_ms: int
+    limits: SessionLimits
+    sessions: SessionsView
+    name: str
+    said: MachineDescription | None
+    machine: StateView
+
+    def encode(self) -> bytes:
+        """Write a snapshot: the state, sealed."""
+        return sealed(encode_state(self.state()))
+
+    def state(self) -> AppliedState:
+        """Write the machine down. Raises TypeError if that is no machine's, and whatever else the machine raises."""
+        return AppliedState(
+            applied_offset=self.applied_offset,
+            applied_epoch=self.applied_epoch,
+            log_time_ms=self.log_time_ms,
+            limits=self.limits,
+            sessions=self.sessions.states(),
+            name=self.name,
+            said=self.said,
+            machine=checked_bytes(self.machine.encode()),
+        )
+
+
+def checked_bytes(given: bytes) -> bytes:
+    """What a machine has given, which must be bytes. Raises TypeError."""
+    if not isinstance(given, bytes):
+        raise TypeError(f"a reply is bytes, this is {type(given).__name__}")
+    return given
 
 
 def _format(version: int, said: Codec[Any]) -> Format[AppliedState]:
@@ -76,7 +126,7 @@ def decode_state(data: bytes) -> AppliedState:
 
 def sealed(data: bytes) -> bytes:
     """Append the CRC-32C of ``data``."""
-    return data + checksum(data).to_bytes(CHECKSUM_BYTES, "big")
+    return joined(data, checksum(data).to_bytes(CHECKSUM_BYTES, "big"))
 
 
 def unsealed(data: bytes) -> bytes:

@@ -29,7 +29,7 @@ from replica.core.effects import (
     Send,
     StoreSnapshot,
 )
-from replica.core.events import Event, Flushed, LogDamaged, LogRead, SnapshotStored, StorageFailed
+from replica.core.events import Event, Flushed, LogDamaged, LogRead, StorageFailed
 from replica.core.lanes import Answering, Cut, Lanes, Question, Ticket
 from replica.core.messages import Request, Response
 from replica.ids import CallId, TopicPartition
@@ -93,7 +93,7 @@ class Performer:
         self._writers = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="lane")
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="reader")
         self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
-        self._snapshots = SnapshotWriter(lambda log: storage.stores[log], self._on_snapshot_outcome)
+        self._snapshots = SnapshotWriter(lambda log: storage.stores[log], owner.submit)
 
     def perform(self, effects: Iterable[Effect]) -> None:
         """Perform the effects of a step, in order, or let them wait for their turn.
@@ -241,12 +241,6 @@ class Performer:
             return
         self._owner.on_flushed(outcome)
         self._owner.submit(Flushed(topic_partition=outcome.topic_partition, end_offset=outcome.end_offset))
-
-    def _on_snapshot_outcome(self, effect: StoreSnapshot, failure: str | None) -> None:
-        if failure is not None:
-            self._owner.submit(StorageFailed(reason=failure))
-            return
-        self._owner.submit(SnapshotStored(topic_partition=effect.topic_partition, snapshot_id=effect.snapshot_id))
 
 
 def _batch_bytes(effect: Effect) -> int:

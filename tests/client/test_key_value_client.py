@@ -16,7 +16,7 @@ from replica.client.groups.watch import WatchConfig
 from replica.core import messages as m
 from replica.core.messages import Consistency
 from replica.ids import ReplicaId
-from replica.machines import StateMachine
+from replica.machines import EncodedState, StateMachine
 from replica.machines.key_value import KeyRange, KeyValue, KeyValueMachine, encode_response, prefix, results
 from replica.machines.key_value.commands import (
     CompareNumber,
@@ -163,9 +163,9 @@ class Parrot(StateMachine):
         """The answer."""
         return self._reply
 
-    def snapshot(self) -> bytes:
+    def view(self) -> EncodedState:
         """There is no state."""
-        return b""
+        return EncodedState(b"")
 
     def restore(self, snapshot: bytes) -> None:
         """There is no state."""

@@ -16,7 +16,7 @@ from replica.core import events as ev
 from replica.core.config import QuorumConfig
 from replica.core.rules import Rules
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId
-from replica.machines import Snapshot
+from replica.machines import EncodedState, Snapshot, SnapshotView
 from replica.records import RecordBatch
 from tests.core.simulated import BEGINNING, CONFIG, Climate, Disk, Node, PromiseBrokenError, SimulatedCluster
 
@@ -37,8 +37,9 @@ class Fold:
         self.digest = sha256(self.digest.encode() + batch.data).hexdigest()
         self.offset, self.epoch = batch.end_offset, batch.leader_epoch
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(id=SnapshotId(self.offset, self.epoch), data=self.digest.encode() * SNAPSHOT_REPEATS)
+    def view(self) -> SnapshotView:
+        state = EncodedState(self.digest.encode() * SNAPSHOT_REPEATS)
+        return SnapshotView(id=SnapshotId(self.offset, self.epoch), state=state)
 
 
 def restored(snapshot_id: SnapshotId, data: bytes) -> Fold:
@@ -52,7 +53,7 @@ def _may_store(node: Node, fold: Fold) -> bool:
     """Whether there is something new, and nothing on its way."""
     newest = max([0, *[known.id.end_offset for known in node.log.snapshots]])
     is_new = not node.log.is_storing_snapshot and fold.offset > newest
-    return is_new and node.log.may_store(fold.snapshot())
+    return is_new and node.log.may_store(fold.view().id)
 
 
 class FoldedCluster(SimulatedCluster):
@@ -95,7 +96,7 @@ class FoldedCluster(SimulatedCluster):
             self._load(node, received)
         elif self.random.random() < self.snapshots and _may_store(node, fold):
             self.seen["stored"] += 1
-            self._act(node, log.store_snapshot(fold.snapshot(), self.now_ms))
+            self._act(node, log.store_snapshot(fold.view(), self.now_ms))
 
     def _load(self, node: Node, received: Snapshot) -> None:
         """Load a snapshot, but sometimes find that it cannot be loaded, as if it were damaged."""

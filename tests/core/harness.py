@@ -23,7 +23,7 @@ from replica.core.reading import read_ranges
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CallId, Epoch, EpochEntry, Offset, ReplicaId, SnapshotId, TopicPartition
-from replica.machines import Snapshot
+from replica.machines import EncodedState, Snapshot, SnapshotView
 from replica.records import RecordBatch, encode_batch
 from replica.voters import Voter, VoterEntry, VoterSet, directory_id_of
 
@@ -94,6 +94,18 @@ def snapshot_of(end_offset: int, epoch: int) -> Snapshot:
     return Snapshot(id=SnapshotId(Offset(end_offset), Epoch(epoch)), data=data)
 
 
+def view_of(snapshot: Snapshot) -> SnapshotView:
+    """Build the view of which this snapshot is to be encoded."""
+    return SnapshotView(id=snapshot.id, state=EncodedState(snapshot.data))
+
+
+def outcome_of_storing(effect: fx.StoreSnapshot) -> ev.SnapshotStored | ev.SnapshotTooLarge:
+    """Build the report of a snapshot that is encoded now."""
+    size_bytes = len(effect.state.encode())
+    kind = ev.SnapshotStored if size_bytes <= effect.max_bytes else ev.SnapshotTooLarge
+    return kind(topic_partition=effect.topic_partition, snapshot_id=effect.snapshot_id, size_bytes=size_bytes)
+
+
 @dataclass
 class Disk:
     """What the replica has written, what of it is flushed, and which flushes and snapshots are owed."""
@@ -105,7 +117,7 @@ class Disk:
     quorum_state: fx.QuorumState | None = None
     epochs: tuple[EpochEntry, ...] = ()
     owed: list[Offset] = field(default_factory=list)
-    storing: list[Snapshot] = field(default_factory=list)
+    storing: list[fx.StoreSnapshot] = field(default_factory=list)
     voters: tuple[VoterEntry, ...] = ()
 
     @property
@@ -124,6 +136,14 @@ class Disk:
 
     def drop_snapshots(self, end_offset: Offset) -> None:
         self.snapshots = {known: data for known, data in self.snapshots.items() if known.end_offset >= end_offset}
+
+    def finish_storing(self) -> ev.SnapshotStored | ev.SnapshotTooLarge:
+        """Encode the oldest snapshot that was to be stored, keep it if it may be so large, and tell what to report."""
+        effect = self.storing.pop(0)
+        outcome = outcome_of_storing(effect)
+        if isinstance(outcome, ev.SnapshotStored):
+            self.snapshots[effect.snapshot_id] = effect.state.encode()
+        return outcome
 
     def cut(self, end_offset: Offset) -> None:
         self.batches = [batch for batch in self.batches if batch.end_offset <= end_offset]
@@ -328,13 +348,11 @@ class Bench:
 
     def store(self, end_offset: int, epoch: int) -> None:
         """Have a snapshot stored; it is not yet."""
-        self.act(self.log.store_snapshot(snapshot_of(end_offset, epoch), self.now_ms))
+        self.act(self.log.store_snapshot(view_of(snapshot_of(end_offset, epoch)), self.now_ms))
 
     def finish_storing(self) -> None:
-        """Report the oldest snapshot that was to be stored."""
-        snapshot = self.disk.storing.pop(0)
-        self.disk.snapshots[snapshot.id] = snapshot.data
-        self.act(self.log.step(ev.SnapshotStored(topic_partition=LOG, snapshot_id=snapshot.id), self.now_ms))
+        """Report what became of the oldest snapshot that was to be stored."""
+        self.act(self.log.step(self.disk.finish_storing(), self.now_ms))
 
     # --- performing -------------------------------------------------------------------------------------------------
 
@@ -370,8 +388,8 @@ class Bench:
 
     def _perform_on_snapshots(self, effect: fx.Effect) -> None:
         match effect:
-            case fx.StoreSnapshot(snapshot_id=snapshot_id, data=data):
-                self.disk.storing.append(Snapshot(id=snapshot_id, data=data))
+            case fx.StoreSnapshot():
+                self.disk.storing.append(effect)
             case fx.RaiseLogStart(log_start_offset=log_start_offset):
                 self.disk.begin_at(log_start_offset)
             case fx.DropSnapshots(end_offset=end_offset):

@@ -111,8 +111,8 @@ def a_snapshot_says_who_votes(rules: Rules) -> None:
     acknowledge(bench, 1, 3)
     end_offset = bench.log.log.log_end_offset
     bench.store(end_offset, bench.epoch)
-    (snapshot,) = bench.disk.storing
-    voters, data = split_snapshot(snapshot.data)
+    (effect,) = bench.disk.storing
+    voters, data = split_snapshot(effect.state.encode())
     assert (voters.base, data) == (FOUR, snapshot_of(end_offset, bench.epoch).data)
 
 

@@ -389,8 +389,8 @@ class SimulatedCluster:
 
     def _perform_on_snapshots(self, node: Node, effect: fx.Effect) -> None:
         match effect:
-            case fx.StoreSnapshot(snapshot_id=snapshot_id, data=data):
-                self._store_snapshot(node, snapshot_id, data)
+            case fx.StoreSnapshot():
+                self._store_snapshot(node, effect)
             case fx.InstallSnapshot(snapshot_id=snapshot_id, data=data):
                 node.disk.install(snapshot_id, data)
             case fx.RaiseLogStart(log_start_offset=log_start_offset):
@@ -403,14 +403,15 @@ class SimulatedCluster:
             case _:
                 raise AssertionError(f"a quorum log never asks for {effect}")
 
-    def _store_snapshot(self, node: Node, snapshot_id: SnapshotId, data: bytes) -> None:
+    def _store_snapshot(self, node: Node, effect: fx.StoreSnapshot) -> None:
         """Store it after a while, long enough that an installation may come first."""
         incarnation = node.incarnation
 
         def stored() -> None:
             if node.core is not None and node.incarnation == incarnation:
-                node.disk.snapshots[snapshot_id] = data
-                self._step(node, ev.SnapshotStored(topic_partition=LOG, snapshot_id=snapshot_id))
+                data = node.disk.snapshots[effect.snapshot_id] = effect.state.encode()
+                stored = ev.SnapshotStored(topic_partition=LOG, snapshot_id=effect.snapshot_id, size_bytes=len(data))
+                self._step(node, stored)
 
         self.at(self.random.randint(1, 200), stored)
 

@@ -29,6 +29,7 @@ from replica.core.effects import (
 from replica.core.lanes import Lane, Lanes, Place, Ticket, place_of
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
+from replica.machines import EncodedState
 
 A, B, C = (TopicPartition(topic, 0) for topic in "abc")
 FETCH_A = m.FetchRequest(
@@ -150,7 +151,7 @@ def test_a_flush_of_what_is_cut_behind_it_is_moot(cut: Effect) -> None:
     lanes = Lanes()
     flush, kept = (
         Flush(topic_partition=A, end_offset=Offset(4)),
-        StoreSnapshot(topic_partition=A, snapshot_id=SNAPSHOT, data=b""),
+        StoreSnapshot(topic_partition=A, snapshot_id=SNAPSHOT, state=EncodedState(b""), max_bytes=9),
     )
     lanes.enter(store(A), Place(frozenset((A,))))
     lanes.enter(flush, Place(frozenset((A,))))

@@ -13,7 +13,7 @@ from replica.core.quorum.snapshot_header import encode_header, split_snapshot
 from replica.core.quorum.voter_history import VoterHistory
 from replica.core.rules import Rules
 from replica.ids import Offset, ReplicaId
-from replica.machines import CorruptSnapshotError, Snapshot
+from replica.machines import CorruptSnapshotError
 from replica.voters import Voter, VoterEntry, VoterSet
 from tests.core.harness import CONFIG, Bench, batches_of, snapshot_of, voters_of
 from tests.core.membership_mutations import a_snapshot_says_who_votes, a_truncation_takes_voters_back
@@ -264,17 +264,18 @@ def test_a_snapshot_before_the_voters_are_known_is_not_stored() -> None:
     """Of a disk that was formatted without voters, and has no record that names any: it would have to say nobody."""
     bench = joining_follower(replica_id=3)
     answer_fetch(bench, records(batches_of((5, 2)), leader_id=1, epoch=5, high_watermark=2))
-    assert not bench.log.may_store(snapshot_of(2, 5))
-    assert follower_bench().log.may_store(snapshot_of(2, 5))
+    assert not bench.log.may_store(snapshot_of(2, 5).id)
+    assert follower_bench().log.may_store(snapshot_of(2, 5).id)
 
 
 def test_a_snapshot_with_its_header_is_bounded() -> None:
     """What could not be received is not stored."""
-    size = len(header(THREE, 1))
-    bench = settled_leader(config=replace(CONFIG, snapshot_max_bytes=size + 10))
-    snapshot_id = snapshot_of(2, 1).id
-    assert bench.log.may_store(Snapshot(id=snapshot_id, data=bytes(10)))
-    assert not bench.log.may_store(Snapshot(id=snapshot_id, data=bytes(11)))
+    size = len(header(THREE, 1)) + len(snapshot_of(2, 1).data)
+    for bound, number in ((size, 1), (size - 1, 0)):
+        bench = settled_leader(config=replace(CONFIG, snapshot_max_bytes=bound))
+        bench.store(2, 1)
+        bench.finish_storing()
+        assert len(bench.log.snapshots) == number
 
 
 def test_static_voters_leave_snapshots_as_they_are() -> None:
@@ -282,7 +283,7 @@ def test_static_voters_leave_snapshots_as_they_are() -> None:
     bench = follower_bench(log=[(1, 4)])
     answer_fetch(bench, fetch_answer(error=m.FetchResponse().error, high_watermark=Offset(4)))
     bench.store(4, 1)
-    assert [stored.data for stored in bench.made(fx.StoreSnapshot)] == [snapshot_of(4, 1).data]
+    assert [stored.state.encode() for stored in bench.made(fx.StoreSnapshot)] == [snapshot_of(4, 1).data]
     assert bench.log.machine_state(b"anything") == b"anything"
 
 

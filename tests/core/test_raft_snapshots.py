@@ -13,7 +13,7 @@ from replica.core.config import QuorumConfig
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, TopicPartition
 from replica.machines import Snapshot
-from tests.core.harness import LOG, Bench, snapshot_of, stored
+from tests.core.harness import LOG, Bench, snapshot_of, stored, view_of
 from tests.core.scenarios import (
     answer_fetch,
     commit,
@@ -44,7 +44,7 @@ def test_create_snapshot_as_leader() -> None:
     bench = leader_with_records()
     bench.store(6, 5)
     (effect,) = bench.made(fx.StoreSnapshot)
-    assert (effect.snapshot_id, effect.data) == (snapshot_id(6, 5), snapshot_of(6, 5).data)
+    assert (effect.snapshot_id, effect.state.encode()) == (snapshot_id(6, 5), snapshot_of(6, 5).data)
     assert (bench.log.snapshots, bench.log.is_storing_snapshot) == ((), True)
     bench.finish_storing()
     assert [known.id for known in bench.log.snapshots] == [snapshot_id(6, 5)]
@@ -123,12 +123,26 @@ def test_one_snapshot_is_stored_at_a_time() -> None:
     with pytest.raises(AssertionError):
         bench.store(6, 5)
     bench.finish_storing()
+    bench.log.store_snapshot(view_of(Snapshot(id=snapshot_id(6, 5), data=b"")), bench.now_ms)
     with pytest.raises(AssertionError):
-        bench.log.store_snapshot(Snapshot(id=snapshot_id(6, 5), data=b""), bench.now_ms)
+        bench.log.step(_stored_report(6, 5, size_bytes=0), bench.now_ms)
     small = leader_bench(log=[(5, 9)], config=QuorumConfig(snapshot_max_bytes=10))
     commit(small, 1)
+    small.store(6, 5)
     with pytest.raises(AssertionError):
-        small.store(6, 5)
+        small.log.step(_stored_report(6, 5, size_bytes=11), small.now_ms)
+
+
+def test_a_snapshot_that_turns_out_too_large_leaves_the_log_whole() -> None:
+    """How large it is shows when it is encoded; nothing is counted on then, and the next may be tried."""
+    bench = leader_bench(log=[(5, 9)], config=QuorumConfig(snapshot_max_bytes=10))
+    commit(bench, 1)
+    for end_offset in (4, 6, 8):
+        bench.store(end_offset, 5)
+        bench.finish_storing()
+        assert (bench.effects, bench.log.is_storing_snapshot) == ((), False)
+        assert (bench.log.snapshots, bench.log.log.log_start_offset, bench.disk.snapshots) == ((), 0, {})
+        assert bench.log.snapshot_bytes == len(snapshot_of(end_offset, 5).data)
 
 
 def test_a_snapshot_that_nobody_waits_for_is_removed() -> None:
@@ -141,8 +155,8 @@ def test_a_snapshot_that_nobody_waits_for_is_removed() -> None:
     assert len(bench.log.snapshots) == 2
 
 
-def _stored_report(end_offset: int, epoch: int) -> ev.SnapshotStored:
-    return ev.SnapshotStored(topic_partition=LOG, snapshot_id=snapshot_id(end_offset, epoch))
+def _stored_report(end_offset: int, epoch: int, *, size_bytes: int = 7) -> ev.SnapshotStored:
+    return ev.SnapshotStored(topic_partition=LOG, snapshot_id=snapshot_id(end_offset, epoch), size_bytes=size_bytes)
 
 
 def test_snapshots_are_found_again_after_a_restart() -> None:

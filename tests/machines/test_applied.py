@@ -14,6 +14,7 @@ from replica.machines import (
     CommittedBatch,
     CorruptSnapshotError,
     Done,
+    EncodedState,
     LeaderClock,
     MachineFailedError,
     PlainCommand,
@@ -86,7 +87,7 @@ class Timid(Counter):
 class Void(Counter):
     """A counter that fails at its snapshots, in one way or another."""
 
-    def snapshot(self) -> bytes:
+    def view(self) -> EncodedState:
         """Fail."""
         raise OSError("full")
 

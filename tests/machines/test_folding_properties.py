@@ -19,6 +19,7 @@ from replica.machines import (
     Answered,
     AppliedEntry,
     AppliedLog,
+    EncodedState,
     Outcome,
     Refusal,
     Refused,
@@ -29,8 +30,8 @@ from replica.machines import (
     decode_entry,
 )
 from replica.machines.counter import Counter
-from replica.machines.sessions import SessionTable
-from replica.machines.snapshots import AppliedState
+from replica.machines.sessions import NO_SESSIONS, SessionState, SessionsView, SessionTable
+from replica.machines.snapshots import AppliedView
 from tests.machines.folding import LIMITS, apply_all, batches, key_value_log, rows
 
 SEEDS = range(10)
@@ -99,9 +100,9 @@ class Witness(StateMachine):
         """Nothing is asked."""
         return b""
 
-    def snapshot(self) -> bytes:
+    def view(self) -> EncodedState:
         """All commands, in hexadecimal digits."""
-        return b" ".join(command.hex().encode() for command in self.told)
+        return EncodedState(b" ".join(command.hex().encode() for command in self.told))
 
     def restore(self, snapshot: bytes) -> None:
         """Read them back."""
@@ -195,21 +196,27 @@ def test_the_hash_seed_does_not_show(pytestconfig: pytest.Config) -> None:
 class _WithoutSessions(AppliedLog):
     """Leaves the sessions out of the snapshot."""
 
-    def _state(self) -> AppliedState:
-        sessions = self.sessions
-        self.sessions = SessionTable(sessions.limits)
-        try:
-            return super()._state()
-        finally:
-            self.sessions = sessions
+    def view(self) -> AppliedView:
+        """Nobody was there."""
+        return replace(super().view(), sessions=NO_SESSIONS)
+
+
+class _SilentView(SessionsView):
+    """All sessions, and nothing that was replied to them."""
+
+    def states(self) -> tuple[SessionState, ...]:
+        """As if all were acknowledged."""
+        return tuple(replace(session, replies=()) for session in super().states())
 
 
 class _WithoutReplies(AppliedLog):
     """Leaves the replies out of the snapshot, and the sessions in."""
 
-    def _state(self) -> AppliedState:
-        state = super()._state()
-        return replace(state, sessions=tuple(replace(session, replies=()) for session in state.sessions))
+    def view(self) -> AppliedView:
+        """All sessions, and no replies."""
+        view = super().view()
+        silent = _SilentView(sessions=view.sessions.sessions, expires_at_ms=view.sessions.expires_at_ms)
+        return replace(view, sessions=silent)
 
 
 class _OneOffsetTooFar(AppliedLog):
@@ -253,13 +260,22 @@ class _WithoutLogTime(AppliedLog):
         self.log_time_ms = 0
 
 
-class _Unordered(SessionTable):
+class _UnorderedView(SessionsView):
     """Writes sessions down in the order of a set of their names."""
 
-    def states(self) -> tuple[object, ...]:  # type: ignore[override]
+    def states(self) -> tuple[SessionState, ...]:
         """All sessions, in the order of a hash."""
         by_name = {str(state.session_id): state for state in super().states()}
         return tuple(by_name[name] for name in set(by_name))
+
+
+class _Unordered(SessionTable):
+    """Has such views."""
+
+    def view(self) -> SessionsView:
+        """All sessions."""
+        view = super().view()
+        return _UnorderedView(sessions=view.sessions, expires_at_ms=view.expires_at_ms)
 
 
 class _Forgetting(SessionTable):
@@ -355,4 +371,4 @@ def test_snapshot_ids_are_what_was_applied() -> None:
     for batch in batches(made, None):
         log.apply(batch)
         assert log.snapshot().id == SnapshotId(batch.end_offset, batch.epoch)
-    assert Counter().snapshot() == b"0"
+    assert Counter().view().encode() == b"0"

@@ -114,10 +114,10 @@ def test_what_is_refused_changes_nothing(store: Store, name: str) -> None:
     """A command that cannot be done is answered with why, and leaves every byte of the state as it was."""
     store.apply(put(b"k", b"text"))
     store.apply(put(b"n", b"1"))
-    before = store.machine.snapshot()
+    before = store.machine.view().encode()
     command, error = REFUSED[name]
     assert error_of(store.apply(command)) is error
-    assert store.machine.snapshot() == before
+    assert store.machine.view().encode() == before
 
 
 def test_the_largest_of_everything_is_taken(store: Store) -> None:
@@ -209,13 +209,13 @@ def test_an_answer_is_bounded_in_keys_and_bytes(store: Store) -> None:
 def test_the_gets_of_a_transaction_hold_no_more_than_an_answer(store: Store) -> None:
     """Values that are too large together, there before or put by the transaction itself, are refused before a write."""
     store.apply(put(b"k", bytes(ANSWER_BYTES_MAX)))
-    before = store.machine.snapshot()
+    before = store.machine.view().encode()
     get = Get(key=b"k")
     own = (put(b"own", bytes(ANSWER_BYTES_MAX)), Get(key=b"own"), Get(key=b"own"))
     for then in ((put(b"n"), get, get), own):
         command = Transaction(comparisons=(), then=then, otherwise=())
         assert error_of(store.apply(command)) is KeyValueError.ANSWER_TOO_LARGE
-    assert store.machine.snapshot() == before
+    assert store.machine.view().encode() == before
     assert isinstance(store.apply(Transaction(comparisons=(), then=(get,), otherwise=own)).result, TransactionResult)
 
 
@@ -254,7 +254,7 @@ def test_questions_change_nothing(store: Store) -> None:
         store.apply(put(b"%d" % (number % 7)))
     store.apply(GrantLease(ttl_ms=50))
     store.apply(Compact(revision=9))
-    before = store.machine.snapshot()
+    before = store.machine.view().encode()
     for request in (
         Get(key=b"3", revision=12),
         Range(keys=ALL_KEYS),
@@ -264,7 +264,7 @@ def test_questions_change_nothing(store: Store) -> None:
         Get(key=b"3", revision=2),
     ):
         store.ask(request)
-    assert store.machine.snapshot() == before
+    assert store.machine.view().encode() == before
 
 
 def test_a_restored_store_answers_alike(store: Store) -> None:
@@ -276,14 +276,14 @@ def test_a_restored_store_answers_alike(store: Store) -> None:
     store.apply(GrantLease(ttl_ms=50))
     store.apply(RevokeLease(lease_id=LeaseId(1)))
     restored = Store()
-    restored.machine.restore(store.machine.snapshot())
+    restored.machine.restore(store.machine.view().encode())
     for revision in range(9, 26):
         for request in (Watch(keys=ALL_KEYS, from_revision=revision), Range(keys=ALL_KEYS, revision=revision)):
             assert restored.ask(request) == store.ask(request)
     assert restored.apply(GrantLease(ttl_ms=50)) == store.apply(GrantLease(ttl_ms=50))
     for revision in (10, 15, 20):
         assert restored.apply(Compact(revision=revision)) == store.apply(Compact(revision=revision))
-        assert restored.machine.snapshot() == store.machine.snapshot()
+        assert restored.machine.view().encode() == store.machine.view().encode()
 
 
 def test_a_version_goes_with_the_compaction_at_which_it_was_replaced(store: Store) -> None:
@@ -291,10 +291,10 @@ def test_a_version_goes_with_the_compaction_at_which_it_was_replaced(store: Stor
     store.apply(put(b"k", b"1"))
     store.apply(put(b"other"))
     store.apply(Compact(revision=3))
-    before = len(store.machine.snapshot())
+    before = len(store.machine.view().encode())
     store.apply(put(b"k", b"2"))
     store.apply(Compact(revision=4))
-    assert len(store.machine.snapshot()) == before
+    assert len(store.machine.view().encode()) == before
 
 
 def test_what_is_no_command_is_said_so(store: Store) -> None:
@@ -312,12 +312,12 @@ def test_compaction_frees_what_it_forgets(store: Store) -> None:
         store.apply(put(b"gone", b""))
     store.apply(Delete(keys=single(b"gone")))
     store.apply(put(b"k", b"end"))
-    before = len(store.machine.snapshot())
+    before = len(store.machine.view().encode())
     store.apply(Compact(revision=203))
     single_put = Store()
     single_put.apply(put(b"k", b"end"))
     assert before > 200 * 20
-    assert len(store.machine.snapshot()) == len(single_put.machine.snapshot())
+    assert len(store.machine.view().encode()) == len(single_put.machine.view().encode())
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_a_snapshot_that_cannot_be_is_refused(store: Store, found: bytes, put_th
     """A snapshot of another version, and one that contradicts itself, are corrupt."""
     store.apply(put(b"a"))
     store.apply(put(b"b"))
-    snapshot = store.machine.snapshot()
+    snapshot = store.machine.view().encode()
     assert found in snapshot
     with pytest.raises(CorruptSnapshotError, match=reason):
         KeyValueMachine().restore(snapshot.replace(found, put_there, 1))
@@ -344,7 +344,7 @@ def test_a_snapshot_with_a_key_of_no_lease_is_refused(store: Store) -> None:
     """A key cannot be attached to a lease that is not there."""
     store.apply(GrantLease(ttl_ms=100))
     store.apply(put(b"a", lease=1))
-    data = bytearray(store.machine.snapshot())
+    data = bytearray(store.machine.view().encode())
     data[-1] = 5
     with pytest.raises(CorruptSnapshotError, match="has lease 5, which is not there"):
         KeyValueMachine().restore(bytes(data))

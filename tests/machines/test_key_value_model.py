@@ -54,7 +54,7 @@ def first_difference(seed: int, machine: KeyValueMachine, *, count: int) -> str 
             if silent(response) != expected:
                 return f"seed {seed}, question {number}: {request}\n{response}\n{expected}"
         if random.randrange(40) == 0:
-            machine.restore(machine.snapshot())
+            machine.restore(machine.view().encode())
     return None
 
 

@@ -70,7 +70,7 @@ def test_a_conversation_goes_as_told(name: str) -> None:
     """Each command has the error and the holder of the table, and so has a machine restored before each."""
     machine = LockMachine()
     for time_ms, command, error, holder in CONVERSATIONS[name]:
-        snapshot, machine = machine.snapshot(), LockMachine()
+        snapshot, machine = machine.view().encode(), LockMachine()
         machine.restore(snapshot)
         machine.advance(time_ms)
         reply = locks.decode_reply(machine.apply(locks.encode_command(command), time_ms=time_ms))
@@ -95,11 +95,11 @@ def test_the_order_of_acquiring_does_not_show() -> None:
     machine, restored = LockMachine(), LockMachine()
     for name in ("b", "c", "a"):
         machine.apply(locks.encode_command(acquire("o", name=name)), time_ms=0)
-    restored.restore(machine.snapshot())
-    assert restored.snapshot() == machine.snapshot()
+    restored.restore(machine.view().encode())
+    assert restored.view().encode() == machine.view().encode()
     restored.advance(100)
     machine.advance(100)
-    assert restored.snapshot() == machine.snapshot()
+    assert restored.view().encode() == machine.view().encode()
 
 
 def test_it_is_a_machine_of_a_log() -> None:

@@ -21,12 +21,14 @@ from replica.machines.registry import (
 )
 
 MODULE = """
+from replica.machines import EncodedState
+
 class Good:
     def traits(self): return {"version": 1}
     def advance(self, time_ms): ...
     def apply(self, command, *, time_ms): return b""
     def query(self, request): return b""
-    def snapshot(self): return b""
+    def view(self): return EncodedState(b"")
     def restore(self, snapshot): ...
 
 class Half:

@@ -223,7 +223,7 @@ def test_a_long_leap_of_acknowledgements_costs_what_is_kept() -> None:
     for sequence in range(3):
         apply_one(log, encode_entry(add(sequence)))
     apply_one(log, encode_entry(alive((1 << 63) - 1)))
-    (state,) = log.sessions.states()
+    (state,) = log.sessions.view().states()
     assert (state.acknowledged, state.replies) == ((1 << 63) - 1, ())
 
 
@@ -233,7 +233,7 @@ def test_what_is_kept_is_bounded() -> None:
     apply_one(log, encode_entry(OpenSession(ttl_ms=1_000)))
     for sequence in range(100):
         apply_one(log, encode_entry(add(sequence, max(0, sequence - 7))))
-    (state,) = log.sessions.states()
+    (state,) = log.sessions.view().states()
     assert [kept.sequence for kept in state.replies] == list(range(92, 100))
     assert log.applied_offset == Offset(101)
 

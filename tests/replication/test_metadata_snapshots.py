@@ -14,7 +14,7 @@ from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import MetadataConfig
-from replica.core.metadata import replay
+from replica.core.metadata import snapshots
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.metadata.snapshots import encode_image
@@ -290,7 +290,7 @@ def test_what_a_later_release_has_written_stops_the_replica(monkeypatch: pytest.
     cluster = Cluster(metadata=OFTEN, observers=(halts,), is_judged=False)
     let_control(cluster, 1)
     cluster.kill(3)
-    monkeypatch.setattr(replay, "encode_image", later)
+    monkeypatch.setattr(snapshots, "encode_image", later)
     churn(cluster, 10, 1, 2)
     cluster.world.release(ReplicaId(3), 3)
     cluster.wait(lambda: bool(halts.reasons), "a replica halts")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from dataclasses import replace
 
 import pytest
 import structlog
 from structlog.testing import capture_logs
 
 from replica.core.effects import Append, Effect, InstallSnapshot, ReplyWithSnapshot, StoreSnapshot
-from replica.core.events import Event, Flushed, RequestReceived, SnapshotStored, StorageFailed, Ticked
+from replica.core.events import Event, Flushed, RequestReceived, SnapshotStored, SnapshotTooLarge, StorageFailed, Ticked
 from replica.core.messages import FetchSnapshotResponse
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, SnapshotId
+from replica.machines import EncodedState
 from replica.server.snapshot_lines import SnapshotLines
 from tests.server.driver_fakes import LOG, wait_until
 from tests.server.driver_rig import ASK, Rig, batch, flush, running
@@ -20,8 +23,9 @@ from tests.server.observer_fakes import FakeView
 
 TAKEN = SnapshotId(Offset(5), Epoch(2))
 LOADED = SnapshotId(Offset(40), Epoch(3))
-STORE = StoreSnapshot(topic_partition=LOG, snapshot_id=TAKEN, data=b"state")
-STORED = SnapshotStored(topic_partition=LOG, snapshot_id=TAKEN)
+STORE = StoreSnapshot(topic_partition=LOG, snapshot_id=TAKEN, state=EncodedState(b"state"), max_bytes=5)
+TOO_LARGE = SnapshotTooLarge(topic_partition=LOG, snapshot_id=TAKEN, size_bytes=5)
+STORED = SnapshotStored(topic_partition=LOG, snapshot_id=TAKEN, size_bytes=5)
 INSTALL = InstallSnapshot(topic_partition=LOG, snapshot_id=LOADED, data=b"their state")
 
 
@@ -50,6 +54,67 @@ async def test_a_snapshot_is_stored_beside_flushes_and_appends() -> None:
         await wait_until(lambda: bool(rig.core.seen(SnapshotStored)), "the snapshot's report")
         assert rig.core.seen(SnapshotStored) == [STORED]
         assert rig.log.journal == ["append 1", "snapshot 5 of 5"]
+
+
+class Encoding:
+    """A state that remembers in which threads it was encoded, and fails if it shall."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.threads: list[threading.Thread] = []
+        self._failure = failure
+
+    def encode(self) -> bytes:
+        """Some bytes."""
+        self.threads.append(threading.current_thread())
+        if self._failure is not None:
+            raise self._failure
+        return b"state"
+
+
+async def test_a_state_is_encoded_in_another_thread() -> None:
+    """Once, and not on the event loop, which runs in this one."""
+    state = Encoding()
+    async with running(lambda _: ()) as rig:
+        step(rig, replace(STORE, state=state))
+        await wait_until(lambda: bool(rig.core.seen(SnapshotStored)), "the report")
+        (thread,) = state.threads
+        assert thread is not threading.current_thread()
+
+
+async def test_a_state_that_is_too_large_is_not_stored() -> None:
+    """The core hears how large it would be; nothing is written, and the next may be tried."""
+    async with running(lambda _: ()) as rig:
+        step(rig, replace(STORE, max_bytes=4))
+        await wait_until(lambda: bool(rig.core.seen(SnapshotTooLarge)), "the report")
+        assert rig.core.seen(SnapshotTooLarge) == [TOO_LARGE]
+        assert rig.log.journal == []
+        step(rig, STORE)
+        await wait_until(lambda: bool(rig.core.seen(SnapshotStored)), "the report")
+
+
+async def test_a_state_that_cannot_be_encoded_fails_the_storage() -> None:
+    """A mistake of a machine in another thread halts its replica, as in a step."""
+    async with running(lambda _: ()) as rig:
+        step(rig, replace(STORE, state=Encoding(ValueError("no ink"))))
+        await wait_until(lambda: bool(rig.core.seen(StorageFailed)), "the failure")
+        reason = "cannot store a snapshot of log-0: ValueError: no ink"
+        assert rig.core.seen(StorageFailed) == [StorageFailed(reason=reason)]
+
+
+async def test_a_view_is_given_back_in_the_thread() -> None:
+    """The loop keeps nothing of it: to let go of millions of references would hold it up."""
+    freed_by: list[threading.Thread] = []
+    effects = [replace(STORE, state=Encoding())]
+    weakref.finalize(effects[0].state, lambda: freed_by.append(threading.current_thread()))
+    async with running(lambda event: (effects.pop(),) if isinstance(event, Ticked) and effects else ()) as rig:
+        rig.log.store_may_end.clear()
+        rig.driver.submit(Ticked())
+        await wait_until(rig.log.store_began.is_set, "the snapshot")
+        rig.driver.submit(Ticked())
+        rig.log.store_may_end.set()
+        await wait_until(lambda: bool(rig.core.seen(SnapshotStored)), "the report")
+        await wait_until(lambda: bool(freed_by), "the end of the view")
+    assert freed_by != [threading.current_thread()]
 
 
 async def test_a_snapshot_that_cannot_be_stored_fails_the_storage() -> None:
@@ -91,9 +156,9 @@ async def test_an_installation_waits_for_the_snapshot_on_its_way_and_silences_it
 async def test_a_snapshot_in_line_is_dropped_by_an_installation() -> None:
     """One that has not begun is not written at all; the next one of that log is reported as ever."""
     async with running(lambda _: ()) as rig:
-        step(rig, STORE, INSTALL, StoreSnapshot(topic_partition=LOG, snapshot_id=LOADED, data=b""))
+        step(rig, STORE, INSTALL, replace(STORE, snapshot_id=LOADED))
         await wait_until(lambda: bool(rig.core.seen(SnapshotStored)), "the report")
-        assert rig.core.seen(SnapshotStored) == [SnapshotStored(topic_partition=LOG, snapshot_id=LOADED)]
+        assert rig.core.seen(SnapshotStored) == [replace(STORED, snapshot_id=LOADED)]
 
 
 async def test_an_installation_waits_for_the_flush_in_flight() -> None:
@@ -165,6 +230,15 @@ def test_a_line_for_each_snapshot(installed: bool) -> None:
     )
     expected = {"log": "log-0", "end_offset": end_offset, "epoch": epoch, "size_bytes": size, "log_level": "info"}
     assert captured == [{"event": name, **expected}]
+
+
+def test_a_warning_for_a_snapshot_that_is_too_large() -> None:
+    """The log grows meanwhile: whoever looks after it must know."""
+    lines = SnapshotLines(logger=structlog.get_logger())
+    with capture_logs() as captured:
+        lines.on_step(TOO_LARGE, (), {})
+    expected = {"log": "log-0", "end_offset": 5, "epoch": 2, "size_bytes": 5, "log_level": "warning"}
+    assert captured == [{"event": "snapshot_too_large", **expected}]
 
 
 def test_a_warning_for_each_snapshot_that_is_rejected() -> None:

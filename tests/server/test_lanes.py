@@ -49,6 +49,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
+from replica.machines import EncodedState
 from replica.server.driver import ReplicaStoppedError
 from replica.server.performer import READERS, THREADS
 from replica.storage import DamagedLogError
@@ -281,7 +282,9 @@ async def test_a_log_that_waits_to_be_deleted_says_nothing_more(deletion: Effect
         old = rig.storage.logs[OTHER]
         old.damage = DamagedLogError(OTHER, "/data/0.log is torn")
         rig.storage.reports.append(ProducersScanned(topic_partition=OTHER, producers=()))
-        kept = StoreSnapshot(topic_partition=OTHER, snapshot_id=SnapshotId(Offset(1), Epoch(1)), data=b"")
+        kept = StoreSnapshot(
+            topic_partition=OTHER, snapshot_id=SnapshotId(Offset(1), Epoch(1)), state=EncodedState(b""), max_bytes=9
+        )
         step(rig, EPOCHS, ScanProducers(topic_partition=OTHER), flush(1, OTHER), kept)
         step(rig, deletion)
         rig.storage.slow = ()

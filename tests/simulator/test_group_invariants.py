@@ -20,6 +20,7 @@ from replica.core import effects as fx
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, SnapshotId
+from replica.machines import EncodedState, StateView
 
 BUSY = replace(
     CALM, rate=20.0, group=GroupClimate(snapshot_max_record_bytes_between=600, stale_reads=0.3, ask_anyone=0.5)
@@ -65,9 +66,29 @@ def violation_of(*observers: Observer) -> Violation | None:
     return simulate(options, observers).outcome.violation
 
 
+def _one_byte_more(effect: fx.StoreSnapshot) -> fx.StoreSnapshot:
+    return replace(effect, state=EncodedState(effect.state.encode() + b"\0"))
+
+
 def another_snapshot(effect: fx.Effect) -> fx.Effect | None:
     """One byte more than the state has."""
-    return replace(effect, data=effect.data + b"\0") if isinstance(effect, fx.StoreSnapshot) else None
+    return _one_byte_more(effect) if isinstance(effect, fx.StoreSnapshot) else None
+
+
+class Thawing:
+    """A view that is not frozen: it says the right thing at first, and when it is written down another."""
+
+    def __init__(self, state: StateView) -> None:
+        self._said = [state.encode() + b"\0", state.encode()]
+
+    def encode(self) -> bytes:
+        """What there is by now."""
+        return self._said.pop() if len(self._said) > 1 else self._said[0]
+
+
+def a_snapshot_that_goes_on(effect: fx.Effect) -> fx.Effect | None:
+    """What is applied later gets into it."""
+    return replace(effect, state=Thawing(effect.state)) if isinstance(effect, fx.StoreSnapshot) else None
 
 
 def another_end(effect: fx.Effect) -> fx.Effect | None:
@@ -115,6 +136,7 @@ def another_answer(effect: fx.Effect) -> fx.Effect | None:
     ("forge", "name"),
     [
         (another_snapshot, "snapshot-content"),
+        (a_snapshot_that_goes_on, "snapshot-content"),
         (another_end, "snapshot-content"),
         (another_epoch, "snapshot-id"),
         (another_outcome, "acknowledged-is-applied"),

@@ -24,7 +24,8 @@ from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.metadata.snapshots import decode_image, encode_image
 from replica.ids import BrokerEpoch, Epoch, ReplicaId, SnapshotId
-from replica.machines import Snapshot
+from replica.machines import EncodedState, Snapshot
+from tests.simulator.test_group_invariants import Thawing
 
 OFTEN: dict[str, Any] = {
     "metadata_log_max_record_bytes_between_snapshots": 1,
@@ -63,12 +64,12 @@ class Forger(Observer):
         """See ``Observer``."""
         for effect in step.effects:
             if isinstance(effect, fx.StoreSnapshot) and node.replica_id == ONE and not self.is_done:
-                image = decode_image(Snapshot(id=effect.snapshot_id, data=effect.data))
+                image = decode_image(Snapshot(id=effect.snapshot_id, data=effect.state.encode()))
                 if not image.brokers:
                     continue
                 image, snapshot_id = self._forge(image, effect.snapshot_id)
                 forged = encode_image(image, snapshot_id)
-                object.__setattr__(effect, "data", forged.data)  # Before it is judged.
+                object.__setattr__(effect, "state", EncodedState(forged.data))  # Before it is judged.
                 object.__setattr__(effect, "snapshot_id", forged.id)
                 self.is_done = True
 
@@ -108,6 +109,29 @@ def test_a_snapshot_of_other_metadata_convicts(
     assert forger.is_done
     assert run.outcome.violation is not None
     assert run.outcome.violation.name == name
+
+
+class Thawer(Observer):
+    """Lets one replica's metadata go on while they are written down."""
+
+    def __init__(self) -> None:
+        self.views = 0
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """See ``Observer``."""
+        for effect in step.effects:
+            if isinstance(effect, fx.StoreSnapshot) and node.replica_id == ONE:
+                object.__setattr__(effect, "state", Thawing(effect.state))
+                self.views += 1
+
+
+def test_a_snapshot_that_what_is_applied_later_gets_into_convicts() -> None:
+    """It was right when it was taken, and is another when it is stored."""
+    thawer = Thawer()
+    run = calm_run(thawer)
+    assert thawer.views == 1
+    assert run.outcome.violation is not None
+    assert run.outcome.violation.name == "snapshot-content"
 
 
 class Beginner(Observer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import cast
 
@@ -20,6 +21,7 @@ from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse, R
 from replica.core.replica import Replica
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId, TopicPartition
+from replica.machines import EncodedState
 from replica.records import encode_batch
 from replica.storage import LogTable, StorageError
 
@@ -27,9 +29,9 @@ LOG = TopicPartition("kv", 0)
 TAKEN = SnapshotId(Offset(2), Epoch(1))
 LOADED = SnapshotId(Offset(30), Epoch(4))
 FLUSH_US = 5_000
-STORE = fx.StoreSnapshot(topic_partition=LOG, snapshot_id=TAKEN, data=b"state")
+STORE = fx.StoreSnapshot(topic_partition=LOG, snapshot_id=TAKEN, state=EncodedState(b"state"), max_bytes=5)
 INSTALL = fx.InstallSnapshot(topic_partition=LOG, snapshot_id=LOADED, data=b"their state")
-STORED = ev.SnapshotStored(topic_partition=LOG, snapshot_id=TAKEN)
+STORED = ev.SnapshotStored(topic_partition=LOG, snapshot_id=TAKEN, size_bytes=5)
 
 
 class Core:
@@ -131,7 +133,7 @@ def world() -> World:
 
 def stored(*snapshot_ids: SnapshotId) -> tuple[StoredSnapshot, ...]:
     """These snapshots, as storage speaks of them."""
-    sizes = {TAKEN: len(STORE.data), LOADED: len(INSTALL.data)}
+    sizes = {TAKEN: STORED.size_bytes, LOADED: len(INSTALL.data)}
     return tuple(StoredSnapshot(id=found, size_bytes=sizes[found]) for found in snapshot_ids)
 
 
@@ -145,6 +147,35 @@ def test_a_snapshot_is_durable_when_it_is_reported(world: World) -> None:
     world.node.lose_power()
     assert world.node.start()
     assert world.recovered() == (stored(TAKEN), 0, 4)
+
+
+def test_a_snapshot_is_encoded_when_it_is_stored(world: World) -> None:
+    """What a view that is not frozen says by then is what is on the disk: so the judges find it."""
+    live = Live()
+    world.step(replace(STORE, state=live))
+    live.data = b"other"
+    world.run()
+    assert world.node.stores[LOG].read_snapshot(TAKEN, 0, 9) == b"other"
+
+
+class Live:
+    """A state that goes on."""
+
+    data = b"state"
+
+    def encode(self) -> bytes:
+        """What there is by now."""
+        return self.data
+
+
+def test_a_snapshot_that_is_too_large_is_not_stored(world: World) -> None:
+    """The process hears how large it is, and the next one finds nothing of it."""
+    world.step(replace(STORE, max_bytes=4))
+    world.run()
+    assert world.heard[-1] == ev.SnapshotTooLarge(topic_partition=LOG, snapshot_id=TAKEN, size_bytes=5)
+    world.node.lose_power()
+    assert world.node.start()
+    assert world.recovered() == ((), 0, 4)
 
 
 @pytest.mark.parametrize("how", ["kill", "power"])

@@ -13,8 +13,8 @@ from replica.core.effects import Halt
 from replica.core.group.state import GroupState
 from replica.core.quorum.roles import Leader
 from replica.ids import SnapshotId
-from replica.machines import Snapshot
-from replica.machines.snapshots import decode_state, encode_state, sealed, unsealed
+from replica.machines import SnapshotView
+from replica.machines.sessions import NO_SESSIONS
 
 
 def restore_received(g: GroupState, now_ms: int) -> None:
@@ -38,13 +38,10 @@ def maybe_snapshot(g: GroupState, now_ms: int) -> None:
     g.snapshots.maybe_store(lambda: _taken(g), now_ms)
 
 
-def _taken(g: GroupState) -> Snapshot:
-    taken = g.machine.snapshot()
-    end_offset = g.rules.snapshot_end_offset(applied_offset=taken.id.end_offset)
-    data = taken.data if g.rules.sessions_are_in_snapshot() else _without_sessions(taken.data)
-    return Snapshot(id=SnapshotId(end_offset, taken.id.epoch), data=data)
-
-
-def _without_sessions(data: bytes) -> bytes:
-    """Leave out what is remembered of clients; by the right rules it never is."""
-    return sealed(encode_state(replace(decode_state(unsealed(data)), sessions=())))
+def _taken(g: GroupState) -> SnapshotView:
+    """The state as it stands; by wrong rules without what is remembered of clients."""
+    view = g.machine.view()
+    assert view.applied_epoch is not None, "nothing has been applied"
+    end_offset = g.rules.snapshot_end_offset(applied_offset=view.applied_offset)
+    state = view if g.rules.sessions_are_in_snapshot() else replace(view, sessions=NO_SESSIONS)
+    return SnapshotView(id=SnapshotId(end_offset, view.applied_epoch), state=state)

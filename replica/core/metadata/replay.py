@@ -14,10 +14,10 @@ from replica.core.effects import LogRange, ReadLog
 from replica.core.events import LogRead
 from replica.core.metadata.encoding import records_of
 from replica.core.metadata.image import MetadataImage
-from replica.core.metadata.snapshots import decode_image, encode_image
+from replica.core.metadata.snapshots import ImageView, decode_image
 from replica.core.rules import Rules
 from replica.ids import Epoch, Offset, SnapshotId, TopicPartition
-from replica.machines import Snapshot
+from replica.machines import Snapshot, SnapshotView
 from replica.records import parse_batches
 
 METADATA_LOG = TopicPartition("__cluster_metadata", 0)
@@ -71,14 +71,15 @@ class MetadataReplay:
             size_bytes += batch.size_bytes
         return size_bytes
 
-    def snapshot(self) -> Snapshot:
-        """The image as bytes, with the id of what it stands for. There is none of a log that nothing was applied of."""
+    def view(self) -> SnapshotView:
+        """The image, with the id of what it stands for. There is none of a log that nothing was applied of."""
         assert self.applied_epoch is not None, "nothing has been applied"
         image = self.image
         if not self._rules.producer_ids_are_in_snapshot():
             image = replace(image, next_producer_id=0)
         end_offset = self._rules.snapshot_end_offset(applied_offset=self.applied_offset)
-        return encode_image(image, SnapshotId(end_offset, self.applied_epoch))
+        snapshot_id = SnapshotId(end_offset, self.applied_epoch)
+        return SnapshotView(id=snapshot_id, state=ImageView(image=image, snapshot_id=snapshot_id))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Let the image be that of a snapshot, which is ahead of it, as if all its records had come at once.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import assert_never
 
 from replica.core.metadata.encoding import CorruptMetadataRecordError, decode_record, encode_record
@@ -38,6 +39,18 @@ VERSION = 0
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageView:
+    """An image, which never changes, as the state that a snapshot of this id is to be of."""
+
+    image: MetadataImage
+    snapshot_id: SnapshotId
+
+    def encode(self) -> bytes:
+        """Write the image down."""
+        return encode_image(self.image, self.snapshot_id).data
 
 
 def encode_image(image: MetadataImage, snapshot_id: SnapshotId) -> Snapshot:

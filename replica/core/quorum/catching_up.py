@@ -148,6 +148,7 @@ def install_snapshot(q: QuorumLogState) -> None:
     assert isinstance(role, Follower), role.name
     assert role.received is not None, role.name
     snapshot, q.storing = role.received, None
+    q.snapshot_bytes = len(snapshot.data)
     voters, _ = q.split(snapshot.data)
     q.log.start_after(StoredSnapshot(id=snapshot.id, size_bytes=len(snapshot.data)))
     q.role = replace(role, received=None, rejected=0)

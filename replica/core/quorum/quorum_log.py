@@ -26,6 +26,7 @@ from replica.core.events import (
     ResponseReceived,
     SendFailed,
     SnapshotStored,
+    SnapshotTooLarge,
     Started,
     StorageFailed,
     Ticked,
@@ -50,6 +51,7 @@ from replica.core.quorum.serving import complete_fetches, confirmed_read_round
 from replica.core.quorum.snapshots import (
     on_fetch_snapshot,
     on_snapshot_stored,
+    on_snapshot_too_large,
     snapshots_wait_until_ms,
     store_snapshot,
 )
@@ -57,8 +59,8 @@ from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import observe_answer, restore
 from replica.core.refusals import refusal
 from replica.errors import ErrorCode
-from replica.ids import CallId, CorrelationId, ReplicaId
-from replica.machines import Snapshot
+from replica.ids import CallId, CorrelationId, ReplicaId, SnapshotId
+from replica.machines import Snapshot, SnapshotView
 from replica.records import RecordBatch
 
 ROLE_CHANGES_MAX = 8
@@ -180,24 +182,20 @@ class QuorumLog(QuorumLogState):
         """Until when, exclusive, a leader is to have none stored, as others need what that takes away; or absent."""
         return snapshots_wait_until_ms(self)
 
-    def store_snapshot(self, snapshot: Snapshot, now_ms: int) -> tuple[Effect, ...]:
+    def store_snapshot(self, view: SnapshotView, now_ms: int) -> tuple[Effect, ...]:
         """Have a snapshot kept, in any role; once ``SnapshotStored`` has come the log begins later. Return the effects.
 
-        It is of what is committed, newer than all there are, not empty, and ``may_store``.
+        It is of what is committed, newer than all there are, not empty, and ``may_store``. Where it turns out to be
+        above ``snapshot_max_bytes``, with all that stands before it, nothing is kept and the log stays whole.
         """
         assert self.halted is None, self.halted
         before = invariants.observe(self)
-        store_snapshot(self, snapshot)
+        store_snapshot(self, view)
         return self._finish(before, now_ms)
 
-    def may_store(self, snapshot: Snapshot) -> bool:
-        """Tell whether a snapshot, with all that stands before it, is not above ``snapshot_max_bytes``.
-
-        And whether it can say who votes: who was formatted without voters cannot before the log has said so.
-        """
-        voters_are_known = bool(self.voter_history.as_of(snapshot.id.end_offset).base.voters)
-        size_bytes = len(self.header_of(snapshot.id)) + len(snapshot.data)
-        return voters_are_known and size_bytes <= self.quorum.snapshot_max_bytes
+    def may_store(self, snapshot_id: SnapshotId) -> bool:
+        """Tell whether a snapshot can say who votes: who was formatted without voters cannot before the log says so."""
+        return bool(self.voter_history.as_of(snapshot_id.end_offset).base.voters)
 
     def machine_state(self, stored: bytes) -> bytes:
         """Take what whom the log is replayed for has written out of a whole snapshot. Raises CorruptSnapshotError."""
@@ -275,8 +273,10 @@ class QuorumLog(QuorumLogState):
                 self.halt(reason)
             case ResignRequested():
                 leading.resign(self, now_ms)
-            case SnapshotStored(snapshot_id=snapshot_id):
-                on_snapshot_stored(self, snapshot_id)
+            case SnapshotStored(snapshot_id=snapshot_id, size_bytes=size_bytes):
+                on_snapshot_stored(self, StoredSnapshot(id=snapshot_id, size_bytes=size_bytes))
+            case SnapshotTooLarge(snapshot_id=snapshot_id, size_bytes=size_bytes):
+                on_snapshot_too_large(self, snapshot_id, size_bytes)
             case LogRead() | BatchFound() | ProducersScanned() | LogStartMoved() | LogDamaged() | ClockRead():
                 raise AssertionError(f"{event} is nothing to a quorum log")
             case _:

@@ -12,11 +12,13 @@ Owns the encoding. Source: KIP-853, which writes a VotersRecord at the beginning
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from replica.core.quorum.voter_history import VoterHistory
 from replica.ids import Offset
-from replica.machines import CorruptSnapshotError
+from replica.machines import CorruptSnapshotError, StateView
+from replica.machines.encoding import joined
 from replica.records import CorruptRecordError
 from replica.records.checksum import checksum
 from replica.records.voters_record import decode_voters_message, encode_voters
@@ -28,6 +30,18 @@ _PLACES = (len(MAGIC), 2, 4, 4)
 """How many bytes magic, version, size and checksum have."""
 _HEAD_BYTES = sum(_PLACES)
 _OFFSET_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadedState:
+    """The view of a machine's state, with the voters as of then before its bytes."""
+
+    header: bytes
+    state: StateView
+
+    def encode(self) -> bytes:
+        """Write the state down behind its header."""
+        return joined(self.header, self.state.encode())
 
 
 def encode_header(voters: VoterHistory) -> bytes:

@@ -1,9 +1,10 @@
 """Snapshots on the side that has them: keeping a new one, letting the log begin later, handing one out in pieces.
 
-Every replica of a log stores its own. Two are kept: the log begins where the older one ends, so that a follower that is
-a little behind still finds records. A third is not taken while it would take away what another replica is just loading,
-or what it needs next; so who loads more slowly than snapshots are taken gets there all the same. What a snapshot holds
-is not known here.
+Every replica of a log stores its own. What it is handed is a view of a state: how large the snapshot is, shows when
+somebody has encoded it, beside the steps of the log; one that is too large is not stored, and the log stays whole. Two
+are kept: the log begins where the older one ends, so that a follower that is a little behind still finds records. A
+third is not taken while it would take away what another replica is just loading, or what it needs next; so who loads
+more slowly than snapshots are taken gets there all the same. What a snapshot holds is not known here.
 
 Source: KIP-630; Kafka ``KafkaRaftClient.handleFetchSnapshotRequest``, ``KafkaMetadataLog.createNewSnapshot``.
 """
@@ -17,23 +18,30 @@ from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from replica.core.quorum.fencing import peer_error
 from replica.core.quorum.roles import Leader, ReplicaProgress
 from replica.core.quorum.serving import refuse_fetches_below_start
+from replica.core.quorum.snapshot_header import HeadedState
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.watermark import note_fetch_snapshot
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, SnapshotId
-from replica.machines import Snapshot
+from replica.machines import SnapshotView, StateView
 from replica.voters import ReplicaKey, is_directory_name
 
 
-def store_snapshot(q: QuorumLogState, snapshot: Snapshot) -> None:
+def store_snapshot(q: QuorumLogState, view: SnapshotView) -> None:
     """Have a snapshot of what is committed kept beside the log; the log stays as it is until it is stored."""
-    assert q.storing is None, (q.storing, snapshot.id)
-    _check_id(q, snapshot.id)
-    assert snapshot.data, snapshot.id
-    data = q.header_of(snapshot.id) + snapshot.data
-    assert len(data) <= q.quorum.snapshot_max_bytes, (snapshot.id, len(data))
-    q.storing = StoredSnapshot(id=snapshot.id, size_bytes=len(data))
-    q.emit(StoreSnapshot(topic_partition=q.topic_partition, snapshot_id=snapshot.id, data=data))
+    assert q.storing is None, (q.storing, view.id)
+    _check_id(q, view.id)
+    q.storing = view.id
+    header = q.header_of(view.id)
+    state: StateView = HeadedState(header=header, state=view.state) if header else view.state
+    q.emit(
+        StoreSnapshot(
+            topic_partition=q.topic_partition,
+            snapshot_id=view.id,
+            state=state,
+            max_bytes=q.quorum.snapshot_max_bytes,
+        )
+    )
 
 
 def _check_id(q: QuorumLogState, snapshot_id: SnapshotId) -> None:
@@ -66,26 +74,32 @@ def _needs_until_ms(q: QuorumLogState, progress: ReplicaProgress, log_start_offs
     return min(progress.last_fetch_ms + q.quorum.fetch_timeout_ms, fetch.since_ms + q.quorum.snapshot_hold_max_ms)
 
 
-def on_snapshot_stored(q: QuorumLogState, snapshot_id: SnapshotId) -> None:
+def on_snapshot_stored(q: QuorumLogState, stored: StoredSnapshot) -> None:
     """Count on the snapshot that was being stored, and let go of what it makes needless.
 
     Or it is one that comes too late: 1. This follower stores a snapshot. 2. It lags, and begins anew at a later one of
     the leader's. 3. Now the first is stored, of what is gone. It must not be counted on; it is removed.
     """
-    stored = q.storing
-    if stored is None or stored.id != snapshot_id:
+    if q.storing != stored.id:
         _drop_snapshots(q)
         return
-    q.storing = None
+    assert 0 < stored.size_bytes <= q.quorum.snapshot_max_bytes, stored
+    q.storing, q.snapshot_bytes = None, stored.size_bytes
     log_start_moves = q.log.add_snapshot(stored)
     if not q.config.has_static_voters:
-        q.change_voters(q.voter_history.begun_at(snapshot_id.end_offset))
+        q.change_voters(q.voter_history.begun_at(stored.id.end_offset))
     if not log_start_moves:
         return
     q.emit(RaiseLogStart(topic_partition=q.topic_partition, log_start_offset=q.log.log_start_offset))
     q.emit(StoreEpochs(topic_partition=q.topic_partition, entries=q.log.epochs.entries))
     _drop_snapshots(q)
     refuse_fetches_below_start(q)
+
+
+def on_snapshot_too_large(q: QuorumLogState, snapshot_id: SnapshotId, size_bytes: int) -> None:
+    """Go on with the whole log: a snapshot that nobody could load replaces nothing."""
+    if q.storing == snapshot_id:
+        q.storing, q.snapshot_bytes = None, size_bytes
 
 
 def _drop_snapshots(q: QuorumLogState) -> None:

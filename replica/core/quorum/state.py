@@ -12,7 +12,7 @@ from random import Random
 
 from replica.core.config import QuorumConfig, ReplicaConfig
 from replica.core.effects import Effect, Halt, QuorumState, Send, StoreVoters
-from replica.core.log.recovered import RecoveredLog, StoredSnapshot
+from replica.core.log.recovered import RecoveredLog
 from replica.core.log.replicated_log import ReplicatedLog
 from replica.core.messages import CurrentLeader, FetchPartition, FetchRequest, PeerRequest
 from replica.core.purgatory import Purgatory
@@ -87,8 +87,10 @@ class QuorumLogState(ReplicatedLog):
         self.follow_voters()
         self.quorum_state = recovered.quorum_state or QuorumState(leader_epoch=self.log.last_epoch or Epoch(0))
         self.role: Role = Unattached(election_deadline_ms=0)
-        self.storing: StoredSnapshot | None = None
+        self.storing: SnapshotId | None = None
         """The snapshot that is on its way to stable storage."""
+        self.snapshot_bytes = recovered.snapshots[-1].size_bytes if recovered.snapshots else 0
+        """How large the last snapshot was that was encoded here, or installed; 0 before the first."""
         self.fetches: Purgatory[ParkedFetch] = Purgatory(self.quorum.parked_fetches_max)
         self.halted: str | None = None
         self.steps = 0

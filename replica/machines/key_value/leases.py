@@ -9,6 +9,7 @@ alive is an entry of the log, where etcd's leader remembers it alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replica.machines.deadlines import Deadlines
@@ -26,6 +27,22 @@ class LeaseState:
 
 
 LEASE = Fields(LeaseState, lease_id=POSITIVE, ttl_ms=POSITIVE, expires_at_ms=COUNT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeasesView:
+    """All leases as they stood at one moment: of each what it was granted, and when it expires."""
+
+    next_lease_id: LeaseId
+    ttl_ms: Mapping[LeaseId, int]
+    expires_at_ms: Mapping[int, int]
+
+    def states(self) -> tuple[LeaseState, ...]:
+        """All leases in the order of their ids."""
+        return tuple(
+            LeaseState(lease_id=lease_id, ttl_ms=self.ttl_ms[lease_id], expires_at_ms=self.expires_at_ms[lease_id])
+            for lease_id in sorted(self.ttl_ms)
+        )
 
 
 class LeaseTable:
@@ -84,11 +101,10 @@ class LeaseTable:
         if after is not None:
             self._keys[after].add(key)
 
-    def states(self) -> tuple[LeaseState, ...]:
-        """All leases in the order of their ids."""
-        return tuple(
-            LeaseState(lease_id=lease_id, ttl_ms=self._ttl_ms[lease_id], expires_at_ms=self._deadlines.at_ms(lease_id))
-            for lease_id in sorted(self._ttl_ms)
+    def view(self) -> LeasesView:
+        """All leases as they stand, by copies of what refers to their numbers."""
+        return LeasesView(
+            next_lease_id=self.next_lease_id, ttl_ms=self._ttl_ms.copy(), expires_at_ms=self._deadlines.all_ms()
         )
 
     def restore(self, next_lease_id: LeaseId, states: tuple[LeaseState, ...]) -> None:

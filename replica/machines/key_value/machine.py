@@ -58,7 +58,7 @@ from replica.machines.key_value.results import (
     TransactionResult,
     rejected,
 )
-from replica.machines.key_value.state import KeyValueState
+from replica.machines.key_value.state import KeyValueState, KeyValueView
 from replica.machines.key_value.values import (
     ANSWER_BYTES_MAX,
     KEY_BYTES_MAX,
@@ -116,9 +116,9 @@ class KeyValueMachine(StateMachine):
             raise InvalidCommandError(str(error)) from error
         return encode_response(Response(revision=self._state.store.revision, result=self._answer(decoded)))
 
-    def snapshot(self) -> bytes:
-        """Write all keys, versions and leases down."""
-        return self._state.snapshot()
+    def view(self) -> KeyValueView:
+        """All keys, versions and leases as they stand."""
+        return self._state.view()
 
     def restore(self, snapshot: bytes) -> None:
         """Read them back."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from replica.machines.encoding import COUNT, POSITIVE, Fields, Format, Row
 from replica.machines.key_value.encoding import EVENT
-from replica.machines.key_value.leases import LEASE, LeaseState, LeaseTable
+from replica.machines.key_value.leases import LEASE, LeaseState, LeasesView, LeaseTable
 from replica.machines.key_value.results import Event
-from replica.machines.key_value.store import Store
+from replica.machines.key_value.store import Store, StoreView
 from replica.machines.key_value.values import KeyRange, KeyValue, LeaseId
 from replica.machines.machine import CorruptSnapshotError
 
@@ -39,6 +39,28 @@ _FORMAT = Format(
         events=Row(EVENT),
     )
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyValueView:
+    """The whole state as it stood at one moment."""
+
+    time_ms: int
+    store: StoreView
+    leases: LeasesView
+
+    def encode(self) -> bytes:
+        """Write all down. With n versions it takes O(n) time and memory: microseconds and a hundred bytes for each."""
+        return _FORMAT.encode(
+            _Snapshot(
+                time_ms=self.time_ms,
+                revision=self.store.revision,
+                compact_revision=self.store.compact_revision,
+                next_lease_id=self.leases.next_lease_id,
+                leases=self.leases.states(),
+                events=tuple(self.store.events()),
+            )
+        )
 
 
 class KeyValueState:
@@ -77,18 +99,9 @@ class KeyValueState:
             self.end_lease(lease_id)
             self.store.commit()
 
-    def snapshot(self) -> bytes:
-        """Write all down. With n versions it takes O(n) time and memory: microseconds and a hundred bytes for each."""
-        return _FORMAT.encode(
-            _Snapshot(
-                time_ms=self.time_ms,
-                revision=self.store.revision,
-                compact_revision=self.store.compact_revision,
-                next_lease_id=self.leases.next_lease_id,
-                leases=self.leases.states(),
-                events=self.store.events(),
-            )
-        )
+    def view(self) -> KeyValueView:
+        """All as it stands."""
+        return KeyValueView(time_ms=self.time_ms, store=self.store.view(), leases=self.leases.view())
 
     def restore(self, data: bytes) -> None:
         """Let this be all. Raises CorruptSnapshotError."""

@@ -105,7 +105,7 @@ class Bench:
         replay = MetadataReplay(read_max_bytes=1, rules=rules)
         replay.image, replay.applied_offset, replay.applied_epoch = self.committed, self.next_offset, Epoch(1)
         restored = MetadataReplay(read_max_bytes=1)
-        restored.restore(replay.snapshot())
+        restored.restore(replay.view().encoded())
         self.committed = restored.image
         self.restart()
 

@@ -118,11 +118,9 @@ class GroupBench(Bench):
             self.step(self.reads.pop(0))
 
     def store_all(self) -> None:
-        """Let every snapshot that is on its way be stored."""
+        """Let every snapshot that is on its way be stored, unless it is too large."""
         while self.disk.storing:
-            snapshot = self.disk.storing.pop(0)
-            self.disk.snapshots[snapshot.id] = snapshot.data
-            self.step(ev.SnapshotStored(topic_partition=LOG, snapshot_id=snapshot.id))
+            self.step(self.disk.finish_storing())
 
     def commit_all(self) -> None:
         """Let everything in the leader's log be committed, and applied."""

@@ -336,8 +336,8 @@ class GroupCluster:
 
     def _perform_on_snapshots(self, node: Node, effect: fx.Effect) -> None:
         match effect:
-            case fx.StoreSnapshot(topic_partition=name, snapshot_id=snapshot_id, data=data):
-                self._store(node, name, snapshot_id, data)
+            case fx.StoreSnapshot():
+                self._store(node, effect)
             case fx.InstallSnapshot(topic_partition=name, snapshot_id=snapshot_id, data=data):
                 disk = node.disks[name]
                 disk.snapshots, disk.batches = {snapshot_id: data}, []
@@ -364,13 +364,15 @@ class GroupCluster:
             lambda: self.step(node, event) if node.incarnation == incarnation else None,
         )
 
-    def _store(self, node: Node, name: TopicPartition, snapshot_id: SnapshotId, data: bytes) -> None:
+    def _store(self, node: Node, effect: fx.StoreSnapshot) -> None:
+        name, snapshot_id = effect.topic_partition, effect.snapshot_id
         incarnation, disk = node.incarnation, node.disks[name]
 
         def stored() -> None:
             if node.core is not None and node.incarnation == incarnation and snapshot_id.end_offset <= disk.end:
-                disk.snapshots[snapshot_id] = data
-                self.step(node, ev.SnapshotStored(topic_partition=name, snapshot_id=snapshot_id))
+                data = disk.snapshots[snapshot_id] = effect.state.encode()
+                stored = ev.SnapshotStored(topic_partition=name, snapshot_id=snapshot_id, size_bytes=len(data))
+                self.step(node, stored)
 
         self.at(self.random.randint(*self.climate.disk_ms), stored)
 

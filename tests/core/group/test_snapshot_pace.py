@@ -11,7 +11,7 @@ from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import GroupConfig
 from replica.ids import ReplicaId, SnapshotId
-from replica.machines import AppliedLog
+from replica.machines import AppliedLog, EncodedState
 from replica.machines.counter import Counter
 from tests.core.group.bench import GroupBench, add, leading_bench
 from tests.core.group.cluster import GroupCluster, Node
@@ -25,9 +25,9 @@ PADDING = 20_000
 class Fat(Counter):
     """A counter whose state is large."""
 
-    def snapshot(self) -> bytes:
+    def view(self) -> EncodedState:
         """The sum, and many digits before it."""
-        return super().snapshot().zfill(PADDING)
+        return EncodedState(super().view().encode().zfill(PADDING))
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from there."""

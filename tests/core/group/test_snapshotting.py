@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from types import FrameType
 
 import pytest
 
@@ -15,8 +17,10 @@ from replica.core.config import GroupConfig
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.machines import (
+    Answered,
     AppliedLog,
     CommittedBatch,
+    EncodedState,
     OpenSession,
     PlainCommand,
     SessionCommand,
@@ -26,6 +30,7 @@ from replica.machines import (
 )
 from replica.machines import encode_entry as encoded
 from replica.machines.counter import Counter
+from replica.machines.key_value import KeyValueMachine, commands, encode_command
 from tests.core.group.bench import (
     STALE,
     GroupBench,
@@ -41,6 +46,7 @@ from tests.core.harness import CONFIG, leader, stored
 from tests.core.scenarios import answer_fetch, fetch_answer, lead, reply_of
 
 BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=INT32_MAX)
+RARELY = GroupConfig(snapshot_max_interval_ms=100_000, tick_interval_ms=INT32_MAX)
 BY_TIME = GroupConfig(snapshot_max_interval_ms=1000, tick_interval_ms=INT32_MAX)
 
 
@@ -77,8 +83,8 @@ def test_a_snapshot_is_taken_after_so_many_bytes() -> None:
     bench = leading_bench(group=BY_SIZE)
     while not bench.disk.storing:
         count_to(bench, 1)
-    (snapshot,) = bench.disk.storing
-    assert snapshot.id == SnapshotId(bench.group.applied_offset, Epoch(6))
+    (effect,) = bench.disk.storing
+    assert effect.snapshot_id == SnapshotId(bench.group.applied_offset, Epoch(6))
     assert sum(batch.size_bytes for batch in bench.disk.batches) - bench.disk.batches[-1].size_bytes < 400
 
 
@@ -111,13 +117,13 @@ def test_a_snapshot_is_taken_after_so_long() -> None:
     bench.elapse(1500)
     assert not bench.disk.storing
     count_to(bench, 1)
-    assert [snapshot.id for snapshot in bench.disk.storing] == [SnapshotId(Offset(3), Epoch(6))]
+    assert [effect.snapshot_id for effect in bench.disk.storing] == [SnapshotId(Offset(3), Epoch(6))]
     bench.store_all()
     count_to(bench, 1)
     bench.elapse(999)
     assert not bench.disk.storing
     bench.elapse(1)
-    assert [snapshot.id for snapshot in bench.disk.storing] == [SnapshotId(Offset(4), Epoch(6))]
+    assert [effect.snapshot_id for effect in bench.disk.storing] == [SnapshotId(Offset(4), Epoch(6))]
 
 
 def test_a_follower_takes_its_own() -> None:
@@ -129,21 +135,74 @@ def test_a_follower_takes_its_own() -> None:
     )
     bench.apply_all()
     bench.elapse(1000)
-    assert [snapshot.id for snapshot in bench.disk.storing] == [SnapshotId(Offset(2), Epoch(5))]
+    assert [effect.snapshot_id for effect in bench.disk.storing] == [SnapshotId(Offset(2), Epoch(5))]
 
 
 def test_a_snapshot_that_is_too_large_is_not_kept() -> None:
     """What no follower could load replaces nothing: the log stays whole."""
-    bench = leading_bench(group=BY_SIZE, config=replace(CONFIG, snapshot_max_bytes=10))
+    bench = leading_bench(group=BY_SIZE, config=replace(CONFIG, snapshot_max_bytes=10), voters=(0,))
+    tried = 0
+    for _ in range(30):
+        count_to(bench, 1)
+        tried += len(bench.disk.storing)
+        bench.store_all()
+    assert tried > 1
+    assert (bench.disk.snapshots, bench.disk.start, bench.halted) == ({}, 0, None)
+    bench.restart()
+    bench.to_role("leader")
+    bench.commit_all()
+    assert bench.total() == 30
+
+
+def test_what_is_applied_while_it_is_on_its_way_is_not_in_it() -> None:
+    """It is encoded when it is stored; a replica that begins with it applies the records behind it, once."""
+    bench = leading_bench(group=BY_SIZE, voters=(0,))
     count_to(bench, 30)
-    assert not bench.disk.storing
-    assert (bench.disk.start, bench.halted) == (0, None)
+    (effect,) = bench.disk.storing
+    bench.store_all()
+    begins = AppliedLog(Counter(), name="counter")
+    begins.restore(Snapshot(id=effect.snapshot_id, data=bench.disk.snapshots[effect.snapshot_id]))
+    assert begins.query(b"") == Answered(reply=b"%d" % (effect.snapshot_id.end_offset - 2))
+    bench.restart()
+    bench.to_role("leader")
+    bench.commit_all()
+    assert bench.total() == 30
+
+
+def calls_of_a_snapshot(keys: int) -> int:
+    """Count the functions, of Python and of C, that are called in the step that takes a snapshot of so many keys."""
+    bench = leading_bench(group=RARELY, machine=hosting(KeyValueMachine), voters=(0,))
+    puts = [commands.Put(key=b"key%d" % number, value=b"x" * 50) for number in range(keys)]
+    for first in range(0, keys, 30):
+        bench.call(apply(*(PlainCommand(command=encode_command(put)) for put in puts[first : first + 30])))
+        bench.commit_all()
+    bench.now_ms += RARELY.snapshot_max_interval_ms
+    called = 0
+
+    def on_frame(_frame: FrameType, what: str, _argument: object) -> None:
+        nonlocal called
+        called += what in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(on_frame)
+    try:
+        effects = bench.replica.step(ev.Ticked(), bench.now_ms)
+    finally:
+        sys.setprofile(before)
+    (taken,) = [effect for effect in effects if isinstance(effect, fx.StoreSnapshot)]
+    assert len(taken.state.encode()) > keys * 50
+    return called
+
+
+def test_a_step_that_takes_a_snapshot_costs_the_same_however_large_the_state_is() -> None:
+    """It calls as many functions for three thousand keys as for thirty: it refers to them, and writes nothing down."""
+    assert calls_of_a_snapshot(3000) == calls_of_a_snapshot(30)
 
 
 class Unprintable(Counter):
     """A counter that cannot be written down."""
 
-    def snapshot(self) -> bytes:
+    def view(self) -> EncodedState:
         """Fail."""
         raise RuntimeError("no ink")
 

@@ -35,17 +35,26 @@ def test_a_snapshot_is_of_all_that_was_applied() -> None:
     replay = replayed(0, 1)
     replay.next_read(Offset(3))
     assert replay.on_read(read(2, epoch=4)) == batch(2, 4).size_bytes
-    snapshot = replay.snapshot()
+    snapshot = replay.view().encoded()
     assert snapshot.id == SnapshotId(Offset(3), Epoch(4))
     restored = MetadataReplay(read_max_bytes=1000)
     restored.restore(snapshot)
     assert (restored.image, restored.applied_offset, restored.applied_epoch) == (replay.image, 3, 4)
-    assert restored.snapshot() == snapshot
+    assert restored.view().encoded() == snapshot
+
+
+def test_what_is_applied_later_does_not_show_in_a_view() -> None:
+    """It is of the image as it was, under the name of then, whenever it is encoded."""
+    replay, expected = replayed(0, 1), replayed(0, 1).view().encoded()
+    view = replay.view()
+    replay.next_read(Offset(4))
+    replay.on_read(read(2, 3))
+    assert view.encoded() == expected != replay.view().encoded()
 
 
 def test_what_was_asked_for_before_a_snapshot_came_is_in_it() -> None:
     """A read that is out when a snapshot is restored brings nothing, and the next one is asked for from its end."""
-    behind, snapshot = replayed(0), replayed(0, 1, 2).snapshot()
+    behind, snapshot = replayed(0), replayed(0, 1, 2).view().encoded()
     assert behind.next_read(Offset(2)) is not None
     behind.restore(snapshot)
     asked = behind.next_read(Offset(4))
@@ -59,7 +68,7 @@ def test_what_was_asked_for_before_a_snapshot_came_is_in_it() -> None:
 
 def test_a_snapshot_that_cannot_be_restored_changes_nothing() -> None:
     """It is restored whole or not at all."""
-    replay, ahead = replayed(0), replayed(0, 1).snapshot()
+    replay, ahead = replayed(0), replayed(0, 1).view().encoded()
     before = (replay.image, replay.applied_offset, replay.applied_epoch)
     with pytest.raises(CorruptSnapshotError):
         replay.restore(Snapshot(id=ahead.id, data=ahead.data[:-1]))
@@ -70,4 +79,4 @@ def test_a_snapshot_that_cannot_be_restored_changes_nothing() -> None:
 def test_a_snapshot_that_is_behind_is_our_own_mistake() -> None:
     """Nothing that was applied is ever taken back."""
     with pytest.raises(AssertionError):
-        replayed(0, 1).restore(replayed(0).snapshot())
+        replayed(0, 1).restore(replayed(0).view().encoded())
