@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from replica.core.metadata.records import MetadataRecord
     from replica.records import RecordBatch
     from replica.storage.dump import DumpedBatch
     from replica.voters import VoterSet
 
 METADATA_FOLDER = "__cluster_metadata-0"
-"""Where the cluster's decisions stand; they are text."""
+"""Where the cluster's decisions stand."""
 
 
 @click.command("dump-log")
@@ -37,13 +40,14 @@ def dump_log(file: Path, records: bool | None) -> None:
     if file.suffix == ".checkpoint":
         _print_state(file)
         return
-    shows_records = file.absolute().parent.name == METADATA_FOLDER if records is None else records
+    is_metadata = _is_of_metadata(file)
+    shows_records = is_metadata if records is None else records
     is_sound = True
     try:
         for row in dump_segment(file):
             click.echo(_line_of(row))
             if shows_records and row.batch is not None and row.error is None:
-                is_sound &= _print_records(row.batch)
+                is_sound &= _print_records(row.batch, is_metadata=is_metadata)
             is_sound = is_sound and row.error is None
     except StorageError as error:
         raise click.ClickException(str(error)) from error
@@ -77,8 +81,7 @@ def _print_state(file: Path) -> None:
         if content.startswith(MAGIC):
             history, content = split_snapshot(content)
             voters = history.latest
-        is_metadata = file.absolute().parent.name == METADATA_FOLDER
-        lines = _lines_of_metadata(file, content) if is_metadata else _lines_of_machine(content)
+        lines = _lines_of_metadata(file, content) if _is_of_metadata(file) else _lines_of_machine(content)
     except (CorruptSnapshotError, OSError) as error:
         click.echo(f"error: {error}")
         sys.exit(1)
@@ -98,8 +101,7 @@ def _lines_of_machine(content: bytes) -> list[str]:
 
 
 def _lines_of_metadata(file: Path, content: bytes) -> list[str]:
-    """The records of an image, which are text, as those of a segment are shown."""
-    from replica.core.metadata.encoding import encode_record
+    """The records of an image, as those of a segment are shown."""
     from replica.core.metadata.snapshots import decode_image, records_of_image
     from replica.machines import Snapshot
     from replica.machines.machine import CorruptSnapshotError
@@ -110,7 +112,16 @@ def _lines_of_metadata(file: Path, content: bytes) -> list[str]:
         raise CorruptSnapshotError(f"{file.name} is not the name of a snapshot")
     records = list(records_of_image(decode_image(Snapshot(id=snapshot_id, data=content))))
     head = f"end-offset: {snapshot_id.end_offset} epoch: {snapshot_id.epoch} records: {len(records)} crc: ok"
-    return [head, *(f"  value: {_text(encode_record(record))}" for record in records)]
+    return [head, *(f"  {_told_of(record)}" for record in records)]
+
+
+def _is_of_metadata(file: Path) -> bool:
+    return file.absolute().parent.name == METADATA_FOLDER
+
+
+def _told_of(record: MetadataRecord) -> str:
+    """One decision, as JSON behind the name of its class."""
+    return f"{type(record).__name__} {json.dumps(asdict(record), separators=(',', ':'))}"
 
 
 def _line_of(row: DumpedBatch) -> str:
@@ -141,8 +152,9 @@ def _origin_of(batch: RecordBatch) -> str:
     return "".join(f"{part} " for part in parts)
 
 
-def _print_records(batch: RecordBatch) -> bool:
+def _print_records(batch: RecordBatch, *, is_metadata: bool) -> bool:
     """Print what is inside a batch, a line each. Returns whether it could be read."""
+    from replica.core.metadata.encoding import CorruptMetadataRecordError, decode_record
     from replica.records import CorruptRecordError, decode_leader_change, decode_records, decode_voters
 
     try:
@@ -157,11 +169,14 @@ def _print_records(batch: RecordBatch) -> bool:
             click.echo(f"  {_voters_line(named)}")
             return True
         for record in decode_records(batch):
+            if is_metadata:
+                click.echo(f"  {record.offset}: {_told_of(decode_record(record.value or b''))}")
+                continue
             headers = "".join(f" {name}: {_text(content)}" for name, content in record.headers)
             time = "" if record.timestamp_ms < 0 else f" timestamp: {record.timestamp_ms}"
             key = "" if record.key is None else f" key: {_text(record.key)}"
             click.echo(f"  {record.offset}:{time}{key} value: {_text(record.value)}{headers}")
-    except CorruptRecordError as error:
+    except (CorruptRecordError, CorruptMetadataRecordError) as error:
         click.echo(f"  error: {error}")
         return False
     return True

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replica.machines.encoding import INT64_MAX, INT64_MIN, SIGNED, TEXT, Fields, Row
+from replica.encoding import INT64_MAX, INT64_MIN, SIGNED, TEXT, Fields, Row
 
 TRAITS_MAX = 100
 NAME_CHARACTERS_MAX = 100

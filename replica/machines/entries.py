@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NewType
 
+from replica.encoding import BYTES, COUNT, POSITIVE, Fields, Format, MalformedError, OneOf
 from replica.machines.description import DESCRIPTION, MachineDescription
-from replica.machines.encoding import BYTES, COUNT, POSITIVE, Fields, Format, MalformedError, OneOf
 
 SessionId = NewType("SessionId", int)
 """One session for ever: the offset of the entry that opened it. No other session of this log ever has the same."""

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
-from replica.machines.deadlines import Deadlines
-from replica.machines.encoding import (
+from replica.encoding import (
     COUNT,
     POSITIVE,
     TEXT,
@@ -27,6 +26,7 @@ from replica.machines.encoding import (
     Optional,
     Row,
 )
+from replica.machines.deadlines import Deadlines
 from replica.machines.machine import CorruptSnapshotError, InvalidCommandError, StateMachine
 
 NAME_CHARACTERS_MAX = 1_000

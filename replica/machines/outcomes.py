@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from replica.machines.encoding import BYTES, COUNT, TEXT, Enumeration, Fields, Format, OneOf
+from replica.encoding import BYTES, COUNT, TEXT, Enumeration, Fields, Format, OneOf
 from replica.machines.entries import SessionId
 
 MESSAGE_CHARACTERS_MAX = 200

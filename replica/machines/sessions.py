@@ -27,8 +27,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 
+from replica.encoding import COUNT, POSITIVE, Fields, Row
 from replica.machines.deadlines import Deadlines
-from replica.machines.encoding import COUNT, POSITIVE, Fields, Row
 from replica.machines.entries import SessionCommand, SessionId
 from replica.machines.outcomes import OUTCOME, Done, Outcome, Refusal, Refused, SessionOpened, refused, size_bytes
 

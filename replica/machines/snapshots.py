@@ -11,9 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from replica.ids import Epoch, Offset, SnapshotId
-from replica.machines.description import DESCRIPTION, MachineDescription, difference
-from replica.machines.encoding import (
+from replica.encoding import (
     BLOB,
     COUNT,
     TEXT,
@@ -26,6 +24,8 @@ from replica.machines.encoding import (
     Row,
     joined,
 )
+from replica.ids import Epoch, Offset, SnapshotId
+from replica.machines.description import DESCRIPTION, MachineDescription, difference
 from replica.machines.log_time import LOG_TIME_MS_MAX
 from replica.machines.machine import CorruptSnapshotError, ForeignSnapshotError, StateView
 from replica.machines.sessions import LIMITS, SESSION, SessionLimits, SessionState, SessionsView, sessions_failure

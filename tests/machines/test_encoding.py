@@ -11,6 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replica.encoding import (
+    BYTES,
+    COUNT,
+    FLAG,
+    INT64_MAX,
+    POSITIVE,
+    SIGNED,
+    TEXT,
+    Fields,
+    Format,
+    MalformedError,
+    OneOf,
+    Optional,
+    Reader,
+    Row,
+)
 from replica.machines import (
     Answered,
     CloseSession,
@@ -31,22 +47,6 @@ from replica.machines import (
     decode_outcome,
     encode_entry,
     encode_outcome,
-)
-from replica.machines.encoding import (
-    BYTES,
-    COUNT,
-    FLAG,
-    INT64_MAX,
-    POSITIVE,
-    SIGNED,
-    TEXT,
-    Fields,
-    Format,
-    MalformedError,
-    OneOf,
-    Optional,
-    Reader,
-    Row,
 )
 from replica.machines.key_value import (
     ALL_KEYS,

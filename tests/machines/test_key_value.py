@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from replica.encoding import INT64_MAX
 from replica.machines import CorruptSnapshotError, InvalidCommandError
-from replica.machines.encoding import INT64_MAX
 from replica.machines.key_value import (
     ALL_KEYS,
     KeyRange,

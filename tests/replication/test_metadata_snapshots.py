@@ -15,6 +15,7 @@ from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import MetadataConfig
 from replica.core.metadata import snapshots
+from replica.core.metadata.encoding import VERSION
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.metadata.snapshots import encode_image
@@ -283,8 +284,8 @@ def test_what_a_later_release_has_written_stops_the_replica(monkeypatch: pytest.
     """As such a record in the log does. It would be fetched for ever, and the replica would live in old metadata."""
 
     def later(image: MetadataImage, snapshot_id: SnapshotId) -> Snapshot:
-        data = unsealed(encode_image(image, snapshot_id).data) + b'{"type":"FEATURE_LEVEL","version":0,"level":2}\n'
-        return Snapshot(id=snapshot_id, data=sealed(data))
+        data = unsealed(encode_image(image, snapshot_id).data)
+        return Snapshot(id=snapshot_id, data=sealed(bytes([VERSION + 1]) + data[1:]))
 
     halts = Halts()
     cluster = Cluster(metadata=OFTEN, observers=(halts,), is_judged=False)
@@ -294,4 +295,4 @@ def test_what_a_later_release_has_written_stops_the_replica(monkeypatch: pytest.
     churn(cluster, 10, 1, 2)
     cluster.world.release(ReplicaId(3), 3)
     cluster.wait(lambda: bool(halts.reasons), "a replica halts")
-    assert "FEATURE_LEVEL" in halts.reasons[0]
+    assert f"version {VERSION + 1} is unknown" in halts.reasons[0]

@@ -22,8 +22,8 @@ from replica.client.groups.key_value_failures import KeyValueRejectedError, Revi
 from replica.client.groups.queries import Node
 from replica.client.groups.watch import WatchConfig, watched
 from replica.core.messages import Consistency
+from replica.encoding import MalformedError
 from replica.ids import Offset, ReplicaId
-from replica.machines.encoding import MalformedError
 from replica.machines.key_value import (
     KeyRange,
     LeaseId,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from replica.machines.encoding import INT64_MAX, INT64_MIN
+from replica.encoding import INT64_MAX, INT64_MIN
 
 LOWEST = {
     "revision": 1,

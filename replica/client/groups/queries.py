@@ -19,10 +19,10 @@ from replica.client.failures import ReadFailedError
 from replica.client.groups.failures import QueryRefusedError
 from replica.client.groups.view import GroupView
 from replica.core.messages import Consistency, QueryRequest, QueryResponse
+from replica.encoding import MalformedError
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
 from replica.machines import Answered, Refused, decode_outcome
-from replica.machines.encoding import MalformedError
 
 
 class Node(StrEnum):

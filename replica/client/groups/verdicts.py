@@ -15,9 +15,9 @@ from replica.client.asking import RETRIABLE
 from replica.client.failures import NotWrittenError, OutcomeUnknownError, WriteError
 from replica.client.groups.failures import CommandRefusedError, SessionExpiredError
 from replica.core.messages import ApplyResponse
+from replica.encoding import MalformedError
 from replica.errors import ErrorCode
 from replica.machines import Answered, Outcome, Refusal, Refused, decode_outcome, definitely_not_applied
-from replica.machines.encoding import MalformedError
 from replica.rpc.transport import NotAppliedError, TransportError
 
 

@@ -1,23 +1,19 @@
 """An image as bytes: the records that rebuild it, in the one order that there is.
 
-Owns that order (brokers by id, topics by id with their settings and partitions, producer ids) and the encoding: a line
-that says which snapshot it is, then one record a line as the metadata log has it, sealed by a checksum. Equal images
-are equal bytes, whatever records have led to them. Knows nothing of when a snapshot is taken or where it is kept.
+Owns that order (brokers by id, topics by id with their settings and partitions, producer ids) and the encoding: which
+snapshot it is, then its records as the metadata log has them, sealed by a checksum. Equal images are equal bytes,
+whatever records have led to them. Knows nothing of when a snapshot is taken or where it is kept.
 
 Source: KIP-630; Kafka ``MetadataImage.write``, ``RecordsSnapshotWriter``.
-
-    {"type":"METADATA_SNAPSHOT","version":0,"end_offset":17,"epoch":3}
-    {"type":"REGISTER_BROKER","version":0,"broker_id":1,...}
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from replica.core.metadata.encoding import CorruptMetadataRecordError, decode_record, encode_record
+from replica.core.metadata.encoding import RECORD, VERSION, CorruptMetadataRecordError
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage, changed_broker, registered_broker
 from replica.core.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -31,11 +27,22 @@ from replica.core.metadata.records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from replica.ids import ReplicaId, SnapshotId, TopicId
+from replica.encoding import COUNT, Fields, Format, MalformedError, Row
+from replica.ids import Epoch, Offset, ReplicaId, SnapshotId, TopicId
 from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
 from replica.machines.snapshots import sealed, unsealed
 
-VERSION = 0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenImage:
+    """What is in a snapshot of the metadata."""
+
+    end_offset: Offset
+    epoch: Epoch
+    records: tuple[MetadataRecord, ...]
+
+
+_FORMAT = Format(Fields(WrittenImage, end_offset=COUNT, epoch=COUNT, records=Row(RECORD)), version=VERSION)
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -55,8 +62,10 @@ class ImageView:
 
 def encode_image(image: MetadataImage, snapshot_id: SnapshotId) -> Snapshot:
     """Encode an image as the snapshot of this id."""
-    lines = [_header(snapshot_id), *(encode_record(record) for record in records_of_image(image))]
-    return Snapshot(id=snapshot_id, data=sealed(b"".join(line + b"\n" for line in lines)))
+    written = WrittenImage(
+        end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch, records=tuple(records_of_image(image))
+    )
+    return Snapshot(id=snapshot_id, data=sealed(_FORMAT.encode(written)))
 
 
 def records_of_image(image: MetadataImage) -> Iterator[MetadataRecord]:
@@ -99,16 +108,6 @@ def _records_of_topic(topic: TopicImage) -> Iterator[MetadataRecord]:
         yield PartitionRecord(topic_id=topic.topic_id, partition=partition, registration=topic.partitions[partition])
 
 
-def _header(snapshot_id: SnapshotId) -> bytes:
-    named = {
-        "type": "METADATA_SNAPSHOT",
-        "version": VERSION,
-        "end_offset": snapshot_id.end_offset,
-        "epoch": snapshot_id.epoch,
-    }
-    return json.dumps(named, separators=(",", ":")).encode("ascii")
-
-
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
@@ -118,19 +117,20 @@ def decode_image(snapshot: Snapshot) -> MetadataImage:
     Where the seal fits and a record is unknown here, somebody has written it who knows more: ForeignSnapshotError, for
     another copy would not be understood either. As such a record in the log does, it stops whoever reads it.
     """
-    header, *lines = unsealed(snapshot.data).split(b"\n")
-    if header != _header(snapshot.id):
-        raise CorruptSnapshotError(f"{snapshot.id} begins with {header[:200]!r}")
-    if not lines or lines.pop():
-        raise CorruptSnapshotError(f"{snapshot.id} ends inside a record")
     try:
-        records = [decode_record(line) for line in lines]
-        image = _rebuilt(records)
+        written = _FORMAT.decode(unsealed(snapshot.data))
+    except MalformedError as error:
+        raise ForeignSnapshotError(f"{snapshot.id} holds what is no metadata here: {error}") from error
+    named = SnapshotId(written.end_offset, written.epoch)
+    if named != snapshot.id:
+        raise CorruptSnapshotError(f"{snapshot.id} is a snapshot of {named}")
+    try:
+        image = _rebuilt(written.records)
     except CorruptMetadataRecordError as error:
         raise ForeignSnapshotError(f"{snapshot.id} holds what is no metadata here: {error}") from error
     except KeyError as error:
         raise CorruptSnapshotError(f"{snapshot.id} says something of {error}, which it has not named") from error
-    if list(records_of_image(image)) != records:
+    if tuple(records_of_image(image)) != written.records:
         raise CorruptSnapshotError(f"{snapshot.id} holds records that no image is written down as")
     return image
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from replica.core.quorum.voter_history import VoterHistory
+from replica.encoding import joined
 from replica.ids import Offset
 from replica.machines import CorruptSnapshotError, StateView
-from replica.machines.encoding import joined
 from replica.records import CorruptRecordError
 from replica.records.checksum import checksum
 from replica.records.voters_record import decode_voters_message, encode_voters

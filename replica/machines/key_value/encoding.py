@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from replica.machines.encoding import (
+from replica.encoding import (
     BYTES,
     COUNT,
     FLAG,

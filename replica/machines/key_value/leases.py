@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from replica.encoding import COUNT, POSITIVE, Fields
 from replica.machines.deadlines import Deadlines
-from replica.machines.encoding import COUNT, POSITIVE, Fields
 from replica.machines.key_value.values import LeaseId
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from replica.machines.encoding import MalformedError
+from replica.encoding import MalformedError
 from replica.machines.key_value.commands import (
     Command,
     Compact,

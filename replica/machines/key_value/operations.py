@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar, assert_never
 
-from replica.machines.encoding import INT64_MAX, INT64_MIN
+from replica.encoding import INT64_MAX, INT64_MIN
 from replica.machines.key_value.commands import (
     CompareNumber,
     CompareValue,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica.machines.encoding import COUNT, POSITIVE, Fields, Format, Row
+from replica.encoding import COUNT, POSITIVE, Fields, Format, Row
 from replica.machines.key_value.encoding import EVENT
 from replica.machines.key_value.leases import LEASE, LeaseState, LeasesView, LeaseTable
 from replica.machines.key_value.results import Event

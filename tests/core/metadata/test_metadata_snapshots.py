@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from replica.core.metadata.encoding import encode_record
+from replica.core.metadata.encoding import VERSION, encode_record
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -90,10 +90,18 @@ RECORDS: tuple[MetadataRecord, ...] = (
 IMAGE = MetadataImage().apply_all(RECORDS)
 
 
-def written(*records: MetadataRecord, end: bytes = b"\n") -> Snapshot:
+def written(*records: MetadataRecord, snapshot_id: SnapshotId = AT) -> Snapshot:
     """A snapshot of these records, whether they are an image or not."""
-    header = unsealed(encode_image(IMAGE, AT).data).split(b"\n")[0]
-    return Snapshot(id=AT, data=sealed(b"\n".join([header, *map(encode_record, records)]) + end))
+    named = snapshot_id.end_offset.to_bytes(8) + snapshot_id.epoch.to_bytes(8)
+    content = (
+        bytes([VERSION]) + named + len(records).to_bytes(4) + b"".join(encode_record(record)[1:] for record in records)
+    )
+    return Snapshot(id=AT, data=sealed(content))
+
+
+def cut(snapshot: Snapshot) -> Snapshot:
+    """The same, sealed, without its last byte."""
+    return Snapshot(id=snapshot.id, data=sealed(unsealed(snapshot.data)[:-1]))
 
 
 def test_an_image_comes_back_whole() -> None:
@@ -137,10 +145,10 @@ def test_damage_is_noticed(place: int) -> None:
     ("snapshot", "message"),
     [
         pytest.param(Snapshot(id=AT, data=b""), "checksum", id="empty"),
-        pytest.param(Snapshot(id=AT, data=sealed(b"")), "begins with", id="no header"),
-        pytest.param(Snapshot(id=SnapshotId(Offset(41), Epoch(3)), data=written().data), "begins with", id="other end"),
-        pytest.param(Snapshot(id=SnapshotId(Offset(40), Epoch(2)), data=written().data), "begins", id="other epoch"),
-        pytest.param(written(RECORDS[0], end=b""), "ends inside a record", id="cut"),
+        pytest.param(Snapshot(id=AT, data=sealed(b"")), "1 bytes are due, 0 are left", id="nothing"),
+        pytest.param(written(snapshot_id=SnapshotId(Offset(41), Epoch(3))), "is a snapshot of", id="other end"),
+        pytest.param(written(snapshot_id=SnapshotId(Offset(40), Epoch(2))), "is a snapshot of", id="other epoch"),
+        pytest.param(cut(written(RECORDS[0])), "are left", id="cut"),
         pytest.param(written(RECORDS[2], RECORDS[0]), "no image is written down as", id="another order"),
         pytest.param(written(RECORDS[0], RECORDS[0]), "no image is written down as", id="twice"),
         pytest.param(written(RECORDS[1]), "has not named", id="a broker of nowhere"),
@@ -176,12 +184,20 @@ def test_what_no_image_is_written_down_as_is_refused(snapshot: Snapshot, message
         decode_image(snapshot)
 
 
-@pytest.mark.parametrize("line", [b"{}", b"no json", b'{"type":"OTHER","version":0}'])
-def test_lines_that_are_no_records_are_refused(line: bytes) -> None:
-    """What a release to come may write is not guessed at, nor fetched again: another copy would say the same."""
-    snapshot = Snapshot(id=AT, data=sealed(unsealed(written().data) + line + b"\n"))
+@pytest.mark.parametrize(
+    "of_a_later_release",
+    [
+        pytest.param(lambda data: bytes([VERSION + 1]) + data[1:], id="another version"),
+        pytest.param(lambda data: data.replace(b"\0\0\0\1\4", b"\0\0\0\1\x63"), id="another record"),
+        pytest.param(lambda data: data + b"\7", id="more behind it"),
+    ],
+)
+def test_what_a_later_release_may_write_is_refused(of_a_later_release: Callable[[bytes], bytes]) -> None:
+    """It is not guessed at, nor fetched again: another copy would say the same."""
+    data = unsealed(written(RECORDS[5]).data)
+    assert of_a_later_release(data) != data
     with pytest.raises(ForeignSnapshotError, match="no metadata"):
-        decode_image(snapshot)
+        decode_image(Snapshot(id=AT, data=sealed(of_a_later_release(data))))
 
 
 def without_brokers(image: MetadataImage) -> list[MetadataRecord]:
