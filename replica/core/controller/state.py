@@ -60,10 +60,10 @@ class ControllerState:
         """Whether the decision that is under way has any record yet."""
         return bool(self._records)
 
-    def append(self, record: MetadataRecord) -> None:
-        """Decide: the record is part of this decision, and the image follows it."""
-        self._records.append(record)
-        self.image = self.image.apply(record)
+    def append(self, *records: MetadataRecord) -> None:
+        """Decide: the records are part of this decision, and the image follows them."""
+        self._records += records
+        self.image = self.image.apply_all(records)
 
     def end_decision(self) -> tuple[MetadataRecord, ...]:
         """Take the records of the decision, in order."""

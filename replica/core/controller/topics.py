@@ -10,7 +10,7 @@ Source: Kafka ``ReplicationControlManager.createTopic``, ``deleteTopic``, ``Conf
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from replica.bounds import REPLICAS_MAX, TEXT_BYTES_MAX
 from replica.core.controller.elections import elect_for_topic
@@ -42,7 +42,7 @@ from replica.core.metadata.records import (
 )
 from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
-from replica.ids import Epoch, PartitionEpoch, TopicId, TopicPartition
+from replica.ids import Epoch, PartitionEpoch, ReplicaId, TopicId, TopicPartition
 
 NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._-")
 
@@ -72,13 +72,22 @@ def on_create_topic(c: ControllerState, request: CreateTopicRequest, _now_ms: in
     for name, value in configs.items():
         c.append(ConfigRecord(topic_id=topic_id, name=name, value=value))
     active = c.active_brokers
-    for partition, replicas in enumerate(assignment):
-        isr = tuple(replica for replica in replicas if replica in active)
-        registration = PartitionRegistration(
-            replicas=replicas, isr=isr, leader_id=isr[0], leader_epoch=Epoch(0), partition_epoch=PartitionEpoch(0)
+    registrations = [_registration(replicas, active) for replicas in assignment]
+    c.append(
+        *(
+            PartitionRecord(topic_id=topic_id, partition=partition, registration=registration)
+            for partition, registration in enumerate(registrations)
         )
-        c.append(PartitionRecord(topic_id=topic_id, partition=partition, registration=registration))
+    )
     return CreateTopicResponse(error=ErrorCode.NONE, topic_id=topic_id)
+
+
+def _registration(replicas: Sequence[ReplicaId], active: frozenset[ReplicaId]) -> PartitionRegistration:
+    """A new partition: all of its replicas that are alive are in sync, and the first of them leads."""
+    isr = tuple(replica for replica in replicas if replica in active)
+    return PartitionRegistration(
+        replicas=tuple(replicas), isr=isr, leader_id=isr[0], leader_epoch=Epoch(0), partition_epoch=PartitionEpoch(0)
+    )
 
 
 def _check_name(c: ControllerState, name: str) -> None:

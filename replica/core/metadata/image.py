@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Annotated, assert_never
 
 from replica.bounds import ALL_PARTITIONS, Address, DirectoryId
@@ -83,6 +84,11 @@ def changed_broker(registered: BrokerRegistration, record: BrokerRegistrationCha
     )
 
 
+def _topic_of_partition(record: MetadataRecord) -> TopicId | None:
+    """Name the topic of whose partition a record is; absent of any other record."""
+    return record.topic_id if isinstance(record, PartitionRecord) else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
     """A topic: its partitions by number, and the settings in which it differs from the defaults."""
@@ -125,8 +131,12 @@ class MetadataImage:
     def apply_all(self, records: Iterable[MetadataRecord]) -> MetadataImage:
         """The image after all these records."""
         image = self
-        for record in records:
-            image = image.apply(record)
+        for topic_id, group in groupby(records, key=_topic_of_partition):
+            if topic_id is None:
+                for record in group:
+                    image = image.apply(record)
+            else:  # Thousands of one topic may come at once: each would copy all that came before it.
+                image = image._with_partitions(topic_id, group)
         return image
 
     def apply(self, record: MetadataRecord) -> MetadataImage:
@@ -148,9 +158,7 @@ class MetadataImage:
                     topic_names={**self.topic_names, topic_id: name},
                 )
             case PartitionRecord(topic_id=topic_id):
-                topic = self._topic(topic_id)
-                partitions = {**topic.partitions, record.partition: record.registration}
-                return self._with_topic(replace(topic, partitions=partitions))
+                return self._with_partitions(topic_id, (record,))
             case RemoveTopicRecord(topic_id=topic_id):
                 name = self.topic_names[topic_id]
                 return replace(
@@ -169,6 +177,14 @@ class MetadataImage:
                 return replace(self, next_producer_id=next_producer_id)
             case _:
                 assert_never(record)
+
+    def _with_partitions(self, topic_id: TopicId, records: Iterable[MetadataRecord]) -> MetadataImage:
+        topic = self._topic(topic_id)
+        partitions = dict(topic.partitions)
+        for record in records:
+            assert isinstance(record, PartitionRecord), record
+            partitions[record.partition] = record.registration
+        return self._with_topic(replace(topic, partitions=partitions))
 
     def _topic(self, topic_id: TopicId) -> TopicImage:
         return self.topics[self.topic_names[topic_id]]

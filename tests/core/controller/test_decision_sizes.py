@@ -49,7 +49,7 @@ def register(broker_id: int, rack: str) -> m.BrokerRegistrationRequest:
     )
 
 
-@pytest.mark.parametrize("rack_mib", [6, 11])
+@pytest.mark.parametrize("rack_mib", [24, 40])
 def test_a_decision_that_no_follower_could_fetch_is_refused(rack_mib: int) -> None:
     """The controller says so, leads on, has written nothing and knows nothing of it; the next decision is made."""
     stage = an_active_controller()
@@ -68,7 +68,7 @@ def test_a_decision_that_no_follower_could_fetch_is_refused(rack_mib: int) -> No
 def test_who_was_refused_has_no_session() -> None:
     """When its time would be up, nobody is looked for who is not registered."""
     stage = an_active_controller()
-    stage.call(register(7, "\x01" * (6 << 20)))
+    stage.call(register(7, "\x01" * BATCH_BYTES_MAX))
     assert stage.core.controller is not None
     state = stage.core.controller.controller._state
     assert state is not None
