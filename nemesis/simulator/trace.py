@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 from zlib import crc32
@@ -23,6 +23,7 @@ from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.quorum.roles import Leader
 from replica.ids import ReplicaId, TopicPartition
+from replica.machines import EncodedState
 from replica.records import RecordBatch
 from replica.storage import StorageError
 
@@ -141,6 +142,8 @@ def told(value: object) -> str:
 
 def _dataclass(value: Any) -> str:
     """Its name and its fields, without those that have their default or name the one log that there is."""
+    if isinstance(value, fx.StoreSnapshot):
+        value = replace(value, state=EncodedState(value.state.encode()))
     given = ((field.name, getattr(value, field.name), field.default) for field in fields(value))
     parts = [f"{name}={told(part)}" for name, part, default in given if part not in (default, LOG)]
     return f"{type(value).__name__}({' '.join(parts)})"

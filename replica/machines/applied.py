@@ -36,7 +36,16 @@ from replica.machines.log_time import LOG_TIME_MS_MAX
 from replica.machines.machine import CorruptSnapshotError, InvalidCommandError, StateMachine, StateView
 from replica.machines.outcomes import Answered, Done, Outcome, Refusal, refused
 from replica.machines.sessions import SessionLimits, SessionTable
-from replica.machines.snapshots import AppliedView, check_fits, checked_bytes, decode_state, encode_state, unsealed
+from replica.machines.snapshots import (
+    AppliedState,
+    AppliedView,
+    check_fits,
+    checked_bytes,
+    decode_state,
+    encode_state,
+    sealed,
+    unsealed,
+)
 
 
 class MachineFailedError(Exception):
@@ -154,7 +163,7 @@ class AppliedLog:
         self._check_runs()
         assert self.applied_epoch is not None, "nothing has been applied"
         snapshot_id = SnapshotId(self.applied_offset, self.applied_epoch)
-        return SnapshotView(id=snapshot_id, state=self.view()).encoded()
+        return Snapshot(id=snapshot_id, data=sealed(encode_state(self._encoded())))
 
     def view(self) -> AppliedView:
         """The state as it stands, which later batches do not change; its bytes are those of a snapshot."""
@@ -194,7 +203,7 @@ class AppliedLog:
         """A hash of the whole state: equal on all replicas that have applied equally much. Costs a snapshot."""
         self._check_runs()
         if self._digest is None:
-            self._digest = sha256(encode_state(self.view().state())).hexdigest()
+            self._digest = sha256(encode_state(self._encoded())).hexdigest()
         return self._digest
 
     def _fold(self, batch: CommittedBatch, tell: Callable[[AppliedEntry], None]) -> None:
@@ -279,6 +288,16 @@ class AppliedLog:
             raise
         except MemoryError as error:
             self._failure = error
+            raise
+        except Exception as error:
+            raise self._halted(self.applied_offset, error) from error
+
+    def _encoded(self) -> AppliedState:
+        """The state as it stands, its machine written down. Raises MachineFailedError and MemoryError."""
+        view = self.view()
+        try:
+            return view.state()
+        except MemoryError:
             raise
         except Exception as error:
             raise self._halted(self.applied_offset, error) from error

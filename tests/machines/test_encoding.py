@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -16,6 +16,7 @@ from replica.encoding import (
     COUNT,
     FLAG,
     INT64_MAX,
+    PIECE_BYTES,
     POSITIVE,
     SIGNED,
     TEXT,
@@ -26,6 +27,7 @@ from replica.encoding import (
     Optional,
     Reader,
     Row,
+    joined,
 )
 from replica.machines import (
     Answered,
@@ -65,6 +67,7 @@ from replica.machines.key_value import (
     single,
 )
 from replica.machines.key_value.encoding import KEY_VALUE
+from replica.machines.snapshots import sealed, unsealed
 from tests.machines.key_value_commands import KeyValueCommands
 
 numbers = st.integers(0, INT64_MAX)
@@ -277,3 +280,14 @@ def test_a_value_that_does_not_fit_is_our_own_mistake() -> None:
         Fields(KeyRange, end=BYTES, start=BYTES)
     with pytest.raises(AssertionError):
         OneOf({1: Fields(Tick), 2: Fields(Tick)})
+
+
+@pytest.mark.parametrize("size", [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES + 7])
+def test_what_is_large_is_written_as_what_is_small(size: int) -> None:
+    """It is copied in pieces; nothing is missing between two of them, and nothing is there twice."""
+    large = Random(size).randbytes(size)
+    assert joined(b"a", large, bytearray(large), b"z") == b"a" + large + large + b"z"
+    written = encode_response(results.Response(revision=1, result=results.GetResult(found=replace(A_KEY, value=large))))
+    assert large in written
+    assert decode_response(written).result == results.GetResult(found=replace(A_KEY, value=large))
+    assert unsealed(sealed(large)) == large

@@ -18,7 +18,9 @@ from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
 from replica.errors import ErrorCode
-from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
+from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, SnapshotId
+from replica.machines import AppliedLog
+from replica.machines.counter import Counter
 from replica.records import encode_batch
 
 
@@ -123,6 +125,16 @@ BATCH = encode_batch([b"7"], timestamp_ms=0)
         (
             fx.Reply(call_id=CallId(3), response=m.ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(1))),
             "Reply to #3 ProduceResponse(error=NONE base_offset=1)",
+        ),
+        (
+            fx.StoreSnapshot(
+                topic_partition=LOG,
+                snapshot_id=SnapshotId(Offset(1), Epoch(2)),
+                state=AppliedLog(Counter(), name="counter").view(),
+                max_bytes=99,
+            ),
+            r"StoreSnapshot\(snapshot_id=SnapshotId\(end_offset=1 epoch=2\) "
+            r"state=EncodedState\(data=\d+ bytes [0-9a-f]{8}\) max_bytes=99\)",
         ),
         (
             fx.Append(topic_partition=LOG, batches=(BATCH.stamped(base_offset=Offset(5), leader_epoch=Epoch(2)),)),
