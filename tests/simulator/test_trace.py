@@ -143,7 +143,7 @@ BATCH = encode_batch([b"7"], timestamp_ms=0)
         (frozenset({ReplicaId(11), ReplicaId(2)}), "{11, 2}"),
         ({ReplicaId(1): b"ab"}, r"\{1: 2 bytes [0-9a-f]{8}\}"),
     ],
-    ids=["event", "request", "response", "reply", "append", "set", "mapping"],
+    ids=["event", "request", "response", "reply", "snapshot", "append", "set", "mapping"],
 )
 def test_values_are_told_by_what_they_say(value: object, line: str) -> None:
     """Defaults and the one log go without saying; bytes are told by length and checksum, sets in one order."""
