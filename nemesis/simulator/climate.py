@@ -176,7 +176,7 @@ def draw_common_climate(random: Random) -> Climate:
 
 def _draw(random: Random, *, is_hectic: bool) -> Climate:
     fast = is_hectic or random.random() < 0.3
-    return Climate(
+    climate = Climate(
         voters=random.choice(CLIMATE_VOTERS),
         latency_ms=random.choice(((0.3, 2.0), (1.0, 10.0), (5.0, 40.0))),
         spike=_sometimes(random, 0.4, 0.03),
@@ -203,6 +203,8 @@ def _draw(random: Random, *, is_hectic: bool) -> Climate:
         fetch_max_bytes=1 if random.random() < 0.3 else 1 << 20,
         restart_ms=random.choice(((5, 100), (200, 3000))),
     )
+    random.random()  # A choice that there was once: without it every seed that is written down would be another world.
+    return climate
 
 
 def with_lying_disks(climate: Climate) -> Climate:

@@ -84,8 +84,6 @@ def spelled(state: Any, model: str) -> Any:
     match model:
         case "multi-register":
             return tuple(sorted(state))
-        case "lock":
-            return state[0] if state else None
         case _:
             return state
 

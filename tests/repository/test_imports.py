@@ -36,6 +36,7 @@ VALUE_MODULES = frozenset(
     }
     | {"math", "operator", "random", "re", "string", "typing", "types"}
 )
+ENCODING = "replica.encoding"
 BASE_LAYER = ("replica.ids", "replica.errors", "replica.bounds", "replica.voters")
 PURE_LAYER = ("replica.core", "replica.records", *BASE_LAYER)
 JUDGES = ("nemesis.checks", "nemesis.pipeline", "nemesis.report", "nemesis.history", "nemesis.formats")
@@ -75,9 +76,9 @@ def is_outside(name: str, *allowed: str) -> bool:
 
 RULES = (
     Rule(
-        name="the core imports value modules, records, ids, errors, bounds, voters and machines",
+        name="the core imports value modules, records, the encoding, ids, errors, bounds, voters and machines",
         binds=lambda module: within(module, "replica.core"),
-        forbids=lambda found: is_outside(found.name, *VALUE_MODULES, *PURE_LAYER, "replica.machines"),
+        forbids=lambda found: is_outside(found.name, *VALUE_MODULES, *PURE_LAYER, ENCODING, "replica.machines"),
     ),
     Rule(
         name="records import value modules, struct, ctypes, crc32c, lz4, zstandard, ids, errors, bounds and voters",
@@ -147,12 +148,12 @@ RULES = (
         forbids=lambda found: within(found.name, "replica.spark"),
     ),
     Rule(
-        name="machines import value modules, hashlib, BytesIO, struct, sortedcontainers, records, ids and errors",
+        name="machines import value modules, hashlib, struct, sortedcontainers, records, the encoding, ids and errors",
         binds=lambda module: within(module, "replica.machines"),
         forbids=lambda found: is_outside(
             found.name,
-            *(VALUE_MODULES - {"random"} | {"hashlib", "io.BytesIO", "struct", "sortedcontainers"}),
-            *("replica.machines", "replica.records", "replica.ids", "replica.errors"),
+            *(VALUE_MODULES - {"random"} | {"hashlib", "struct", "sortedcontainers"}),
+            *("replica.machines", "replica.records", ENCODING, "replica.ids", "replica.errors"),
             REGISTRY_MODULE,
         ),
     ),
@@ -170,6 +171,11 @@ RULES = (
         name="neither the client nor rpc, which it shares with the server, imports the server",
         binds=lambda module: within(module, "replica.rpc", "replica.client"),
         forbids=lambda found: within(found.name, "replica.server"),
+    ),
+    Rule(
+        name="the encoding imports value modules, struct and BytesIO",
+        binds=lambda module: module == ENCODING,
+        forbids=lambda found: is_outside(found.name, *VALUE_MODULES, "struct", "io.BytesIO"),
     ),
 )
 
@@ -318,6 +324,7 @@ OFFENDERS = [
     ("nemesis.systems.foreign", "def f():\n    from redis.asyncio import Redis", RULES[15]),
     ("replica.client.consumer", "from replica.server.options import ServerOptions", RULES[16]),
     ("replica.rpc.transport", "def f():\n    from replica.server import options", RULES[16]),
+    ("replica.encoding", "from replica.machines import Snapshot", RULES[17]),
 ]
 
 

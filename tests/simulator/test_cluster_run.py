@@ -173,7 +173,9 @@ def test_a_cluster_that_does_not_come_together_is_convicted() -> None:
 
 def test_a_replica_that_catches_up_for_long_is_waited_for() -> None:
     """One batch at a time, over a slow link to a slow disk, takes its time: whoever has more than ever is not stuck."""
-    outcome = simulate(SimOptions(seed=3988, world=WorldKind.CLUSTER)).outcome
+    options = resolved(SimOptions(seed=3988, world=WorldKind.CLUSTER))
+    assert options.climate is not None
+    outcome = simulate(replace(options, climate=replace(options.climate, rate=90.0))).outcome
 
     assert outcome.verdict is Verdict.VALID, outcome.reasons
     assert outcome.simulated_ms > (60 + RECOVERY_S_MAX) * 1000

@@ -16,7 +16,7 @@ from nemesis.simulator.world import Observer, World
 from nemesis.variants.mutant import Need
 from replica.ids import Epoch, ReplicaId, TopicPartition
 
-SEED = 20
+SEED = 15
 STRUCK = "appointee-lags"
 SOON_US = 1_000_000
 

@@ -67,13 +67,11 @@ class Broker:
         self._send = send
         self._image = MetadataImage()
         self._told_offset = Offset(0)
-        """Up to where all partitions were told what the metadata says of them."""
+        """Up to where all partitions were told what the metadata says; the others are told at ``_tells_at_ms``."""
         self._tells_at_ms: int | None = None
-        """When those are told that were not yet: as soon as other events have had their turn; absent without any."""
         self.broker_epoch: BrokerEpoch | None = None
         """Under which this incarnation acts: absent until its own registration has come by the metadata log."""
         self.lifecycle = Lifecycle(config=config, identity=identity, metadata_end_offset=metadata_end_offset)
-        self._incarnation_id = identity.incarnation_id
         session_fetches: dict[ReplicaId, SessionFetch] = {}
         self._hosting = Hosting(
             broker_id=config.replica_id,
@@ -99,10 +97,7 @@ class Broker:
             last_fetches=session_fetches,
         )
         self._fetchers = Fetchers(
-            config=config,
-            partitions=self.partitions,
-            is_waited_at=self._server.is_waited_at,
-            send=send,
+            config=config, partitions=self.partitions, is_waited_at=self._server.is_waited_at, send=send
         )
         self.has_news = False
         """Whether something has happened that it has not settled yet."""
@@ -255,7 +250,7 @@ class Broker:
             return
         self._image = image
         registered = image.brokers.get(self._broker_id)
-        is_own = registered is not None and registered.incarnation_id == self._incarnation_id
+        is_own = registered is not None and registered.incarnation_id == self.lifecycle.incarnation_id
         self.broker_epoch = registered.broker_epoch if registered is not None and is_own else None
         if self.broker_epoch is None:
             return

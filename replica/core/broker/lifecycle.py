@@ -31,6 +31,7 @@ class Lifecycle:
         self._cluster_id = config.cluster_id
         self._directory_id = config.directory_id
         self._identity = identity
+        self.incarnation_id = identity.incarnation_id
         self._metadata_end_offset = metadata_end_offset
         self._config = config.broker
         self.clock = ClusterClock(skew_max_ms=config.broker.clock_skew_max_ms)
