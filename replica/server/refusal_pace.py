@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-PAUSE_S = 0.01
+PAUSE_S = 0.02
 """Between two refusals of one connection."""
 
 _CONNECTIONS_MAX = 1000

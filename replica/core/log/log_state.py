@@ -50,7 +50,8 @@ class LogState:
             )
         self._tail: deque[tuple[Offset, Offset, int, int]] = deque(maxlen=TAIL_BATCHES_MAX)
         self._marks: deque[tuple[Offset, int]] = deque(maxlen=MARKS_MAX)
-        """Where a batch of every so many began, and the bytes before it by the same count as in the tail."""
+        """Where the first batch and one of every so many began, and the bytes before it by the same count as in the
+        tail. So a fetch that waits at a batch of the tail is counted for when the tail has moved on."""
         self._unmarked = 0
 
     @property
@@ -95,7 +96,7 @@ class LogState:
             before = self._tail[-1][3] if self._tail else 0
             self._tail.append((batch.base_offset, batch.end_offset, before, before + batch.size_bytes))
             self._unmarked += 1
-            if self._unmarked >= TAIL_BATCHES_MAX:
+            if not self._marks or self._unmarked >= TAIL_BATCHES_MAX:
                 self._unmarked = 0
                 self._marks.append((batch.base_offset, before))
         return epochs_changed
@@ -185,8 +186,7 @@ class LogState:
         """
         if start_offset >= end_offset:
             return 0
-        oldest = [known[0][0] for known in (self._marks, self._tail) if known]
-        if not self._tail or start_offset < min(oldest):
+        if not self._marks or start_offset < self._marks[0][0]:
             return MANY_BYTES
         return max(1, self._bytes_before(end_offset) - self._bytes_before(start_offset))
 
