@@ -102,13 +102,29 @@ class Driver:
         self._clock_read_ms = self._clocks.monotonic_ms()
         self.submit(Started(unix_ms=self._clocks.unix_ms()))
 
-    def submit(self, event: Event) -> None:
-        """Step the core with ``event`` now, or right after the step that is under way. Ignored once stopped."""
+    def submit(self, event: Event, *, is_first: bool = False) -> None:
+        """Step the core with ``event`` now, or right after the step that is under way. Ignored once stopped.
+
+        What waits for that step to end comes before it, unless it ``is_first``.
+        """
         if self._stopped:
             return
-        self._events.append(event)
-        if not self._stepping:
-            self._drain()
+        if is_first:
+            self._events.appendleft(event)
+        else:
+            self._events.append(event)
+        if self._stepping:
+            return
+        self._stepping = True
+        try:
+            while self._events and not self._stopped:
+                self._step(self._clocks.monotonic_ms())
+        finally:
+            self._stepping = False
+            self._arm_timer()
+            if self._stepped is not None:
+                self._stepped.set_result(None)
+                self._stepped = None
 
     async def call(self, request: Request) -> Response:
         """Hand a request to the core and wait for its reply; raises ReplicaStoppedError.
@@ -122,11 +138,11 @@ class Driver:
         ):
             return refusal(request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         call_id = CallId(next(self._call_ids))
-        reply = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._calls[call_id], self.requests[call_id] = reply, request
         self.submit(RequestReceived(call_id=call_id, request=request))
         try:
-            return await asyncio.shield(reply)
+            return await reply
         finally:
             self._calls.pop(call_id, None)
             self.requests.pop(call_id, None)
@@ -151,28 +167,12 @@ class Driver:
         await asyncio.gather(*self._sends, return_exceptions=True)
         await self._performer.stop()
 
-    def _drain(self) -> None:
-        self._stepping = True
-        try:
-            while self._events and not self._stopped:
-                self._maybe_read_clock()
-                self._step(self._events.popleft())
-        finally:
-            self._stepping = False
-            self._arm_timer()
-            if self._stepped is not None:
-                self._stepped.set_result(None)
-                self._stepped = None
-
-    def _maybe_read_clock(self) -> None:
-        """Tell the core what time of day it is before it does anything, unless that was just done."""
-        now_ms = self._clocks.monotonic_ms()
+    def _step(self, now_ms: int) -> None:
+        """Take the next event; what time of day it is the core hears before that, unless it was just told."""
         if self._clock_read_ms is not None and now_ms - self._clock_read_ms >= CLOCK_READ_INTERVAL_MS:
             self._clock_read_ms = now_ms
             self._events.appendleft(ClockRead(unix_ms=self._clocks.unix_ms()))
-
-    def _step(self, event: Event) -> None:
-        now_ms = self._clocks.monotonic_ms()
+        event = self._events.popleft()
         effects: tuple[Effect, ...] = ()
         try:
             effects = self._core.step(event, now_ms)
@@ -188,13 +188,6 @@ class Driver:
 
     # --- what comes of effects --------------------------------------------------------------------------------------
 
-    def submit_first(self, event: Event) -> None:
-        """Step the core with ``event`` before anything else: now, or right after the step that is under way."""
-        if not self._stopped:
-            self._events.appendleft(event)
-            if not self._stepping:
-                self._drain()
-
     def forget_reports(self, log: TopicPartition) -> None:
         """Let the core not hear any more of what storage had to say of a log: it is gone."""
         self._events = deque(event for event in self._events if not _is_report_of(event, log))
@@ -203,7 +196,7 @@ class Driver:
         """Answer a call, if its caller still waits."""
         self.requests.pop(call_id, None)
         reply = self._calls.pop(call_id, None)
-        if reply is not None:
+        if reply is not None and not reply.done():  # A caller that has just given up has cancelled it.
             reply.set_result(response)
 
     def send(self, send: Send) -> None:
@@ -276,7 +269,8 @@ class Driver:
         self._performer.cease()
         self._events.clear()
         for reply in self._calls.values():
-            reply.set_exception(ReplicaStoppedError(reason, not_applied=False))
+            if not reply.done():
+                reply.set_exception(ReplicaStoppedError(reason, not_applied=False))
         self._calls.clear()
         self.requests.clear()
         if self._timer is not None:

@@ -181,7 +181,8 @@ class ReplicaProcess:
         )
         self._health = health.aio.HealthServicer()
         service = ReplicaService(
-            call=self._serve,
+            call=self._driver.call,
+            call_of_replica=self._serve_replica,
             addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
             logger=self._logger,
             limits=_service_limits(options),
@@ -234,8 +235,8 @@ class ReplicaProcess:
             ),
         )
 
-    async def _serve(self, request: Request) -> Response:
-        """Let the core answer; where leaders are is told and heard here."""
+    async def _serve_replica(self, request: Request) -> Response:
+        """Let the core answer another replica; where leaders are is told and heard here."""
         self._leaders.heard.on_request(request)
         return self._leaders.answer(await self._driver.call(request))
 

@@ -55,11 +55,8 @@ class Owner(Protocol):
     def requests(self) -> Mapping[CallId, Request]:
         """Those whose callers still wait."""
 
-    def submit(self, event: Event) -> None:
-        """Let the core hear of it, in its turn."""
-
-    def submit_first(self, event: Event) -> None:
-        """Let the core hear of it before anything else."""
+    def submit(self, event: Event, *, is_first: bool = False) -> None:
+        """Let the core hear of it, in its turn, or before anything else."""
 
     def forget_reports(self, log: TopicPartition) -> None:
         """Let the core not hear any more of what storage had to say of a log: it is gone."""
@@ -177,7 +174,7 @@ class Performer:
             self._hear(ticket.effect, done.result())
             self._begin(self._leave(ticket))
         except (StorageError, OSError) as error:
-            self._owner.submit_first(StorageFailed(reason=str(error)))
+            self._owner.submit(StorageFailed(reason=str(error)), is_first=True)
         except Exception as error:
             self._owner.on_bug(error)
 
@@ -231,8 +228,8 @@ class Performer:
         if self._lanes.is_going(damage.topic_partition):
             return
         # Before anything else happens: what else would be done with this log is not done any more.
-        self._owner.submit_first(
-            LogDamaged(topic_partition=damage.topic_partition, offset=damage.offset, reason=str(damage))
+        self._owner.submit(
+            LogDamaged(topic_partition=damage.topic_partition, offset=damage.offset, reason=str(damage)), is_first=True
         )
 
     def _on_flush_outcome(self, outcome: FlushOutcome) -> None:

@@ -23,6 +23,7 @@ from replica.core.messages import (
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
+    InitProducerIdResponse,
     ListOffsetsRequest,
     ProduceRequest,
     QuorumPeerRequest,
@@ -34,7 +35,7 @@ from replica.errors import ErrorCode
 from replica.ids import ReplicaId
 from replica.rpc.codec import METHODS, SERVICES, MalformedMessageError, Method
 from replica.rpc.transport import NOT_APPLIED_KEY
-from replica.server.budgets import AnswerBudget, OverBudgetError
+from replica.server.budgets import AnswerBudget, OverBudgetError, Place
 from replica.server.clocks import monotonic_ms
 from replica.server.driver import ReplicaStoppedError
 from replica.server.producer_quota import ProducerQuota
@@ -98,12 +99,16 @@ class _Refusal:
 
 
 class ReplicaService:
-    """Serves every method of the table by ``call``, which hands a request to the core and awaits its response."""
+    """Serves every method of the table by ``call``, which hands a request to the core and awaits its response.
+
+    What other replicas ask goes by ``call_of_replica`` where there is one.
+    """
 
     def __init__(
         self,
         *,
         call: Callable[[Request], Awaitable[Response]],
+        call_of_replica: Callable[[Request], Awaitable[Response]] | None = None,
         addresses: Mapping[ReplicaId, str],
         logger: FilteringBoundLogger,
         limits: ServiceLimits = ServiceLimits(),
@@ -112,6 +117,7 @@ class ReplicaService:
         pace: RefusalPace | None = None,
     ) -> None:
         self._call = call
+        self._call_of_replica = call_of_replica or call
         self._addresses = addresses
         self._lines = RefusalLines(logger)
         self._limits = limits
@@ -152,64 +158,68 @@ class ReplicaService:
     async def _serve(
         self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT, *, with_peers: bool
     ) -> bytes | _Refusal:
+        """Decode a request, let the core answer it, and encode the answer."""
         try:
             request = method.request.decode(encoded)
         except MalformedMessageError as error:
             reason = f"malformed {method.rpc}: {error}"
             return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason)
-        if is_from_replica(request) and not with_peers:
+        is_of_client = not is_from_replica(request)
+        place = None
+        if is_of_client:
+            refusal = self._full(method.rpc, context)
+            if refusal is not None:
+                return refusal
+            if not isinstance(request, ProduceRequest):  # Its answer is small, and reads do not keep writes out.
+                try:
+                    place, request = self._placed(request, context)
+                except OverBudgetError as error:
+                    return self._over_budget(method.rpc, context, error)
+        elif not with_peers:
             reason = f"{method.rpc} of a replica is served at its --peer-listen"
             return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason)
-        if is_from_replica(request):
-            return await self._answer(method, request, context)
-        refusal = self._full(method.rpc, context)
-        if refusal is not None:
-            return refusal
-        self._client_calls += 1
+        self._client_calls += is_of_client
         try:
-            if isinstance(request, ProduceRequest):  # Its answer is small, and reads do not keep writes out.
-                return await self._answer(method, request, context)
-            return await self._answer_in_budget(method, request, context)
+            response = self._quota_refusal(method.rpc, request, context) if is_of_client else None
+            response = response or await (self._call if is_of_client else self._call_of_replica)(request)
+        except ReplicaStoppedError as error:
+            return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
         finally:
-            self._client_calls -= 1
+            self._client_calls -= is_of_client
+        answer: bytes = method.response.encode(self._completed(method.rpc, response, context))
+        if place is not None:
+            self._answers.resize(place, len(answer))
+        return answer
 
-    async def _answer_in_budget(
-        self, method: Method[Any, Any], request: Request, context: _CLIENTS_CONTEXT
-    ) -> bytes | _Refusal:
-        """Answer with no more than there is room for, which is taken until the connection has the whole answer."""
+    def _placed(self, request: Request, context: _CLIENTS_CONTEXT) -> tuple[Place, Request]:
+        """Set aside what an answer may have until the connection has all of it, and ask for no more than that.
+
+        Raises OverBudgetError.
+        """
         wants_bytes = request.max_bytes if isinstance(request, FetchRequest | DumpLogRequest) else 0
-        try:
-            place = self._answers.admit(context.peer(), wants_bytes=wants_bytes)
-        except OverBudgetError as error:
-            return self._over_budget(method.rpc, context, error)
-        if isinstance(request, FetchRequest | DumpLogRequest) and wants_bytes > 0:
-            request = replace(request, max_bytes=min(wants_bytes, place.size_bytes))
+        place = self._answers.admit(context.peer(), wants_bytes=wants_bytes)
         # gRPC calls this when the answer has gone out, or the call or its connection has ended before that.
         done: Any = partial(self._answers.give_back, place)
         context.add_done_callback(done)
-        answer = await self._answer(method, request, context)
-        self._answers.resize(place, len(answer) if isinstance(answer, bytes) else 0)
-        return answer
+        if isinstance(request, FetchRequest | DumpLogRequest) and wants_bytes > 0:
+            request = replace(request, max_bytes=min(wants_bytes, place.size_bytes))
+        return place, request
 
-    async def _answer(self, method: Method[Any, Any], request: Request, context: _CLIENTS_CONTEXT) -> bytes | _Refusal:
-        try:
-            response = await self._ask(method.rpc, request, context)
-        except ReplicaStoppedError as error:
-            return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
-        if isinstance(response, DescribeReplicaResponse):
-            response = replace(response, addresses=self._addresses)
-        return method.response.encode(response)
-
-    async def _ask(self, rpc: str, request: Request, context: _CLIENTS_CONTEXT) -> Response:
-        """Hand a request to the core, and log an answer that says that it was wrong. Raises ReplicaStoppedError."""
+    def _quota_refusal(self, rpc: str, request: Request, context: _CLIENTS_CONTEXT) -> Response | None:
+        """Refuse one more producer of an address that has too many."""
         if self._producers.admits(request, context.peer(), self._now_ms()):
-            response = await self._call(request)
-            self._producers.on_answer(response, context.peer(), self._now_ms())
-        else:
-            response = self._producers.refusal(request)
-            self._lines.warn(rpc=rpc, peer=context.peer(), error="producer_ids_per_hour")
-        for refused in sorted(_errors_of(response) & BAD_INPUT):
+            return None
+        self._lines.warn(rpc=rpc, peer=context.peer(), error="producer_ids_per_hour")
+        return self._producers.refusal(request)
+
+    def _completed(self, rpc: str, response: Response, context: _CLIENTS_CONTEXT) -> Response:
+        """Note what the core has answered, log that the asker was wrong, and add what the core cannot know."""
+        for refused in sorted(_errors_of(response)):
             self._lines.warn(rpc=rpc, peer=context.peer(), error=refused.value)
+        if isinstance(response, InitProducerIdResponse):
+            self._producers.on_answer(response, context.peer(), self._now_ms())
+        if isinstance(response, DescribeReplicaResponse):
+            return replace(response, addresses=self._addresses)
         return response
 
     def _full(self, rpc: str, context: _CLIENTS_CONTEXT) -> _Refusal | None:
@@ -241,8 +251,8 @@ def is_from_replica(request: Request) -> bool:
     return isinstance(request, _OF_REPLICAS)
 
 
-def _errors_of(response: Response) -> set[ErrorCode]:
-    """What a response complains of, in a fetch of any log."""
+def _errors_of(response: Response) -> frozenset[ErrorCode]:
+    """What a response complains of that is the asker's mistake, in a fetch of any log."""
     if isinstance(response, FetchResponse):
-        return {response.error, *(part.error for part in response.partitions)}
-    return {response.error}
+        return BAD_INPUT.intersection((response.error, *(part.error for part in response.partitions)))
+    return BAD_INPUT & {response.error}

@@ -213,6 +213,19 @@ async def test_a_caller_that_gives_up_harms_nothing() -> None:
         assert rig.log.journal == ["append 1", "append 1"]
 
 
+@pytest.mark.parametrize("ends", [reply(CallId(0)), Halt(reason="enough")], ids=["answered", "halted"])
+async def test_a_caller_may_give_up_in_the_moment_of_its_answer(ends: Effect) -> None:
+    """Its task has not run since it was cancelled, so that the driver still knows the call."""
+    async with running(on(Ticked, lambda _: (ends,))) as rig:
+        gone = asyncio.ensure_future(rig.driver.call(ASK))
+        await wait_until(lambda: len(rig.core.seen(RequestReceived)) == 1, "the request")
+        gone.cancel()
+        rig.driver.submit(Ticked())
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        assert rig.observer.halted == ([ends.reason] if isinstance(ends, Halt) else [])
+
+
 async def test_a_storage_failure_ends_the_step_and_the_replica() -> None:
     """After a failed write no later effect of the step is performed, the core hears of it, and its Halt is final."""
 
