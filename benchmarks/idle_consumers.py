@@ -24,6 +24,8 @@ from replica.client.reading import OffsetReset
 from replica.ids import TopicPartition
 
 POLL_MS = 1000
+CONNECTIONS_MAX = 4000
+"""Above what the consumers have: whoever is refused dials again and again, and that is not what is measured here."""
 
 
 async def _wait(consumer: Consumer) -> None:
@@ -60,7 +62,7 @@ async def measure(brokers: Brokers, counts: Sequence[int], seconds: float) -> li
 @click.option("--output", type=click.Path(path_type=Path), default=Path("store/bench-idle-consumers.json"))
 def main(consumers: str, seconds: float, output: Path) -> None:
     """Measure a leader beside idle consumers, print the figures and write them as JSON."""
-    with running(BROKERS) as brokers:
+    with running(BROKERS, "--connections-max", str(CONNECTIONS_MAX)) as brokers:
         rounds = asyncio.run(measure(brokers, sorted(int(each) for each in consumers.split(",")), seconds))
     write_result(output, idle_consumers=rounds)
 

@@ -1,6 +1,6 @@
 """Whom a client dials: brokers by their addresses, and before any is known the addresses that it was given.
 
-Owns what an endpoint is and one transport per endpoint. A broker that comes back under another address is another
+Owns what an endpoint is and one transport per address. A broker that comes back under another address is another
 endpoint. Knows nothing of who leads what. Source: Kafka's ``NetworkClient``; negative ids for bootstrap addresses are
 ``Cluster.bootstrap``'s.
 """
@@ -15,6 +15,7 @@ from typing import Protocol, Self
 from replica.core.messages import Request, Response
 from replica.ids import ReplicaId
 from replica.rpc.addresses import InvalidAddressError, check_address
+from replica.rpc.channels import PING_MS
 from replica.rpc.transport import GrpcTransport, TransportError
 
 
@@ -53,19 +54,25 @@ class Connections(Protocol):
         """Give the connections back."""
 
 
-class GrpcConnections:
-    """One channel per endpoint."""
+_WHOEVER = ReplicaId(0)
+"""Who is dialled at an address: its id is known later, or never."""
 
-    def __init__(self) -> None:
-        self._transports: dict[Endpoint, GrpcTransport] = {}
+
+class GrpcConnections:
+    """One channel per address; one that is silent for ``ping_ms`` milliseconds is pinged."""
+
+    def __init__(self, *, ping_ms: int = PING_MS) -> None:
+        self._ping_ms = ping_ms
+        self._transports: dict[str, GrpcTransport] = {}
 
     async def call(self, endpoint: Endpoint, request: Request, timeout_ms: int) -> Response:
         """Send one request, after dialling if need be."""
-        transport = self._transports.get(endpoint)
+        transport = self._transports.get(endpoint.address)
         if transport is None:
-            transport = self._transports[endpoint] = GrpcTransport(lambda _: endpoint.address)
+            transport = GrpcTransport(lambda _: endpoint.address, ping_ms=self._ping_ms)
+            self._transports[endpoint.address] = transport
         try:
-            return await transport.call(endpoint.broker_id, request, timeout_ms)
+            return await transport.call(_WHOEVER, request, timeout_ms)
         except TransportError as error:
             raise type(error)(_told_of(endpoint, str(error))) from error
 
@@ -77,8 +84,8 @@ class GrpcConnections:
 
 
 def _told_of(endpoint: Endpoint, message: str) -> str:
-    """Name the endpoint where a message names the id alone, which says nothing where it is not known yet."""
-    known_by = f"replica {endpoint.broker_id}"
+    """Name the endpoint where a message names whoever is there."""
+    known_by = f"replica {_WHOEVER}"
     return message.replace(f"{known_by} at {endpoint.address}", str(endpoint)).replace(known_by, str(endpoint))
 
 

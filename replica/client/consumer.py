@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from replica.client.clock import Clock, Deadline
 from replica.client.cluster_view import ClusterView, ViewConfig
-from replica.client.connections import Closing, Connections
+from replica.client.connections import Closing, Connections, GrpcConnections
 from replica.client.consumer_config import ConsumerConfig
 from replica.client.fetcher import Fetcher
 from replica.client.leader_calls import LeaderCalls
@@ -21,6 +21,7 @@ from replica.client.reading import OffsetReset, Reading
 from replica.client.values import ConsumerRecord, OffsetAndEpoch
 from replica.core.messages import ListOffsetsResponse
 from replica.ids import OFFSET_MAX, Epoch, Offset, TopicId, TopicPartition
+from replica.rpc.channels import RARE_PING_MS
 
 ValueT = TypeVar("ValueT")
 
@@ -41,7 +42,9 @@ class Consumer(Closing):
         clock: Clock | None = None,
     ) -> None:
         self._config = config or ConsumerConfig()
-        self._view = ClusterView(bootstrap, view_config, connections=connections, clock=clock)
+        self._view = ClusterView(
+            bootstrap, view_config, connections=connections or GrpcConnections(ping_ms=RARE_PING_MS), clock=clock
+        )
         self._leaders = LeaderCalls(self._view)
         self._readings: dict[TopicPartition, Reading] = {}
         self._fetcher = Fetcher(self._view, self._config, self._leaders, self._readings)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from replica.client.reading import OffsetReset
 
 FETCH_MAX_WAIT_MS = 500
-IDLE_WAIT_MS = 10_000
+IDLE_WAIT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class ConsumerConfig:
 
     ``fetch_max_wait_ms`` is how long a broker may hold back what there is for want of ``fetch_min_bytes``: by default
     Kafka's 500. Where a single byte is enough nothing is held back, and a consumer that has read everything asks anew
-    every 10 s only: a thousand of them are no load.
+    every 30 s only: a thousand of them are no load.
     """
 
     auto_offset_reset: OffsetReset = OffsetReset.LATEST

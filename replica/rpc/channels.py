@@ -25,6 +25,13 @@ CHANNEL_CALLS_MAX = CONNECTION_CALLS_MAX // 2
 
 CONNECTIONS_MAX = 1000
 
+PING_MS = 1000
+"""How often whoever dials looks whether a silent peer is still there."""
+
+RARE_PING_MS = 10_000
+"""The same where nobody waits for an answer in earnest: of pings every second a thousand idle consumers would take a
+fifth of a leader's core."""
+
 
 class Side(StrEnum):
     """Which end of a connection an option is for."""
@@ -65,9 +72,15 @@ OPTIONS: tuple[TransportOption, ...] = (
     ),
     TransportOption(
         "grpc.keepalive_time_ms",
-        1000,
-        Side.BOTH,
+        PING_MS,
+        Side.CHANNEL,
         "ping an idle or silent connection every second, so that a dead peer does not hold it for minutes",
+    ),
+    TransportOption(
+        "grpc.keepalive_time_ms",
+        RARE_PING_MS,
+        Side.SERVER,
+        "whoever dials pings as often as it needs; here a dead client only holds what it has asked for a moment longer",
     ),
     TransportOption(
         "grpc.keepalive_timeout_ms",
@@ -138,9 +151,10 @@ OPTIONS: tuple[TransportOption, ...] = (
 )
 
 
-def channel_options() -> list[tuple[str, int]]:
+def channel_options(*, ping_ms: int = PING_MS) -> list[tuple[str, int]]:
     """Return the options of a channel, as ``grpc.aio.insecure_channel`` takes them."""
-    return [(option.name, option.value) for option in OPTIONS if option.side is not Side.SERVER]
+    common = {option.name: option.value for option in OPTIONS if option.side is not Side.SERVER}
+    return list((common | {"grpc.keepalive_time_ms": ping_ms}).items())
 
 
 def server_options(

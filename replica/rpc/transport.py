@@ -18,7 +18,7 @@ import grpc.aio
 from replica.core.messages import Request, Response
 from replica.ids import ReplicaId
 from replica.rpc.addresses import InvalidAddressError
-from replica.rpc.channels import CHANNEL_CALLS_MAX, channel_options
+from replica.rpc.channels import CHANNEL_CALLS_MAX, PING_MS, channel_options
 from replica.rpc.codec import MalformedMessageError, Method, method_of
 
 NOT_APPLIED_KEY = "highwater-not-applied"
@@ -46,9 +46,9 @@ class MalformedRequestError(NotAppliedError):
 class _Peer:
     """The connection to where a replica is, and how each method is called on it."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, ping_ms: int) -> None:
         self.address = address
-        self.channel = grpc.aio.insecure_channel(address, options=channel_options())
+        self.channel = grpc.aio.insecure_channel(address, options=channel_options(ping_ms=ping_ms))
         self._calls: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
 
     def call_of(self, method: Method[Any, Any]) -> grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]:
@@ -65,10 +65,14 @@ class _Peer:
 
 
 class GrpcTransport:
-    """Calls replicas by id. ``address_of`` is asked for each call: a broker may come back at another address."""
+    """Calls replicas by id. ``address_of`` is asked for each call: a broker may come back at another address.
 
-    def __init__(self, address_of: Callable[[ReplicaId], str]) -> None:
+    A replica that is silent for ``ping_ms`` milliseconds is pinged, and given up if it does not answer within a second.
+    """
+
+    def __init__(self, address_of: Callable[[ReplicaId], str], *, ping_ms: int = PING_MS) -> None:
         self._address_of = address_of
+        self._ping_ms = ping_ms
         self._peers: dict[ReplicaId, _Peer] = {}
         self._turns: defaultdict[ReplicaId, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(CHANNEL_CALLS_MAX)
@@ -110,7 +114,7 @@ class GrpcTransport:
             return known
         if known is not None:
             self._close_later(known.channel)
-        dialled = self._peers[replica_id] = _Peer(address)
+        dialled = self._peers[replica_id] = _Peer(address, self._ping_ms)
         return dialled
 
     def _close_later(self, channel: grpc.aio.Channel) -> None:

@@ -16,7 +16,7 @@ import grpc.aio
 import pytest
 
 from replica.bounds import MESSAGE_BYTES_MAX
-from replica.rpc.channels import OPTIONS, channel_options, server_options
+from replica.rpc.channels import OPTIONS, Side, channel_options, server_options
 
 HANG = "/test.Echo/Hang"
 ECHO = "/test.Echo/Echo"
@@ -79,9 +79,10 @@ def echo_process() -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.stdout.close()
 
 
-def test_no_option_stands_twice_and_each_has_its_reason() -> None:
-    """The table names every option once, for a stated reason."""
-    names = [option.name for option in OPTIONS]
+@pytest.mark.parametrize("side", [Side.CHANNEL, Side.SERVER])
+def test_no_option_stands_twice_and_each_has_its_reason(side: Side) -> None:
+    """For either end of a connection the table names every option once, for a stated reason."""
+    names = [option.name for option in OPTIONS if option.side in (side, Side.BOTH)]
     assert len(set(names)) == len(names)
     assert all(option.reason for option in OPTIONS)
 

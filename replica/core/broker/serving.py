@@ -11,7 +11,7 @@ Source: Kafka ``ReplicaManager.fetchMessages``, ``DelayedFetch``; KIP-1166 for w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replica.bounds import BROKERS_MAX
 from replica.core.broker.fetch_sessions import FetchSession, FetchSessions, ParkedSession
@@ -40,6 +40,24 @@ class ParkedFetch:
     bytes_ready: dict[TopicPartition, int]
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """The fetches that wait at one partition, and what it has for each.
+
+    Consumers of no rack are ``alike``: they are looked at when they can see something else than in ``view``, which is
+    there once one has been looked at again. ``others`` are looked at whenever something happens to the partition.
+    """
+
+    alike: dict[CallId, tuple[ParkedFetch, FetchPartition]] = field(default_factory=dict)
+    others: dict[CallId, tuple[ParkedFetch, FetchPartition]] = field(default_factory=dict)
+    has_view: bool = False
+    view: ConsumersView | None = None
+
+    def of(self, request: FetchRequest) -> dict[CallId, tuple[ParkedFetch, FetchPartition]]:
+        """Those among which a fetch like this one waits."""
+        return self.alike if request.replica_id is None and request.rack_id is None else self.others
+
+
 class FetchServer:
     """The fetches that wait, each for all the partitions that it names."""
 
@@ -59,9 +77,7 @@ class FetchServer:
         self._config = config
         self._partitions = partitions
         self._parked: Purgatory[ParkedFetch] = Purgatory(config.parked_fetches_max)
-        self._waiting_for: dict[TopicPartition, dict[CallId, tuple[ParkedFetch, FetchPartition]]] = {}
-        self._views: dict[TopicPartition, ConsumersView | None] = {}
-        """What consumers that wait have seen of a partition; absent until one has been looked at again."""
+        self._waiting_at: dict[TopicPartition, _Waiting] = {}
         self._sessions = FetchSessions(self._look_at, last_fetches)
         self._parked_sessions: Purgatory[ParkedSession] = Purgatory(BROKERS_MAX)
 
@@ -72,8 +88,10 @@ class FetchServer:
 
     def is_waited_at(self, topic_partition: TopicPartition) -> bool:
         """Tell whether a consumer waits for something to happen to this partition."""
-        waiting = self._waiting_for.get(topic_partition, {})
-        return any(parked.request.replica_id is None for parked, _ in waiting.values())
+        waiting = self._waiting_at.get(topic_partition)
+        if waiting is None:
+            return False
+        return bool(waiting.alike) or any(parked.request.replica_id is None for parked, _ in waiting.others.values())
 
     def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> list[Effect]:
         """Take a fetch; return its answer, or nothing if it is parked."""
@@ -90,7 +108,7 @@ class FetchServer:
         parked = ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request, bytes_ready=ready)
         self._parked.add(parked)
         for part in request.partitions:
-            self._waiting_for.setdefault(part.topic_partition, {})[call_id] = parked, part
+            self._waiting_at.setdefault(part.topic_partition, _Waiting()).of(request)[call_id] = parked, part
         return []
 
     def _go_on(self, call_id: CallId, request: FetchRequest, now_ms: int) -> list[Effect]:
@@ -176,14 +194,12 @@ class FetchServer:
         sessions: dict[ReplicaId, FetchSession] = {}
         for topic_partition in touched:
             sessions |= {session.replica_id: session for session in self._sessions.mark(topic_partition)}
-            waiting = self._waiting_for.get(topic_partition)
+            waiting = self._waiting_at.get(topic_partition)
             if waiting is None:
                 continue
-            is_news = self._note_view(topic_partition)
-            for call_id, (parked, part) in waiting.items():
+            concerned = waiting.others | waiting.alike if self._note_view(topic_partition, waiting) else waiting.others
+            for call_id, (parked, part) in concerned.items():
                 # Only at what has changed: a fetch may name thousands, and each write would pay for all of them.
-                if not is_news and parked.request.replica_id is None and parked.request.rack_id is None:
-                    continue
                 read = self._look_at(part, parked.request)
                 more = read.bytes - parked.bytes_ready[topic_partition]
                 parked.bytes_ready[topic_partition] = read.bytes
@@ -218,12 +234,12 @@ class FetchServer:
             return self._not_hosted(part)
         return partition.look(part, replica_id=request.replica_id, rack_id=request.rack_id)
 
-    def _note_view(self, name: TopicPartition) -> bool:
+    def _note_view(self, name: TopicPartition, waiting: _Waiting) -> bool:
         """Note what consumers can see of a partition; tell whether that is something else than before."""
         partition = self._partitions.get(name)
         view = None if partition is None else partition.consumers_view
-        is_news = name not in self._views or self._views[name] != view
-        self._views[name] = view
+        is_news = not waiting.has_view or waiting.view != view
+        waiting.has_view, waiting.view = True, view
         return is_news
 
     def _release(self, parked: ParkedFetch) -> None:
@@ -231,11 +247,10 @@ class FetchServer:
 
     def _forget(self, parked: ParkedFetch) -> None:
         for part in parked.request.partitions:
-            waiting = self._waiting_for[part.topic_partition]
-            del waiting[parked.call_id]
-            if not waiting:
-                del self._waiting_for[part.topic_partition]
-                self._views.pop(part.topic_partition, None)
+            waiting = self._waiting_at[part.topic_partition]
+            del waiting.of(parked.request)[parked.call_id]
+            if not waiting.alike and not waiting.others:
+                del self._waiting_at[part.topic_partition]
 
     # --- the answer -------------------------------------------------------------------------------------------------
 
