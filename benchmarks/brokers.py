@@ -27,6 +27,7 @@ class Brokers:
     """Brokers that run: where they listen, their processes, in the same order, and the folder of their data.
 
     ``peer_addresses`` are where replicas reach them; the same, unless they have listeners of their own for that.
+    ``program`` is what runs in the place of ``replica``.
     """
 
     addresses: Sequence[str]
@@ -34,6 +35,7 @@ class Brokers:
     processes: list[subprocess.Popen[bytes]]
     folder: Path
     options: Sequence[str]
+    program: Sequence[str]
 
     def start_all(self) -> None:
         """Start them all; none may be running."""
@@ -52,7 +54,7 @@ class Brokers:
         ask = [] if number <= VOTERS else ["--voter", f"1={self.peer_addresses[0]}", "--roles", "broker"]
         where = ["--data-dir", str(self.folder / str(number)), "--listen", address, "--advertised-address", address]
         peers = ["--peer-listen", peer_address] if peer_address != address else []
-        command = [_replica(), "start", *where, *peers, *ask, *self.options]
+        command = [*self.program, "start", *where, *peers, *ask, *self.options]
         with self.log_file(number).open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -62,8 +64,10 @@ class Brokers:
 
 
 @contextmanager
-def running(count: int, *options: str, with_peer_listeners: bool = False) -> Iterator[Brokers]:
-    """Run so many brokers, of a cluster named ``bench``, each started with ``options``.
+def running(
+    count: int, *options: str, with_peer_listeners: bool = False, program: Sequence[str] = ()
+) -> Iterator[Brokers]:
+    """Run so many brokers, of a cluster named ``bench``, each started with ``options``, by ``program`` if there is one.
 
     They are stopped in the end, and what they have written is deleted.
     """
@@ -71,7 +75,14 @@ def running(count: int, *options: str, with_peer_listeners: bool = False) -> Ite
     ports = free_ports(2 * count if with_peer_listeners else count)
     addresses = [f"127.0.0.1:{port}" for port in ports[:count]]
     peers = [f"127.0.0.1:{port}" for port in ports[-count:]]
-    brokers = Brokers(addresses=addresses, peer_addresses=peers, processes=[], folder=folder, options=options)
+    brokers = Brokers(
+        addresses=addresses,
+        peer_addresses=peers,
+        processes=[],
+        folder=folder,
+        options=options,
+        program=program or (_replica(),),
+    )
     try:
         voters = [f"{number}={at}={random_directory_id()}" for number, at in enumerate(peers[:VOTERS], 1)]
         for number in range(1, count + 1):

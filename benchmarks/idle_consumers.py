@@ -57,8 +57,8 @@ async def measure(brokers: Brokers, counts: Sequence[int], seconds: float) -> li
 
 
 @click.command()
-@click.option("--consumers", default="0,200", show_default=True, help="Numbers of consumers, rising.")
-@click.option("--seconds", type=click.FloatRange(1), default=20.0, show_default=True)
+@click.option("--consumers", default="0,1000", show_default=True, help="Numbers of consumers, rising.")
+@click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), default=Path("store/bench-idle-consumers.json"))
 def main(consumers: str, seconds: float, output: Path) -> None:
     """Measure a leader beside idle consumers, print the figures and write them as JSON."""

@@ -99,7 +99,7 @@ async def measure(brokers: Brokers, idle: Sequence[int], seconds: float) -> list
 
 
 @click.command()
-@click.option("--idle", default="0,300,1000", show_default=True, help="Numbers of idle partitions, rising.")
+@click.option("--idle", default="0,300,1000,3000", show_default=True, help="Numbers of idle partitions, rising.")
 @click.option("--seconds", type=click.FloatRange(1), default=10.0, show_default=True, help="How long a round writes.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("store/bench-write-path.json"))
 def main(idle: str, seconds: float, output: Path) -> None:
