@@ -16,7 +16,6 @@ from random import Random
 from typing import Any
 
 from replica.core import messages as m
-from replica.core.broker.broker import Broker
 from replica.core.config import ReplicaConfig
 from replica.core.controller.controller import CONTROLLER_REQUESTS
 from replica.core.deadlines import Deadlines
@@ -259,17 +258,20 @@ class Replica:
         elif asking_group is not None:
             self._concerned.add(asking_group)
             self._groups[asking_group].on_answer(event)
+        elif self.broker is not None and isinstance(event, ResponseReceived):
+            self.broker.on_response(event.correlation_id, event.response, now_ms)
         elif self.broker is not None:
-            _answer(self.broker, event, now_ms)
+            self.broker.on_send_failed(event.correlation_id, now_ms)
 
     def _on_flushed(self, event: Flushed | SnapshotStored | SnapshotTooLarge, now_ms: int) -> None:
         if event.topic_partition in self._logs:
             self._step_log(event.topic_partition, event, now_ms)
         else:
             assert isinstance(event, Flushed), event
-            self._on_storage(event, now_ms)
+            assert self.broker is not None, event
+            self.broker.on_storage(event, now_ms)
 
-    def _on_storage(self, event: Flushed | BatchFound | ProducersScanned | LogStartMoved, now_ms: int) -> None:
+    def _on_storage(self, event: BatchFound | ProducersScanned | LogStartMoved, now_ms: int) -> None:
         assert self.broker is not None, event
         self.broker.on_storage(event, now_ms)
 
@@ -359,14 +361,6 @@ class Replica:
         if owner is not None:
             self._asked_by_logs[self._last_correlation_id] = owner
         return self._last_correlation_id
-
-
-def _answer(broker: Broker, event: ResponseReceived | SendFailed, now_ms: int) -> None:
-    match event:
-        case ResponseReceived(correlation_id=correlation_id, response=response):
-            broker.on_response(correlation_id, response, now_ms)
-        case SendFailed(correlation_id=correlation_id):
-            broker.on_send_failed(correlation_id, now_ms)
 
 
 ON_REQUEST: Mapping[type[m.Request], Callable[[Replica, CallId, Any, int], None]] = {
