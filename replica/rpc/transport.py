@@ -92,9 +92,17 @@ class GrpcTransport:
             peer = self._peer(replica_id)
             if not peer.is_ready:
                 await self._wait_ready(peer, replica_id, deadline, timeout_ms)
-            return await self._call_ready(peer, replica_id, request, max(0.001, deadline - loop.time()))
+            method, timeout_s = method_of(request), max(0.001, deadline - loop.time())
+            call = peer.call_of(method)
+            encoded = await call(method.request.encode(request), timeout=timeout_s, wait_for_ready=False)
+            response: Response = method.response.decode(encoded)
+        except grpc.aio.AioRpcError as error:
+            raise _classified(error, replica_id) from None
+        except MalformedMessageError as error:
+            raise TransportError(f"replica {replica_id} answered what cannot be read: {error}") from error
         finally:
             turns.release()
+        return response
 
     async def close(self) -> None:
         """Close every channel; calls in flight fail."""
@@ -143,18 +151,6 @@ class GrpcTransport:
             raise NotAppliedError(f"replica {replica_id} could not be reached within {timeout_ms} ms") from None
         if state is not grpc.ChannelConnectivity.READY:
             raise NotAppliedError(f"replica {replica_id} at {peer.address} refuses connections")
-
-    async def _call_ready(self, peer: _Peer, replica_id: ReplicaId, request: Request, timeout_s: float) -> Response:
-        method = method_of(request)
-        call = peer.call_of(method)
-        try:
-            encoded = await call(method.request.encode(request), timeout=timeout_s, wait_for_ready=False)
-            response: Response = method.response.decode(encoded)
-        except grpc.aio.AioRpcError as error:
-            raise _classified(error, replica_id) from None
-        except MalformedMessageError as error:
-            raise TransportError(f"replica {replica_id} answered what cannot be read: {error}") from error
-        return response
 
 
 def _classified(error: grpc.aio.AioRpcError, replica_id: ReplicaId) -> TransportError:

@@ -220,8 +220,13 @@ class LogTable:
                 self._stores[name].append(batches)
             case ApplyRetention() | ReadLog() | FindBatch() | ScanProducers():
                 return self._look(effect)
-            case ReplyWithRecords() | ReplyWithOffset() | ReplyWithSnapshot():
-                return self._answer(effect)
+            case ReplyWithRecords():
+                return self._with_records(effect)
+            case ReplyWithOffset():
+                return self._with_offset(effect)
+            case ReplyWithSnapshot(topic_partition=name, snapshot_id=snapshot_id):
+                data = self._stores[name].read_snapshot(snapshot_id, effect.position, effect.max_bytes)
+                return Answer(response=effect.response.with_data(data))
             case _:
                 self._cut(effect)
         return None
@@ -283,18 +288,6 @@ class LogTable:
             log_range.start_offset, log_range.end_offset, log_range.max_bytes
         )
         return LogRead(topic_partition=log_range.topic_partition, start_offset=log_range.start_offset, records=records)
-
-    def _answer(self, question: Question) -> Answer:
-        match question:
-            case ReplyWithRecords():
-                return self._with_records(question)
-            case ReplyWithOffset():
-                return self._with_offset(question)
-            case ReplyWithSnapshot(topic_partition=name, snapshot_id=snapshot_id):
-                data = self._stores[name].read_snapshot(snapshot_id, question.position, question.max_bytes)
-                return Answer(response=question.response.with_data(data))
-            case _:
-                assert_never(question)
 
     def _with_records(self, reply: ReplyWithRecords) -> Answer:
         damage: list[DamagedLogError] = []
