@@ -12,7 +12,7 @@ from replica.ids import CallId, Epoch, Offset, ReplicaId
 from replica.records import RecordBatch, voters_batch
 from replica.voters import ReplicaKey, VoterSet
 from tests.core.harness import LOG, Bench, disk_id, stored, voter, voters_of
-from tests.core.scenarios import answer_fetch, fetch, fetch_error, fetched, follower_bench, lead, reply_of, vote
+from tests.core.scenarios import answer_fetch, fetch, fetch_error, fetched, follower_bench, lead, reply_of
 
 IDS = (0, 1, 2)
 
@@ -94,12 +94,6 @@ def changed(bench: Bench, call_id: CallId) -> m.ChangeVotersResponse:
 def ids(bench: Bench) -> tuple[int, ...]:
     """The ids of the voters in force."""
     return bench.log.voters.ids
-
-
-def directed_vote(epoch: int, *, to: int = 0, disk: int = 0, candidate: int = 1, **others: Any) -> m.VoteRequest:
-    """Ask a replica on a disk for its vote, as who goes by voters with disks does."""
-    named = {"voter_id": ReplicaId(to), "voter_directory_id": disk_id(to, disk)}
-    return vote(epoch, candidate=candidate, **{"candidate_directory_id": disk_id(candidate), **named, **others})
 
 
 def naming(voters: VoterSet, offset: int, epoch: int) -> RecordBatch:

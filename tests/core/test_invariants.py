@@ -131,7 +131,7 @@ def force_voters(*replica_ids: int) -> Break:
         pytest.param(a_follower, set_log(log_start_offset=3, high_watermark=2), id="high_watermark_below_log_start"),
         pytest.param(a_follower, set_log(high_watermark=5), id="high_watermark_above_log_end"),
         pytest.param(a_follower, set_log(flushed_end_offset=5), id="flushed_above_log_end"),
-        pytest.param(a_leader, set_role(high_watermark=Offset(2)), id="leaders_high_watermark_above_log_end"),
+        pytest.param(a_leader, set_role(high_watermark=Offset(3)), id="leaders_high_watermark_above_log_end"),
         pytest.param(a_follower, set_epochs((2, 0), (1, 1)), id="epochs_fall"),
         pytest.param(a_follower, set_epochs((1, 1), (2, 1)), id="epochs_start_at_one_offset"),
         pytest.param(a_follower, set_epochs((1, 0), (2, 5)), id="epoch_starts_beyond_log_end"),

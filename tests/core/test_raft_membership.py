@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
@@ -39,7 +38,7 @@ from tests.core.membership_scenarios import (
     remove,
     settled_leader,
 )
-from tests.core.scenarios import commit, fetched, follow, lead, leader_bench, produce, reply_of
+from tests.core.scenarios import fetched, follow, lead, produce, reply_of
 from tests.core.test_raft_transfer import transfer
 
 THROTTLED, TIMED_OUT = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.REQUEST_TIMED_OUT
@@ -172,12 +171,9 @@ def test_a_voter_is_replaced_by_another_disk() -> None:
 
 
 def test_changes_are_refused_in_order() -> None:
-    """Another cluster, then no leader, then static voters, then what is under way, then what is asked for."""
-    static = leader_bench()
-    assert changed(static, add(static, 3, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert changed(static, add(static, 3)).error is ErrorCode.UNSUPPORTED_VERSION
-    assert changed(static, remove(static, 2)).error is ErrorCode.UNSUPPORTED_VERSION
+    """Another cluster, then no leader, then what is under way, then what is asked for."""
     follower = changeable_follower()
+    assert changed(follower, add(follower, 3, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
     refused = changed(follower, add(follower, 1))
     assert (refused.error, refused.current_leader) == (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -438,16 +434,6 @@ def test_describe_quorum_names_disks_and_addresses() -> None:
     described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
     assert isinstance(described, m.DescribeQuorumResponse)
     assert [v.replica_id for v in described.current_voters] == [1, 2]
-
-
-def test_static_voters_stay_as_they_are() -> None:
-    """A log with static voters names none in its records, and asks nobody for a disk."""
-    bench = leader_bench()
-    commit(bench, 1)
-    assert bench.disk.voters == ()
-    assert len(bench.disk.batches) == 1
-    assert all(request.voter_directory_id is None for request in bench.requests(m.BeginQuorumEpochRequest).values())
-    assert not bench.made(fx.StoreVoters)
 
 
 def test_an_empty_set_of_initial_voters_waits_to_be_added() -> None:

@@ -12,7 +12,6 @@ import pytest
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import CallId, ReplicaId
-from replica.records import decode_voters
 from replica.voters import Voter
 from tests.core.harness import LOG, Bench, disk_id, voters_of
 from tests.core.membership_scenarios import (
@@ -38,7 +37,6 @@ from tests.core.scenarios import (
     fetch_error,
     fetched,
     follow,
-    leader_bench,
     pending_fetch,
     records,
 )
@@ -92,11 +90,6 @@ def test_add_voter_without_fenced_previous_leaders() -> None:
     assert_refused(bench, lambda b: add(b, 3), THROTTLED)
     acknowledge(bench, 1)
     assert add(bench, 3) in bench.open_calls
-
-
-def test_add_voter_with_kraft_version0() -> None:
-    """Static voters are not added to."""
-    assert_refused(leader_bench(), lambda b: add(b, 3), ErrorCode.UNSUPPORTED_VERSION)
 
 
 @pytest.mark.parametrize("disk", [0, 1])
@@ -188,11 +181,6 @@ def test_remove_voter_without_fenced_previous_leaders() -> None:
     assert ids(bench) == (0, 1)
 
 
-def test_remove_voter_with_kraft_version0() -> None:
-    """Static voters stay."""
-    assert_refused(leader_bench(), lambda b: remove(b, 2), ErrorCode.UNSUPPORTED_VERSION)
-
-
 def test_remove_voter_with_none_voter() -> None:
     """Who is named with another disk than it votes on is not removed."""
     bench = settled_leader()
@@ -259,13 +247,6 @@ def test_follower_does_not_request_leader_bootstrap_snapshot() -> None:
     for bench in (changeable_follower(), joining_follower()):
         assert set(bench.requests(m.FetchSnapshotRequest)) == set()
         assert (pending_fetch(bench).fetch_offset, pending_fetch(bench).last_fetched_epoch) == (0, 0)
-
-
-def test_leader_does_not_bootstrap_records_with_kraft_version0() -> None:
-    """A leader with static voters names them in no record: LeaderChange stands alone."""
-    bench = leader_bench()
-    assert [decode_voters(batch) for batch in bench.disk.batches] == [None]
-    assert (bench.disk.voters, bench.log.voter_history.latest_offset) == ((), None)
 
 
 def test_follower_reads_kraft_bootstrap_records() -> None:

@@ -19,7 +19,11 @@ from tests.core.harness import CLUSTER, disk_id, voter, voters_of
 
 THREE, FOUR, FIVE = voters_of(1, 2, 3), voters_of(1, 2, 3, 4), voters_of(1, 2, 3, 4, 5)
 CONFIG = ReplicaConfig(
-    cluster_id=CLUSTER, replica_id=ReplicaId(1), directory_id=disk_id(1), voters=(ReplicaId(1), ReplicaId(2))
+    cluster_id=CLUSTER,
+    replica_id=ReplicaId(1),
+    directory_id=disk_id(1),
+    voters=(ReplicaId(1), ReplicaId(2)),
+    initial_voters=THREE,
 )
 
 
@@ -131,14 +135,6 @@ def value_at(history: VoterHistory, offset: int) -> VoterSet:
 
 
 HISTORY = VoterHistory(base=THREE).extended([entry(100, FOUR), entry(200, FIVE)])
-
-
-def test_static_voter_set() -> None:
-    """Static voters count from the beginning, on whatever disks, and stand in no record."""
-    history = formatted_history(CONFIG)
-    assert history.latest == VoterSet.of_ids(CONFIG.voters)
-    assert (history.latest_offset, history.entries, history.previous) == (None, (), history.latest)
-    assert value_at(history, 1 << 40) == history.latest
 
 
 def test_no_static_voter_set() -> None:
