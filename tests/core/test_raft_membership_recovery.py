@@ -20,7 +20,7 @@ from tests.core.membership_scenarios import (
     FOUR,
     acknowledge,
     added,
-    changeable_follower,
+    fresh_follower,
     ids,
     joining_follower,
     naming,
@@ -76,7 +76,7 @@ def test_a_truncated_record_gives_its_set_back() -> None:
 
 def test_a_truncation_is_stored_before_the_voters_are() -> None:
     """A crash between the two leaves an entry above the log's end, which recovery drops."""
-    bench = changeable_follower()
+    bench = fresh_follower()
     answer_fetch(bench, records([*batches_of((5, 1)), naming(FOUR, 1, 5)], leader_id=1, epoch=5))
     assert order_of(bench.effects) == ["StoreVoters", "Append", "Flush"]
     bench.flush_all()
@@ -196,7 +196,7 @@ def header(voters: VoterSet = FIVE, offset: int | None = 7) -> bytes:
 
 def catching_up(data: bytes) -> Bench:
     """Build a follower to which a snapshot at 20 with this content has come whole, all of three disks voting."""
-    bench = changeable_follower()
+    bench = fresh_follower()
     answer_fetch(bench, records([*batches_of((5, 1)), naming(FOUR, 1, 5)], leader_id=1, epoch=5))
     bench.flush_all()
     answer_fetch(bench, sent_to(20, 5))
@@ -290,7 +290,7 @@ def test_initial_voters_have_disks() -> None:
         )
 
     assert config((), THREE).initial_voters == THREE
-    for voters, initial in (((), VoterSet(())), ((0,), VoterSet.of_ids([ReplicaId(0)]))):
+    for voters, initial in (((), VoterSet(())), ((0,), VoterSet((Voter(replica_id=ReplicaId(0), directory_id=None),)))):
         with pytest.raises(InvalidConfigError):
             config(voters, initial)
     with pytest.raises(InvalidConfigError, match="22 characters"):

@@ -19,11 +19,11 @@ from tests.core.membership_scenarios import (
     acknowledge,
     add,
     added,
-    changeable_bench,
-    changeable_follower,
-    changeable_leader,
     changed,
     fetch_from,
+    first_leader,
+    fresh_bench,
+    fresh_follower,
     ids,
     joining_follower,
     naming,
@@ -66,7 +66,7 @@ def test_add_voter_invalid_cluster_id() -> None:
 
 def test_add_voter_to_not_leader() -> None:
     """Only the leader adds voters, and who does not lead says who does."""
-    bench = changeable_follower()
+    bench = fresh_follower()
     response = assert_refused(bench, lambda b: add(b, 3), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert response.current_leader == bench.log.current_leader
 
@@ -86,7 +86,7 @@ def test_add_voter_with_pending_add_voter() -> None:
 
 def test_add_voter_without_fenced_previous_leaders() -> None:
     """Before a record of its own epoch is committed a leader adds nobody: an earlier change may be on its way."""
-    bench = changeable_leader()
+    bench = first_leader()
     assert_refused(bench, lambda b: add(b, 3), THROTTLED)
     acknowledge(bench, 1)
     assert add(bench, 3) in bench.open_calls
@@ -156,7 +156,7 @@ def test_remove_voter_invalid_cluster_id() -> None:
 
 def test_remove_voter_to_not_leader() -> None:
     """Only the leader removes voters, and who does not lead says who does."""
-    bench = changeable_follower()
+    bench = fresh_follower()
     response = assert_refused(bench, lambda b: remove(b, 2), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert response.current_leader == bench.log.current_leader
 
@@ -174,7 +174,7 @@ def test_remove_voter_with_pending_remove_voter() -> None:
 
 def test_remove_voter_without_fenced_previous_leaders() -> None:
     """Before a record of its own epoch is committed a leader removes nobody."""
-    bench = changeable_leader()
+    bench = first_leader()
     assert_refused(bench, lambda b: remove(b, 2), THROTTLED)
     acknowledge(bench, 1)
     remove(bench, 2)
@@ -237,14 +237,14 @@ def test_remove_voter_with_pending_add_voter() -> None:
 
 def test_bootstrap_checkpoint_is_not_returned_on_fetch() -> None:
     """What a disk was formatted with is no snapshot: who has nothing fetches from the log's beginning."""
-    answer = fetched(changeable_leader(), fetch(0, 0, 1, replica_directory_id=disk_id(1)))
+    answer = fetched(first_leader(), fetch(0, 0, 1, replica_directory_id=disk_id(1)))
     assert (answer.error, answer.snapshot_id, answer.diverging_epoch) == (ErrorCode.NONE, None, None)
     assert answer.records
 
 
 def test_follower_does_not_request_leader_bootstrap_snapshot() -> None:
     """A replica that has nothing, formatted with voters or without, fetches records and asks for no snapshot."""
-    for bench in (changeable_follower(), joining_follower()):
+    for bench in (fresh_follower(), joining_follower()):
         assert set(bench.requests(m.FetchSnapshotRequest)) == set()
         assert (pending_fetch(bench).fetch_offset, pending_fetch(bench).last_fetched_epoch) == (0, 0)
 
@@ -262,7 +262,7 @@ def test_follower_reads_kraft_bootstrap_records() -> None:
 
 def test_observer_discovers_leader_with_unknown_voters() -> None:
     """Who knows no voters asks those whom its operator named, and follows the leader of whom it is told."""
-    bench = changeable_bench(initial=(), voters=(0, 1), replica_id=5)
+    bench = fresh_bench(initial=(), voters=(0, 1), replica_id=5)
     assert (ids(bench), set(bench.requests(m.FetchRequest))) == ((), {0})
     answer_fetch(bench, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 7, 3))
     assert (bench.role, bench.log.leader_id, set(bench.requests(m.FetchRequest))) == ("follower", 7, {7})

@@ -64,16 +64,9 @@ def test_remove_voter() -> None:
 
 
 def test_is_voter_with_directory_id() -> None:
-    """Where voters have disks, who comes from another one, or names none, does not vote."""
+    """Who comes from another disk, or names none, does not vote."""
     asked = (key(1), key(1, 1), ReplicaKey(ReplicaId(1), None), key(4))
     assert [THREE.has(replica) for replica in asked] == [True, False, False, False]
-
-
-def test_is_voter_without_directory_id() -> None:
-    """Where voters have no disks, a replica votes from any."""
-    static = VoterSet.of_ids([ReplicaId(1), ReplicaId(2)])
-    asked = (key(1), key(1, 1), ReplicaKey(ReplicaId(1), None), key(3))
-    assert [static.has(replica) for replica in asked] == [True, True, True, False]
 
 
 def test_voter_node() -> None:

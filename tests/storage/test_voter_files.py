@@ -76,7 +76,7 @@ def opened(files: SimulatedFiles) -> tuple[DataDirectory, LogStore, RecoveredLog
 # --- the files --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("voters", [voter_set(), voter_set(2), voter_set(3, 1, 2), VoterSet.of_ids([ReplicaId(7)])])
+@pytest.mark.parametrize("voters", [voter_set(), voter_set(2), voter_set(3, 1, 2)])
 def test_initial_voters_come_back(voters: VoterSet) -> None:
     """Nobody is not the same as no file: without it nobody knows who votes."""
     files = SimulatedFiles()
