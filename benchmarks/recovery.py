@@ -23,6 +23,7 @@ from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
 from replica.records import RecordBatch, encode_batch
 from replica.storage import LogStore, LogTable, format_directory, open_directory
 from replica.storage.segment import log_file_name
+from replica.voters import VoterSet
 
 MEBIBYTE = 1 << 20
 OVERHEAD_BYTES = 70
@@ -43,7 +44,7 @@ CASES = [Logs(partitions=count, batch_bytes=size) for count in (1, 64) for size 
 
 def write(path: Path, logs: Logs, size_bytes: int) -> int:
     """Make a data directory that was not closed, with about so many bytes in its logs; how many there are."""
-    format_directory(path, cluster_id="bench", replica_id=ReplicaId(1))
+    format_directory(path, cluster_id="bench", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
     directory = open_directory(path)
     written = 0
     for number in range(logs.partitions):

@@ -91,11 +91,6 @@ class VoterSet:
         """Put voters, no id twice, into order."""
         return cls(tuple(sorted(voters, key=lambda voter: voter.replica_id)))
 
-    @classmethod
-    def of_ids(cls, replica_ids: Iterable[ReplicaId]) -> VoterSet:
-        """Make the set of these replicas, whatever disks they have (``controller.quorum.voters``)."""
-        return cls.of(Voter(replica_id=replica_id, directory_id=None) for replica_id in replica_ids)
-
     @property
     def ids(self) -> tuple[ReplicaId, ...]:
         """The voters' ids, ascending."""
@@ -111,9 +106,9 @@ class VoterSet:
         return next((voter for voter in self.voters if voter.replica_id == replica_id), None)
 
     def has(self, key: ReplicaKey) -> bool:
-        """Tell whether this replica votes on this disk. A set that names no disk has the replica on any."""
+        """Tell whether this replica votes on this disk."""
         voter = self.find(key.replica_id)
-        return voter is not None and voter.directory_id in (None, key.directory_id)
+        return voter is not None and voter.key == key
 
     def with_voter(self, voter: Voter) -> VoterSet:
         """Make the set with one voter more; its id must not be there."""

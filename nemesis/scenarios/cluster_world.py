@@ -14,7 +14,7 @@ from random import Random
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.disk import NodeDisk
 from nemesis.simulator.node import Node, Step
-from nemesis.simulator.world import World
+from nemesis.simulator.world import World, first_voters, initial_voters_of
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
@@ -23,6 +23,7 @@ from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CorrelationId, ReplicaId
 from replica.storage import LogTable
+from replica.voters import VoterSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +46,23 @@ class ClusterWorld(World):
     """``climate.voters - 1`` brokers with ids from 1, and the controller, which has the last id."""
 
     def __init__(self, *, seed: int | str, climate: Climate, rules: Callable[[], Rules]) -> None:
-        super().__init__(seed=seed, climate=climate, rules=rules)
         self.controller_id = ReplicaId(climate.voters)
+        super().__init__(seed=seed, climate=climate, rules=rules)
         self.holding: set[ReplicaId] = set()
         """The followers whose requests are held back."""
         self._new_rules = rules
         self._held: dict[ReplicaId, list[Held]] = {}
         self._out: dict[ReplicaId, set[tuple[int, CorrelationId]]] = {}
 
+    @property
+    def base_voters(self) -> VoterSet:
+        """See ``World``: the controller alone."""
+        return first_voters([self.controller_id])
+
     def _new_node(self, replica_id: ReplicaId) -> Node:
         node = super()._new_node(replica_id)
-        node.disk = CalmDisk(replica_id, self.logs, Random(replica_id))
+        initial_voters = initial_voters_of(self.base_voters, replica_id)
+        node.disk = CalmDisk(replica_id, self.logs, Random(replica_id), initial_voters=initial_voters)
         return node
 
     def new_core(self, node: Node, opened: LogTable) -> Replica:

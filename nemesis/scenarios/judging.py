@@ -21,7 +21,13 @@ def judges_of(world: ClusterWorld, *, is_durable: bool) -> tuple[Observer, ...]:
     """The judges, in the order in which they are told of a step."""
     controllers = {world.controller_id: world.nodes[world.controller_id]}
     partitions = PartitionInvariants(world.nodes, is_durable=is_durable, may_forget=not is_durable, may_be_unclean=True)
-    quorum = Invariants(world.logs, controllers, lying_disks=False, on_commit={METADATA_LOG: partitions.on_metadata})
+    quorum = Invariants(
+        world.logs,
+        controllers,
+        lying_disks=False,
+        initial_voters=world.base_voters,
+        on_commit={METADATA_LOG: partitions.on_metadata},
+    )
     return Only(quorum, controllers), partitions
 
 

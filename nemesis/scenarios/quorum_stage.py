@@ -32,8 +32,10 @@ class QuorumStage(Stage):
     """A world of one quorum log."""
 
     def __init__(self, *, seed: int = 1, climate: Climate = CALM, rules: Callable[[], Rules] = Rules) -> None:
-        super().__init__(World(seed=seed, climate=climate, rules=rules), LOG, Deliveries())
-        self._judges = (Invariants(self.world.logs, self.world.nodes, lying_disks=False),)
+        world = World(seed=seed, climate=climate, rules=rules)
+        super().__init__(world, LOG, Deliveries())
+        voters = world.base_voters
+        self._judges = (Invariants(world.logs, world.nodes, lying_disks=False, initial_voters=voters),)
 
     # --- looking ----------------------------------------------------------------------------------------------------
 

@@ -16,10 +16,12 @@ from nemesis.simulator.world import LOG, World
 from replica.core.quorum import QuorumLog
 from replica.core.quorum.roles import Leader
 from replica.ids import EpochEntry
-from replica.records import RecordBatch, decode_records, parse_batches
+from replica.records import Record, RecordBatch, decode_records, decode_voters, parse_batches
 
 LEADER_CHANGE = "LC"
 """How the first record of a leadership is shown, which the leader writes by itself."""
+VOTERS = "V"
+"""How a record is shown that says who votes."""
 DOWN = "down"
 
 
@@ -176,13 +178,15 @@ def gone(view: ReplicaView, *, flushed_only: bool) -> ReplicaView:
 def cells_of(batch: RecordBatch) -> tuple[Cell, ...]:
     """The records of one batch."""
     return tuple(
-        Cell(
-            offset=record.offset,
-            epoch=batch.leader_epoch,
-            value=LEADER_CHANGE if batch.is_control else (record.value or b"").decode(),
-        )
+        Cell(offset=record.offset, epoch=batch.leader_epoch, value=_value_of(batch, record))
         for record in decode_records(batch)
     )
+
+
+def _value_of(batch: RecordBatch, record: Record) -> str:
+    if not batch.is_control:
+        return (record.value or b"").decode()
+    return LEADER_CHANGE if decode_voters(batch) is None else VOTERS
 
 
 def _known_to(log: QuorumLog, now_ms: int) -> tuple[Known, ...]:

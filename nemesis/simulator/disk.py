@@ -38,7 +38,7 @@ class NodeDisk:
         dice: Random,
         rules: LogRules | None = None,
         *,
-        initial_voters: VoterSet | None = None,
+        initial_voters: VoterSet,
     ) -> None:
         self.directory_id = directory_id_for(replica_id)
         """Of the disk that is there now."""
@@ -53,10 +53,9 @@ class NodeDisk:
         self._rules = rules
         self._replica_id = replica_id
         self._wiped = 0
-        self._wiped_voters = None if initial_voters is None else VoterSet(())
         self._format(initial_voters)
 
-    def _format(self, initial_voters: VoterSet | None) -> None:
+    def _format(self, initial_voters: VoterSet) -> None:
         format_directory(
             DATA,
             cluster_id=CLUSTER_ID,
@@ -67,12 +66,12 @@ class NodeDisk:
         )
 
     def wipe(self) -> None:
-        """Put a new disk in its place, with another directory id; where voters change it has no vote until added."""
+        """Put a new disk in its place, with another directory id: it has no vote until it is added."""
         self._wiped += 1
         self.directory_id = directory_id_for(self._replica_id, self._wiped)
         self.rotten.clear()
         self.files = SimulatedFiles(remember_calls=False)
-        self._format(self._wiped_voters)
+        self._format(VoterSet(()))
 
     def open(self) -> LogTable:
         """Open the directory and recover its logs. Raises StorageError, or PowerLossError if the power goes."""

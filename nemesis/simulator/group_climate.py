@@ -30,8 +30,8 @@ class GroupClimate:
     one: then clocks may do as they like. ``compactions`` is the share of commands that let the store forget its
     past. It takes up to ``read_ms`` to read from the log what is to be applied.
 
-    With ``dynamic_voters`` the disks of ``initial_voters`` machines, those with the lowest ids, are formatted as voters
-    of every log, and the other machines join. Then one change of a log's voters comes after the other, with
+    With ``changing_voters`` only the disks of ``initial_voters`` machines, those with the lowest ids, are formatted as
+    voters of every log, and the other machines join. Then one change of a log's voters comes after the other, with
     ``change_pause_ms`` between, and a leader is given ``change_timeout_ms`` for each: ``handovers`` is the share that
     only moves leadership, ``wipes`` the share in which a machine loses its disk. The rest are settings of groups.
     """
@@ -49,7 +49,7 @@ class GroupClimate:
     tick_interval_ms: int = 500
     snapshot_max_interval_ms: int = 20_000
     snapshot_max_record_bytes_between: int = 3000
-    dynamic_voters: bool = False
+    changing_voters: bool = False
     initial_voters: int = 3
     change_pause_ms: tuple[int, int] = (300, 3000)
     change_timeout_ms: int = 1500

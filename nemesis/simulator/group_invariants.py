@@ -46,7 +46,7 @@ class GroupInvariants(Observer):
     def __init__(self, nodes: Mapping[ReplicaId, Node], logs: tuple[TopicPartition, ...]) -> None:
         self.references = {log: Reference(log) for log in logs}
         self.books: Mapping[TopicPartition, VoterBook] = {}
-        """Who votes in each log by what is committed; none where voters never change."""
+        """Who votes in each log by what is committed: given before anything happens."""
         self.stale_read: str | None = None
         """The first answer that was older than its question; absent while there is none."""
         self._known = dict.fromkeys(logs, Offset(0))

@@ -22,7 +22,7 @@ STEPS_RATIO = 2
 """A world of groups takes more steps a second than one of a log, each of which may be the last."""
 GROUPS_RATIO = 2
 """What is written must be read as well, and there may be two groups."""
-DYNAMIC = 0.4
+CHANGING = 0.4
 """The share of climates in which voters come and go."""
 LEASES = 0.3
 """The share of climates in which leaders have leases."""
@@ -37,16 +37,16 @@ def draw_group_climate(random: Random) -> Climate:
     climate = _draw(random)
     if random.random() < LEASES:
         climate = with_leases(climate, share=random.choice((0.5, 0.9)))
-    return _with_dynamic_voters(climate, random) if random.random() < DYNAMIC else climate
+    return _with_changing_voters(climate, random) if random.random() < CHANGING else climate
 
 
-def _with_dynamic_voters(climate: Climate, random: Random) -> Climate:
+def _with_changing_voters(climate: Climate, random: Random) -> Climate:
     """The same climate where voters come and go. No disk rots: those that are lost are enough."""
     assert climate.group is not None, climate
     voters = random.choice((3, 4, 5, 5))
     group = replace(
         climate.group,
-        dynamic_voters=True,
+        changing_voters=True,
         initial_voters=min(voters, random.choice((1, 2, 3, 3, 3, 4))),
         change_pause_ms=random.choice(((20, 500), (300, 3000), (300, 3000))),
         change_timeout_ms=random.choice((200, 1500)),

@@ -12,7 +12,7 @@ MajorityReachedHighWatermark); Raft figure 3; etcd's TLA+ specification (Committ
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from nemesis.simulator.chains import ROOT, Chain
@@ -37,7 +37,7 @@ _OfNoLog = m.ControllerRequest | m.DescribeClusterRequest
 class LogInvariants:
     """The promises of one log, over all its replicas.
 
-    Who votes may change if there are ``initial_voters``; else ``static_voters`` do for ever, or all machines.
+    Before the log says who votes, ``initial_voters`` do.
     With ``own_memory_only``, what is judged is what a replica can keep by itself, whatever its disk did to it.
     """
 
@@ -46,8 +46,7 @@ class LogInvariants:
         log: TopicPartition,
         nodes: Mapping[ReplicaId, Node],
         *,
-        initial_voters: VoterSet | None = None,
-        static_voters: Iterable[ReplicaId] | None = None,
+        initial_voters: VoterSet,
         own_memory_only: bool = False,
         on_commit: Callable[[RecordBatch], None] | None = None,
     ) -> None:
@@ -57,10 +56,7 @@ class LogInvariants:
         self._batches: dict[int, RecordBatch] = {}
         self._own_memory_only = own_memory_only
         self._nodes = nodes
-        self._is_dynamic = initial_voters is not None
-        self._keeps_batches = self._is_dynamic or on_commit is not None
-        static = VoterSet.of_ids(nodes if static_voters is None else static_voters)
-        self.voters = VoterBook(initial_voters or static, nodes)
+        self.voters = VoterBook(initial_voters, nodes)
         self.chains = {replica_id: Chain() for replica_id in nodes}
         self._lost: dict[ReplicaKey, Chain] = {}
         """The flushed logs of disks that are gone."""
@@ -199,8 +195,7 @@ class LogInvariants:
                 )
             chain.add(batch, link)
             self.voters.append(replica_id, batch)
-            if self._keeps_batches:
-                self._batches[link] = batch
+            self._batches[link] = batch
 
     def _truncate(self, replica_id: ReplicaId, end_offset: Offset) -> None:
         self._keep_committed(replica_id, end_offset)
@@ -277,7 +272,7 @@ class LogInvariants:
         if is_whole and log.refused_leader is not None:
             # A server refuses such a claim and goes on, because anybody could have made it. Here nobody makes any up.
             _convict("single-leader", f"replica {node.replica_id} in {log.quorum_state} heard of {log.refused_leader}")
-        if is_whole and self._is_dynamic:
+        if is_whole:
             check_voters(node, log, self.voters)
         if not is_whole and not isinstance(role, Leader | Resigned):
             return
@@ -362,7 +357,7 @@ class LogInvariants:
         self.committed.epochs += chain.epochs[start:end]
         self.committed.links += chain.links[start:end]
         self._committed_in += [epoch] * (end - start)
-        for link in chain.links[start:end] if self._keeps_batches else ():
+        for link in chain.links[start:end]:
             self.voters.commit(self._batches[link])
             if self._on_commit is not None:
                 self._on_commit(self._batches[link])
@@ -416,8 +411,7 @@ class Invariants(Observer):
         nodes: Mapping[ReplicaId, Node],
         *,
         lying_disks: bool,
-        initial_voters: VoterSet | None = None,
-        static_voters: Iterable[ReplicaId] | None = None,
+        initial_voters: VoterSet,
         on_commit: Mapping[TopicPartition, Callable[[RecordBatch], None]] | None = None,
     ) -> None:
         self._lying_disks = lying_disks
@@ -427,7 +421,6 @@ class Invariants(Observer):
                 log,
                 nodes,
                 initial_voters=initial_voters,
-                static_voters=static_voters,
                 own_memory_only=lying_disks,
                 on_commit=told.get(log),
             )

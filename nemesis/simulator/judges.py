@@ -16,7 +16,7 @@ from nemesis.simulator.partition_invariants import PartitionInvariants
 from nemesis.simulator.reassignment_invariants import ReassignmentInvariants
 from nemesis.simulator.voter_book import VoterBook
 from nemesis.simulator.voter_habits import VoterHabits
-from nemesis.simulator.world import Observer, World, base_voters
+from nemesis.simulator.world import Observer, World
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import TopicPartition
 from replica.records import RecordBatch
@@ -24,20 +24,18 @@ from replica.records import RecordBatch
 
 def judges_of(world: World) -> list[Observer]:
     """The judges of a world, in the order in which they are told of a step."""
-    climate = world.climate
+    climate, voters = world.climate, world.base_voters
     if climate.lying:  # Nothing is promised of what is acknowledged.
-        return [Invariants(world.logs, world.nodes, lying_disks=True)]
+        return [Invariants(world.logs, world.nodes, lying_disks=True, initial_voters=voters)]
     if climate.group is not None:
         groups = GroupInvariants(world.nodes, world.logs)
         told = {log: reference.on_commit for log, reference in groups.references.items()}
-        voters = base_voters(climate)
         logs = Invariants(world.logs, world.nodes, lying_disks=False, initial_voters=voters, on_commit=told)
-        if voters is None:
-            return [logs, groups]
         groups.books = logs.books
         return [logs, groups, VoterHabits(logs.books)]
     if climate.cluster is None:
-        return [Invariants(world.logs, world.nodes, lying_disks=False)]
+        alone = Invariants(world.logs, world.nodes, lying_disks=False, initial_voters=voters)
+        return [alone, VoterHabits(alone.books)]
     partitions = PartitionInvariants(
         world.nodes,
         is_durable=climate.cluster.fsync,
@@ -56,20 +54,14 @@ def judges_of(world: World) -> list[Observer]:
         world.logs,
         world.nodes,
         lying_disks=False,
-        initial_voters=base_voters(climate),
-        static_voters=world.voters,
+        initial_voters=voters,
         on_commit={METADATA_LOG: on_metadata},
     )
-    habits: list[Observer] = [PartitionHabits()]
-    if base_voters(climate) is not None:
-        metadata.books = quorum.books
-        habits.append(VoterHabits(quorum.books))
-    return [reassignments, quorum, metadata, partitions, *habits]
+    metadata.books = quorum.books
+    return [reassignments, quorum, metadata, partitions, PartitionHabits(), VoterHabits(quorum.books)]
 
 
-def books_of(world: World, judges: Sequence[Observer]) -> Mapping[TopicPartition, VoterBook]:
-    """Who votes in each log, as the judges have it; none where voters never change."""
-    if base_voters(world.climate) is None:
-        return {}
+def books_of(judges: Sequence[Observer]) -> Mapping[TopicPartition, VoterBook]:
+    """Who votes in each log, as the judges have it."""
     (logs,) = (judge for judge in judges if isinstance(judge, Invariants))
     return logs.books

@@ -34,7 +34,7 @@ class MetadataInvariants(Observer):
 
     def __init__(self) -> None:
         self.books: Mapping[TopicPartition, VoterBook] = {}
-        """Who votes in the metadata log by what is committed; none where voters never change."""
+        """Who votes in the metadata log by what is committed: given before anything happens."""
         self._image = MetadataImage()
         self._images: dict[SnapshotId, MetadataImage] = {}
         """What each committed batch has led to, by the id that a snapshot of it has."""

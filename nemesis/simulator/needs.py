@@ -207,7 +207,7 @@ def _asked_a_lot(group: GroupClimate) -> GroupClimate:
         stale_reads=0.0,
         lease_reads=0.0,
         read_ms=0.0,
-        dynamic_voters=False,
+        changing_voters=False,
     )
 
 
@@ -264,11 +264,11 @@ def _with_standing_clocks(climate: Climate) -> Climate:
     )
 
 
-def _with_dynamic_voters(climate: Climate) -> Climate:
+def _with_changing_voters(climate: Climate) -> Climate:
     """Change upon change, among them machines that lose their disks."""
     assert climate.group is not None, climate
     group = replace(
-        climate.group, dynamic_voters=True, initial_voters=3, change_pause_ms=(20, 500), handovers=0.1, wipes=0.2
+        climate.group, changing_voters=True, initial_voters=3, change_pause_ms=(20, 500), handovers=0.1, wipes=0.2
     )
     weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
     return replace(climate, voters=5, weather=weather, group=group)
@@ -336,7 +336,7 @@ _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
         Need.OLD_FETCHES: _with_old_fetches,
         Need.LEASES: _with_leases,
         Need.STANDING_CLOCKS: _with_standing_clocks,
-        Need.DYNAMIC_VOTERS: _with_dynamic_voters,
+        Need.CHANGING_VOTERS: _with_changing_voters,
         Need.CHANGES_CUT_OFF: _with_changes_cut_off,
         Need.CHANGES_AT_ONCE: _with_changes_at_once,
         Need.REASSIGNMENTS: _with_reassignments,

@@ -195,7 +195,7 @@ class _Simulation:
         self.group_census = GroupCensus(world, self.record)
         if options.climate.group is not None:
             world.observers.append(self.group_census)
-        books = books_of(world, judges)
+        books = books_of(judges)
         self.voter_census = VoterCensus(books)
         self.voters: VoterAdministrator | None = None
         changes = voter_changes_of(options.climate)

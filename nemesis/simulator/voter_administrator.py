@@ -26,7 +26,7 @@ from nemesis.simulator.climate import Climate
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.record import Record
 from nemesis.simulator.voter_book import VoterBook
-from nemesis.simulator.world import World, base_voters, voter_of
+from nemesis.simulator.world import World, voter_of
 from replica.core import messages as m
 from replica.core.quorum.roles import Leader
 from replica.errors import ErrorCode
@@ -66,12 +66,15 @@ IN_A_CLUSTER = VoterChanges(pause_ms=(100, 1000), timeout_ms=1500, handovers=0.0
 
 
 def voter_changes_of(climate: Climate) -> VoterChanges | None:
-    """How voters change in a climate; absent where they never do."""
-    group = climate.group
-    if base_voters(climate) is None:
-        return None
-    if group is None:
+    """How voters change in a climate; absent where they never do.
+
+    Where disks are replaced they must: what an empty disk has forgotten of its votes, no other knows.
+    """
+    group, cluster = climate.group, climate.cluster
+    if cluster is not None and cluster.disk_losses:
         return IN_A_CLUSTER
+    if group is None or not group.changing_voters:
+        return None
     return VoterChanges(
         pause_ms=group.change_pause_ms, timeout_ms=group.change_timeout_ms, handovers=group.handovers, wipes=group.wipes
     )

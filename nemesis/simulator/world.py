@@ -116,12 +116,16 @@ class World:
         dice = Random(f"{self._seed} node {replica_id}")
         drift_ppm = self.climate.drift_ppm
         clock = NodeClock(offset_ms=dice.randrange(1_000_000), drift_ppm=dice.randint(-drift_ppm, drift_ppm))
-        disk = NodeDisk(
-            replica_id, self.logs, dice, self._rules(), initial_voters=initial_voters_of(self.climate, replica_id)
-        )
+        initial_voters = initial_voters_of(self.base_voters, replica_id)
+        disk = NodeDisk(replica_id, self.logs, dice, self._rules(), initial_voters=initial_voters)
         if self.climate.lying:
             disk.lie(lambda: dice.random() < self.climate.lying)
         return Node(replica_id, self, disk, clock, dice)
+
+    @property
+    def base_voters(self) -> VoterSet:
+        """The voters of every quorum log at first."""
+        return base_voters(self.climate)
 
     @property
     def quorum_log(self) -> TopicPartition:
@@ -377,26 +381,22 @@ def voter_of(replica_id: ReplicaId, directory_id: str) -> Voter:
     return Voter(replica_id=replica_id, directory_id=directory_id, address=f"replica-{replica_id}:9092")
 
 
-def base_voters(climate: Climate) -> VoterSet | None:
-    """The voters of every log at first; absent where voters never change.
-
-    Where disks are replaced they must: what an empty disk has forgotten of its votes, no other knows.
-    """
-    group, cluster = climate.group, climate.cluster
-    if cluster is not None and cluster.disk_losses:
-        count = climate.voters
-    elif group is not None and group.dynamic_voters:
-        count = max(1, min(group.initial_voters, climate.voters))
-    else:
-        return None
-    ids = (ReplicaId(number) for number in range(1, count + 1))
-    return VoterSet.of(voter_of(replica_id, directory_id_for(replica_id)) for replica_id in ids)
+def base_voters(climate: Climate) -> VoterSet:
+    """The voters of every log at first: all that can have a vote, but where some are to join later."""
+    group, count = climate.group, climate.voters
+    if group is not None and group.changing_voters:
+        count = max(1, min(group.initial_voters, count))
+    return first_voters(ReplicaId(number) for number in range(1, count + 1))
 
 
-def initial_voters_of(climate: Climate, replica_id: ReplicaId) -> VoterSet | None:
-    """The voters that a machine's disk is formatted with: none where it is to join later."""
-    voters = base_voters(climate)
-    return voters if voters is None or voters.find(replica_id) is not None else VoterSet(())
+def first_voters(replica_ids: Iterable[ReplicaId]) -> VoterSet:
+    """These machines, each on its first disk, as voters."""
+    return VoterSet.of(voter_of(replica_id, directory_id_for(replica_id)) for replica_id in replica_ids)
+
+
+def initial_voters_of(base: VoterSet, replica_id: ReplicaId) -> VoterSet:
+    """The voters that a machine's disk is formatted with: none where it has no vote at first."""
+    return base if base.find(replica_id) is not None else VoterSet(())
 
 
 def _logs_of(climate: Climate) -> tuple[TopicPartition, ...]:

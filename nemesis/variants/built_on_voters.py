@@ -19,7 +19,7 @@ def _variant(id: str, name: str, origin: str, breaks: Invariant, rules: type[Rul
         breaks=breaks,
         rules=rules,
         world=WorldKind.GROUP,
-        needs=(Need.DYNAMIC_VOTERS, *needs),
+        needs=(Need.CHANGING_VOTERS, *needs),
     )
 
 

@@ -53,7 +53,7 @@ class Need(StrEnum):
     OLD_FETCHES = "leaders to which fetches come late, and many reads"
     LEASES = "leases, clocks that differ by a tenth, and leaders that are cut off from all but clients"
     STANDING_CLOCKS = "leases that no question is content with, leaders that are cut off, and clocks that stand still"
-    DYNAMIC_VOTERS = "voters that come and go"
+    CHANGING_VOTERS = "voters that come and go"
     CHANGES_CUT_OFF = "leaders that are cut off, and asked for one change of voters after the other"
     CHANGES_AT_ONCE = "leaders that are struck at once, and asked for changes of voters at once"
     REASSIGNMENTS = "partitions that are moved"

@@ -73,21 +73,17 @@ def _print_snapshot(file: Path) -> None:
 
 
 def _print_state(file: Path) -> None:
-    from replica.core.quorum.snapshot_header import MAGIC, split_snapshot
+    from replica.core.quorum.snapshot_header import split_snapshot
     from replica.machines.machine import CorruptSnapshotError
 
     try:
-        content, voters = file.read_bytes(), None
-        if content.startswith(MAGIC):
-            history, content = split_snapshot(content)
-            voters = history.latest
+        voters, content = split_snapshot(file.read_bytes())
         lines = _lines_of_metadata(file, content) if _is_of_metadata(file) else _lines_of_machine(content)
     except (CorruptSnapshotError, OSError) as error:
         click.echo(f"error: {error}")
         sys.exit(1)
     click.echo("\n".join(lines))
-    if voters is not None:
-        click.echo(f"  {_voters_line(voters)}")
+    click.echo(f"  {_voters_line(voters.latest)}")
 
 
 def _lines_of_machine(content: bytes) -> list[str]:

@@ -256,9 +256,8 @@ class BrokerIdentity:
 class ReplicaConfig:
     """Who this replica is and with whom it forms a quorum. ``directory_id`` is that of its formatted data directory.
 
-    ``voters`` are those whom the operator names. Without ``initial_voters`` they vote in every quorum log, for ever,
-    whatever disks they have. With them, those are the voters until a log says otherwise (none: this disk has no vote
-    until it is added), and ``voters`` are only whom to ask who leads.
+    ``initial_voters`` are those that the disk was formatted with: they vote in every quorum log until the log says
+    otherwise (none: this disk has no vote until it is added). ``voters`` are whom to ask who leads.
 
     ``identity`` makes it a broker; absent, it hosts quorum logs only. ``controller`` lets it be elected to control the
     cluster, if it is a voter as well.
@@ -268,7 +267,7 @@ class ReplicaConfig:
     replica_id: ReplicaId
     directory_id: str
     voters: tuple[ReplicaId, ...]
-    initial_voters: VoterSet | None = None
+    initial_voters: VoterSet
     quorum: QuorumConfig = QuorumConfig()
     metadata: MetadataConfig = MetadataConfig()
     group: GroupConfig = GroupConfig()
@@ -277,18 +276,13 @@ class ReplicaConfig:
     controller: ControllerConfig | None = None
 
     def __post_init__(self) -> None:
-        if not self.voters and not (self.initial_voters and self.initial_voters.voters):
+        if not self.voters and not self.initial_voters.voters:
             raise InvalidConfigError("voters is empty; name at least one voter")
         if len(set(self.voters)) != len(self.voters):
             raise InvalidConfigError(f"voters {self.voters} names a replica twice")
-        for voter in () if self.initial_voters is None else self.initial_voters.voters:
+        for voter in self.initial_voters.voters:
             if not is_directory_id(voter.directory_id):
                 raise InvalidConfigError(
                     f"initial voter {voter.replica_id} has the directory id {voter.directory_id!r}; "
                     "that is 22 characters of URL-safe base64"
                 )
-
-    @property
-    def has_static_voters(self) -> bool:
-        """Whether ``voters`` vote for ever: no log can say otherwise."""
-        return self.initial_voters is None

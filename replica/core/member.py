@@ -14,14 +14,13 @@ from replica.core.broker.broker import Broker
 from replica.core.config import ControllerConfig, ReplicaConfig
 from replica.core.controller.quorum_controller import QuorumController
 from replica.core.earliest import earliest
-from replica.core.effects import Effect, Reply, Send
+from replica.core.effects import Effect, Send
 from replica.core.events import LogRead
 from replica.core.log.recovered import RecoveredLog
 from replica.core.loopback import Loopback
 from replica.core.metadata.pages import page_of, topics_told
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.quorum import QuorumLog
-from replica.core.refusals import refusal
 from replica.core.rules import Rules
 from replica.core.snapshotting import SnapshotPace, Snapshotting
 from replica.errors import ErrorCode
@@ -66,25 +65,21 @@ class Member:
         )
         self._snapshots = Snapshotting(log=log, machine=metadata, pace=pace, emit=emit)
         self.controller = self._new_controller(rules)
-        """The controller in this process; absent where the configuration or the quorum gives it no such part."""
+        """The controller in this process, which decides while its replica leads the metadata log."""
         self.broker = self._new_broker(logs, rules)
         """The broker in this process; absent where the configuration has none."""
 
-    def _new_controller(self, rules: Rules) -> QuorumController | None:
-        """Build the controller of who can lead the metadata log.
+    def _new_controller(self, rules: Rules) -> QuorumController:
+        """Build a controller, by default settings if need be.
 
-        Where voters change that is anybody, by default settings if need be: a leader without a controller would leave
-        the cluster without one.
+        Anybody can come to lead the metadata log: a leader without a controller would leave the cluster without one.
         """
-        log, config = self._log, self._config.controller
-        if not self._config.has_static_voters:
-            config = config or ControllerConfig()
-        elif not log.is_voter:
-            return None
-        if config is None:
-            return None
         return QuorumController(
-            cluster_id=self._config.cluster_id, config=config, rules=rules, log=log, emit=self._emit_of_controller
+            cluster_id=self._config.cluster_id,
+            config=self._config.controller or ControllerConfig(),
+            rules=rules,
+            log=self._log,
+            emit=self._emit_of_controller,
         )
 
     def _new_broker(self, logs: Mapping[TopicPartition, RecoveredLog], rules: Rules) -> Broker | None:
@@ -122,12 +117,8 @@ class Member:
 
     def on_controller_request(self, call_id: CallId, request: m.ControllerRequest, now_ms: int) -> None:
         """Let the controller decide, or say where another one may be."""
-        if self.controller is not None:
-            self._has_news = True
-            self.controller.on_request(call_id, request, now_ms)
-            return
-        refused = refusal(request, ErrorCode.NOT_CONTROLLER, current_leader=self._log.current_leader)
-        self._emit_of_controller(Reply(call_id=call_id, response=refused))
+        self._has_news = True
+        self.controller.on_request(call_id, request, now_ms)
 
     def describe_cluster(self, request: m.DescribeClusterRequest) -> m.DescribeClusterResponse:
         """Tell what the cluster has decided, as far as it is applied here."""
@@ -161,8 +152,7 @@ class Member:
             raise AssertionError(f"more than {SETTLING_MAX} rounds at {now_ms}: the parts never stop asking each other")
         if has_moved and not self._is_halted():
             self._snapshots.maybe_store(self._metadata.view, now_ms)
-            of_controller = None if self.controller is None else self.controller.deadline_ms
-            self._due_ms = earliest(self._snapshots.deadline_ms, of_controller)
+            self._due_ms = earliest(self._snapshots.deadline_ms, self.controller.deadline_ms)
 
     def _has_moved(self, now_ms: int) -> bool:
         has_moved = self._has_news or self._log.steps != self._steps_seen
@@ -174,8 +164,7 @@ class Member:
         read = self._metadata.next_read(self._log.log.high_watermark)
         if read is not None:
             self._emit(read)
-        if self.controller is not None:
-            self.controller.settle(self._metadata, now_ms)
+        self.controller.settle(self._metadata, now_ms)
         if self.broker is not None:
             self.broker.has_news = True
 

@@ -250,8 +250,7 @@ class ReplicaProcess:
         return (self._core.logs[name].voter_history for name in logs)
 
     def _initial_addresses(self) -> dict[ReplicaId, str]:
-        initial_voters = self._core.config.initial_voters
-        return {} if initial_voters is None else addresses_of(initial_voters)
+        return addresses_of(self._core.config.initial_voters)
 
     async def bind(self) -> None:
         """Take the ports; raises StartRefusedError if one cannot be had."""

@@ -151,16 +151,11 @@ class ServerOptions:
         cluster_id: str,
         replica_id: ReplicaId,
         directory_id: str,
-        initial_voters: VoterSet | None = None,
+        initial_voters: VoterSet,
         incarnation_id: str,
         previous_broker_epoch: BrokerEpoch | None,
     ) -> ReplicaConfig:
         """Build the core's configuration for the replica whose disk this is; raises InvalidConfigError."""
-        if initial_voters is None:
-            raise InvalidConfigError(
-                "this disk does not say who votes: it was formatted by an earlier version, which took the voters from "
-                "--voter; format an empty directory with --initial-voters"
-            )
         self._check_roles(replica_id, initial_voters)
         addresses = {**addresses_of(initial_voters), **self.voters}
         voters = self._voters_to_ask(initial_voters)

@@ -62,7 +62,6 @@ BAD_INPUT = frozenset(
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.UNKNOWN_SERVER_ERROR,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.VOTER_NOT_FOUND,
     }
 )

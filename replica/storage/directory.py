@@ -47,13 +47,13 @@ def format_directory(
     cluster_id: str,
     replica_id: ReplicaId,
     directory_id: str | None = None,
-    initial_voters: VoterSet | None = None,
+    initial_voters: VoterSet,
     files: Files = OS_FILES,
 ) -> MetaProperties:
     """Make an empty or missing directory the data directory of one replica of one cluster, durably.
 
     A fresh ``directory_id`` is drawn unless one is given. ``initial_voters`` are those of every quorum log until the
-    log itself says otherwise: this disk among them, or nobody. Absent, the voters are those named at every start.
+    log itself says otherwise: this disk among them, or nobody.
 
     ``meta.properties`` comes last, so that a directory whose formatting was cut short is not taken for a formatted
     one. AlreadyFormattedError if the directory holds anything; ValueError for an id that cannot be stored, and where
@@ -64,8 +64,7 @@ def format_directory(
         replica_id=replica_id,
         directory_id=meta_properties.random_directory_id() if directory_id is None else directory_id,
     )
-    if initial_voters is not None:
-        _check_initial_voters(initial_voters, meta)
+    _check_initial_voters(initial_voters, meta)
     try:
         _make_directory(files, path)
         if files.exists(path / meta_properties.FILE_NAME):
@@ -74,8 +73,7 @@ def format_directory(
             raise AlreadyFormattedError(f"{path} is not empty; choose another directory or empty this one")
         for name in (RECOVERY_POINT_FILE, LOG_START_FILE, REPLICATION_OFFSET_FILE):
             write_lines(files, path / name, ())
-        if initial_voters is not None:
-            write_initial_voters(files, path / INITIAL_VOTERS_FILE, initial_voters)
+        write_initial_voters(files, path / INITIAL_VOTERS_FILE, initial_voters)
         meta_properties.write_meta_properties(files, path / meta_properties.FILE_NAME, meta)
     except OSError as error:
         raise StorageError(f"cannot format {path}: {error}") from error
@@ -182,7 +180,7 @@ class DataDirectory:
     ``was_clean`` tells whether the last stop left its marker, and ``clean_broker_epoch`` as which incarnation of a
     broker (absent without a marker, and if there was none). A missing recovery point stands for a log whose creation
     was never finished; ``high_watermarks`` is for logs whose high watermark survives a restart. ``initial_voters`` are
-    those that it was formatted with; absent where voters are named at every start.
+    those that it was formatted with.
     """
 
     def __init__(
@@ -190,7 +188,7 @@ class DataDirectory:
         *,
         path: Path,
         meta: MetaProperties,
-        initial_voters: VoterSet | None,
+        initial_voters: VoterSet,
         files: Files,
         lock: Handle,
         was_clean: bool,

@@ -45,7 +45,7 @@ from replica.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX,
 from replica.storage.segments import begin_anew
 from replica.storage.snapshots import LogSnapshots
 from replica.storage.trash import is_deleted_file
-from replica.storage.voter_files import INITIAL_VOTERS_FILE, QUORUM_VOTERS_FILE, read_voter_entries, write_voter_entries
+from replica.storage.voter_files import QUORUM_VOTERS_FILE, read_voter_entries, write_voter_entries
 from replica.voters import VoterEntry
 
 EPOCH_FILE = "leader-epoch-checkpoint"
@@ -121,7 +121,6 @@ def load_log(
         config=config,
         rules=rules,
         topic_id=topic_id,
-        has_voters=directory.initial_voters is not None and topic_id is None,
         log_start_offset=directory.log_starts.get(topic_partition) or Offset(0),
         recovery_point=directory.recovery_points.get(topic_partition),
         lower_recovery_point=lambda offset: directory.recovery_points.lower(topic_partition, offset),
@@ -147,17 +146,13 @@ def load_log(
 
 @dataclass(slots=True, kw_only=True)
 class _Log:
-    """The log while it is being opened. ``recovery_point`` is absent if its creation was never finished.
-
-    ``has_voters``: who votes may change, so that the log has a file that says so.
-    """
+    """The log while it is being opened. ``recovery_point`` is absent if its creation was never finished."""
 
     files: Files
     path: Path
     config: LogConfig
     rules: LogRules
     topic_id: TopicId | None
-    has_voters: bool
     log_start_offset: Offset
     recovery_point: Offset | None
     lower_recovery_point: Callable[[Offset], None]
@@ -185,7 +180,7 @@ class _Log:
             fsync_file(self.files, self.path / EPOCH_FILE)
         else:
             write_epochs(self.files, self.path / EPOCH_FILE, ())
-        if self.has_voters and not self.files.exists(self.path / QUORUM_VOTERS_FILE):
+        if self.topic_id is None and not self.files.exists(self.path / QUORUM_VOTERS_FILE):
             write_voter_entries(self.files, self.path / QUORUM_VOTERS_FILE, ())
 
     def _has_epochs(self) -> bool:
@@ -232,12 +227,8 @@ class _Log:
     def _read_voters(self) -> tuple[VoterEntry, ...]:
         path = self.path / QUORUM_VOTERS_FILE
         entries = read_voter_entries(self.files, path)
-        if entries is None and self.has_voters:
+        if entries is None and self.topic_id is None:
             raise CorruptCheckpointError(path, "the file is missing, so that nobody knows who votes")
-        if entries is not None and not self.has_voters:
-            # Taken for a disk whose voters are named at start, it would count the votes of others than its log names.
-            reason = f"the file is missing, although the voters of {self.path.name} are its own"
-            raise CorruptCheckpointError(self.path.parent / INITIAL_VOTERS_FILE, reason)
         return entries or ()
 
     def load_clean(self) -> LoadedLog | None:

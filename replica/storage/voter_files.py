@@ -1,7 +1,7 @@
 """Who votes, in two small JSON files: ``initial-voters`` of a data directory, ``quorum-voters`` of a quorum log.
 
-Owns their formats, where an absent directory id is empty. The first is written by formatting and never changes; there
-is none where every voter is named at start. The second holds the voter sets that the log's own records have brought,
+Owns their formats, where an absent directory id is empty. The first is written by formatting and never changes. The
+second holds the voter sets that the log's own records have brought,
 committed or not, each with the offset of its record. A file that is not exactly right is refused: who counts votes by
 other voters than the log's can lead beside another.
 Source: KIP-853; Kafka writes the first as a checkpoint of its own, and keeps the second in memory.
@@ -29,10 +29,12 @@ def write_initial_voters(files: Files, path: Path, voters: VoterSet) -> None:
     write_document(files, path, {"voters": _rows(voters)}, data_version=_DATA_VERSION)
 
 
-def read_initial_voters(files: Files, path: Path) -> VoterSet | None:
-    """The voters that the directory was formatted with; None if there is no file."""
+def read_initial_voters(files: Files, path: Path) -> VoterSet:
+    """The voters that the directory was formatted with. Without the file nobody knows them: CorruptCheckpointError."""
     document = read_document(files, path, data_version=_DATA_VERSION)
-    return None if document is None else _voter_set(path, document)
+    if document is None:
+        raise CorruptCheckpointError(path, "the file is missing, so that nobody knows who votes at first")
+    return _voter_set(path, document)
 
 
 def write_voter_entries(files: Files, path: Path, entries: Iterable[VoterEntry]) -> None:

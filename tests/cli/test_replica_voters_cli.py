@@ -71,7 +71,6 @@ def test_a_voter_is_removed(server: GroupServer, directory_id: str | None) -> No
     ("answer", "exit_code", "complaint"),
     [
         (ChangeVotersResponse(error=ErrorCode.VOTER_NOT_FOUND, not_appended=True), 1, "are not changed: no replica of"),
-        (ChangeVotersResponse(error=ErrorCode.UNSUPPORTED_VERSION, not_appended=True), 1, "can never be changed\n"),
         (ChangeVotersResponse(error=ErrorCode.INVALID_REQUEST, not_appended=True), 1, "last voter cannot be removed\n"),
         (
             ChangeVotersResponse(error=ErrorCode.REQUEST_TIMED_OUT, not_appended=True),

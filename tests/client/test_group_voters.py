@@ -201,7 +201,6 @@ async def test_a_refusal_is_not_taken_for_an_earlier_success() -> None:
     ("error", "complaint"),
     [
         (ErrorCode.DUPLICATE_VOTER, "a replica of this id votes already"),
-        (ErrorCode.UNSUPPORTED_VERSION, "can never be changed"),
         (ErrorCode.INVALID_REQUEST, "the leader cannot add such a voter"),
         (ErrorCode.INCONSISTENT_CLUSTER_ID, "answered INCONSISTENT_CLUSTER_ID"),
     ],

@@ -20,6 +20,7 @@ from nemesis.faults.values import DiskPart
 from replica.ids import ReplicaId
 from replica.storage import format_directory
 from replica.storage.files import OpenMode
+from replica.voters import VoterSet
 
 BROKEN, OTHER = 1, 2
 FAILING = Hindrance(failing=("fsync",))
@@ -133,7 +134,7 @@ async def test_a_halt_for_damage_is_excused_until_the_repair(tmp_path: Path) -> 
     """Of the replica whose disk is damaged, if it names the file; and the power takes nothing from it meanwhile."""
     rig = Rig(tmp_path, Hindrance())
     data = place_in(tmp_path / "nodes" / str(BROKEN)).data
-    format_directory(data, cluster_id="cluster", replica_id=ReplicaId(1), directory_id="directory")
+    format_directory(data, cluster_id="cluster", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
 
     async def kill(node: int) -> bool:
         return node == BROKEN

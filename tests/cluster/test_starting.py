@@ -16,6 +16,7 @@ from nemesis.disks.place import place_in
 from nemesis.faults.values import DiskPart
 from replica.ids import ReplicaId
 from replica.storage import format_directory
+from replica.voters import VoterSet
 
 REFUSED = 3
 TOPICS = TopicOptions(replication_factor=1, min_insync_replicas=1)
@@ -43,7 +44,7 @@ async def test_damage_goes_with_the_disk_that_is_replaced(tmp_path: Path) -> Non
     try:
         cluster = ReplicaCluster(host, ReplicaOptions(nodes=1, topics=TOPICS))
         data = place_in(host.folder(1)).data
-        format_directory(data, cluster_id="nemesis", replica_id=ReplicaId(1), directory_id="directory")
+        format_directory(data, cluster_id="nemesis", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
         await host.run(1, (host.python, "-c", "import time; time.sleep(600)"), host.folder(1) / "log")
         assert await cluster.disks.damage(1, DiskPart.STATE, CUT, 1) is not None
         assert cluster.disks.is_damaged(1)

@@ -11,14 +11,12 @@ from dataclasses import replace
 
 from replica.core import messages as m
 from replica.core.config import QuorumConfig, ReplicaConfig
-from replica.core.quorum.roles import Follower, Leader
-from replica.core.quorum.snapshot_header import split_snapshot
+from replica.core.quorum.roles import Leader
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
-from replica.machines import Snapshot
 from replica.voters import Voter, VoterSet
-from tests.core.folded import Fold, FoldedCluster, restored
+from tests.core.folded import FoldedCluster
 from tests.core.harness import disk_id, voter, voters_of
 from tests.core.simulated import CONFIG, LOG, Climate, Disk, Node, Promises
 
@@ -95,17 +93,6 @@ class ChangingCluster(FoldedCluster):
             initial_voters=voters_of(*self.first_voters) if is_first else VoterSet(()),
             quorum=self._config,
         )
-
-    # --- snapshots have headers -------------------------------------------------------------------------------------
-
-    def _fold_of(self, disk: Disk) -> Fold:
-        newest = max(disk.snapshots, default=None)
-        return Fold() if newest is None else restored(newest, split_snapshot(disk.snapshots[newest])[1])
-
-    def _half_install(self, node: Node, received: Snapshot) -> None:
-        assert isinstance(node.log.role, Follower), node.log.role
-        assert node.log.role.received is not None, received.id
-        super()._half_install(node, node.log.role.received)
 
     # --- who changes them -------------------------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ from hashlib import sha256
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.config import QuorumConfig
+from replica.core.quorum.roles import Follower
+from replica.core.quorum.snapshot_header import split_snapshot
 from replica.core.rules import Rules
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId
 from replica.machines import EncodedState, Snapshot, SnapshotView
@@ -83,7 +85,7 @@ class FoldedCluster(SimulatedCluster):
 
     def _fold_of(self, disk: Disk) -> Fold:
         newest = max(disk.snapshots, default=None)
-        return Fold() if newest is None else restored(newest, disk.snapshots[newest])
+        return Fold() if newest is None else restored(newest, split_snapshot(disk.snapshots[newest])[1])
 
     def _settle(self, node: Node) -> None:
         log, fold = node.log, self.folds[node.replica_id]
@@ -106,15 +108,17 @@ class FoldedCluster(SimulatedCluster):
             return
         if self.climate.crash_in_step and self.random.random() < 0.3:
             self.seen["half installed"] += 1
-            self._half_install(node, received)
+            self._half_install(node, received.id)
             return
         self.seen["installed"] += 1
         self.seen["installed while storing"] += node.log.is_storing_snapshot
         self.folds[node.replica_id] = restored(received.id, received.data)
         self._act(node, node.log.install_snapshot(self.now_ms))
 
-    def _half_install(self, node: Node, received: Snapshot) -> None:
-        node.disk.snapshots[received.id] = received.data  # It is durable before the log is dropped.
+    def _half_install(self, node: Node, received_id: SnapshotId) -> None:
+        assert isinstance(node.log.role, Follower), node.log.role
+        assert node.log.role.received is not None, received_id
+        node.disk.snapshots[received_id] = node.log.role.received.data  # It is durable before the log is dropped.
         self.crash_for_a_while(node)
 
     def _act(self, node: Node, effects: tuple[fx.Effect, ...]) -> None:

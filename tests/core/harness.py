@@ -19,12 +19,14 @@ from replica.core import messages as m
 from replica.core.config import QuorumConfig, ReplicaConfig
 from replica.core.log.recovered import RecoveredLog, StoredSnapshot
 from replica.core.quorum import QuorumLog
+from replica.core.quorum.snapshot_header import encode_header
+from replica.core.quorum.voter_history import VoterHistory, voters_in
 from replica.core.reading import read_ranges
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CallId, Epoch, EpochEntry, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import EncodedState, Snapshot, SnapshotView
-from replica.records import RecordBatch, encode_batch
+from replica.records import RecordBatch, encode_batch, voters_batch
 from replica.voters import Voter, VoterEntry, VoterSet, directory_id_of
 
 LOG = TopicPartition("log", 0)
@@ -68,7 +70,7 @@ def stored(epoch: int, *, leader_id: int | None = None, voted_id: int | None = N
         leader_epoch=Epoch(epoch),
         leader_id=None if leader_id is None else ReplicaId(leader_id),
         voted_id=None if voted_id is None else ReplicaId(voted_id),
-        voted_directory_id=None if voted_id is None else f"disk-{voted_id}",
+        voted_directory_id=None if voted_id is None else disk_id(voted_id),
     )
 
 
@@ -89,9 +91,20 @@ def voters_of(*replica_ids: int) -> VoterSet:
 
 
 def snapshot_of(end_offset: int, epoch: int) -> Snapshot:
-    """Build a snapshot: its data say what they hold."""
+    """Build a snapshot as who replays the log has it: its data say what they hold."""
     data = f"all below {end_offset}, the last of epoch {epoch}".encode()
     return Snapshot(id=SnapshotId(Offset(end_offset), Epoch(epoch)), data=data)
+
+
+def header_of(voters: VoterSet) -> bytes:
+    """Encode what stands before a snapshot's data: the voters, named by the log's first record."""
+    return encode_header(VoterHistory(base=voters, base_offset=Offset(0)))
+
+
+def kept_snapshot_of(end_offset: int, epoch: int, *, voters: VoterSet | None = None) -> Snapshot:
+    """Build that snapshot as it is kept and sent, with the voters before its data."""
+    snapshot = snapshot_of(end_offset, epoch)
+    return Snapshot(id=snapshot.id, data=header_of(voters or voters_of(0, 1, 2)) + snapshot.data)
 
 
 def view_of(snapshot: Snapshot) -> SnapshotView:
@@ -157,7 +170,11 @@ class Disk:
 
 
 class Bench:
-    """One replica under test. ``now_ms`` is moved by ``elapse`` and ``to_deadline`` only."""
+    """One replica under test. ``now_ms`` is moved by ``elapse`` and ``to_deadline`` only.
+
+    Its disk was formatted with ``initial_voters``: these are ``voters``, or nobody if it is none of them. A log that
+    has records already names ``voters`` in the first one.
+    """
 
     def __init__(
         self,
@@ -175,20 +192,26 @@ class Bench:
         seed: int = 0,
     ) -> None:
         batches = batches_of(*log, start=start)
+        named = voters_of(*voters)
+        if batches and not start:
+            batches[0] = voters_batch(voters=named, base_offset=Offset(0), leader_epoch=batches[0].leader_epoch)
+        if initial_voters is None:
+            initial_voters = voters if replica_id in voters else ()
         self.disk = Disk(
             batches=batches,
             start=Offset(start),
-            snapshots={kept.id: kept.data for kept in (snapshot_of(*snapshot) for snapshot in snapshots)},
+            snapshots={kept.id: kept.data for kept in (kept_snapshot_of(*ends, voters=named) for ends in snapshots)},
             quorum_state=quorum_state,
             epochs=epochs_of(batches),
+            voters=voters_in(batches),
         )
         self.disk.flushed_end = self.disk.end
         self.config = ReplicaConfig(
             cluster_id=CLUSTER,
             replica_id=ReplicaId(replica_id),
-            directory_id=f"disk-{replica_id}" if initial_voters is None else disk_id(replica_id, disk),
+            directory_id=disk_id(replica_id, disk),
             voters=tuple(ReplicaId(voter) for voter in voters),
-            initial_voters=None if initial_voters is None else voters_of(*initial_voters),
+            initial_voters=voters_of(*initial_voters),
             quorum=config,
         )
         self.now_ms = 1_000_000

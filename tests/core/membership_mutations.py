@@ -14,10 +14,10 @@ from tests.core.membership_scenarios import (
     acknowledge,
     add,
     added,
-    changeable_follower,
-    changeable_leader,
     changed,
     fetch_from,
+    first_leader,
+    fresh_follower,
     ids,
     naming,
     remove,
@@ -53,13 +53,13 @@ def a_second_change_waits_for_the_first(rules: Rules) -> None:
 
 
 def nothing_changes_before_a_record_of_the_epoch_is_committed(rules: Rules) -> None:
-    bench = changeable_leader(rules=rules)
+    bench = first_leader(rules=rules)
     assert changed(bench, remove(bench, 2)).error is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert ids(bench) == IDS
 
 
 def a_voters_id_on_another_disk_acknowledges_nothing(rules: Rules) -> None:
-    bench = changeable_leader(rules=rules)
+    bench = first_leader(rules=rules)
     fetched(bench, fetch_from(bench, 1, disk=1))
     assert bench.high_watermark is None
 
@@ -95,7 +95,7 @@ def who_has_nothing_is_not_added(rules: Rules) -> None:
 
 
 def a_truncation_takes_voters_back(rules: Rules) -> None:
-    bench = changeable_follower(rules=rules)
+    bench = fresh_follower(rules=rules)
     answer_fetch(bench, records([naming(FOUR, 0, 5)], leader_id=1, epoch=5))
     assert ids(bench) == FOUR.ids
     bench.flush_all()

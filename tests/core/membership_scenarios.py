@@ -12,26 +12,26 @@ from replica.ids import CallId, Epoch, Offset, ReplicaId
 from replica.records import RecordBatch, voters_batch
 from replica.voters import ReplicaKey, VoterSet
 from tests.core.harness import LOG, Bench, disk_id, stored, voter, voters_of
-from tests.core.scenarios import answer_fetch, fetch, fetch_error, fetched, follower_bench, lead, reply_of, vote
+from tests.core.scenarios import answer_fetch, fetch, fetch_error, fetched, follower_bench, lead, reply_of
 
 IDS = (0, 1, 2)
 
 
-def changeable_bench(*, initial: tuple[int, ...] = IDS, **others: Any) -> Bench:
-    """Build a replica of a log whose voters can change; at first they are ``initial``."""
+def fresh_bench(*, initial: tuple[int, ...] = IDS, **others: Any) -> Bench:
+    """Build a replica of a new log, whose voters are ``initial`` at first."""
     return Bench(**{"initial_voters": initial, "voters": initial or IDS, **others})
 
 
-def changeable_leader(*, initial: tuple[int, ...] = IDS, **others: Any) -> Bench:
+def first_leader(*, initial: tuple[int, ...] = IDS, **others: Any) -> Bench:
     """Build the leader of epoch 1, of whose log nothing is committed: LeaderChange at 0, the voters at 1."""
-    bench = changeable_bench(initial=initial, **others)
+    bench = fresh_bench(initial=initial, **others)
     lead(bench)
     return bench
 
 
 def settled_leader(*, initial: tuple[int, ...] = IDS, **others: Any) -> Bench:
     """Build such a leader, with a log that is committed."""
-    bench = changeable_leader(initial=initial, **others)
+    bench = first_leader(initial=initial, **others)
     acknowledge(bench, *bench.log.other_voters[: bench.log.majority - 1])
     assert bench.high_watermark == bench.log.log.log_end_offset, bench.high_watermark
     return bench
@@ -96,25 +96,19 @@ def ids(bench: Bench) -> tuple[int, ...]:
     return bench.log.voters.ids
 
 
-def directed_vote(epoch: int, *, to: int = 0, disk: int = 0, candidate: int = 1, **others: Any) -> m.VoteRequest:
-    """Ask a replica on a disk for its vote, as who goes by voters with disks does."""
-    named = {"voter_id": ReplicaId(to), "voter_directory_id": disk_id(to, disk)}
-    return vote(epoch, candidate=candidate, **{"candidate_directory_id": disk_id(candidate), **named, **others})
-
-
 def naming(voters: VoterSet, offset: int, epoch: int) -> RecordBatch:
     """Build the record that names voters."""
     return voters_batch(voters=voters, base_offset=Offset(offset), leader_epoch=Epoch(epoch))
 
 
-def changeable_follower(*, initial: tuple[int, ...] = IDS, **others: Any) -> Bench:
-    """Build a follower of replica 1 in epoch 5, with a Fetch out."""
+def fresh_follower(*, initial: tuple[int, ...] = IDS, **others: Any) -> Bench:
+    """Build a follower of replica 1 in epoch 5 on a new disk, with a Fetch out."""
     return follower_bench(**{"initial_voters": initial, "voters": initial or IDS, **others})
 
 
 def joining_follower(**others: Any) -> Bench:
     """Build a follower of replica 1 in epoch 5 whose disk was formatted without voters, with a Fetch out."""
-    bench = changeable_bench(initial=(), **{"quorum_state": stored(5), **others})
+    bench = fresh_bench(initial=(), **{"quorum_state": stored(5), **others})
     answer_fetch(bench, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1, 5))
     assert bench.log.leader_id == 1, bench.role
     return bench

@@ -12,7 +12,7 @@ from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, EpochEndOffset, Offset, ReplicaId
 from replica.records import RecordBatch, encode_batch
-from tests.core.harness import CLUSTER, LOG, Bench, leader, records_of, stored
+from tests.core.harness import CLUSTER, LOG, Bench, disk_id, leader, records_of, stored
 
 NONE = ErrorCode.NONE
 
@@ -21,32 +21,43 @@ NONE = ErrorCode.NONE
 
 
 def vote(
-    epoch: int, *, candidate: int = 1, last: tuple[int, int] = (0, 0), pre_vote: bool = False, **others: Any
+    epoch: int,
+    *,
+    candidate: int = 1,
+    to: int = 0,
+    disk: int = 0,
+    last: tuple[int, int] = (0, 0),
+    pre_vote: bool = False,
+    **others: Any,
 ) -> m.VoteRequest:
-    """Ask for a vote; ``last`` is the candidate's (last epoch, log end offset)."""
+    """Ask a replica on a disk for its vote; ``last`` is the candidate's (last epoch, log end offset)."""
     return m.VoteRequest(
         **{
             "topic_partition": LOG,
             "cluster_id": CLUSTER,
             "candidate_id": ReplicaId(candidate),
-            "candidate_directory_id": f"disk-{candidate}",
+            "candidate_directory_id": disk_id(candidate),
             "candidate_epoch": Epoch(epoch),
             "last_offset_epoch": last[0],
             "last_offset": last[1],
             "pre_vote": pre_vote,
+            "voter_id": ReplicaId(to),
+            "voter_directory_id": disk_id(to, disk),
             **others,
         }
     )
 
 
-def begin(leader_id: int, epoch: int, **others: Any) -> m.BeginQuorumEpochRequest:
-    """Make a leader known."""
+def begin(leader_id: int, epoch: int, *, to: int = 0, **others: Any) -> m.BeginQuorumEpochRequest:
+    """Make a leader known to a voter."""
     return m.BeginQuorumEpochRequest(
         **{
             "topic_partition": LOG,
             "cluster_id": CLUSTER,
             "leader_id": ReplicaId(leader_id),
             "leader_epoch": Epoch(epoch),
+            "voter_id": ReplicaId(to),
+            "voter_directory_id": disk_id(to),
             **others,
         }
     )
@@ -54,7 +65,7 @@ def begin(leader_id: int, epoch: int, **others: Any) -> m.BeginQuorumEpochReques
 
 def begin_to(bench: Bench, leader_id: int, epoch: int) -> m.BeginQuorumEpochRequest:
     """Make a leader known to this very voter."""
-    return begin(leader_id, epoch, voter_id=bench.config.replica_id, voter_directory_id=bench.config.directory_id)
+    return begin(leader_id, epoch, to=bench.config.replica_id, voter_directory_id=bench.config.directory_id)
 
 
 def end(leader_id: int, epoch: int, *preferred: int, cluster_id: str | None = CLUSTER) -> m.EndQuorumEpochRequest:
@@ -74,6 +85,7 @@ def fetch(offset: int, last_epoch: int, epoch: int, *, replica: int = 1, wait_ms
         **{
             "cluster_id": CLUSTER,
             "replica_id": ReplicaId(replica),
+            "replica_directory_id": disk_id(replica),
             "current_leader_epoch": Epoch(epoch),
             "fetch_offset": Offset(offset),
             "last_fetched_epoch": Epoch(last_epoch),
@@ -198,7 +210,7 @@ def campaign(bench: Bench) -> None:
 
 
 def lead(bench: Bench) -> None:
-    """Let a voter become the leader of a new epoch; its LeaderChange record is flushed, but nobody has fetched."""
+    """Let a voter become the leader of a new epoch; its first records are flushed, but nobody has fetched."""
     if len(bench.config.voters) == 1:
         bench.to_role("leader")
     else:
@@ -211,7 +223,10 @@ def lead(bench: Bench) -> None:
 
 
 def leader_bench(**others: Any) -> Bench:
-    """Build the leader of epoch 6 (of 5 + 1), whose log ends with its LeaderChange record."""
+    """Build the leader of epoch 6 (of 5 + 1), whose log ends with its LeaderChange record.
+
+    A log that had nothing has two records by then: LeaderChange at 0, and the voters at 1.
+    """
     bench = Bench(**{"quorum_state": stored(5), **others})
     lead(bench)
     return bench

@@ -26,6 +26,7 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, EpochEntry, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch, encode_batch
 from replica.voters import VoterEntry
+from tests.core.harness import disk_id, voters_of
 
 LOG = TopicPartition("log", 0)
 BEGINNING = Offset(0)
@@ -291,8 +292,9 @@ class SimulatedCluster:
         return ReplicaConfig(
             cluster_id="simulated",
             replica_id=node.replica_id,
-            directory_id=f"disk-{node.replica_id}",
+            directory_id=disk_id(node.replica_id),
             voters=self._voters,
+            initial_voters=voters_of(*self._voters),
             quorum=self._config,
         )
 

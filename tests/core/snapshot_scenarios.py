@@ -10,7 +10,7 @@ from typing import Any
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId
-from tests.core.harness import CLUSTER, LOG, Bench, leader, snapshot_of
+from tests.core.harness import CLUSTER, LOG, Bench, disk_id, kept_snapshot_of, leader
 from tests.core.scenarios import answer_fetch, commit, fetch_answer, follower_bench, leader_bench
 
 LEADER, FOLLOWERS_EPOCH = 1, 5
@@ -39,6 +39,7 @@ def fetch_snapshot(
             "max_bytes": 1 << 20,
             "current_leader_epoch": Epoch(6),
             "replica_id": ReplicaId(replica),
+            "replica_directory_id": disk_id(replica),
             **others,
         }
     )
@@ -85,7 +86,7 @@ def asked_for(bench: Bench) -> m.FetchSnapshotRequest:
 
 def piece(end_offset: int, epoch: int, position: int, length: int, **others: Any) -> m.FetchSnapshotResponse:
     """Answer a FetchSnapshot with so many bytes of the snapshot."""
-    data = snapshot_of(end_offset, epoch).data
+    data = kept_snapshot_of(end_offset, epoch).data
     return m.FetchSnapshotResponse(
         **{
             "error": ErrorCode.NONE,

@@ -20,7 +20,7 @@ from replica.core.quorum.voter_history import VoterHistory
 from replica.ids import CallId, CorrelationId, Epoch, EpochEntry, Offset, ReplicaId
 from replica.voters import VoterEntry, VoterSet
 from tests.core.harness import Bench, batches_of, stored, voters_of
-from tests.core.membership_scenarios import changeable_bench, settled_leader
+from tests.core.membership_scenarios import fresh_bench, settled_leader
 from tests.core.scenarios import campaign, commit, consume, follower_bench, leader_bench
 from tests.core.snapshot_scenarios import answer_piece, catching_up_bench, leader_with_snapshots, snapshot_id, whole
 
@@ -97,12 +97,12 @@ def set_snapshots(*snapshots: tuple[int, int]) -> Break:
     return act
 
 
-def a_changeable_leader() -> Bench:
+def a_first_leader() -> Bench:
     return settled_leader()
 
 
 def one_that_campaigns() -> Bench:
-    bench = changeable_bench()
+    bench = fresh_bench()
     bench.to_role("prospective")
     return bench
 
@@ -131,7 +131,7 @@ def force_voters(*replica_ids: int) -> Break:
         pytest.param(a_follower, set_log(log_start_offset=3, high_watermark=2), id="high_watermark_below_log_start"),
         pytest.param(a_follower, set_log(high_watermark=5), id="high_watermark_above_log_end"),
         pytest.param(a_follower, set_log(flushed_end_offset=5), id="flushed_above_log_end"),
-        pytest.param(a_leader, set_role(high_watermark=Offset(2)), id="leaders_high_watermark_above_log_end"),
+        pytest.param(a_leader, set_role(high_watermark=Offset(3)), id="leaders_high_watermark_above_log_end"),
         pytest.param(a_follower, set_epochs((2, 0), (1, 1)), id="epochs_fall"),
         pytest.param(a_follower, set_epochs((1, 1), (2, 1)), id="epochs_start_at_one_offset"),
         pytest.param(a_follower, set_epochs((1, 0), (2, 5)), id="epoch_starts_beyond_log_end"),
@@ -155,15 +155,15 @@ def force_voters(*replica_ids: int) -> Break:
         pytest.param(one_that_received, set_role(pending=CorrelationId(1)), id="fetches_though_it_has_received"),
         pytest.param(one_that_received, set_log(flushed_end_offset=1), id="has_received_and_is_not_flushed"),
         pytest.param(
-            a_changeable_leader, set_voters((0, voters_of(0, 1)), (1, voters_of(0, 1, 2, 3))), id="two_voters_at_once"
+            a_first_leader, set_voters((0, voters_of(0, 1)), (1, voters_of(0, 1, 2, 3))), id="two_voters_at_once"
         ),
-        pytest.param(a_changeable_leader, set_voters((1, voters_of(0)), base_offset=0), id="two_less_than_a_snapshot"),
+        pytest.param(a_first_leader, set_voters((1, voters_of(0)), base_offset=0), id="two_less_than_a_snapshot"),
         pytest.param(
-            a_changeable_leader, set_voters((1, voters_of(0, 1)), (1, voters_of(0, 1))), id="two_sets_at_one_offset"
+            a_first_leader, set_voters((1, voters_of(0, 1)), (1, voters_of(0, 1))), id="two_sets_at_one_offset"
         ),
-        pytest.param(a_changeable_leader, set_voters((2, voters_of(0, 1))), id="voters_beyond_log_end"),
-        pytest.param(a_changeable_leader, force_voters(), id="leader_of_nobody"),
-        pytest.param(a_changeable_leader, force_voters(0, 1), id="leader_counts_others_than_those_in_force"),
+        pytest.param(a_first_leader, set_voters((2, voters_of(0, 1))), id="voters_beyond_log_end"),
+        pytest.param(a_first_leader, force_voters(), id="leader_of_nobody"),
+        pytest.param(a_first_leader, force_voters(0, 1), id="leader_counts_others_than_those_in_force"),
         pytest.param(one_that_campaigns, force_voters(1, 2, 3), id="one_that_never_voted_campaigns"),
     ],
 )

@@ -98,7 +98,7 @@ def an_older_epochs_record_on_a_majority_is_not_committed(rules: Rules) -> None:
 
 def half_of_four_voters_commit_nothing(rules: Rules) -> None:
     bench = leader_bench(rules=rules, voters=(0, 1, 2, 3))
-    assert fetched(bench, fetch(1, 6, 6)).high_watermark is None
+    assert fetched(bench, fetch(2, 6, 6)).high_watermark is None
 
 
 def a_voter_that_goes_back_takes_nothing_back(rules: Rules) -> None:
@@ -106,7 +106,7 @@ def a_voter_that_goes_back_takes_nothing_back(rules: Rules) -> None:
     bench.call(produce(acks=1))
     bench.flush_all()
     commit(bench, 1)
-    assert fetched(bench, fetch(1, 6, 6)).high_watermark == 2
+    assert fetched(bench, fetch(2, 6, 6)).high_watermark == 3
 
 
 def a_write_on_one_disk_is_not_acknowledged(rules: Rules) -> None:
@@ -121,7 +121,7 @@ def an_uncommitted_record_is_not_read(rules: Rules) -> None:
     bench = leader_bench(rules=rules)
     commit(bench, 1)
     bench.call(produce(acks=1))
-    assert fetched(bench, consume(1)).records == b""
+    assert fetched(bench, consume(2)).records == b""
 
 
 def a_follower_names_its_last_records_epoch(rules: Rules) -> None:
@@ -151,12 +151,12 @@ def a_second_write_is_committed(rules: Rules) -> None:
 
 def a_fetch_of_an_earlier_epoch_is_fenced(rules: Rules) -> None:
     bench = leader_bench(rules=rules)
-    assert fetched(bench, fetch(1, 5, 5)).error is ErrorCode.FENCED_LEADER_EPOCH
+    assert fetched(bench, fetch(2, 5, 5)).error is ErrorCode.FENCED_LEADER_EPOCH
 
 
 def a_fetch_of_the_leaders_epoch_is_taken(rules: Rules) -> None:
     bench = leader_bench(rules=rules)
-    assert fetched(bench, fetch(1, 6, 6)).error is ErrorCode.NONE
+    assert fetched(bench, fetch(2, 6, 6)).error is ErrorCode.NONE
 
 
 def a_vote_survives_a_restart(rules: Rules) -> None:
@@ -198,7 +198,7 @@ def an_epoch_that_the_leader_never_had_has_diverged(rules: Rules) -> None:
 
 def a_follower_with_everything_has_not_diverged(rules: Rules) -> None:
     bench = leader_bench(rules=rules)
-    assert fetched(bench, fetch(1, 6, 6)).diverging_epoch is None
+    assert fetched(bench, fetch(2, 6, 6)).diverging_epoch is None
 
 
 def a_diverged_fetch_commits_nothing(rules: Rules) -> None:

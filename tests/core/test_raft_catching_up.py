@@ -16,7 +16,7 @@ from replica.core import messages as m
 from replica.core.config import QuorumConfig
 from replica.errors import ErrorCode
 from replica.ids import Offset
-from tests.core.harness import Bench, batches_of, leader, snapshot_of, stored
+from tests.core.harness import Bench, batches_of, kept_snapshot_of, leader, snapshot_of, stored
 from tests.core.scenarios import (
     answer_fetch,
     diverging,
@@ -40,7 +40,7 @@ from tests.core.snapshot_scenarios import (
     whole,
 )
 
-SIZE = len(snapshot_of(20, 4).data)
+SIZE = len(kept_snapshot_of(20, 4).data)
 
 
 def test_fetch_response_with_snapshot_id() -> None:
@@ -53,9 +53,9 @@ def test_fetch_response_with_snapshot_id() -> None:
     assert bench.log.received_snapshot == snapshot_of(20, 4)
     assert (bench.disk.end, bench.disk.snapshots, bench.sends) == (2, {}, [])
     install(bench)
-    assert [type(effect) for effect in bench.effects] == [fx.InstallSnapshot, fx.StoreEpochs, fx.Send]
+    assert [type(effect) for effect in bench.effects] == [fx.InstallSnapshot, fx.StoreEpochs, fx.StoreVoters, fx.Send]
     assert (bench.disk.start, bench.disk.end, bench.disk.epochs) == (20, 20, ())
-    assert bench.disk.snapshots == {snapshot_id(20, 4): snapshot_of(20, 4).data}
+    assert bench.disk.snapshots == {snapshot_id(20, 4): kept_snapshot_of(20, 4).data}
 
 
 def test_what_follows_upon_a_snapshot_is_fetched_from_its_end() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from replica.core import effects as fx
@@ -9,7 +11,7 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
-from tests.core.harness import Bench, leader, stored
+from tests.core.harness import Bench, disk_id, leader, stored
 from tests.core.scenarios import (
     answer_fetch,
     begin,
@@ -107,7 +109,7 @@ def test_repeated_end_quorum_does_not_postpone_an_election() -> None:
 def test_observer_does_not_succeed() -> None:
     """An observer has no vote and campaigns for nothing, whoever prefers it."""
     bench = follower_bench(leader_id=2, replica_id=9)
-    bench.answer(begin(2, 5))
+    bench.answer(begin(2, 5, to=9))
     ended(bench, end(2, 5, 9))
     assert bench.role == "unattached"
     bench.elapse(10_000)
@@ -153,8 +155,8 @@ def test_end_quorum_epoch_request_cluster_id_validation() -> None:
     assert bench.epoch == 5
 
 
-@pytest.mark.parametrize("others", [{"voter_id": ReplicaId(2)}, {"voter_directory_id": "old disk"}])
-def test_invalid_voter_replica_begin_quorum_epoch_request(others: dict[str, object]) -> None:
+@pytest.mark.parametrize("others", [{"voter_id": ReplicaId(2)}, {"voter_directory_id": disk_id(0, 1)}])
+def test_invalid_voter_replica_begin_quorum_epoch_request(others: dict[str, Any]) -> None:
     """A beginning meant for another voter is refused, and who leads is not believed."""
     bench = Bench(quorum_state=stored(5))
     response = bench.answer(begin(2, 6, **others))
@@ -231,7 +233,7 @@ def test_observer_graceful_shutdown() -> None:
     for role in ("unattached", "follower"):
         assert bench.role == role
         assert bench.step(ev.ResignRequested()) == ()
-        bench.answer(begin(2, 5))
+        bench.answer(begin(2, 5, to=9))
 
 
 def test_graceful_shutdown_single_member_quorum() -> None:
@@ -250,7 +252,7 @@ def test_grant_votes_when_shutting_down() -> None:
     """Who has resigned votes in a later epoch, so that its going stops nobody's election."""
     bench = leader_bench()
     bench.step(ev.ResignRequested())
-    assert voted(bench, vote(7, last=(6, 1))).vote_granted
+    assert voted(bench, vote(7, last=(6, 2))).vote_granted
     assert (bench.role, bench.disk.quorum_state) == ("unattached", stored(7, voted_id=1))
 
 
@@ -266,9 +268,9 @@ def test_resign_will_complete_fetch_purgatory() -> None:
     """All that wait for a leader are answered when it resigns: fetches and writes, the latter's fate unknown."""
     bench = leader_bench()
     commit(bench, 1)
-    fetching = bench.call(fetch(1, 6, 6, replica=2, wait_ms=500))
+    fetching = bench.call(fetch(2, 6, 6, replica=2, wait_ms=500))
     writing = bench.call(produce())
-    waiting = bench.call(fetch(2, 6, 6, replica=2, wait_ms=500))
+    waiting = bench.call(fetch(3, 6, 6, replica=2, wait_ms=500))
     bench.step(ev.ResignRequested())
     assert reply_of(bench, fetching).error is ErrorCode.NONE, "the write had completed it"
     assert reply_of(bench, waiting).error is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -10,7 +10,7 @@ import pytest
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId, TopicPartition
-from tests.core.harness import LOG, Bench, leader, stored
+from tests.core.harness import LOG, Bench, disk_id, leader, stored
 from tests.core.scenarios import (
     campaign,
     commit,
@@ -110,7 +110,7 @@ def test_invalid_fetch_request(request_: m.Request) -> None:
 def test_quorum_log_is_fetched_alone() -> None:
     """A fetch of a quorum log and of another with it is refused as a whole, and acknowledges nothing."""
     bench = leader_bench()
-    alone = fetch(1, 6, 6)
+    alone = fetch(2, 6, 6)
     assert isinstance(alone, m.FetchRequest)
     other = replace(alone.partitions[0], topic_partition=TopicPartition("other", 0))
     response = bench.answer(replace(alone, partitions=(*alone.partitions, other)))
@@ -156,7 +156,7 @@ def test_replica_fetch_to_follower() -> None:
 
 
 @pytest.mark.parametrize(
-    "request_", [fetch(2, 6, 5), fetch(2, 6, 7), fetch(2, 5, 6), fetch(9, 6, 6), fetch(2, 6, 6, cluster_id="another")]
+    "request_", [fetch(3, 6, 5), fetch(3, 6, 7), fetch(3, 5, 6), fetch(9, 6, 6), fetch(3, 6, 6, cluster_id="another")]
 )
 def test_follower_state_not_updated_if_fetch_is_refused(request_: m.Request) -> None:
     """A fenced, foreign or diverged follower acknowledges nothing: neither its offset nor its life is noted."""
@@ -167,7 +167,9 @@ def test_follower_state_not_updated_if_fetch_is_refused(request_: m.Request) -> 
     bench.call(request_)
     described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
     assert isinstance(described, m.DescribeQuorumResponse)
-    assert described.current_voters[1] == m.QuorumReplicaState(replica_id=ReplicaId(1), log_end_offset=None)
+    assert described.current_voters[1] == m.QuorumReplicaState(
+        replica_id=ReplicaId(1), directory_id=disk_id(1), address="replica-1:9092", log_end_offset=None
+    )
     assert bench.high_watermark is None
 
 
@@ -184,10 +186,10 @@ def test_diverging_answer_has_the_high_watermark_and_no_records() -> None:
 def test_fetch_beyond_the_log_end_is_divergence_for_a_replica_and_out_of_range_for_a_consumer() -> None:
     """A replica with more than its leader is told where to cut; a consumer's position is merely wrong."""
     bench = leader_bench()
-    assert fetched(bench, fetch(5, 6, 6)).diverging_epoch == EpochEndOffset(Epoch(6), Offset(1))
-    assert fetched(bench, consume(5)).error is ErrorCode.OFFSET_OUT_OF_RANGE
-    with_epoch = consume(5, last_fetched_epoch=Epoch(6))
-    assert fetched(bench, with_epoch).diverging_epoch == EpochEndOffset(Epoch(6), Offset(1))
+    assert fetched(bench, fetch(6, 6, 6)).diverging_epoch == EpochEndOffset(Epoch(6), Offset(2))
+    assert fetched(bench, consume(6)).error is ErrorCode.OFFSET_OUT_OF_RANGE
+    with_epoch = consume(6, last_fetched_epoch=Epoch(6))
+    assert fetched(bench, with_epoch).diverging_epoch == EpochEndOffset(Epoch(6), Offset(2))
 
 
 def test_fetch_at_the_exact_end_of_its_epoch_has_not_diverged() -> None:
@@ -201,7 +203,7 @@ def test_fetch_at_the_exact_end_of_its_epoch_has_not_diverged() -> None:
 def test_diverged_fetch_is_answered_at_once() -> None:
     """Divergence is not waited for: the follower has work to do."""
     bench = leader_bench()
-    assert fetched(bench, fetch(5, 6, 6, wait_ms=500)).diverging_epoch is not None
+    assert fetched(bench, fetch(6, 6, 6, wait_ms=500)).diverging_epoch is not None
 
 
 # --- OffsetForLeaderEpoch -------------------------------------------------------------------------------------------
@@ -235,7 +237,7 @@ def test_offset_for_leader_epoch_at_a_follower() -> None:
 # --- parked, then fenced --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("request_", [fetch(1, 6, 6, wait_ms=500), consume(1, max_wait_ms=500)])
+@pytest.mark.parametrize("request_", [fetch(2, 6, 6, wait_ms=500), consume(2, max_wait_ms=500)])
 def test_parked_fetch_and_epoch_bump(request_: m.Request) -> None:
     """A fetch that waits when the epoch moves on is answered at once with who leads now, and only once."""
     bench = leader_bench()
@@ -250,7 +252,7 @@ def test_fenced_error_caused_by_become_leader() -> None:
     """After a bump, whoever still fetches in the old epoch is fenced, leader or not."""
     bench = leader_bench()
     follow(bench, 2, 7)
-    assert fetched(bench, fetch(1, 6, 6)).error is ErrorCode.FENCED_LEADER_EPOCH
+    assert fetched(bench, fetch(2, 6, 6)).error is ErrorCode.FENCED_LEADER_EPOCH
 
 
 @pytest.mark.parametrize(

@@ -103,11 +103,12 @@ def test_truncate_to_the_high_watermark_is_allowed() -> None:
 def test_diverging_epochs() -> None:
     """One answer diverges, the rest is fetched, and the logs are equal: last epoch 2, then 5."""
     bench = follower_bench(log=[(0, 1), (2, 1), (4, 1)])
+    first = bench.disk.batches[:1]
     answer_fetch(bench, diverging(2, 2, leader_id=1, leader_epoch=5))
     assert pending_fetch(bench).last_fetched_epoch == 2
     answer_fetch(bench, records(batches_of((5, 1), start=2), leader_id=1, epoch=5))
     bench.flush_all()
-    assert bench.disk.batches == batches_of((0, 1), (2, 1), (5, 1))
+    assert bench.disk.batches == [*first, *batches_of((2, 1), (5, 1), start=1)]
     assert pending_fetch(bench).last_fetched_epoch == 5
 
 
@@ -229,7 +230,7 @@ def test_voter_become_candidate_after_fetch_timeout() -> None:
 def test_follower_as_observer_does_not_become_candidate_after_fetch_timeout() -> None:
     """An observer whose leader is silent looks for another and campaigns for nothing."""
     bench = follower_bench(replica_id=9)
-    bench.answer(begin(1, 5))
+    bench.answer(begin(1, 5, to=9))
     assert bench.role == "follower"
     bench.elapse(bench.config.quorum.fetch_timeout_ms)
     assert (bench.role, bench.epoch) == ("unattached", 5)

@@ -23,7 +23,6 @@ from tests.core.scenarios import (
     follower_bench,
     leader_bench,
     records,
-    rejected,
     vote,
     voted,
 )
@@ -70,14 +69,6 @@ def test_hearsay_of_a_second_leader_is_noted_and_nothing_else() -> None:
     announced = leading.send_to(1, m.BeginQuorumEpochRequest)
     leading.respond(announced, m.BeginQuorumEpochResponse(error=ErrorCode.NONE, current_leader=leader(2, 6)))
     assert (leading.halted, leading.role, leading.log.refused_leader) == (None, "leader", leader(2, 6))
-
-
-def test_a_leader_that_has_no_vote_is_not_followed() -> None:
-    """Where voters are fixed, an answer that names anybody else as the leader is noted, and nobody is followed."""
-    bench = Bench(quorum_state=stored(EPOCH))
-    bench.to_role("prospective")
-    bench.respond(bench.send_to(1, m.VoteRequest), rejected(EPOCH + 1, 9))
-    assert (bench.log.leader_id, bench.epoch, bench.log.refused_leader) == (None, EPOCH, leader(9, EPOCH + 1))
 
 
 # --- epochs ---------------------------------------------------------------------------------------------------------

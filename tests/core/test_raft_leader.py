@@ -12,7 +12,7 @@ from replica.core.config import QuorumConfig
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId
 from replica.records import decode_leader_change
-from tests.core.harness import LOG, Bench, leader, stored
+from tests.core.harness import LOG, Bench, disk_id, leader, stored
 from tests.core.scenarios import (
     commit,
     consume,
@@ -35,7 +35,7 @@ def latest(bench: Bench, **others: Any) -> m.ListOffsetsResponse:
 def test_leader_opens_its_epoch_with_a_leader_change_record() -> None:
     """The first record of an epoch names its leader, the voters and those who voted for it."""
     bench = leader_bench()
-    change = decode_leader_change(bench.disk.batches[-1])
+    change = decode_leader_change(bench.disk.batches[0])
     assert change is not None
     assert (change.leader_id, change.voters, change.granting_voters) == (0, (0, 1, 2), (0, 1))
 
@@ -74,10 +74,10 @@ def test_leader_counts_itself_only_once_flushed() -> None:
     bench = leader_bench()
     commit(bench, 1)
     bench.call(produce(acks=1))
-    bench.call(fetch(2, 6, 6))
-    assert bench.high_watermark == 1
-    bench.flush_all()
+    bench.call(fetch(3, 6, 6))
     assert bench.high_watermark == 2
+    bench.flush_all()
+    assert bench.high_watermark == 3
 
 
 def test_majority_of_others_commits_what_the_leader_has_not_flushed() -> None:
@@ -86,7 +86,7 @@ def test_majority_of_others_commits_what_the_leader_has_not_flushed() -> None:
     commit(bench, 1)
     call_id = bench.call(produce())
     commit(bench, 1, 2)
-    assert (bench.high_watermark, reply_of(bench, call_id).base_offset) == (2, 1)
+    assert (bench.high_watermark, reply_of(bench, call_id).base_offset) == (3, 2)
     assert bench.disk.owed, "the leader's own flush is still out"
 
 
@@ -94,7 +94,7 @@ def test_observers_fetches_do_not_commit() -> None:
     """However many observers hold a record, only voters commit it."""
     bench = leader_bench()
     for observer in (7, 8, 9):
-        assert fetched(bench, fetch(1, 6, 6, replica=observer)).high_watermark is None
+        assert fetched(bench, fetch(2, 6, 6, replica=observer)).high_watermark is None
 
 
 def test_describe_quorum_non_monotonic_follower_fetch() -> None:
@@ -103,13 +103,13 @@ def test_describe_quorum_non_monotonic_follower_fetch() -> None:
     bench.call(produce(acks=1))
     bench.flush_all()
     commit(bench, 1)
-    assert bench.high_watermark == 2
-    assert fetched(bench, fetch(1, 6, 6)).high_watermark == 2
+    assert bench.high_watermark == 3
+    assert fetched(bench, fetch(2, 6, 6)).high_watermark == 3
     described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
     assert isinstance(described, m.DescribeQuorumResponse)
     assert [(voter.replica_id, voter.log_end_offset) for voter in described.current_voters] == [
-        (0, 2),
-        (1, 1),
+        (0, 3),
+        (1, 2),
         (2, None),
     ]
 
@@ -140,16 +140,20 @@ def test_describe_quorum_with_followers() -> None:
 def test_describe_quorum_with_observer() -> None:
     """Observers are described apart from voters; times are since their last fetch, and since they were caught up."""
     bench = leader_bench()
-    bench.call(fetch(1, 6, 6, replica=9))
+    bench.call(fetch(2, 6, 6, replica=9))
     bench.call(produce(acks=1))
     bench.elapse(30)
-    bench.call(fetch(1, 6, 6, replica=9))
+    bench.call(fetch(2, 6, 6, replica=9))
     bench.elapse(12)
     described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
     assert isinstance(described, m.DescribeQuorumResponse)
     (observer,) = described.observers
     assert observer == m.QuorumReplicaState(
-        replica_id=ReplicaId(9), log_end_offset=Offset(1), last_fetch_ms_ago=12, last_caught_up_ms_ago=42
+        replica_id=ReplicaId(9),
+        directory_id=disk_id(9),
+        log_end_offset=Offset(2),
+        last_fetch_ms_ago=12,
+        last_caught_up_ms_ago=42,
     )
 
 
@@ -158,7 +162,7 @@ def test_observers_are_bounded() -> None:
     bench = leader_bench(config=QuorumConfig(observers_max=2))
     for observer in (7, 8, 7, 9):
         bench.elapse(1)
-        bench.call(fetch(1, 6, 6, replica=observer))
+        bench.call(fetch(2, 6, 6, replica=observer))
     described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
     assert isinstance(described, m.DescribeQuorumResponse)
     assert [observer.replica_id for observer in described.observers] == [7, 9]
@@ -175,7 +179,7 @@ def test_high_watermark_retained() -> None:
     seen.append((bench.epoch, bench.high_watermark))
     commit(bench, 1)
     seen.append((bench.epoch, bench.high_watermark))
-    assert seen == [(6, 1), (7, 1), (8, None), (8, 2)]
+    assert seen == [(6, 2), (7, 2), (8, None), (8, 3)]
 
 
 def test_fetch_beyond_high_watermark() -> None:
@@ -184,14 +188,14 @@ def test_fetch_beyond_high_watermark() -> None:
     commit(bench, 1)
     for _ in range(4):
         bench.call(produce(acks=1))
-    assert len(fetched(bench, fetch(1, 6, 6)).records) > 0
+    assert len(fetched(bench, fetch(2, 6, 6)).records) > 0
     read = bench.call(consume(0))
     (effect,) = bench.made(fx.ReplyWithRecords)
     (wanted,) = effect.ranges
-    assert (effect.call_id, wanted.start_offset, wanted.end_offset) == (read, 0, 1)
-    beyond = fetched(bench, consume(3))
-    assert (beyond.error, beyond.records, beyond.high_watermark) == (ErrorCode.NONE, b"", 1)
-    assert fetched(bench, consume(6)).error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (effect.call_id, wanted.start_offset, wanted.end_offset) == (read, 0, 2)
+    beyond = fetched(bench, consume(4))
+    assert (beyond.error, beyond.records, beyond.high_watermark) == (ErrorCode.NONE, b"", 2)
+    assert fetched(bench, consume(7)).error is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_replica_lists_the_log_end_and_consumer_the_high_watermark() -> None:
@@ -214,7 +218,7 @@ def test_replica_lists_the_log_end_and_consumer_the_high_watermark() -> None:
 def test_purgatory_fetch_timeout() -> None:
     """A fetch with nothing to bring home is answered empty when its time is up, and not before."""
     bench = leader_bench()
-    call_id = bench.call(fetch(1, 6, 6, wait_ms=300))
+    call_id = bench.call(fetch(2, 6, 6, wait_ms=300))
     bench.elapse(299)
     assert bench.open_calls == {call_id}
     bench.elapse(1)
@@ -224,15 +228,15 @@ def test_purgatory_fetch_timeout() -> None:
 def test_purgatory_fetch_satisfied_by_write() -> None:
     """A parked replica's fetch is answered by the next append."""
     bench = leader_bench()
-    call_id = bench.call(fetch(1, 6, 6, wait_ms=300, high_watermark=Offset(1)))
+    call_id = bench.call(fetch(2, 6, 6, wait_ms=300, high_watermark=Offset(2)))
     bench.call(produce(acks=1))
-    assert reply_of(bench, call_id).records == bench.disk.batches[1].data
+    assert reply_of(bench, call_id).records == bench.disk.batches[2].data
 
 
 def test_purgatory_fetch_completed_by_follower_transition() -> None:
     """A parked fetch is turned away when another leader appears, after the new epoch is stored."""
     bench = leader_bench()
-    call_id = bench.call(fetch(1, 6, 6, wait_ms=300))
+    call_id = bench.call(fetch(2, 6, 6, wait_ms=300))
     follow(bench, 2, 7)
     kinds = [type(effect) for effect in bench.effects]
     assert kinds[:2] == [fx.StoreQuorumState, fx.Reply]
@@ -245,10 +249,10 @@ def test_parked_fetch_is_answered_by_a_new_high_watermark() -> None:
     commit(bench, 1)
     bench.call(produce(acks=1))
     bench.flush_all()
-    told = bench.call(fetch(2, 6, 6, replica=7, wait_ms=300, high_watermark=Offset(1)))
-    untold = bench.call(fetch(2, 6, 6, replica=8, wait_ms=300))
+    told = bench.call(fetch(3, 6, 6, replica=7, wait_ms=300, high_watermark=Offset(2)))
+    untold = bench.call(fetch(3, 6, 6, replica=8, wait_ms=300))
     commit(bench, 1)
-    assert reply_of(bench, told).high_watermark == 2
+    assert reply_of(bench, told).high_watermark == 3
     assert bench.open_calls == {untold}
 
 
@@ -256,19 +260,19 @@ def test_parked_consumer_waits_for_commit_not_for_append() -> None:
     """A consumer is woken when a record may be read, which is later than when it is written."""
     bench = leader_bench()
     commit(bench, 1)
-    call_id = bench.call(consume(1, max_wait_ms=300))
+    call_id = bench.call(consume(2, max_wait_ms=300))
     bench.call(produce(acks=1))
     assert call_id in bench.open_calls
     commit(bench, 1, 2)
-    assert reply_of(bench, call_id).records == bench.disk.batches[1].data
+    assert reply_of(bench, call_id).records == bench.disk.batches[2].data
 
 
 def test_fetch_waits_for_min_bytes() -> None:
     """A reader that wants more bytes than there are waits for them, or for its time to be up."""
     bench = leader_bench()
     bench.call(produce(acks=1))
-    size = bench.disk.batches[1].size_bytes
-    call_id = bench.call(fetch(1, 6, 6, wait_ms=300, min_bytes=2 * size))
+    size = bench.disk.batches[2].size_bytes
+    call_id = bench.call(fetch(2, 6, 6, wait_ms=300, min_bytes=2 * size))
     assert call_id in bench.open_calls
     bench.call(produce(acks=1))
     assert len(reply_of(bench, call_id).records) == 2 * size
@@ -277,15 +281,15 @@ def test_fetch_waits_for_min_bytes() -> None:
 def test_full_purgatory_answers_fetches_at_once() -> None:
     """One fetch more than can wait is answered with what there is."""
     bench = leader_bench(config=QuorumConfig(parked_fetches_max=1))
-    parked = bench.call(fetch(1, 6, 6, replica=1, wait_ms=300))
-    assert fetched(bench, fetch(1, 6, 6, replica=7, wait_ms=300)).records == b""
+    parked = bench.call(fetch(2, 6, 6, replica=1, wait_ms=300))
+    assert fetched(bench, fetch(2, 6, 6, replica=7, wait_ms=300)).records == b""
     assert bench.open_calls == {parked}
 
 
 def test_fetch_wait_is_capped() -> None:
     """Nobody waits longer than the configured maximum."""
     bench = leader_bench(voters=(0,), config=QuorumConfig(fetch_wait_max_ms=700))
-    call_id = bench.call(fetch(1, 6, 6, replica=9, wait_ms=1 << 31))
+    call_id = bench.call(fetch(2, 6, 6, replica=9, wait_ms=1 << 31))
     bench.elapse(700)
     assert reply_of(bench, call_id).error is ErrorCode.NONE
 
@@ -295,6 +299,6 @@ def test_reads_are_capped_and_carry_at_least_one_batch(max_bytes: int) -> None:
     """A small limit still gets one whole batch, a large one is cut to the leader's own."""
     bench = leader_bench(config=QuorumConfig(fetch_max_bytes=1000))
     bench.call(produce(b"x" * 2000, acks=1))
-    bench.call(fetch(1, 6, 6, max_bytes=max_bytes))
+    bench.call(fetch(2, 6, 6, max_bytes=max_bytes))
     (effect,) = bench.made(fx.ReplyWithRecords)
     assert effect.max_bytes == effect.ranges[0].max_bytes == min(max_bytes, 1000)

@@ -16,7 +16,7 @@ from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, SnapshotId
 from tests.core.group.bench import GroupBench, add, leading_bench
 from tests.core.group.test_snapshotting import count_to, snapshot_of
-from tests.core.harness import batches_of, leader, stored
+from tests.core.harness import batches_of, header_of, leader, stored, voters_of
 from tests.core.scenarios import answer_fetch, commit, fetch, fetched, lead, records
 from tests.core.snapshot_scenarios import piece, sent_to
 
@@ -135,7 +135,7 @@ def test_listener_renotified(later: int) -> None:
     """A machine that has begun with a snapshot, and is behind another, goes on from that, without what lies between."""
     bench = GroupBench(quorum_state=stored(5, leader_id=1))
     for end_offset, total in ((10, 7), (later, 9)):
-        data = snapshot_of(total, end_offset=end_offset).data
+        data = header_of(voters_of(0, 1, 2)) + snapshot_of(total, end_offset=end_offset).data
         answer_fetch(bench, sent_to(end_offset, 4))
         answer = piece(end_offset, 4, 0, 0, data=data, size_bytes=len(data))
         bench.respond(bench.send_to(1, m.FetchSnapshotRequest), answer)

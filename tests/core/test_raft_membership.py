@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
@@ -29,17 +28,17 @@ from tests.core.membership_scenarios import (
     acknowledge,
     add,
     added,
-    changeable_bench,
-    changeable_follower,
-    changeable_leader,
     changed,
     fetch_from,
+    first_leader,
+    fresh_bench,
+    fresh_follower,
     ids,
     order_of,
     remove,
     settled_leader,
 )
-from tests.core.scenarios import commit, fetched, follow, lead, leader_bench, produce, reply_of
+from tests.core.scenarios import fetched, follow, lead, produce, reply_of
 from tests.core.test_raft_transfer import transfer
 
 THROTTLED, TIMED_OUT = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.REQUEST_TIMED_OUT
@@ -47,7 +46,7 @@ THROTTLED, TIMED_OUT = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.REQUEST_TI
 
 def test_leader_writes_bootstrap_records() -> None:
     """Who was formatted without voters learns them from the log: the first record after LeaderChange names them."""
-    bench = changeable_leader()
+    bench = first_leader()
     assert [decode_voters(batch) for batch in bench.disk.batches] == [None, voters_of(0, 1, 2)]
     acknowledge(bench, 1)
     bench.restart()
@@ -172,18 +171,15 @@ def test_a_voter_is_replaced_by_another_disk() -> None:
 
 
 def test_changes_are_refused_in_order() -> None:
-    """Another cluster, then no leader, then static voters, then what is under way, then what is asked for."""
-    static = leader_bench()
-    assert changed(static, add(static, 3, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert changed(static, add(static, 3)).error is ErrorCode.UNSUPPORTED_VERSION
-    assert changed(static, remove(static, 2)).error is ErrorCode.UNSUPPORTED_VERSION
-    follower = changeable_follower()
+    """Another cluster, then no leader, then what is under way, then what is asked for."""
+    follower = fresh_follower()
+    assert changed(follower, add(follower, 3, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
     refused = changed(follower, add(follower, 1))
     assert (refused.error, refused.current_leader) == (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         follower.log.current_leader,
     )
-    fresh = changeable_leader()
+    fresh = first_leader()
     assert changed(fresh, add(fresh, 1)).error is THROTTLED
     assert refused.not_appended
 
@@ -386,8 +382,8 @@ def test_a_wiped_voter_acknowledges_nothing() -> None:
 
 
 def test_a_fetch_without_a_disk_is_an_observers() -> None:
-    """Where voters have disks, one that names none is nobody's."""
-    bench = changeable_leader()
+    """A fetch from a disk that it does not name is no voter's."""
+    bench = first_leader()
     fetched(bench, fetch_from(bench, 1, replica_directory_id=None))
     assert bench.high_watermark is None
 
@@ -417,7 +413,7 @@ def test_a_leader_outside_the_set_needs_a_majority_of_it() -> None:
 
 def test_begin_quorum_epoch_names_the_voters_disks() -> None:
     """So that whoever has come back with another disk tells that it is not meant."""
-    bench = changeable_leader()
+    bench = first_leader()
     told = bench.requests(m.BeginQuorumEpochRequest)
     assert {to: request.voter_directory_id for to, request in told.items()} == {1: disk_id(1), 2: disk_id(2)}
 
@@ -440,19 +436,9 @@ def test_describe_quorum_names_disks_and_addresses() -> None:
     assert [v.replica_id for v in described.current_voters] == [1, 2]
 
 
-def test_static_voters_stay_as_they_are() -> None:
-    """A log with static voters names none in its records, and asks nobody for a disk."""
-    bench = leader_bench()
-    commit(bench, 1)
-    assert bench.disk.voters == ()
-    assert len(bench.disk.batches) == 1
-    assert all(request.voter_directory_id is None for request in bench.requests(m.BeginQuorumEpochRequest).values())
-    assert not bench.made(fx.StoreVoters)
-
-
 def test_an_empty_set_of_initial_voters_waits_to_be_added() -> None:
     """A disk without a vote asks those whom its operator named who leads, one after the other, and never campaigns."""
-    bench = changeable_bench(initial=(), voters=(0, 1), replica_id=5)
+    bench = fresh_bench(initial=(), voters=(0, 1), replica_id=5)
     assert set(bench.requests(m.FetchRequest)) == {0}
     bench.fail(bench.send_to(0, m.FetchRequest))
     bench.elapse(20)

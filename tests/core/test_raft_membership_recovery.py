@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import InvalidConfigError, ReplicaConfig
 from replica.core.quorum.snapshot_header import encode_header, split_snapshot
@@ -21,7 +20,7 @@ from tests.core.membership_scenarios import (
     FOUR,
     acknowledge,
     added,
-    changeable_follower,
+    fresh_follower,
     ids,
     joining_follower,
     naming,
@@ -30,7 +29,7 @@ from tests.core.membership_scenarios import (
     settled_leader,
     stored_offsets,
 )
-from tests.core.scenarios import answer_fetch, diverging, fetch_answer, follow, follower_bench, records
+from tests.core.scenarios import answer_fetch, diverging, follow, follower_bench, records
 from tests.core.snapshot_scenarios import answer_piece, install, piece, sent_to
 
 THREE, FIVE = voters_of(0, 1, 2), voters_of(0, 1, 2, 3, 4)
@@ -77,7 +76,7 @@ def test_a_truncated_record_gives_its_set_back() -> None:
 
 def test_a_truncation_is_stored_before_the_voters_are() -> None:
     """A crash between the two leaves an entry above the log's end, which recovery drops."""
-    bench = changeable_follower()
+    bench = fresh_follower()
     answer_fetch(bench, records([*batches_of((5, 1)), naming(FOUR, 1, 5)], leader_id=1, epoch=5))
     assert order_of(bench.effects) == ["StoreVoters", "Append", "Flush"]
     bench.flush_all()
@@ -197,7 +196,7 @@ def header(voters: VoterSet = FIVE, offset: int | None = 7) -> bytes:
 
 def catching_up(data: bytes) -> Bench:
     """Build a follower to which a snapshot at 20 with this content has come whole, all of three disks voting."""
-    bench = changeable_follower()
+    bench = fresh_follower()
     answer_fetch(bench, records([*batches_of((5, 1)), naming(FOUR, 1, 5)], leader_id=1, epoch=5))
     bench.flush_all()
     answer_fetch(bench, sent_to(20, 5))
@@ -278,38 +277,10 @@ def test_a_snapshot_with_its_header_is_bounded() -> None:
         assert len(bench.log.snapshots) == number
 
 
-def test_static_voters_leave_snapshots_as_they_are() -> None:
-    """A log whose voters never change has no headers."""
-    bench = follower_bench(log=[(1, 4)])
-    answer_fetch(bench, fetch_answer(error=m.FetchResponse().error, high_watermark=Offset(4)))
-    bench.store(4, 1)
-    assert [stored.state.encode() for stored in bench.made(fx.StoreSnapshot)] == [snapshot_of(4, 1).data]
-    assert bench.log.machine_state(b"anything") == b"anything"
-
-
-def test_static_voters_meet_a_record_that_names_some() -> None:
-    """Who was formatted for static voters must not go on among those whose voters change."""
-    bench = follower_bench()
-    answer_fetch(bench, records([naming(FOUR, 0, 5)], leader_id=1, epoch=5))
-    assert bench.halted is not None
-    assert "static" in bench.halted
-
-
-def test_static_voters_meet_a_snapshot_that_names_some() -> None:
-    """It is sound, so that to fetch it again would be of no use."""
-    bench = follower_bench()
-    data = header(FOUR) + b"state"
-    answer_fetch(bench, sent_to(20, 5))
-    answer_piece(bench, piece(20, 5, 0, 0, data=data, size_bytes=len(data)))
-    assert bench.halted is not None
-    assert "static" in bench.halted
-    assert bench.disk.snapshots == {}
-
-
 def test_initial_voters_have_disks() -> None:
     """A configuration whose initial voters have none, or nobody to ask, is refused."""
 
-    def config(voters: tuple[int, ...], initial: VoterSet | None) -> ReplicaConfig:
+    def config(voters: tuple[int, ...], initial: VoterSet) -> ReplicaConfig:
         return ReplicaConfig(
             cluster_id="c",
             replica_id=ReplicaId(0),
@@ -318,9 +289,8 @@ def test_initial_voters_have_disks() -> None:
             initial_voters=initial,
         )
 
-    assert not config((), THREE).has_static_voters
-    assert config((0,), None).has_static_voters
-    for voters, initial in (((), None), ((), VoterSet(())), ((0,), VoterSet.of_ids([ReplicaId(0)]))):
+    assert config((), THREE).initial_voters == THREE
+    for voters, initial in (((), VoterSet(())), ((0,), VoterSet((Voter(replica_id=ReplicaId(0), directory_id=None),)))):
         with pytest.raises(InvalidConfigError):
             config(voters, initial)
     with pytest.raises(InvalidConfigError, match="22 characters"):

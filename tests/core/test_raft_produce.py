@@ -109,7 +109,7 @@ def test_acks_leader_is_answered_after_the_append() -> None:
     bench = leader_bench()
     response = bench.answer(produce(acks=1))
     assert isinstance(response, m.ProduceResponse)
-    assert (response.error, response.base_offset, response.leader_epoch) == (ErrorCode.NONE, 1, 6)
+    assert (response.error, response.base_offset, response.leader_epoch) == (ErrorCode.NONE, 2, 6)
     assert [type(effect) for effect in bench.effects] == [fx.Append, fx.Flush, fx.Reply]
 
 
@@ -118,7 +118,7 @@ def test_acks_none_promises_nothing() -> None:
     bench = leader_bench()
     response = bench.answer(produce(acks=0))
     assert isinstance(response, m.ProduceResponse)
-    assert (response.error, response.base_offset, bench.disk.end) == (ErrorCode.NONE, None, 2)
+    assert (response.error, response.base_offset, bench.disk.end) == (ErrorCode.NONE, None, 3)
 
 
 def test_acks_all_is_answered_when_committed() -> None:
@@ -130,7 +130,7 @@ def test_acks_all_is_answered_when_committed() -> None:
     assert call_id in bench.open_calls
     commit(bench, 2)
     response = reply_of(bench, call_id)
-    assert (response.error, response.base_offset, response.leader_epoch) == (ErrorCode.NONE, 1, 6)
+    assert (response.error, response.base_offset, response.leader_epoch) == (ErrorCode.NONE, 2, 6)
 
 
 def test_acks_all_alone_waits_for_its_disk() -> None:
@@ -139,7 +139,7 @@ def test_acks_all_alone_waits_for_its_disk() -> None:
     call_id = bench.call(produce())
     assert call_id in bench.open_calls
     bench.flush()
-    assert reply_of(bench, call_id).base_offset == 1
+    assert reply_of(bench, call_id).base_offset == 2
 
 
 def test_acks_all_are_answered_in_order() -> None:
@@ -147,7 +147,7 @@ def test_acks_all_are_answered_in_order() -> None:
     bench = leader_bench()
     calls = [bench.call(produce()) for _ in range(4)]
     bench.flush_all()
-    bench.call(fetch(3, 6, 6))
+    bench.call(fetch(4, 6, 6))
     answered = [effect.call_id for effect in bench.made(fx.Reply) if effect.call_id in calls]
     assert answered == calls[:2]
     assert bench.open_calls == set(calls[2:])
@@ -164,7 +164,7 @@ def test_produce_timeout_is_unknown() -> None:
     assert (response.error, response.not_appended) == (ErrorCode.REQUEST_TIMED_OUT, False)
     assert not write_definitely_failed(response.error, not_appended=response.not_appended)
     commit(bench, 1, 2)
-    assert bench.high_watermark == 2, "and it is committed later, without another answer"
+    assert bench.high_watermark == 3, "and it is committed later, without another answer"
 
 
 @pytest.mark.parametrize(("timeout_ms", "wait_ms"), [(0, 0), (-5, 0), (1 << 40, 500)])
@@ -190,11 +190,11 @@ def assert_unknown_and_nothing_more_is_appended(bench: Bench, call_id: CallId) -
     """The fate of what waited is unknown, its record stays where it is, and the new role appends none."""
     response = reply_of(bench, call_id)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, False)
-    assert bench.disk.end == 2, "LeaderChange and that record"
+    assert bench.disk.end == 3, "LeaderChange, the voters and that record"
     later = bench.answer(produce())
     assert isinstance(later, m.ProduceResponse)
     assert (later.error, later.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
-    assert bench.disk.end == 2
+    assert bench.disk.end == 3
 
 
 def test_accumulator_cleared_after_becoming_follower() -> None:
@@ -211,7 +211,7 @@ def test_accumulator_cleared_after_becoming_voted() -> None:
     bench = leader_bench()
     call_id = bench.call(produce())
     bench.step(ev.ResignRequested())
-    assert voted(bench, vote(7, last=(6, 9))).vote_granted
+    assert voted(bench, vote(7, last=(6, 10))).vote_granted
     assert (bench.role, bench.disk.quorum_state) == ("unattached", stored(7, voted_id=1))
     assert_unknown_and_nothing_more_is_appended(bench, call_id)
 
@@ -235,7 +235,7 @@ def test_full_purgatory_refuses_writes() -> None:
     response = bench.answer(produce())
     assert isinstance(response, m.ProduceResponse)
     assert (response.error, response.not_appended) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, True)
-    assert bench.disk.end == 2
+    assert bench.disk.end == 3
     bench.elapse(1000)
     accepted = bench.call(produce())
     assert accepted in bench.open_calls, "there is room again"
@@ -247,7 +247,7 @@ def test_leader_stamps_offset_and_epoch() -> None:
     sent = encode_batch([b"a", b"b"], base_offset=77, leader_epoch=3)
     bench.call(produce(acks=1, records=sent.data))
     batch = bench.disk.batches[-1]
-    assert (batch.base_offset, batch.end_offset, batch.leader_epoch) == (1, 3, 6)
+    assert (batch.base_offset, batch.end_offset, batch.leader_epoch) == (2, 4, 6)
     assert batch.data[16:] == sent.data[16:]
 
 

@@ -69,9 +69,9 @@ def test_new_follower_fetches_only_after_its_flush() -> None:
     bench.elapse(bench.config.quorum.fetch_timeout_ms - 1)
     assert bench.sends == []
     bench.flush()
-    assert (pending_fetch(bench).fetch_offset, pending_fetch(bench).last_fetched_epoch) == (2, 6)
-    answer_fetch(bench, diverging(6, 1, leader_id=2, leader_epoch=7))
-    assert (bench.disk.end, bench.disk.owed) == (1, [])
+    assert (pending_fetch(bench).fetch_offset, pending_fetch(bench).last_fetched_epoch) == (3, 6)
+    answer_fetch(bench, diverging(6, 2, leader_id=2, leader_epoch=7))
+    assert (bench.disk.end, bench.disk.owed) == (2, [])
 
 
 def test_deposed_leader_truncates_what_it_never_committed() -> None:
@@ -81,11 +81,11 @@ def test_deposed_leader_truncates_what_it_never_committed() -> None:
     bench.flush_all()
     bench.sends = []
     follow(bench, 2, 7)
-    answer_fetch(bench, diverging(6, 1, leader_id=2, leader_epoch=7))
-    answer_fetch(bench, records(batches_of((7, 1), start=1), leader_id=2, epoch=7, high_watermark=2))
+    answer_fetch(bench, diverging(6, 2, leader_id=2, leader_epoch=7))
+    answer_fetch(bench, records(batches_of((7, 1), start=2), leader_id=2, epoch=7, high_watermark=3))
     bench.flush_all()
     lead(bench)
-    assert [batch.leader_epoch for batch in bench.disk.batches] == [6, 7, 8]
+    assert [batch.leader_epoch for batch in bench.disk.batches] == [6, 6, 7, 8]
     assert bench.disk.epochs == epochs_of(bench.disk.batches)
 
 

@@ -12,7 +12,6 @@ import pytest
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import CallId, ReplicaId
-from replica.records import decode_voters
 from replica.voters import Voter
 from tests.core.harness import LOG, Bench, disk_id, voters_of
 from tests.core.membership_scenarios import (
@@ -20,11 +19,11 @@ from tests.core.membership_scenarios import (
     acknowledge,
     add,
     added,
-    changeable_bench,
-    changeable_follower,
-    changeable_leader,
     changed,
     fetch_from,
+    first_leader,
+    fresh_bench,
+    fresh_follower,
     ids,
     joining_follower,
     naming,
@@ -38,7 +37,6 @@ from tests.core.scenarios import (
     fetch_error,
     fetched,
     follow,
-    leader_bench,
     pending_fetch,
     records,
 )
@@ -68,7 +66,7 @@ def test_add_voter_invalid_cluster_id() -> None:
 
 def test_add_voter_to_not_leader() -> None:
     """Only the leader adds voters, and who does not lead says who does."""
-    bench = changeable_follower()
+    bench = fresh_follower()
     response = assert_refused(bench, lambda b: add(b, 3), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert response.current_leader == bench.log.current_leader
 
@@ -88,15 +86,10 @@ def test_add_voter_with_pending_add_voter() -> None:
 
 def test_add_voter_without_fenced_previous_leaders() -> None:
     """Before a record of its own epoch is committed a leader adds nobody: an earlier change may be on its way."""
-    bench = changeable_leader()
+    bench = first_leader()
     assert_refused(bench, lambda b: add(b, 3), THROTTLED)
     acknowledge(bench, 1)
     assert add(bench, 3) in bench.open_calls
-
-
-def test_add_voter_with_kraft_version0() -> None:
-    """Static voters are not added to."""
-    assert_refused(leader_bench(), lambda b: add(b, 3), ErrorCode.UNSUPPORTED_VERSION)
 
 
 @pytest.mark.parametrize("disk", [0, 1])
@@ -163,7 +156,7 @@ def test_remove_voter_invalid_cluster_id() -> None:
 
 def test_remove_voter_to_not_leader() -> None:
     """Only the leader removes voters, and who does not lead says who does."""
-    bench = changeable_follower()
+    bench = fresh_follower()
     response = assert_refused(bench, lambda b: remove(b, 2), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert response.current_leader == bench.log.current_leader
 
@@ -181,16 +174,11 @@ def test_remove_voter_with_pending_remove_voter() -> None:
 
 def test_remove_voter_without_fenced_previous_leaders() -> None:
     """Before a record of its own epoch is committed a leader removes nobody."""
-    bench = changeable_leader()
+    bench = first_leader()
     assert_refused(bench, lambda b: remove(b, 2), THROTTLED)
     acknowledge(bench, 1)
     remove(bench, 2)
     assert ids(bench) == (0, 1)
-
-
-def test_remove_voter_with_kraft_version0() -> None:
-    """Static voters stay."""
-    assert_refused(leader_bench(), lambda b: remove(b, 2), ErrorCode.UNSUPPORTED_VERSION)
 
 
 def test_remove_voter_with_none_voter() -> None:
@@ -249,23 +237,16 @@ def test_remove_voter_with_pending_add_voter() -> None:
 
 def test_bootstrap_checkpoint_is_not_returned_on_fetch() -> None:
     """What a disk was formatted with is no snapshot: who has nothing fetches from the log's beginning."""
-    answer = fetched(changeable_leader(), fetch(0, 0, 1, replica_directory_id=disk_id(1)))
+    answer = fetched(first_leader(), fetch(0, 0, 1, replica_directory_id=disk_id(1)))
     assert (answer.error, answer.snapshot_id, answer.diverging_epoch) == (ErrorCode.NONE, None, None)
     assert answer.records
 
 
 def test_follower_does_not_request_leader_bootstrap_snapshot() -> None:
     """A replica that has nothing, formatted with voters or without, fetches records and asks for no snapshot."""
-    for bench in (changeable_follower(), joining_follower()):
+    for bench in (fresh_follower(), joining_follower()):
         assert set(bench.requests(m.FetchSnapshotRequest)) == set()
         assert (pending_fetch(bench).fetch_offset, pending_fetch(bench).last_fetched_epoch) == (0, 0)
-
-
-def test_leader_does_not_bootstrap_records_with_kraft_version0() -> None:
-    """A leader with static voters names them in no record: LeaderChange stands alone."""
-    bench = leader_bench()
-    assert [decode_voters(batch) for batch in bench.disk.batches] == [None]
-    assert (bench.disk.voters, bench.log.voter_history.latest_offset) == ((), None)
 
 
 def test_follower_reads_kraft_bootstrap_records() -> None:
@@ -281,7 +262,7 @@ def test_follower_reads_kraft_bootstrap_records() -> None:
 
 def test_observer_discovers_leader_with_unknown_voters() -> None:
     """Who knows no voters asks those whom its operator named, and follows the leader of whom it is told."""
-    bench = changeable_bench(initial=(), voters=(0, 1), replica_id=5)
+    bench = fresh_bench(initial=(), voters=(0, 1), replica_id=5)
     assert (ids(bench), set(bench.requests(m.FetchRequest))) == ((), {0})
     answer_fetch(bench, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 7, 3))
     assert (bench.role, bench.log.leader_id, set(bench.requests(m.FetchRequest))) == ("follower", 7, {7})

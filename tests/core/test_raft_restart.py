@@ -76,7 +76,7 @@ def test_restarted_leader_neither_appends_nor_votes_in_its_epoch(power_loss: boo
     bench = leader_bench()
     bench.call(produce(acks=1))
     bench.restart(power_loss=power_loss)
-    assert (bench.role, bench.epoch, bench.disk.end) == ("resigned", 6, 1 if power_loss else 2)
+    assert (bench.role, bench.epoch, bench.disk.end) == ("resigned", 6, 2 if power_loss else 3)
     response = bench.answer(produce())
     assert isinstance(response, m.ProduceResponse)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
@@ -109,7 +109,7 @@ def test_initialize_as_candidate_and_become_leader() -> None:
     bench = Bench(quorum_state=stored(2, voted_id=0))
     bench.respond(bench.send_to(2, m.VoteRequest), granted(2))
     kinds = [type(effect) for effect in bench.effects]
-    assert kinds[:4] == [fx.StoreQuorumState, fx.StoreEpochs, fx.Append, fx.Flush]
+    assert kinds[:5] == [fx.StoreQuorumState, fx.StoreEpochs, fx.StoreVoters, fx.Append, fx.Flush]
     assert bench.disk.quorum_state == stored(2, leader_id=0, voted_id=0)
     assert (bench.disk.batches[0].is_control, bench.disk.batches[0].leader_epoch) == (True, 2)
     assert set(bench.requests(m.BeginQuorumEpochRequest)) == {1, 2}

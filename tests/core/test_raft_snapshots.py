@@ -13,7 +13,7 @@ from replica.core.config import QuorumConfig
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, TopicPartition
 from replica.machines import Snapshot
-from tests.core.harness import LOG, Bench, snapshot_of, stored, view_of
+from tests.core.harness import LOG, Bench, kept_snapshot_of, stored, view_of
 from tests.core.scenarios import (
     answer_fetch,
     commit,
@@ -44,7 +44,7 @@ def test_create_snapshot_as_leader() -> None:
     bench = leader_with_records()
     bench.store(6, 5)
     (effect,) = bench.made(fx.StoreSnapshot)
-    assert (effect.snapshot_id, effect.state.encode()) == (snapshot_id(6, 5), snapshot_of(6, 5).data)
+    assert (effect.snapshot_id, effect.state.encode()) == (snapshot_id(6, 5), kept_snapshot_of(6, 5).data)
     assert (bench.log.snapshots, bench.log.is_storing_snapshot) == ((), True)
     bench.finish_storing()
     assert [known.id for known in bench.log.snapshots] == [snapshot_id(6, 5)]
@@ -52,11 +52,14 @@ def test_create_snapshot_as_leader() -> None:
 
 
 def test_the_first_snapshot_deletes_nothing() -> None:
-    """The log begins where the snapshot before the newest ends; before the second it stays whole."""
+    """The log begins where the snapshot before the newest ends; before the second it stays whole.
+
+    Of the voters that its records name, those before the snapshot's end are in that.
+    """
     bench = leader_with_records()
     bench.store(4, 5)
     bench.finish_storing()
-    assert (bench.effects, bench.log.log.log_start_offset) == ((), 0)
+    assert (bench.effects, bench.log.log.log_start_offset) == ((fx.StoreVoters(topic_partition=LOG, entries=()),), 0)
 
 
 def test_update_log_start_offset_will_remove_older_snapshot() -> None:
@@ -142,7 +145,7 @@ def test_a_snapshot_that_turns_out_too_large_leaves_the_log_whole() -> None:
         bench.finish_storing()
         assert (bench.effects, bench.log.is_storing_snapshot) == ((), False)
         assert (bench.log.snapshots, bench.log.log.log_start_offset, bench.disk.snapshots) == ((), 0, {})
-        assert bench.log.snapshot_bytes == len(snapshot_of(end_offset, 5).data)
+        assert bench.log.snapshot_bytes == len(kept_snapshot_of(end_offset, 5).data)
 
 
 def test_a_snapshot_that_nobody_waits_for_is_removed() -> None:
@@ -291,7 +294,7 @@ def test_parked_fetches_below_a_new_log_start_are_answered() -> None:
     bench.store(4, 6)
     bench.finish_storing()
     waiting = [
-        bench.call(fetch(2, 6, 6, replica=2, wait_ms=400, min_bytes=1 << 20, high_watermark=Offset(10))),
+        bench.call(fetch(2, 6, 6, replica=2, wait_ms=400, min_bytes=1 << 20, high_watermark=Offset(11))),
         bench.call(consume(2, max_wait_ms=400, min_bytes=1 << 20)),
         bench.call(consume(5, max_wait_ms=400, min_bytes=1 << 20)),
     ]
@@ -310,7 +313,7 @@ def test_fetch_snapshot_request_as_leader() -> None:
     """Any snapshot that is kept is handed out, with its id, its size and where the piece stands."""
     bench = leader_with_snapshots()
     for end_offset, epoch in ((10, 2), (20, 4)):
-        answer, data = piece_of(bench, fetch_snapshot(end_offset, epoch)), snapshot_of(end_offset, epoch).data
+        answer, data = piece_of(bench, fetch_snapshot(end_offset, epoch)), kept_snapshot_of(end_offset, epoch).data
         assert (answer.error, answer.snapshot_id) == (ErrorCode.NONE, snapshot_id(end_offset, epoch))
         assert (answer.size_bytes, answer.position, answer.data) == (len(data), 0, data)
 
@@ -318,11 +321,11 @@ def test_fetch_snapshot_request_as_leader() -> None:
 def test_partial_fetch_snapshot_request_as_leader() -> None:
     """By position the pieces are the whole, none larger than asked for."""
     bench, data = leader_with_snapshots(), b""
-    while len(data) < len(snapshot_of(20, 4).data):
+    while len(data) < len(kept_snapshot_of(20, 4).data):
         answer = piece_of(bench, fetch_snapshot(20, 4, len(data), max_bytes=7))
         assert 0 < len(answer.data) <= 7
         data += answer.data
-    assert data == snapshot_of(20, 4).data
+    assert data == kept_snapshot_of(20, 4).data
 
 
 def test_a_piece_is_bounded_by_the_leader_too() -> None:
@@ -342,7 +345,7 @@ def test_a_piece_is_bounded_by_the_leader_too() -> None:
             id="fetch_snapshot_request_with_invalid_position",
         ),
         pytest.param(
-            fetch_snapshot(20, 4, len(snapshot_of(20, 4).data)),
+            fetch_snapshot(20, 4, len(kept_snapshot_of(20, 4).data)),
             ErrorCode.POSITION_OUT_OF_RANGE,
             id="fetch_snapshot_request_with_invalid_position_at_the_end",
         ),

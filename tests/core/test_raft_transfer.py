@@ -96,7 +96,7 @@ def test_a_transfer_waits_until_its_target_has_everything() -> None:
     commit(bench, 1, 2)
     bench.call(produce(acks=1))
     call_id = transferring(bench, 2)
-    fetched(bench, fetch(1, 6, 6, replica=2, read_round=1))
+    fetched(bench, fetch(2, 6, 6, replica=2, read_round=1))
     assert bench.role == "leader", "behind"
     echo(bench, 2)
     assert bench.role == "leader", "not committed: the leader has not flushed"
@@ -133,7 +133,7 @@ def test_a_parked_fetch_of_the_target_is_completed() -> None:
     """It hears at once that it is to fetch again."""
     bench = leader_bench()
     commit(bench, 1, 2)
-    parked = {voter: bench.call(fetch(1, 6, 6, replica=voter, wait_ms=500, high_watermark=1)) for voter in (1, 2)}
+    parked = {voter: bench.call(fetch(2, 6, 6, replica=voter, wait_ms=500, high_watermark=2)) for voter in (1, 2)}
     assert parked[2] in bench.open_calls
     transferring(bench, 2)
     assert reply_of(bench, parked[2]).read_round == 1
@@ -145,9 +145,9 @@ def test_a_fetch_of_the_target_that_was_on_its_way_is_not_parked() -> None:
     commit(bench, 1, 2)
     transferring(bench, 2)
     echo(bench, 1)
-    late = bench.call(fetch(1, 6, 6, replica=2, wait_ms=500, high_watermark=1))
+    late = bench.call(fetch(2, 6, 6, replica=2, wait_ms=500, high_watermark=2))
     assert reply_of(bench, late).read_round == 1
-    parked = bench.call(fetch(1, 6, 6, replica=1, wait_ms=500, high_watermark=1))
+    parked = bench.call(fetch(2, 6, 6, replica=1, wait_ms=500, high_watermark=2))
     assert parked in bench.open_calls
 
 

@@ -19,7 +19,11 @@ from tests.core.harness import CLUSTER, disk_id, voter, voters_of
 
 THREE, FOUR, FIVE = voters_of(1, 2, 3), voters_of(1, 2, 3, 4), voters_of(1, 2, 3, 4, 5)
 CONFIG = ReplicaConfig(
-    cluster_id=CLUSTER, replica_id=ReplicaId(1), directory_id=disk_id(1), voters=(ReplicaId(1), ReplicaId(2))
+    cluster_id=CLUSTER,
+    replica_id=ReplicaId(1),
+    directory_id=disk_id(1),
+    voters=(ReplicaId(1), ReplicaId(2)),
+    initial_voters=THREE,
 )
 
 
@@ -60,16 +64,9 @@ def test_remove_voter() -> None:
 
 
 def test_is_voter_with_directory_id() -> None:
-    """Where voters have disks, who comes from another one, or names none, does not vote."""
+    """Who comes from another disk, or names none, does not vote."""
     asked = (key(1), key(1, 1), ReplicaKey(ReplicaId(1), None), key(4))
     assert [THREE.has(replica) for replica in asked] == [True, False, False, False]
-
-
-def test_is_voter_without_directory_id() -> None:
-    """Where voters have no disks, a replica votes from any."""
-    static = VoterSet.of_ids([ReplicaId(1), ReplicaId(2)])
-    asked = (key(1), key(1, 1), ReplicaKey(ReplicaId(1), None), key(3))
-    assert [static.has(replica) for replica in asked] == [True, True, True, False]
 
 
 def test_voter_node() -> None:
@@ -131,14 +128,6 @@ def value_at(history: VoterHistory, offset: int) -> VoterSet:
 
 
 HISTORY = VoterHistory(base=THREE).extended([entry(100, FOUR), entry(200, FIVE)])
-
-
-def test_static_voter_set() -> None:
-    """Static voters count from the beginning, on whatever disks, and stand in no record."""
-    history = formatted_history(CONFIG)
-    assert history.latest == VoterSet.of_ids(CONFIG.voters)
-    assert (history.latest_offset, history.entries, history.previous) == (None, (), history.latest)
-    assert value_at(history, 1 << 40) == history.latest
 
 
 def test_no_static_voter_set() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from replica.core.config import QuorumConfig
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId, SnapshotId
 from replica.records import encode_batch
-from tests.core.harness import CLUSTER, LOG, Bench, batches_of, leader, records_of, snapshot_of
+from tests.core.harness import CLUSTER, LOG, Bench, batches_of, disk_id, kept_snapshot_of, leader, records_of
 from tests.core.scenarios import fetch_answer, fetch_of_log
 
 CONFIG = QuorumConfig(parked_fetches_max=4, parked_produces_max=4, observers_max=2, fetch_wait_max_ms=5000)
@@ -150,7 +151,7 @@ class Walk:
         if error is not ErrorCode.NONE:
             return m.FetchSnapshotResponse(error=error, current_leader=self.some_leader())
         asked = self.random.choice([request.snapshot_id] * 9 + [self.snapshot_id()])
-        data = snapshot_of(asked.end_offset, asked.epoch).data
+        data = kept_snapshot_of(asked.end_offset, asked.epoch).data
         position = request.position + self.random.choice([0] * 9 + [1])
         return m.FetchSnapshotResponse(
             error=error,
@@ -171,7 +172,8 @@ class Walk:
             position=self.random.choice([0, 0, 3, -1, 1 << 40]),
             max_bytes=self.random.choice([1 << 20, 7, 0, -1]),
             current_leader_epoch=self.near_epoch(),
-            replica_id=ReplicaId(self.random.choice([0, 1, 2, 9])),
+            replica_id=(replica_id := ReplicaId(self.random.choice([0, 1, 2, 9]))),
+            replica_directory_id=disk_id(replica_id),
         )
 
     # --- peers that answer ------------------------------------------------------------------------------------------
@@ -284,13 +286,25 @@ class Walk:
             last_offset_epoch=last_epoch + self.random.choice([0, 0, 0, -1, 1, -(1 << 31), 1 << 30]),
             last_offset=self.offset() - self.random.choice([0, 0, 0, 1 << 50]),
             pre_vote=self.random.random() < 0.5,
-            voter_id=self.random.choice([None, ReplicaId(0), ReplicaId(1)]),
+            **self.addressee(),
         )
+
+    def addressee(self) -> dict[str, Any]:
+        """Name for whom a request is: mostly for this very voter, sometimes for another, or for nobody."""
+        config = self.bench.config
+        return {
+            "voter_id": self.random.choice([*[config.replica_id] * 4, None, ReplicaId(1)]),
+            "voter_directory_id": self.random.choice([*[config.directory_id] * 4, None, disk_id(1)]),
+        }
 
     def begin(self) -> m.Request:
         epoch = self.near_epoch()
         return m.BeginQuorumEpochRequest(
-            topic_partition=LOG, cluster_id=self.cluster(), leader_id=self.leader_of(epoch), leader_epoch=epoch
+            topic_partition=LOG,
+            cluster_id=self.cluster(),
+            leader_id=self.leader_of(epoch),
+            leader_epoch=epoch,
+            **self.addressee(),
         )
 
     def end(self) -> m.Request:
@@ -307,9 +321,11 @@ class Walk:
     def fetch(self) -> m.Request:
         last_epoch = self.bench.log.log.last_epoch or 0
         guess = Epoch(max(0, last_epoch + self.random.choice([0, 0, 0, 0, -1, 1])))
+        replica_id = self.random.choice([None, *map(ReplicaId, (0, 1, 2, 7, 8, 9))])
         return fetch_of_log(
             cluster_id=self.cluster(),
-            replica_id=self.random.choice([None, *map(ReplicaId, (0, 1, 2, 7, 8, 9))]),
+            replica_id=replica_id,
+            replica_directory_id=None if replica_id is None else disk_id(replica_id),
             current_leader_epoch=self.random.choice([None, *[self.near_epoch()] * 4]),
             fetch_offset=self.offset(),
             last_fetched_epoch=self.random.choice([None, *[guess] * 4]),

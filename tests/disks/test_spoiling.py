@@ -22,6 +22,7 @@ from replica.storage.clean_shutdown import FILE_NAME as CLEAN_FILE
 from replica.storage.clean_shutdown import write_clean_shutdown
 from replica.storage.directory import RECOVERY_POINT_FILE
 from replica.storage.files import OS_FILES
+from replica.voters import VoterSet
 from tests.storage.disks import append
 
 LOG = TopicPartition("accounts", 0)
@@ -35,7 +36,7 @@ NOTICED = [*product((DiskPart.LOG, DiskPart.SNAPSHOT), WAYS), (DiskPart.STATE, C
 def place(tmp_path: Path) -> DiskPlace:
     """The directory of a killed replica, with a log of several segments and epochs, and two snapshots."""
     place = place_in(tmp_path)
-    format_directory(place.data, cluster_id="cluster", replica_id=ReplicaId(1), directory_id="directory")
+    format_directory(place.data, cluster_id="cluster", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
     table = opened(place)
     log = table.stores[LOG]
     log.store_quorum_state(QuorumState(leader_epoch=Epoch(3)))
@@ -137,5 +138,5 @@ def test_what_has_changed_since_is_not_restored(place: DiskPlace) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     assert "somebody has written to it" in (restore(place, spoilt) or "")
     shutil.rmtree(place.data)
-    format_directory(place.data, cluster_id="cluster", replica_id=ReplicaId(1), directory_id="another")
+    format_directory(place.data, cluster_id="cluster", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
     assert restore(place, spoilt) == "the disk was replaced meanwhile"

@@ -77,7 +77,11 @@ class Cluster:
             partitions = PartitionInvariants(self.world.nodes, is_durable=True, may_forget=False, may_be_unclean=True)
             snapshots = MetadataInvariants()
             told = {METADATA_LOG: both(partitions.on_metadata, snapshots.on_metadata)}
-            logs = Invariants(self.world.logs, self.world.nodes, lying_disks=False, on_commit=told)
+            voters = self.world.base_voters
+            logs = Invariants(
+                self.world.logs, self.world.nodes, lying_disks=False, initial_voters=voters, on_commit=told
+            )
+            snapshots.books = logs.books
             self.world.observers += [logs, snapshots, partitions, PartitionHabits()]
         self.topic_ids: dict[str, TopicId] = {}
         """Of the topics that were created here."""

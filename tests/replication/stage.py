@@ -107,6 +107,7 @@ class StagedWorld(World):
             replica_id=node.replica_id,
             directory_id=opened.directory.directory_id,
             voters=tuple(self.nodes),
+            initial_voters=opened.directory.initial_voters,
             quorum=QUORUM,
             metadata=self.metadata_config,
             identity=BrokerIdentity(

@@ -91,7 +91,7 @@ def settle(cluster: Cluster) -> None:
 def test_the_metadata_log_does_not_grow_for_ever() -> None:
     """However many topics come and go, each replica keeps two snapshots, and of the log what lies above the older."""
     cluster = Cluster(metadata=OFTEN)
-    churn(cluster, 4, 1, 2, 3)
+    churn(cluster, 5, 1, 2, 3)
     starts, kept = [], []
     for _ in range(3):
         churn(cluster, 10, 1, 2, 3)

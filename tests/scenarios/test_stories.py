@@ -67,7 +67,7 @@ def test_figure_8_differs_where_the_rule_differs() -> None:
     right, wrong = (output_of(play(act)) for act in acts("figure-8"))
 
     assert "read from 1: nothing, its high watermark is not known yet" in right
-    assert "read from 1: a (high watermark 3)" in wrong
+    assert "read from 1: a (high watermark 4)" in wrong
     assert right.endswith(wrong[wrong.rindex("1        follower") :])
     assert "read from 5: b" in wrong
 
@@ -78,4 +78,4 @@ def test_the_zombie_is_fenced() -> None:
 
     assert "FENCED_LEADER_EPOCH" in output_of(play(parse_scenario(text)))
     assert "append b to 1: unknown, NOT_LEADER_OR_FOLLOWER" in text
-    assert "1 truncates its log to offset 2" in text
+    assert "1 truncates its log to offset 3" in text

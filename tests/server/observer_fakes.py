@@ -18,6 +18,7 @@ from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.voters import VoterSet
+from tests.core.harness import voters_of
 from tests.server.driver_fakes import LOG
 
 ONE, TWO = ReplicaId(1), ReplicaId(2)
@@ -48,7 +49,7 @@ class FakeView:
     high_watermark: Offset | None = None
     snapshots: tuple[StoredSnapshot, ...] = ()
     snapshots_rejected: int = 0
-    voter_history: VoterHistory = field(default_factory=lambda: VoterHistory(base=VoterSet.of_ids([ONE, TWO])))
+    voter_history: VoterHistory = field(default_factory=lambda: VoterHistory(base=voters_of(ONE, TWO)))
     log: FakeEnd = field(default_factory=FakeEnd)
     refused_leader: CurrentLeader | None = None
 

@@ -15,7 +15,8 @@ from replica.ids import CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, Top
 from replica.records import encode_batch
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
-from replica.voters import VoterEntry, VoterSet
+from replica.voters import VoterEntry
+from tests.core.harness import voters_of
 from tests.server.driver_fakes import LOG
 from tests.server.observer_fakes import TWO, FakeEnd, FakeGroup, FakeReplica, FakeRole, FakeView, observer_of_replica
 
@@ -45,7 +46,7 @@ def test_a_change_of_voters_is_one_line() -> None:
     """voters_changed says who votes and by which record; a set that is taken back is followed by the one before."""
     view = FakeView()
     before = view.voter_history
-    added = VoterEntry(offset=Offset(8), voters=VoterSet.of_ids([ReplicaId(1), TWO, ReplicaId(3)]))
+    added = VoterEntry(offset=Offset(8), voters=voters_of(1, TWO, 3))
     observer, _ = observer_of(view)
     with capture_logs() as lines:
         for view.voter_history in (before, before.extended([added]), before.extended([added]), before):

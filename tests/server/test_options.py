@@ -47,9 +47,7 @@ INITIAL = VoterSet((Voter(replica_id=VOTER, directory_id="AAAAAAAAAAAAAAAAAAAAAQ
 NOBODY = VoterSet(())
 
 
-def core_config(
-    given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet | None = INITIAL
-) -> ReplicaConfig:
+def core_config(given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet = INITIAL) -> ReplicaConfig:
     return given.core_config(
         cluster_id="c",
         replica_id=replica_id,
@@ -139,13 +137,12 @@ def test_options_say_whom_to_ask_and_no_option_who_votes(
         (options(BROKER), VOTER, INITIAL, "was formatted as a voter but has not the role of a controller"),
         (options(voters={}), OTHER, NOBODY, "formatted without initial voters, so that it knows nobody"),
         (options(), OTHER, NOBODY, "give --advertised-address"),
-        (options(), VOTER, None, "this disk does not say who votes"),
     ],
 )
 def test_a_disk_is_refused_where_it_cannot_work(
-    given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet | None, complaint: str
+    given: ServerOptions, replica_id: ReplicaId, initial_voters: VoterSet, complaint: str
 ) -> None:
-    """A voter that cannot decide, one that knows nobody, one that nobody finds, and one of the time before voters."""
+    """A voter that cannot decide, one that knows nobody, and one that nobody finds."""
     with pytest.raises(InvalidConfigError, match=complaint):
         core_config(given, replica_id, initial_voters)
 

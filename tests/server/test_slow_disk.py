@@ -28,6 +28,7 @@ from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicId, TopicPart
 from replica.server.driver import Driver
 from replica.storage import LogTable, OsFiles, format_directory, open_directory
 from replica.storage.files import Handle, OpenMode
+from replica.voters import VoterSet
 from tests.server.driver_fakes import PATIENCE_SECONDS, FakeTransport, NotingObserver, ScriptedCore, wait_until
 from tests.server.driver_rig import batch, on
 
@@ -71,7 +72,7 @@ class Machine:
 
     def __init__(self, folder: Path) -> None:
         self.files = StuckFiles()
-        format_directory(folder, cluster_id="test", replica_id=ReplicaId(1), directory_id="disk")
+        format_directory(folder, cluster_id="test", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
         self.table = LogTable.open(open_directory(folder, files=self.files), (METADATA,))
         self.core = ScriptedCore(lambda _: ())
         self.driver = Driver(core=self.core, storage=self.table, transport=FakeTransport(), observer=NotingObserver())

@@ -9,6 +9,7 @@ from pathlib import Path
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import ReplicaId, TopicId, TopicPartition
 from replica.storage import LogTable, format_directory, open_directory
+from replica.voters import VoterSet
 from tests.storage.disks import batch
 
 PARTITION = TopicPartition("orders", 0)
@@ -32,7 +33,7 @@ sys.exit(serve(options, rules=Refusing()))
 
 def test_logs_are_recovered_by_the_rules_of_the_process(tmp_path: Path) -> None:
     """A wrong rule about recovery has its effect in a process that is started with it."""
-    format_directory(tmp_path / "data", cluster_id="c", replica_id=ReplicaId(1))
+    format_directory(tmp_path / "data", cluster_id="c", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
     directory = open_directory(tmp_path / "data")
     directory.create_log(PARTITION, TopicId(7))
     table = LogTable.open(directory, (METADATA_LOG,))

@@ -11,6 +11,7 @@ from nemesis.simulator.chains import Chain
 from nemesis.simulator.invariants import LogInvariants
 from nemesis.simulator.node import Node
 from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.simulator.world import first_voters
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 
@@ -35,7 +36,7 @@ def judged(start: int, end: int, *, own: Chain, committed: Chain) -> Chain:
         flushed_end={},
         disk=SimpleNamespace(is_damaged=False),
     )
-    invariants = LogInvariants(LOG, {ONE: cast(Node, node)})
+    invariants = LogInvariants(LOG, {ONE: cast(Node, node)}, initial_voters=first_voters([ONE]))
     invariants.chains[ONE], invariants.committed = own, committed
     invariants.on_boot(cast(Node, node))
     return invariants.chains[ONE]

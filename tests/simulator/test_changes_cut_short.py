@@ -21,7 +21,7 @@ from replica.core.quorum.roles import Leader
 from replica.ids import Offset, ReplicaId
 from replica.machines import PlainCommand, encode_entry
 
-TWO_OF_THREE = replace(CALM, voters=3, group=GroupClimate(dynamic_voters=True, initial_voters=2))
+TWO_OF_THREE = replace(CALM, voters=3, group=GroupClimate(changing_voters=True, initial_voters=2))
 NEWCOMER = voter_of(ReplicaId(3), directory_id_for(ReplicaId(3)))
 WRITE = m.ApplyRequest(topic_partition=STORE, entries=(encode_entry(PlainCommand(command=b"any")),), timeout_ms=20_000)
 ADDED, REMOVED = "added", "removed"

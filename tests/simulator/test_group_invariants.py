@@ -41,7 +41,10 @@ class Forger(Observer):
         del record
         self._judge = GroupInvariants(world.nodes, world.logs)
         told = {log: reference.on_commit for log, reference in self._judge.references.items()}
-        self._logs = Invariants(world.logs, world.nodes, lying_disks=False, on_commit=told)
+        self._logs = Invariants(
+            world.logs, world.nodes, lying_disks=False, initial_voters=world.base_voters, on_commit=told
+        )
+        self._judge.books = self._logs.books
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """See ``Observer``."""

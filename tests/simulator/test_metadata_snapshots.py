@@ -23,6 +23,7 @@ from replica.core import effects as fx
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.metadata.snapshots import decode_image, encode_image
+from replica.core.quorum.snapshot_header import split_snapshot
 from replica.ids import BrokerEpoch, Epoch, ReplicaId, SnapshotId
 from replica.machines import EncodedState, Snapshot
 from tests.simulator.test_group_invariants import Thawing
@@ -64,12 +65,15 @@ class Forger(Observer):
         """See ``Observer``."""
         for effect in step.effects:
             if isinstance(effect, fx.StoreSnapshot) and node.replica_id == ONE and not self.is_done:
-                image = decode_image(Snapshot(id=effect.snapshot_id, data=effect.state.encode()))
+                data = effect.state.encode()
+                _, content = split_snapshot(data)
+                image = decode_image(Snapshot(id=effect.snapshot_id, data=content))
                 if not image.brokers:
                     continue
                 image, snapshot_id = self._forge(image, effect.snapshot_id)
                 forged = encode_image(image, snapshot_id)
-                object.__setattr__(effect, "state", EncodedState(forged.data))  # Before it is judged.
+                header = data.removesuffix(content)
+                object.__setattr__(effect, "state", EncodedState(header + forged.data))  # Before it is judged.
                 object.__setattr__(effect, "snapshot_id", forged.id)
                 self.is_done = True
 

@@ -24,6 +24,7 @@ from replica.ids import Epoch, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import EncodedState
 from replica.records import encode_batch
 from replica.storage import LogTable, StorageError
+from replica.voters import VoterSet
 
 LOG = TopicPartition("kv", 0)
 TAKEN = SnapshotId(Offset(2), Epoch(1))
@@ -61,7 +62,7 @@ class World:
         self.next_effects: tuple[fx.Effect, ...] = ()
         self.crashes: list[str] = []
         self.crash_after: int | None = None
-        self.disk = NodeDisk(ReplicaId(1), (LOG,), Random(1))
+        self.disk = NodeDisk(ReplicaId(1), (LOG,), Random(1), initial_voters=VoterSet(()))
         self.node = Node(ReplicaId(1), self, self.disk, NodeClock(offset_ms=0, drift_ppm=0), Random(2))
         state = fx.QuorumState(leader_epoch=Epoch(1))
         batches = tuple(encode_batch([b"v"], base_offset=at, leader_epoch=1) for at in range(4))

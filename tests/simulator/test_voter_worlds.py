@@ -25,7 +25,7 @@ from replica.core.config import GroupConfig
 from replica.ids import ReplicaId
 from replica.voters import VoterSet
 
-DYNAMIC = GroupClimate(dynamic_voters=True, initial_voters=3, change_pause_ms=(50, 400), handovers=0.1, wipes=0.2)
+CHANGING = GroupClimate(changing_voters=True, initial_voters=3, change_pause_ms=(50, 400), handovers=0.1, wipes=0.2)
 NOTHING_HAPPENS = Schedule(name="simulated", time_limit_s=15, steps=())
 
 
@@ -42,7 +42,7 @@ def calm_run(group: GroupClimate, *observers: Observer, seed: int = 1, **climate
 
 def test_voters_come_and_go_while_clients_go_on() -> None:
     """They are added, removed, replaced and hand over, disks are lost, and every promise is kept."""
-    run = calm_run(DYNAMIC)
+    run = calm_run(CHANGING)
     rare = run.outcome.rare
 
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
@@ -63,7 +63,7 @@ def test_a_run_with_changing_voters_is_a_function_of_its_options() -> None:
     hashes, lines = [], list[str]()
     for _ in range(2):
         trace = Trace(lines.append)
-        calm_run(DYNAMIC, trace)
+        calm_run(CHANGING, trace)
         hashes.append(trace.hash)
     assert hashes[0] == hashes[1]
 
@@ -71,22 +71,21 @@ def test_a_run_with_changing_voters_is_a_function_of_its_options() -> None:
 @pytest.mark.parametrize("count", [1, 3, 5, 9])
 def test_a_world_begins_with_some_voters(count: int) -> None:
     """Machines with the lowest ids vote at first, no more than there are; the disks of the others name nobody."""
-    climate = replace(CALM, voters=5, group=replace(DYNAMIC, initial_voters=count))
+    climate = replace(CALM, voters=5, group=replace(CHANGING, initial_voters=count))
     base = base_voters(climate)
 
-    assert base is not None
     assert base.ids == tuple(range(1, min(count, 5) + 1))
     for number in range(1, 6):
         expected = base if number <= count else VoterSet(())
-        assert initial_voters_of(climate, ReplicaId(number)) == expected
+        assert initial_voters_of(base, ReplicaId(number)) == expected
 
 
-def test_voters_stay_where_they_are_not_dynamic() -> None:
-    """Then no disk names any, and nothing about voters is counted."""
+def test_voters_stay_where_nobody_changes_them() -> None:
+    """Then all machines vote from the beginning, as every disk says, and nothing about voters is counted."""
     climate = replace(CALM, group=GroupClimate())
     run = calm_run(GroupClimate())
 
-    assert (base_voters(climate), initial_voters_of(climate, ReplicaId(1))) == (None, None)
+    assert base_voters(climate).ids == tuple(range(1, climate.voters + 1))
     assert not set(run.outcome.rare) & {rare.value for rare in VoterRare}
 
 
@@ -122,7 +121,7 @@ class Wiping(Observer):
 def test_a_wiped_disk_is_somebody_else() -> None:
     """The machine comes back with another directory id, catches up as an observer, and the others serve meanwhile."""
     watch = Wiping()
-    run = calm_run(replace(DYNAMIC, change_pause_ms=(60_000, 60_000)), watch)
+    run = calm_run(replace(CHANGING, change_pause_ms=(60_000, 60_000)), watch)
     before, after = watch.keys
 
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
@@ -133,17 +132,17 @@ def test_a_wiped_disk_is_somebody_else() -> None:
 
 
 def test_seeds_differ_in_who_votes_and_in_leases() -> None:
-    """Some worlds are dynamic and some have leases; in these no clock differs from another by more than is allowed."""
+    """In some worlds voters change, and some have leases: there clocks differ by no more than is allowed."""
     drawn = [draw_group_climate(Random(seed)) for seed in range(200)]
     leases = [climate for climate in drawn if climate.group is not None and climate.group.lease_reads]
-    dynamic = [climate for climate in drawn if climate.group is not None and climate.group.dynamic_voters]
+    changing = [climate for climate in drawn if climate.group is not None and climate.group.changing_voters]
     worst = (1_000_000 + LEASE_DRIFT_PPM) / (1_000_000 - LEASE_DRIFT_PPM)
 
     assert 30 < len(leases) < 90
-    assert 50 < len(dynamic) < 120
+    assert 50 < len(changing) < 120
     assert worst <= 1 + GroupConfig().lease_clock_drift_max_percent / 100
     assert all(climate.drift_ppm <= LEASE_DRIFT_PPM and Weather.CLOCK not in climate.weather for climate in leases)
-    assert not any(Weather.DAMAGE in climate.weather for climate in dynamic)
+    assert not any(Weather.DAMAGE in climate.weather for climate in changing)
 
 
 def test_leaders_answer_by_lease() -> None:

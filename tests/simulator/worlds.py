@@ -44,7 +44,12 @@ class Stage:
         self.world = World(seed=seed, climate=climate)
         self.record = Record(self.world.queue)
         self.census = Census(self.record)
-        self.invariants = Invariants(self.world.logs, self.world.nodes, lying_disks=climate.lying > 0)
+        self.invariants = Invariants(
+            self.world.logs,
+            self.world.nodes,
+            lying_disks=climate.lying > 0,
+            initial_voters=self.world.base_voters,
+        )
         self.world.observers += [self.census, self.invariants]
         self.clients = Clients(self.world, self.record, climate, Random(f"{seed} clients"))
         self.injector = SimulatedInjector(self.world, self.record)

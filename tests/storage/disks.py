@@ -12,8 +12,10 @@ from replica.core.log.recovered import RecoveredLog
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, encode_batch, parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
+from replica.voters import VoterSet
 
 DATA = Path("/data")
+DIRECTORY_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 LOG = TopicPartition("log", 0)
 LOG_PATH = DATA / "log-0"
 FIRST_SEGMENT = LOG_PATH / "00000000000000000000.log"
@@ -27,9 +29,16 @@ ONE_SEGMENT = LogConfig(tail_bytes_max=0)
 
 
 def formatted(files: SimulatedFiles | None = None) -> SimulatedFiles:
-    """A disk with a formatted data directory."""
+    """A disk with a formatted data directory, without a vote."""
     files = SimulatedFiles() if files is None else files
-    format_directory(DATA, cluster_id="cluster", replica_id=ReplicaId(1), directory_id="directory", files=files)
+    format_directory(
+        DATA,
+        cluster_id="cluster",
+        replica_id=ReplicaId(1),
+        directory_id=DIRECTORY_ID,
+        initial_voters=VoterSet(()),
+        files=files,
+    )
     return files
 
 

@@ -18,6 +18,7 @@ from replica.records import decode_records
 from replica.storage import OS_FILES, Files, LogStore, format_directory, open_directory
 from replica.storage.bounded_files import OPEN_MAX_LEAST, PATIENCE_S, BoundedFiles
 from replica.storage.files import Handle, OpenMode
+from replica.voters import VoterSet
 from tests.storage.disks import DATA, SMALL, append, failing, formatted, held
 
 FOLDER = Path("/folder")
@@ -295,7 +296,7 @@ def test_logs_of_many_segments_outlive_a_power_loss() -> None:
 
 def test_threads_append_flush_and_read(tmp_path: Path) -> None:
     """On a real disk, each log by its own thread beside one that flushes all: nobody finds a file closed or another."""
-    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1))
+    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
     logs = open_logs(OS_FILES, tmp_path)
     done = threading.Event()
     flushed = 0

@@ -19,6 +19,7 @@ from replica.core.log.recovered import RecoveredLog
 from replica.ids import Offset, ReplicaId
 from replica.records import parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
+from replica.voters import VoterSet
 from tests.core.simulated import LOG, Climate, Disk, Node, PromiseBrokenError, SimulatedCluster
 from tests.storage.disks import DATA
 
@@ -33,7 +34,9 @@ class StoreDisk(Disk):
         super().__init__()
         self.files = SimulatedFiles()
         self.chance = chance
-        format_directory(DATA, cluster_id="simulated", replica_id=replica_id, files=self.files)
+        format_directory(
+            DATA, cluster_id="simulated", replica_id=replica_id, initial_voters=VoterSet(()), files=self.files
+        )
         self.states: list[fx.QuorumState | None] = [None]
         self.power_losses = 0
         self._directory: DataDirectory | None = None

@@ -21,15 +21,19 @@ from replica.storage import (
     format_directory,
     open_directory,
 )
-from tests.storage.disks import DATA, LOG, append, close, failing, formatted, open_log
+from replica.voters import VoterSet
+from tests.storage.disks import DATA, DIRECTORY_ID, LOG, append, close, failing, formatted, open_log
 
 MARKER = DATA / ".kafka_cleanshutdown"
 META = DATA / "meta.properties"
+NOBODY = VoterSet(())
 
 
 def test_format_then_open(tmp_path: Path) -> None:
     """A formatted directory opens with the ids that it was given."""
-    meta = format_directory(tmp_path / "new" / "data", cluster_id="cluster", replica_id=ReplicaId(0))
+    meta = format_directory(
+        tmp_path / "new" / "data", cluster_id="cluster", replica_id=ReplicaId(0), initial_voters=NOBODY
+    )
     directory = open_directory(tmp_path / "new" / "data", cluster_id="cluster", replica_id=ReplicaId(0))
     assert (directory.cluster_id, directory.replica_id) == ("cluster", 0)
     assert directory.directory_id == meta.directory_id
@@ -40,7 +44,8 @@ def test_format_then_open(tmp_path: Path) -> None:
 def test_each_format_draws_a_fresh_directory_id(tmp_path: Path) -> None:
     """A wiped and formatted disk is a different voter."""
     ids = {
-        format_directory(tmp_path / name, cluster_id="c", replica_id=ReplicaId(1)).directory_id for name in ("a", "b")
+        format_directory(tmp_path / name, cluster_id="c", replica_id=ReplicaId(1), initial_voters=NOBODY).directory_id
+        for name in ("a", "b")
     }
     assert len(ids) == 2
 
@@ -48,7 +53,7 @@ def test_each_format_draws_a_fresh_directory_id(tmp_path: Path) -> None:
 def test_meta_properties_has_kafkas_names() -> None:
     """The identity file is version 1 of Kafka's."""
     files = formatted()
-    assert files.content(META) == b"version=1\ncluster.id=cluster\nnode.id=1\ndirectory.id=directory\n"
+    assert files.content(META) == f"version=1\ncluster.id=cluster\nnode.id=1\ndirectory.id={DIRECTORY_ID}\n".encode()
 
 
 def test_format_refuses_a_formatted_directory() -> None:
@@ -65,16 +70,16 @@ def test_format_refuses_a_directory_that_is_not_empty(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     (tmp_path / "photo.jpg").touch()
     with pytest.raises(AlreadyFormattedError, match="is not empty"):
-        format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1))
+        format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1), initial_voters=NOBODY)
     (tmp_path / "photo.jpg").unlink()
-    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1))
+    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1), initial_voters=NOBODY)
 
 
 @pytest.mark.parametrize("cluster_id", ["", "two words", "line\nbreak", "x" * 65])
 def test_format_refuses_an_id_that_cannot_be_stored(tmp_path: Path, cluster_id: str) -> None:
     """An id that would not survive the file's format is refused before anything is written."""
     with pytest.raises(ValueError, match="cluster id"):
-        format_directory(tmp_path, cluster_id=cluster_id, replica_id=ReplicaId(1))
+        format_directory(tmp_path, cluster_id=cluster_id, replica_id=ReplicaId(1), initial_voters=NOBODY)
     assert not list(tmp_path.iterdir())
 
 
@@ -141,7 +146,7 @@ def test_malformed_meta_properties_are_refused_by_name(content: bytes, reason: s
 
 def test_a_second_opener_is_refused(tmp_path: Path) -> None:
     """While a directory is open, opening it again is refused in one sentence; afterwards it is free."""
-    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1))
+    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1), initial_voters=NOBODY)
     first = open_directory(tmp_path)
     with pytest.raises(DirectoryLockedError, match="is in use by another process"):
         open_directory(tmp_path)
@@ -151,7 +156,7 @@ def test_a_second_opener_is_refused(tmp_path: Path) -> None:
 
 def test_the_lock_is_one_that_other_programs_see(tmp_path: Path) -> None:
     """The lock is an flock on .lock, and a directory that another program holds is refused."""
-    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1))
+    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1), initial_voters=NOBODY)
     with (tmp_path / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with pytest.raises(DirectoryLockedError):

@@ -152,6 +152,7 @@ def test_recovery_drops_the_segments_behind_the_cut() -> None:
         "00000000000000000000.timeindex",
         "leader-epoch-checkpoint",
         "quorum-state",
+        "quorum-voters",
     ]
 
 

@@ -11,6 +11,7 @@ from replica.core.effects import QuorumState
 from replica.core.log.recovered import RecoveredLog
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId
 from replica.storage import LogConfig, LogStore, StorageError, format_directory, open_directory
+from replica.voters import VoterSet
 from tests.storage.disks import (
     FIRST_SEGMENT,
     IN_MEMORY,
@@ -111,7 +112,7 @@ def test_flush_reports_the_end_at_which_it_began() -> None:
 
 def test_flush_goes_on_while_another_thread_appends(tmp_path: Path) -> None:
     """Appends by one thread and flushes by another, on a real disk: offsets only grow, and nothing is lost."""
-    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1))
+    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
     directory = open_directory(tmp_path)
     log, _ = LogStore.open(directory, LOG, config=LogConfig(segment_bytes=2000, index_interval_bytes=200))
     log.store_quorum_state(QuorumState(leader_epoch=Epoch(1)))

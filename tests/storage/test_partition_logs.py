@@ -17,6 +17,7 @@ from replica.storage import (
 )
 from replica.storage.files import OpenMode
 from replica.storage.log_directories import topic_partition_of
+from replica.voters import VoterSet
 from tests.storage.disks import DATA, LOG, append, close, entries, failing, formatted, open_log
 from tests.storage.partitions import (
     METADATA,
@@ -207,7 +208,7 @@ def test_a_log_is_deleted_as_often_as_it_is_created() -> None:
 
 def test_the_longest_names_can_be_deleted(tmp_path: Path) -> None:
     """A name that leaves no room for what marks it as deleted is shortened, on a real file system."""
-    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1))
+    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
     directory = open_directory(tmp_path)
     longest = TopicPartition("x" * 249, 10000)
     for _ in range(2):
@@ -278,7 +279,7 @@ def test_a_disk_that_refuses_a_creation_is_a_storage_error(call: str) -> None:
 
 def test_a_partition_on_a_real_disk(tmp_path: Path) -> None:
     """Creation, clean stop, reopening, deletion and removal on the operating system's files."""
-    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1))
+    format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
     directory = open_directory(tmp_path)
     directory.create_log(PARTITION, TOPIC_ID)
     log, _ = LogStore.open(directory, PARTITION)

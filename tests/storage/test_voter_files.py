@@ -76,11 +76,12 @@ def opened(files: SimulatedFiles) -> tuple[DataDirectory, LogStore, RecoveredLog
 # --- the files --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("voters", [voter_set(), voter_set(2), voter_set(3, 1, 2), VoterSet.of_ids([ReplicaId(7)])])
+@pytest.mark.parametrize("voters", [voter_set(), voter_set(2), voter_set(3, 1, 2)])
 def test_initial_voters_come_back(voters: VoterSet) -> None:
-    """Nobody is not the same as no file: a disk without a vote is not one whose voters are named at start."""
+    """Nobody is not the same as no file: without it nobody knows who votes."""
     files = SimulatedFiles()
-    assert read_initial_voters(files, FILE) is None
+    with pytest.raises(CorruptCheckpointError, match="the file is missing"):
+        read_initial_voters(files, FILE)
     write_initial_voters(files, FILE, voters)
     files.crash()
     assert read_initial_voters(files, FILE) == voters
@@ -157,8 +158,8 @@ def test_a_disk_that_its_initial_voters_do_not_name_is_not_formatted(
     assert not files.exists(DATA)
 
 
-@pytest.mark.parametrize("voters", [None, voter_set(), voter_set(1, 2)])
-def test_a_directory_remembers_its_initial_voters(voters: VoterSet | None) -> None:
+@pytest.mark.parametrize("voters", [voter_set(), voter_set(1, 2)])
+def test_a_directory_remembers_its_initial_voters(voters: VoterSet) -> None:
     """What the disk was formatted with is there at every start."""
     files = SimulatedFiles()
     format_directory(
@@ -211,7 +212,7 @@ def test_voters_whose_record_was_lost_are_forgotten_before_another_takes_its_off
     assert (recovered.log_end_offset, recovered.voters) == (3, (entry(1, 1, 2),))
 
 
-def test_a_log_without_its_file_of_voters_is_refused_where_voters_can_change() -> None:
+def test_a_log_without_its_file_of_voters_is_refused() -> None:
     """Without the file the replica would believe in the voters that it was formatted with; nothing is changed."""
     files = formatted()
     _, log, _ = opened(files)
@@ -226,13 +227,13 @@ def test_a_log_without_its_file_of_voters_is_refused_where_voters_can_change() -
 
 
 def test_a_disk_that_lost_its_initial_voters_is_refused() -> None:
-    """It is not taken for one whose voters are named at start: a clean stop or none, nothing is changed."""
+    """It is not taken for one without a vote: a clean stop or none, nothing is changed."""
     files = formatted()
     directory, log, _ = opened(files)
     append(log)
     close(directory, log)
     remove_durably(files, DATA / "initial-voters")
-    complaint = "data/initial-voters: the file is missing, although the voters of log-0 are its own; restore the file"
+    complaint = "data/initial-voters: the file is missing, so that nobody knows who votes at first; restore the file"
     for _ in range(2):
         with pytest.raises(CorruptCheckpointError, match=complaint):
             opened(files)

@@ -36,7 +36,7 @@ class Quorum:
     """Four voters that are up, one of which leads; every promise is judged after every step."""
 
     def __init__(self, rules: Callable[[], Rules]) -> None:
-        group = GroupClimate(keys=1, dynamic_voters=True, initial_voters=VOTERS)
+        group = GroupClimate(keys=1, changing_voters=True, initial_voters=VOTERS)
         self.world = World(seed=1, climate=replace(CALM, voters=VOTERS, group=group), rules=rules)
         self.world.observers += judges_of(self.world)
         self.world.start_all()

@@ -17,12 +17,12 @@ from nemesis.variants.catalogue import BUILT
 CONVICTED = [
     ("leads-before-applying", 1, "machine-leads"),
     ("leads-after-resigning", 1, "machine-leads"),
-    ("snapshot-one-off", 1, "snapshot-content"),
+    ("snapshot-one-off", 2, "snapshot-content"),
     ("sessions-not-in-snapshot", 1, "snapshot-content"),
     ("log-begins-after-its-snapshot", 1, "core-assertion"),
     ("read-without-read-index", 1, "nonlinearizable"),
-    ("read-before-applying", 1, "stale-read"),
-    ("read-index-of-an-old-fetch", 2, "nonlinearizable"),
+    ("read-before-applying", 11, "stale-read"),
+    ("read-index-of-an-old-fetch", 4, "nonlinearizable"),
     ("voters-count-when-committed", 2, "committed-is-durable"),
     ("change-upon-change", 21, "leader-completeness"),
     ("change-before-own-epoch", 143, "leader-completeness"),
@@ -33,7 +33,7 @@ CONVICTED = [
     ("snapshot-without-voters", 1, "snapshot-voters"),
     ("only-voters-campaign", 3, "liveness"),
     ("lease-without-a-clock-bound", 5, "stale-read"),
-    ("lease-read-under-a-paused-clock", 2, "stale-read"),
+    ("lease-read-under-a-paused-clock", 1, "stale-read"),
 ]
 
 

@@ -35,7 +35,6 @@ _Request = AddVoterRequest | RemoveVoterRequest
 
 _REASONS = {
     ErrorCode.DUPLICATE_VOTER: "a replica of this id votes already; if it is on another disk, remove that one first",
-    ErrorCode.UNSUPPORTED_VERSION: "its voters are named at every start, and can never be changed",
     ErrorCode.VOTER_NOT_FOUND: "no replica of this id votes, or none on this disk",
 }
 

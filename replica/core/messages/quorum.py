@@ -125,11 +125,10 @@ class RemoveVoterRequest:
 class ChangeVotersResponse:
     """Whether the voters are changed: with NONE it is committed.
 
-    UNSUPPORTED_VERSION: these voters can never be changed. DUPLICATE_VOTER: the id votes already.
-    VOTER_NOT_FOUND: the id does not vote, or on another disk. INVALID_REQUEST: the last voter cannot be removed.
-    THROTTLING_QUOTA_EXCEEDED: another change, or a transfer, is under way, or nothing of the leader's epoch is
-    committed yet. REQUEST_TIMED_OUT with ``not_appended``: a new voter did not catch up in time. With any other error
-    and without ``not_appended`` it may be changed or not.
+    DUPLICATE_VOTER: the id votes already. VOTER_NOT_FOUND: the id does not vote, or on another disk. INVALID_REQUEST:
+    the last voter cannot be removed. THROTTLING_QUOTA_EXCEEDED: another change, or a transfer, is under way, or nothing
+    of the leader's epoch is committed yet. REQUEST_TIMED_OUT with ``not_appended``: a new voter did not catch up in
+    time. With any other error and without ``not_appended`` it may be changed or not.
     """
 
     error: ErrorCode

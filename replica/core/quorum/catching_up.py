@@ -15,7 +15,7 @@ from replica.core.effects import InstallSnapshot, StoreEpochs
 from replica.core.log.recovered import StoredSnapshot
 from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from replica.core.quorum.roles import CatchingUp, Follower
-from replica.core.quorum.snapshot_header import has_header
+from replica.core.quorum.snapshot_header import split_snapshot
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import leave_resigned_leader, observe_answer
 from replica.errors import ErrorCode
@@ -97,9 +97,6 @@ def _take_piece(
     position = catching_up.position + len(response.data)
     if position == response.size_bytes:
         received = Snapshot(id=catching_up.snapshot_id, data=b"".join(pieces))
-        if q.config.has_static_voters and has_header(received.data):
-            q.halt_for_static_voters()
-            return
         q.role = replace(role, catching_up=None, received=received)
         _check_voters(q, received, now_ms)
     else:
@@ -110,7 +107,7 @@ def _take_piece(
 def _check_voters(q: QuorumLogState, received: Snapshot, now_ms: int) -> None:
     """Reject a snapshot that does not say who votes."""
     try:
-        q.split(received.data)
+        split_snapshot(received.data)
     except CorruptSnapshotError:
         reject_snapshot(q, now_ms)
 
@@ -136,7 +133,7 @@ def _fits(catching_up: CatchingUp, response: FetchSnapshotResponse) -> bool:
 def received_snapshot(q: QuorumLogState) -> Snapshot | None:
     """Tell the snapshot that has come whole, and waits to be loaded: what it holds for whom the log is replayed."""
     received = q.role.received if isinstance(q.role, Follower) else None
-    return received if received is None else Snapshot(id=received.id, data=q.split(received.data)[1])
+    return received if received is None else Snapshot(id=received.id, data=split_snapshot(received.data)[1])
 
 
 def install_snapshot(q: QuorumLogState) -> None:
@@ -149,7 +146,7 @@ def install_snapshot(q: QuorumLogState) -> None:
     assert role.received is not None, role.name
     snapshot, q.storing = role.received, None
     q.snapshot_bytes = len(snapshot.data)
-    voters, _ = q.split(snapshot.data)
+    voters, _ = split_snapshot(snapshot.data)
     q.log.start_after(StoredSnapshot(id=snapshot.id, size_bytes=len(snapshot.data)))
     q.role = replace(role, received=None, rejected=0)
     q.emit(InstallSnapshot(topic_partition=q.topic_partition, snapshot_id=snapshot.id, data=snapshot.data))

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from replica.core.messages import VoteRequest, VoteResponse
-from replica.core.quorum.fencing import ahead_error, may_campaign, peer_error, spend_epochs, wrong_voter
+from replica.core.quorum.fencing import ahead_error, peer_error, spend_epochs, wrong_voter
 from replica.core.quorum.leasing import withholds_vote
 from replica.core.quorum.roles import Campaign, Candidate, Follower, Leader, Prospective
 from replica.core.quorum.state import QuorumLogState
@@ -61,28 +61,19 @@ def _is_granted(q: QuorumLogState, request: VoteRequest, now_ms: int) -> bool:
 
 
 def _malformed(q: QuorumLogState, request: VoteRequest) -> ErrorCode | None:
-    """Only another campaigns (``may_campaign``), and its last record is older than its epoch.
+    """Only another asks, whoever it is, and its last record is older than its epoch; a pre-vote's may be of that epoch.
 
-    A pre-vote's may be of that epoch.
+    Who votes now this replica may not know yet: the records that say so may be what it lacks.
     """
     newest_epoch = request.candidate_epoch if request.pre_vote else request.candidate_epoch - 1
     believable = (
-        may_campaign(q, request.candidate_id)
+        request.candidate_id != q.replica_id
         and request.candidate_epoch <= EPOCH_MAX
         and request.last_offset >= 0
         and 0 <= request.last_offset_epoch <= newest_epoch
         and is_directory_name(request.candidate_directory_id)
     )
     return None if believable else ErrorCode.INVALID_REQUEST
-
-
-def _may_vote(q: QuorumLogState) -> bool:
-    """Tell whether this replica may vote for who has named it. It may not know yet that it has a vote.
-
-    1. D is added to A, B and C, and has not got that record, or has lost it again. A and B have it. 2. A fails. Without
-    the vote of D, which they know to be a voter, B and C could not elect anybody: three of four.
-    """
-    return q.is_voter or not q.config.has_static_voters
 
 
 def _log_is_up_to_date(q: QuorumLogState, request: VoteRequest) -> bool:
@@ -115,17 +106,21 @@ def _hears_from_leader(q: QuorumLogState) -> bool:
 
 def _would_vote(q: QuorumLogState, request: VoteRequest) -> bool:
     """A leader would not; a follower that hears from its leader would not; anyone else looks at the log."""
-    if _hears_from_leader(q):
-        return False
-    return _may_vote(q) and _log_is_up_to_date(q, request)
+    return not _hears_from_leader(q) and _log_is_up_to_date(q, request)
 
 
 def _maybe_vote(q: QuorumLogState, request: VoteRequest, now_ms: int) -> bool:
-    """Give the epoch's only vote if it is still there to give; repeat a vote already given to this very candidate."""
+    """Give the epoch's only vote if it is still there to give; repeat a vote already given to this very candidate.
+
+    Who is named as a voter votes, even if it does not know yet that it is one:
+
+    1. D is added to A, B and C, and has not got that record, or has lost it again. A and B have it. 2. A fails. Without
+    the vote of D, which they know to be a voter, B and C could not elect anybody: three of four.
+    """
     given_to = (q.quorum_state.voted_id, q.quorum_state.voted_directory_id)
     if given_to == (request.candidate_id, request.candidate_directory_id):
         return True
-    if q.quorum_state.voted_id is not None or q.quorum_state.leader_id is not None or not _may_vote(q):
+    if q.quorum_state.voted_id is not None or q.quorum_state.leader_id is not None:
         return False
     if not _log_is_up_to_date(q, request):
         return False

@@ -47,18 +47,11 @@ def spend_epochs(q: QuorumLogState, epoch: Epoch, now_ms: int) -> None:
 
 
 def is_contradicted(q: QuorumLogState, leader_id: ReplicaId, leader_epoch: Epoch) -> bool:
-    """Tell whether this claim of a leader cannot be: it may not lead, or another leads that very epoch."""
-    known = q.quorum_state.leader_id
-    is_another = leader_epoch == q.leader_epoch and known not in (None, leader_id)
-    return is_another or (leader_id != q.replica_id and not may_campaign(q, leader_id))
+    """Tell whether this claim of a leader cannot be: another leads that very epoch.
 
-
-def may_campaign(q: QuorumLogState, replica_id: ReplicaId) -> bool:
-    """Tell whether another replica may ask for votes, and lead: who votes, or anyone where that can change.
-
-    Who votes now this replica may not know yet: the records that say so may be what it lacks.
+    Whoever it is may lead. Who votes now this replica may not know yet: the records that say so may be what it lacks.
     """
-    return replica_id in q.other_voters if q.config.has_static_voters else replica_id != q.replica_id
+    return leader_epoch == q.leader_epoch and q.quorum_state.leader_id not in (None, leader_id)
 
 
 def peer_error(q: QuorumLogState, cluster_id: str | None) -> ErrorCode | None:
@@ -69,9 +62,7 @@ def peer_error(q: QuorumLogState, cluster_id: str | None) -> ErrorCode | None:
 def wrong_voter(q: QuorumLogState, voter_id: ReplicaId | None, voter_directory_id: str | None) -> ErrorCode | None:
     """Refuse what was meant for another voter, or for the disk that this replica had before.
 
-    Where voters change, a request has to name both: that is by what this replica knows that its vote counts.
+    A request has to name both: that is by what this replica knows that its vote counts.
     """
-    wrong_id, wrong_disk = voter_id != q.replica_id, voter_directory_id != q.config.directory_id
-    if q.config.has_static_voters:
-        wrong_id, wrong_disk = wrong_id and voter_id is not None, wrong_disk and voter_directory_id is not None
-    return ErrorCode.INVALID_VOTER_KEY if wrong_id or wrong_disk else None
+    is_meant = voter_id == q.replica_id and voter_directory_id == q.config.directory_id
+    return None if is_meant else ErrorCode.INVALID_VOTER_KEY

@@ -162,13 +162,10 @@ def _on_records(q: QuorumLogState, answer: FetchedPartition, now_ms: int) -> Non
     try:
         batches = parse_batches(answer.records)
         check_continuity(q, batches, end_offset=q.log.log_end_offset, last_epoch=q.log.last_epoch)
-        names_voters = bool(voters_in(batches))
+        voters_in(batches)  # They are read again when they are appended, and must be sound by then.
     except CorruptRecordError:
         # Damaged on the way: nothing was appended, so fetching the same offset again is safe.
         _back_off(q, now_ms)
-        return
-    if names_voters and q.config.has_static_voters:
-        q.halt_for_static_voters()
         return
     if batches:
         q.append(*batches)

@@ -71,8 +71,6 @@ def _refused(q: QuorumLogState, request: AddVoterRequest | RemoveVoterRequest) -
         return refused
     if not isinstance(role, Leader):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if q.config.has_static_voters:
-        return ErrorCode.UNSUPPORTED_VERSION
     is_free = role.change is None and role.transfer is None
     is_committed = q.rules.may_change_voters(
         high_watermark=role.high_watermark, changed_at=q.voter_history.latest_offset

@@ -48,6 +48,7 @@ from replica.core.quorum.fetching import on_fetch
 from replica.core.quorum.producing import on_produce
 from replica.core.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from replica.core.quorum.serving import complete_fetches, confirmed_read_round
+from replica.core.quorum.snapshot_header import split_snapshot
 from replica.core.quorum.snapshots import (
     on_fetch_snapshot,
     on_snapshot_stored,
@@ -199,7 +200,7 @@ class QuorumLog(QuorumLogState):
 
     def machine_state(self, stored: bytes) -> bytes:
         """Take what whom the log is replayed for has written out of a whole snapshot. Raises CorruptSnapshotError."""
-        return self.split(stored)[1]
+        return split_snapshot(stored)[1]
 
     @property
     def received_snapshot(self) -> Snapshot | None:

@@ -1,8 +1,7 @@
 """What stands before a machine's bytes in a snapshot: who votes, as of the snapshot's end.
 
 A snapshot stands for all records below its end, and those that change the voters are among them. Whoever keeps or sends
-it sees whole bytes only; the header is added where a snapshot is stored, and taken off where one is loaded. A log whose
-voters never change has no headers.
+it sees whole bytes only; the header is added where a snapshot is stored, and taken off where one is loaded.
 
 Owns the encoding. Source: KIP-853, which writes a VotersRecord at the beginning of a snapshot.
 
@@ -71,15 +70,6 @@ def split_snapshot(data: bytes) -> tuple[VoterHistory, bytes]:
     if checksum(body) != crc:
         raise CorruptSnapshotError("the voters in a snapshot do not have their checksum")
     return _decode_body(body), data[body_end:]
-
-
-def has_header(data: bytes) -> bool:
-    """Whether this begins with voters, all of them sound."""
-    try:
-        split_snapshot(data)
-    except CorruptSnapshotError:
-        return False
-    return True
 
 
 def _decode_body(body: bytes) -> VoterHistory:

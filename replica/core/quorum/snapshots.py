@@ -23,7 +23,7 @@ from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.watermark import note_fetch_snapshot
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, SnapshotId
-from replica.machines import SnapshotView, StateView
+from replica.machines import SnapshotView
 from replica.voters import ReplicaKey, is_directory_name
 
 
@@ -32,13 +32,11 @@ def store_snapshot(q: QuorumLogState, view: SnapshotView) -> None:
     assert q.storing is None, (q.storing, view.id)
     _check_id(q, view.id)
     q.storing = view.id
-    header = q.header_of(view.id)
-    state: StateView = HeadedState(header=header, state=view.state) if header else view.state
     q.emit(
         StoreSnapshot(
             topic_partition=q.topic_partition,
             snapshot_id=view.id,
-            state=state,
+            state=HeadedState(header=q.header_of(view.id), state=view.state),
             max_bytes=q.quorum.snapshot_max_bytes,
         )
     )
@@ -86,8 +84,7 @@ def on_snapshot_stored(q: QuorumLogState, stored: StoredSnapshot) -> None:
     assert 0 < stored.size_bytes <= q.quorum.snapshot_max_bytes, stored
     q.storing, q.snapshot_bytes = None, stored.size_bytes
     log_start_moves = q.log.add_snapshot(stored)
-    if not q.config.has_static_voters:
-        q.change_voters(q.voter_history.begun_at(stored.id.end_offset))
+    q.change_voters(q.voter_history.begun_at(stored.id.end_offset))
     if not log_start_moves:
         return
     q.emit(RaiseLogStart(topic_partition=q.topic_partition, log_start_offset=q.log.log_start_offset))

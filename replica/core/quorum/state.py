@@ -107,8 +107,6 @@ class QuorumLogState(ReplicatedLog):
         replaced. Or: 3. It stores a snapshot at 60, and crashes before that. What the snapshot stands for it says.
         """
         history = formatted_history(self.config)
-        if self.config.has_static_voters:
-            return history
         if recovered.snapshots:
             try:
                 history, _ = split_snapshot(recovered.snapshot)
@@ -164,21 +162,9 @@ class QuorumLogState(ReplicatedLog):
             self.emit(StoreVoters(topic_partition=self.topic_partition, entries=history.entries))
 
     def header_of(self, snapshot_id: SnapshotId) -> bytes:
-        """Encode what stands before a snapshot's content: the voters as of its end; nothing where they never change."""
-        if self.config.has_static_voters:
-            return b""
+        """Encode what stands before a snapshot's content: the voters as of its end."""
         as_of_end = self.voter_history.as_of(snapshot_id.end_offset)
         return encode_header(as_of_end if self.rules.voters_are_in_snapshot() else formatted_history(self.config))
-
-    def split(self, data: bytes) -> tuple[VoterHistory, bytes]:
-        """Take the voters off what is stored of a snapshot. Raises CorruptSnapshotError."""
-        return (self.voter_history, data) if self.config.has_static_voters else split_snapshot(data)
-
-    def halt_for_static_voters(self) -> None:
-        """Stop rather than go by voters that are no longer those: the log names others, and this disk cannot."""
-        self.halt(
-            f"the voters of {self.topic_partition} can change, and this data directory was formatted for static ones"
-        )
 
     # --- who and where ----------------------------------------------------------------------------------------------
 
@@ -281,7 +267,6 @@ class QuorumLogState(ReplicatedLog):
         """Go by the voters that these records name, stored first."""
         named = voters_in(batches)
         if named:
-            assert not self.config.has_static_voters, named
             self.change_voters(self.voter_history.extended(named))
 
     def note_truncated(self, end_offset: Offset) -> None:

@@ -155,7 +155,7 @@ def _lead(q: QuorumLogState, now_ms: int, *, granted: frozenset[ReplicaId]) -> N
         base_offset=q.log.log_end_offset,
         leader_epoch=q.leader_epoch,
     )
-    if q.config.has_static_voters or q.voter_history.latest_offset is not None:
+    if q.voter_history.latest_offset is not None:
         q.append(opening)
     else:
         # The log does not say yet who votes; who was formatted without voters has it from there.

@@ -64,8 +64,8 @@ class VoterHistory:
 
 
 def formatted_history(config: ReplicaConfig) -> VoterHistory:
-    """Begin with the voters that the disk was formatted with, or that vote for ever."""
-    return VoterHistory(base=VoterSet.of_ids(config.voters) if config.initial_voters is None else config.initial_voters)
+    """Begin with the voters that the disk was formatted with."""
+    return VoterHistory(base=config.initial_voters)
 
 
 def voters_in(batches: Iterable[RecordBatch]) -> tuple[VoterEntry, ...]:

@@ -40,6 +40,7 @@ from replica.ids import (
     TopicPartition,
 )
 from replica.records import encode_batch
+from replica.voters import VoterSet
 from tests.core.harness import batches_of, epochs_of
 
 BROKER = ReplicaId(1)
@@ -148,7 +149,12 @@ class BrokerBench:
         self._correlation_ids = count(1)
         self.broker = Broker(
             config=ReplicaConfig(
-                cluster_id=CLUSTER, replica_id=BROKER, directory_id="disk-1", voters=(CONTROLLER,), broker=config
+                cluster_id=CLUSTER,
+                replica_id=BROKER,
+                directory_id="disk-1",
+                voters=(CONTROLLER,),
+                initial_voters=VoterSet(()),
+                broker=config,
             ),
             metadata_end_offset=Offset(0),
             identity=BrokerIdentity(incarnation_id=INCARNATION, address="broker-1:9092"),

@@ -16,6 +16,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Offset, ReplicaId
+from replica.voters import VoterSet
 
 CONFIG = BrokerConfig(broker_heartbeat_interval_ms=2000, controller_retry_backoff_ms=100)
 NOW_MS = 1_000_000
@@ -30,6 +31,7 @@ def a_lifecycle(log_flush: LogFlush = LogFlush.FSYNC) -> Lifecycle:
         replica_id=ReplicaId(1),
         directory_id="a-disk",
         voters=(ReplicaId(1),),
+        initial_voters=VoterSet(()),
         broker=replace(CONFIG, log_flush=log_flush),
     )
     return Lifecycle(config=config, identity=identity, metadata_end_offset=Offset(17))

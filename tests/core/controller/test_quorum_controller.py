@@ -20,7 +20,6 @@ from replica.core.replica import Replica
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
 from replica.records import RecordBatch
-from replica.voters import VoterSet
 from tests.core.harness import disk_id, voters_of
 
 OTHER = ReplicaId(2)
@@ -35,7 +34,7 @@ class Stage:
         *,
         config: ControllerConfig | None = None,
         is_broker: bool = False,
-        initial_voters: VoterSet | None = None,
+        has_role: bool = True,
     ) -> None:
         self.now_ms = 1000
         self.batches: list[RecordBatch] = []
@@ -47,11 +46,11 @@ class Stage:
             config=ReplicaConfig(
                 cluster_id=CLUSTER,
                 replica_id=ReplicaId(1),
-                directory_id="disk-1" if initial_voters is None else disk_id(1),
+                directory_id=disk_id(1),
                 voters=(ReplicaId(1), OTHER),
-                initial_voters=initial_voters,
+                initial_voters=voters_of(1, 2),
                 identity=identity,
-                controller=config or (ControllerConfig() if initial_voters is None else None),
+                controller=config or (ControllerConfig() if has_role else None),
             ),
             logs={METADATA_LOG: RecoveredLog(log_start_offset=Offset(0), log_end_offset=Offset(0), epochs=())},
             random=Random(0),
@@ -129,7 +128,7 @@ class Stage:
                 granted = m.VoteResponse(error=ErrorCode.NONE, vote_granted=True)
                 self.step(ev.ResponseReceived(correlation_id=send.correlation_id, replica_id=OTHER, response=granted))
 
-    def commit(self, *, read_round: int = 0, behind: int = 0, directory_id: str = "disk-2") -> None:
+    def commit(self, *, read_round: int = 0, behind: int = 0) -> None:
         """Let replica 2 fetch at the log's end: it has everything but so much, and has heard of a read round."""
         epoch = self.core.logs[METADATA_LOG].leader_epoch
         part = m.FetchPartition(
@@ -141,14 +140,19 @@ class Stage:
             read_round=read_round,
         )
         self.call(
-            m.FetchRequest(partitions=(part,), cluster_id=CLUSTER, replica_id=OTHER, replica_directory_id=directory_id)
+            m.FetchRequest(partitions=(part,), cluster_id=CLUSTER, replica_id=OTHER, replica_directory_id=disk_id(2))
         )
 
     def lose_leadership(self) -> None:
         """Let replica 2 lead a later epoch."""
         epoch = Epoch(self.core.logs[METADATA_LOG].leader_epoch + 1)
         request = m.BeginQuorumEpochRequest(
-            topic_partition=METADATA_LOG, cluster_id=CLUSTER, leader_id=OTHER, leader_epoch=epoch
+            topic_partition=METADATA_LOG,
+            cluster_id=CLUSTER,
+            leader_id=OTHER,
+            leader_epoch=epoch,
+            voter_id=ReplicaId(1),
+            voter_directory_id=disk_id(1),
         )
         self.call(request)
 
@@ -198,17 +202,17 @@ def test_controller_is_active_once_its_own_epoch_is_committed() -> None:
 
 
 def test_who_may_come_to_lead_has_a_controller() -> None:
-    """Where voters change, a replica without the part of a controller decides all the same, and with what is known.
+    """A replica without the part of a controller decides all the same, and with what is known.
 
     Of its epoch's two first records, the second says who votes; it may be committed later than the first.
     """
-    stage = Stage(initial_voters=voters_of(1, 2))
+    stage = Stage(has_role=False)
     stage.be_elected()
-    stage.commit(behind=1, directory_id=disk_id(2))
+    stage.commit(behind=1)
     assert stage.is_active
     call_id = stage.register(7)
     assert stage.error(call_id) is None
-    stage.commit(directory_id=disk_id(2))
+    stage.commit()
     assert stage.error(call_id) is ErrorCode.NONE
 
 

@@ -141,7 +141,7 @@ class GroupBench(Bench):
 
 
 def leading_bench(**others: Any) -> GroupBench:
-    """Build the leader of epoch 6 whose machine leads: LeaderChange is at offset 0, the machine's description at 1."""
+    """Build the leader of epoch 6 whose machine leads: LeaderChange is at 0, the voters at 1, its description at 2."""
     bench = GroupBench(**{"quorum_state": stored(5), **others})
     lead(bench)
     bench.commit_all()

@@ -26,8 +26,9 @@ from replica.core.rules import Rules
 from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import AppliedLog
 from replica.records import RecordBatch
+from replica.voters import VoterEntry
 from tests.core.group.bench import counting
-from tests.core.harness import LOG, epochs_of
+from tests.core.harness import LOG, disk_id, epochs_of, voters_of
 
 BEGINNING = Offset(0)
 CONFIG = QuorumConfig(
@@ -54,6 +55,7 @@ class Disk:
     flushed_end: Offset = BEGINNING
     quorum_state: fx.QuorumState | None = None
     snapshots: dict[SnapshotId, bytes] = field(default_factory=dict)
+    voters: tuple[VoterEntry, ...] = ()
 
     @property
     def end(self) -> Offset:
@@ -80,6 +82,7 @@ class Disk:
     def recover(self) -> RecoveredLog:
         newest = max(self.snapshots, default=None)
         self.batches = [batch for batch in self.batches if batch.end_offset > self.start]
+        self.voters = tuple(entry for entry in self.voters if entry.offset < self.end)
         return RecoveredLog(
             log_start_offset=self.start,
             log_end_offset=self.end,
@@ -87,6 +90,7 @@ class Disk:
             quorum_state=self.quorum_state,
             snapshots=tuple(StoredSnapshot(id=id, size_bytes=len(self.snapshots[id])) for id in sorted(self.snapshots)),
             snapshot=b"" if newest is None else self.snapshots[newest],
+            voters=self.voters,
         )
 
 
@@ -218,8 +222,9 @@ class GroupCluster:
             config=ReplicaConfig(
                 cluster_id="simulated",
                 replica_id=replica_id,
-                directory_id=f"disk-{replica_id}",
+                directory_id=disk_id(replica_id),
                 voters=self.voters,
+                initial_voters=voters_of(*self.voters),
                 quorum=self._config,
                 group=self._group,
             ),
@@ -309,6 +314,8 @@ class GroupCluster:
         match effect:
             case fx.StoreQuorumState(topic_partition=name, state=state):
                 node.disks[name].quorum_state = state
+            case fx.StoreVoters(topic_partition=name, entries=voters):
+                node.disks[name].voters = voters
             case fx.Append(topic_partition=name, batches=batches):
                 for batch in batches:
                     assert batch.base_offset == node.disks[name].end, (batch, node.disks[name].end)

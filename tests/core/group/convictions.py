@@ -101,7 +101,7 @@ def a_command_that_is_sent_again_is_applied_once_after_a_restart(rules: Rules) -
     bench = leading_bench(rules=rules, group=BY_TIME)
     bench.call(apply(OpenSession(ttl_ms=60_000)))
     bench.commit_all()
-    command = SessionCommand(session_id=SessionId(2), sequence=0, acknowledged=0, command=b"5")
+    command = SessionCommand(session_id=SessionId(3), sequence=0, acknowledged=0, command=b"5")
     bench.call(apply(command))
     bench.commit_all()
     bench.elapse(1000)

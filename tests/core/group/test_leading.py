@@ -36,7 +36,7 @@ def test_handle_leader_change_fires_after_listener_reaches_epoch_start_offset_on
     lead(bench)
     assert not bench.group.machine_leads
     bench.commit_all()
-    assert (bench.group.machine_leads, bench.group.applied_offset) == (True, 1)
+    assert (bench.group.machine_leads, bench.group.applied_offset) == (True, 2)
 
 
 def test_late_registered_listener_catches_up() -> None:
@@ -62,7 +62,7 @@ def test_handle_commit_callback_fires_in_candidate_state() -> None:
     bench.step(ev.ResignRequested())
     campaign(bench)
     bench.apply_all()
-    assert (bench.role, bench.group.applied_offset, bench.total()) == ("candidate", 3, 5)
+    assert (bench.role, bench.group.applied_offset, bench.total()) == ("candidate", 4, 5)
 
 
 def test_handle_commit_callback_fires_in_voted_state() -> None:
@@ -83,7 +83,7 @@ def test_a_machine_that_has_not_applied_its_start_takes_no_command() -> None:
     lead(bench)
     response = refused(bench)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
-    assert (response.current_leader, bench.disk.end) == (leader(0, 6), 1)
+    assert (response.current_leader, bench.disk.end) == (leader(0, 6), 2)
 
 
 def test_a_resigned_leader_is_not_announced_again() -> None:
@@ -94,7 +94,7 @@ def test_a_resigned_leader_is_not_announced_again() -> None:
     commit(bench, 1)
     bench.step(ev.ResignRequested())
     bench.apply_all()
-    assert (bench.role, bench.group.machine_leads, bench.group.applied_offset) == ("resigned", False, 3)
+    assert (bench.role, bench.group.machine_leads, bench.group.applied_offset) == ("resigned", False, 4)
     assert refused(bench).not_appended
 
 
@@ -113,7 +113,7 @@ def test_log_time_goes_on_while_nothing_is_written() -> None:
     bench = leading_bench(group=GroupConfig(tick_interval_ms=500))
     call_id = bench.call(apply(OpenSession(ttl_ms=1000)))
     bench.commit_all()
-    assert outcome_of(reply_of(bench, call_id)) == SessionOpened(session_id=SessionId(2))
+    assert outcome_of(reply_of(bench, call_id)) == SessionOpened(session_id=SessionId(3))
     opened_ms = bench.group.log_time_ms
     for _ in range(3):
         end = bench.disk.end
@@ -129,7 +129,7 @@ def test_a_tick_waits_for_the_one_before() -> None:
     """A leader that cannot commit does not fill its log with ticks."""
     bench = leading_bench(group=GroupConfig(tick_interval_ms=100))
     bench.elapse(1000)
-    assert bench.disk.end == 3
+    assert bench.disk.end == 4
 
 
 def test_writing_puts_the_tick_off() -> None:
@@ -139,7 +139,7 @@ def test_writing_puts_the_tick_off() -> None:
     bench.call(add(1))
     bench.commit_all()
     bench.elapse(499)
-    assert bench.disk.end == 3
+    assert bench.disk.end == 4
 
 
 def test_log_time_begins_where_the_last_leader_left_it() -> None:

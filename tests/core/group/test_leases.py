@@ -23,7 +23,7 @@ from tests.core.group.bench import LEASE, GroupBench, add, answer_of, ask, leadi
 from tests.core.group.cluster import CONFIG, GroupCluster, Node
 from tests.core.group.convictions import LEASE_MS, LEASES, LEASES_START_MS, leasing_bench, round_of
 from tests.core.group.test_group_cluster import reply_in
-from tests.core.harness import Bench, stored
+from tests.core.harness import Bench, disk_id, stored
 from tests.core.scenarios import answer_fetch, end, fetch_error, leader_bench, records, reply_of, vote, voted
 
 EQUAL = QuorumConfig(
@@ -208,7 +208,7 @@ def candidate_of_the_next_epoch(cluster: GroupCluster, node: Node, epoch: int) -
     """Let a replica come back that was a candidate when it crashed: it asks for votes at once."""
     cluster.crash(node)
     node.disk.quorum_state = QuorumState(
-        leader_epoch=Epoch(epoch), voted_id=node.replica_id, voted_directory_id=f"disk-{node.replica_id}"
+        leader_epoch=Epoch(epoch), voted_id=node.replica_id, voted_directory_id=disk_id(node.replica_id)
     )
 
 

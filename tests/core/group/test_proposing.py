@@ -37,9 +37,9 @@ def test_entries_are_one_batch_and_are_answered_in_order() -> None:
     call_id = bench.call(add(1, 2, 3))
     bench.commit_all()
     response = reply_of(bench, call_id)
-    assert (response.error, response.base_offset, response.leader_epoch) == (ErrorCode.NONE, 2, 6)
+    assert (response.error, response.base_offset, response.leader_epoch) == (ErrorCode.NONE, 3, 6)
     assert replies_of(response) == [b"1", b"3", b"6"]
-    assert (len(bench.disk.batches), bench.disk.end) == (3, 5)
+    assert (len(bench.disk.batches), bench.disk.end) == (4, 6)
 
 
 def test_an_answer_waits_until_its_entries_are_applied() -> None:
@@ -90,7 +90,7 @@ def test_what_is_refused_is_not_appended(request_: m.ApplyRequest, error: ErrorC
     bench = leading_bench(group=SMALL, config=QuorumConfig(message_max_bytes=1000))
     response = bench.answer(request_)
     assert isinstance(response, m.ApplyResponse), response
-    assert (response.error, response.not_appended, bench.disk.end) == (error, True, 2)
+    assert (response.error, response.not_appended, bench.disk.end) == (error, True, 3)
 
 
 def test_pending_applies_are_bounded() -> None:
@@ -100,7 +100,7 @@ def test_pending_applies_are_bounded() -> None:
     response = bench.answer(add(1))
     assert isinstance(response, m.ApplyResponse), response
     assert (response.error, response.not_appended) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, True)
-    assert bench.disk.end == 3
+    assert bench.disk.end == 4
     bench.commit_all()
     assert bench.call(add(1)) in bench.open_calls
 
@@ -146,7 +146,7 @@ def test_an_answer_that_is_too_large_says_that_all_were_applied() -> None:
     assert reply_of(bench, two).error is ErrorCode.NONE
     response = reply_of(bench, three)
     assert (response.error, response.not_appended, response.outcomes) == (ErrorCode.MESSAGE_TOO_LARGE, False, ())
-    assert bench.group.applied_offset == 7
+    assert bench.group.applied_offset == 8
 
 
 def test_a_retried_session_command_is_applied_once() -> None:
@@ -155,8 +155,8 @@ def test_a_retried_session_command_is_applied_once() -> None:
     call_id = bench.call(apply(OpenSession(ttl_ms=60_000)))
     bench.commit_all()
     opened = outcome_of(reply_of(bench, call_id))
-    assert opened == SessionOpened(session_id=SessionId(2))
-    command = SessionCommand(session_id=SessionId(2), sequence=0, acknowledged=0, command=b"5")
+    assert opened == SessionOpened(session_id=SessionId(3))
+    command = SessionCommand(session_id=SessionId(3), sequence=0, acknowledged=0, command=b"5")
     calls = [bench.call(apply(command)), bench.call(apply(command))]
     bench.commit_all()
     assert [replies_of(reply_of(bench, call_id)) for call_id in calls] == [[b"5"], [b"5"]]
@@ -178,7 +178,7 @@ def test_a_machine_that_fails_halts_its_replica() -> None:
     bench.commit_all()
     assert (
         bench.halted
-        == "log-0: state machine machine failed at offset 2: ZeroDivisionError: integer division or modulo by zero"
+        == "log-0: state machine machine failed at offset 3: ZeroDivisionError: integer division or modulo by zero"
     )
     assert call_id in bench.open_calls
     assert bench.replica.halted == bench.halted
@@ -188,7 +188,7 @@ def test_only_the_group_writes_into_its_log() -> None:
     """A Produce to the log of a group is refused, and not appended."""
     bench = leading_bench()
     response: Any = bench.answer(produce())
-    assert (response.error, response.not_appended, bench.disk.end) == (ErrorCode.INVALID_REQUEST, True, 2)
+    assert (response.error, response.not_appended, bench.disk.end) == (ErrorCode.INVALID_REQUEST, True, 3)
 
 
 def test_limits_are_checked_at_start() -> None:

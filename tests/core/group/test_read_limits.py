@@ -77,7 +77,7 @@ def test_a_question_is_bounded() -> None:
 def test_the_bytes_of_what_waits_are_bounded(consistency: m.Consistency) -> None:
     """What waits holds so many bytes in all; when one is answered there is room for another."""
     bench = leading_bench(group=bounded(pending_query_bytes_max=25, pending_watch_bytes_max=25))
-    request = ask(request=bytes(10), consistency=consistency, after_offset=Offset(2), timeout_ms=500)
+    request = ask(request=bytes(10), consistency=consistency, after_offset=Offset(3), timeout_ms=500)
     if consistency is not STALE:
         request = ask(request=bytes(10), timeout_ms=500)
     waiting = {bench.call(request) for _ in range(2)}
@@ -96,7 +96,7 @@ def test_who_watches_takes_no_place_of_who_asks() -> None:
     assert error_of(bench, watch()) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     asked, told = bench.call(ask()), bench.call(read_index())
     bench.echo(2)
-    assert (answer_of(bench, asked), reply_of(bench, told).read_index) == (b"0", 2)
+    assert (answer_of(bench, asked), reply_of(bench, told).read_index) == (b"0", 3)
 
 
 def test_a_watch_that_is_not_confirmed_yet_finds_no_place() -> None:
@@ -126,7 +126,7 @@ def test_questions_leave_places_for_other_replicas() -> None:
     told = [bench.call(read_index()) for _ in range(2)]
     assert error_of(bench, read_index()) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     bench.echo(3)
-    assert [reply_of(bench, call_id).read_index for call_id in told] == [2, 2]
+    assert [reply_of(bench, call_id).read_index for call_id in told] == [3, 3]
 
 
 def test_a_follower_passes_on_that_its_leader_has_no_place() -> None:
@@ -146,4 +146,4 @@ def test_a_part_of_a_batch_that_is_committed_halts_the_replica() -> None:
     (read,) = bench.reads
     bench.step(ev.LogRead(topic_partition=LOG, start_offset=read.start_offset, records=b""))
     assert bench.halted is not None
-    assert "no whole batch lies in [2, 5)" in bench.halted
+    assert "no whole batch lies in [3, 6)" in bench.halted

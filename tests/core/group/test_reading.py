@@ -70,7 +70,7 @@ def test_a_linearizable_question_waits_for_the_echo_of_its_round() -> None:
     assert call_id in bench.open_calls
     bench.echo(1)
     response = reply_of(bench, call_id)
-    assert (answer_of(bench, call_id), response.error, response.applied_offset) == (b"7", ErrorCode.NONE, 3)
+    assert (answer_of(bench, call_id), response.error, response.applied_offset) == (b"7", ErrorCode.NONE, 4)
 
 
 def test_an_earlier_echo_does_not_count_for_a_later_question() -> None:
@@ -87,8 +87,8 @@ def test_an_earlier_echo_does_not_count_for_a_later_question() -> None:
 def test_a_parked_fetch_of_a_voter_is_completed_by_a_question() -> None:
     """A voter hears of the round at once, not when its fetch runs out; an observer's fetch stays where it is."""
     bench = leading_bench()
-    parked = bench.call(fetch(2, 6, 6, replica=1, wait_ms=400, high_watermark=Offset(2)))
-    observer = bench.call(fetch(2, 6, 6, replica=9, wait_ms=400, high_watermark=Offset(2)))
+    parked = bench.call(fetch(3, 6, 6, replica=1, wait_ms=400, high_watermark=Offset(3)))
+    observer = bench.call(fetch(3, 6, 6, replica=9, wait_ms=400, high_watermark=Offset(3)))
     assert {parked, observer} <= bench.open_calls
     bench.call(ask())
     assert reply_of(bench, parked).read_round == 1
@@ -124,7 +124,7 @@ def test_each_round_has_its_own_read_index() -> None:
     commit(bench, 1)
     later = [bench.call(read_index()) for _ in range(2)]
     bench.echo(round_of(bench))
-    assert [reply_of(bench, call_id).read_index for call_id in (first, *later)] == [2, 3, 3]
+    assert [reply_of(bench, call_id).read_index for call_id in (first, *later)] == [3, 4, 4]
 
 
 def test_a_question_waits_until_its_read_index_is_applied() -> None:
@@ -234,7 +234,7 @@ def test_another_replica_learns_the_read_index() -> None:
     assert call_id in bench.open_calls
     bench.echo(1)
     response = reply_of(bench, call_id)
-    assert (response.error, response.read_index, bench.group.applied_offset) == (ErrorCode.NONE, 3, 2)
+    assert (response.error, response.read_index, bench.group.applied_offset) == (ErrorCode.NONE, 4, 3)
 
 
 @pytest.mark.parametrize(
@@ -367,27 +367,27 @@ def test_an_answer_of_an_earlier_leadership_is_late() -> None:
 def test_a_question_waits_for_something_new() -> None:
     """With ``after_offset`` it is answered when that offset is applied, and not before."""
     bench = leading_bench()
-    call_id = bench.call(ask(consistency=STALE, after_offset=Offset(2)))
+    call_id = bench.call(ask(consistency=STALE, after_offset=Offset(3)))
     assert call_id in bench.open_calls
     bench.call(add(7))
     bench.commit_all()
-    assert (answer_of(bench, call_id), reply_of(bench, call_id).applied_offset) == (b"7", 3)
+    assert (answer_of(bench, call_id), reply_of(bench, call_id).applied_offset) == (b"7", 4)
 
 
 def test_a_question_that_waits_in_vain_is_answered_with_what_there_is() -> None:
     """When its time is up, nothing new is an answer too."""
     bench = leading_bench()
-    call_id = bench.call(ask(consistency=STALE, after_offset=Offset(2), timeout_ms=300))
+    call_id = bench.call(ask(consistency=STALE, after_offset=Offset(3), timeout_ms=300))
     bench.elapse(299)
     assert call_id in bench.open_calls
     bench.elapse(1)
-    assert (answer_of(bench, call_id), reply_of(bench, call_id).applied_offset) == (b"0", 2)
+    assert (answer_of(bench, call_id), reply_of(bench, call_id).applied_offset) == (b"0", 3)
 
 
 def test_a_linearizable_question_that_is_not_confirmed_in_time_is_not_answered() -> None:
     """Waiting for something new does not make old state an answer."""
     bench = leading_bench()
-    call_id = bench.call(ask(after_offset=Offset(2), timeout_ms=300))
+    call_id = bench.call(ask(after_offset=Offset(3), timeout_ms=300))
     bench.elapse(300)
     assert reply_of(bench, call_id).error is ErrorCode.REQUEST_TIMED_OUT
 

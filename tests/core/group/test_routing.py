@@ -23,7 +23,7 @@ from replica.machines import AppliedLog
 from replica.machines.counter import Counter
 from replica.records import RecordBatch
 from tests.core.group.bench import STALE, add, ask, counting, leading_bench, outcome_of, replies_of
-from tests.core.harness import CLUSTER, LOG
+from tests.core.harness import CLUSTER, LOG, disk_id, voters_of
 from tests.core.scenarios import reply_of
 
 FIRST, SECOND = TopicPartition("first", 0), TopicPartition("second", 0)
@@ -42,8 +42,9 @@ class Alone:
             config=ReplicaConfig(
                 cluster_id=CLUSTER,
                 replica_id=ReplicaId(0),
-                directory_id="disk-0",
+                directory_id=disk_id(0),
                 voters=(ReplicaId(0),),
+                initial_voters=voters_of(0),
                 group=GroupConfig(tick_interval_ms=INT32_MAX),
                 controller=ControllerConfig(),
             ),
@@ -121,7 +122,7 @@ def test_what_is_no_group_is_unknown(request_: m.GroupRequest) -> None:
     for name in (METADATA_LOG, TopicPartition("third", 0)):
         response = alone.answer(replace(request_, topic_partition=name))
         assert response.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert len(alone.logs[METADATA_LOG]) == 1
+    assert len(alone.logs[METADATA_LOG]) == 2, "LeaderChange and the voters"
 
 
 def test_a_topic_may_not_have_the_name_of_a_group() -> None:

@@ -15,7 +15,7 @@ from replica.machines import AppliedLog, EncodedState
 from replica.machines.counter import Counter
 from tests.core.group.bench import GroupBench, add, leading_bench
 from tests.core.group.cluster import GroupCluster, Node
-from tests.core.harness import CLUSTER, CONFIG, LOG
+from tests.core.harness import CLUSTER, CONFIG, LOG, disk_id
 from tests.core.scenarios import fetch, fetched
 
 BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=INT32_MAX)
@@ -86,6 +86,7 @@ def load_piece(bench: GroupBench, snapshot_id: SnapshotId, *, replica: int = 2) 
         max_bytes=10,
         current_leader_epoch=bench.log.leader_epoch,
         replica_id=ReplicaId(replica),
+        replica_directory_id=disk_id(replica),
         cluster_id=CLUSTER,
     )
     response = bench.answer(request)
@@ -167,7 +168,7 @@ class SlowLoads(GroupCluster):
 
 def test_a_follower_catches_up_while_snapshots_are_taken() -> None:
     """Under a load that lets several snapshots be due while one is loaded, the first that is loaded is enough."""
-    config = replace(CONFIG, fetch_max_bytes=20)
+    config = replace(CONFIG, fetch_max_bytes=40)
     cluster = SlowLoads(group=BY_SIZE, config=config)
     leader = cluster.wait_leader()
     slow = next(node for node in cluster.nodes.values() if node is not leader)

@@ -42,12 +42,14 @@ from tests.core.group.bench import (
     leading_bench,
     replies_of,
 )
-from tests.core.harness import CONFIG, leader, stored
+from tests.core.harness import CONFIG, header_of, leader, stored, voters_of
 from tests.core.scenarios import answer_fetch, fetch_answer, lead, reply_of
 
 BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=INT32_MAX)
 RARELY = GroupConfig(snapshot_max_interval_ms=100_000, tick_interval_ms=INT32_MAX)
 BY_TIME = GroupConfig(snapshot_max_interval_ms=1000, tick_interval_ms=INT32_MAX)
+KEPT = header_of(voters_of(0, 1, 2))
+"""What stands before a machine's bytes in every snapshot that is kept or sent."""
 
 
 def count_to(bench: GroupBench, number: int) -> None:
@@ -112,18 +114,18 @@ def test_a_snapshot_is_taken_after_so_long() -> None:
     bench = leading_bench(group=BY_TIME)
     bench.elapse(1000)
     bench.store_all()
-    assert max(bench.disk.snapshots) == SnapshotId(Offset(2), Epoch(6))
+    assert max(bench.disk.snapshots) == SnapshotId(Offset(3), Epoch(6))
     bench.echo(0)
     bench.elapse(1500)
     assert not bench.disk.storing
     count_to(bench, 1)
-    assert [effect.snapshot_id for effect in bench.disk.storing] == [SnapshotId(Offset(3), Epoch(6))]
+    assert [effect.snapshot_id for effect in bench.disk.storing] == [SnapshotId(Offset(4), Epoch(6))]
     bench.store_all()
     count_to(bench, 1)
     bench.elapse(999)
     assert not bench.disk.storing
     bench.elapse(1)
-    assert [effect.snapshot_id for effect in bench.disk.storing] == [SnapshotId(Offset(4), Epoch(6))]
+    assert [effect.snapshot_id for effect in bench.disk.storing] == [SnapshotId(Offset(5), Epoch(6))]
 
 
 def test_a_follower_takes_its_own() -> None:
@@ -161,8 +163,9 @@ def test_what_is_applied_while_it_is_on_its_way_is_not_in_it() -> None:
     (effect,) = bench.disk.storing
     bench.store_all()
     begins = AppliedLog(Counter(), name="counter")
-    begins.restore(Snapshot(id=effect.snapshot_id, data=bench.disk.snapshots[effect.snapshot_id]))
-    assert begins.query(b"") == Answered(reply=b"%d" % (effect.snapshot_id.end_offset - 2))
+    data = bench.log.machine_state(bench.disk.snapshots[effect.snapshot_id])
+    begins.restore(Snapshot(id=effect.snapshot_id, data=data))
+    assert begins.query(b"") == Answered(reply=b"%d" % (effect.snapshot_id.end_offset - 3))
     bench.restart()
     bench.to_role("leader")
     bench.commit_all()
@@ -253,7 +256,7 @@ def test_a_restart_goes_on_from_the_newest_snapshot() -> None:
 def test_a_snapshot_that_cannot_be_restored_halts_at_the_start(data: bytes, words: str) -> None:
     """Not the constructor: the first step says why, and where."""
     bench = GroupBench(quorum_state=stored(5), group=BY_SIZE)
-    bench.disk.snapshots = {SnapshotId(Offset(10), Epoch(4)): data}
+    bench.disk.snapshots = {SnapshotId(Offset(10), Epoch(4)): KEPT + data}
     bench.disk.start = Offset(10)
     bench.restart()
     assert bench.halted is not None
@@ -272,7 +275,7 @@ def test_a_machine_that_cannot_read_its_snapshot_halts_at_the_start() -> None:
             raise RuntimeError(f"no glasses for {len(snapshot)}")
 
     bench = GroupBench(quorum_state=stored(5), machine=lambda: AppliedLog(Illiterate(), name="counter"))
-    bench.disk.snapshots = {SnapshotId(Offset(10), Epoch(4)): snapshot_of(7).data}
+    bench.disk.snapshots = {SnapshotId(Offset(10), Epoch(4)): KEPT + snapshot_of(7).data}
     bench.disk.start = Offset(10)
     bench.restart()
     assert bench.halted is not None
@@ -298,7 +301,8 @@ def behind(machine: Callable[[], AppliedLog] = counting) -> GroupBench:
 
 
 def hand_over(bench: GroupBench, data: bytes) -> None:
-    """Answer the FetchSnapshot that is out with the whole."""
+    """Answer the FetchSnapshot that is out with the whole: the voters, and this."""
+    data = KEPT + data
     response = m.FetchSnapshotResponse(
         error=ErrorCode.NONE,
         snapshot_id=SnapshotId(Offset(10), Epoch(4)),
@@ -412,14 +416,14 @@ def test_a_retried_command_is_applied_once_across_snapshot_and_restart() -> None
     bench = leading_bench(group=BY_TIME)
     bench.call(apply(OpenSession(ttl_ms=60_000)))
     bench.commit_all()
-    command = SessionCommand(session_id=SessionId(2), sequence=0, acknowledged=0, command=b"5")
+    command = SessionCommand(session_id=SessionId(3), sequence=0, acknowledged=0, command=b"5")
     bench.call(apply(command))
     bench.commit_all()
     bench.elapse(1000)
     bench.store_all()
-    assert max(bench.disk.snapshots) == SnapshotId(Offset(4), Epoch(6))
+    assert max(bench.disk.snapshots) == SnapshotId(Offset(5), Epoch(6))
     bench.restart()
-    assert bench.group.applied_offset == 4
+    assert bench.group.applied_offset == 5
     lead(bench)
     bench.commit_all()
     call_id = bench.call(apply(command))
