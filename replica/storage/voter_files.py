@@ -33,7 +33,8 @@ def read_initial_voters(files: Files, path: Path) -> VoterSet:
     """The voters that the directory was formatted with. Without the file nobody knows them: CorruptCheckpointError."""
     document = read_document(files, path, data_version=_DATA_VERSION)
     if document is None:
-        raise CorruptCheckpointError(path, "the file is missing, so that nobody knows who votes at first")
+        reason = "the file is missing, as on disks of versions that took the voters from --voter"
+        raise CorruptCheckpointError(path, reason)
     return _voter_set(path, document)
 
 
