@@ -233,7 +233,7 @@ def test_a_disk_that_lost_its_initial_voters_is_refused() -> None:
     append(log)
     close(directory, log)
     remove_durably(files, DATA / "initial-voters")
-    complaint = "data/initial-voters: the file is missing, as on disks of versions that took the voters from --voter; restore"
+    complaint = "data/initial-voters: the file is missing, as on disks of versions that took the voters from"
     for _ in range(2):
         with pytest.raises(CorruptCheckpointError, match=complaint):
             opened(files)
