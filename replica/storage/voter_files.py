@@ -1,9 +1,9 @@
 """Who votes, in two small JSON files: ``initial-voters`` of a data directory, ``quorum-voters`` of a quorum log.
 
 Owns their formats, where an absent directory id is empty. The first is written by formatting and never changes. The
-second holds the voter sets that the log's own records have brought,
-committed or not, each with the offset of its record. A file that is not exactly right is refused: who counts votes by
-other voters than the log's can lead beside another.
+second holds the voter sets that the log's own records have brought, committed or not, each with the offset of its
+record. A file that is not exactly right is refused: who counts votes by other voters than the log's can lead beside
+another.
 Source: KIP-853; Kafka writes the first as a checkpoint of its own, and keeps the second in memory.
 """
 
