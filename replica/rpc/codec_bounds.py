@@ -33,7 +33,7 @@ def checked(name: str, bound: Bound | None) -> Callable[[Any], Any]:
     """Return what lets a value that was read pass, or raises MalformedMessageError."""
     match bound:
         case None:
-            return as_is
+            return lambda value: value
         case Number():
             return _checked_number(name, bound)
         case Text():
@@ -44,11 +44,24 @@ def checked(name: str, bound: Bound | None) -> Callable[[Any], Any]:
             assert_never(bound)
 
 
-def written(bound: Bound | None) -> Callable[[Any], Any]:
-    """Return what makes a value fit for the wire: what is said to people is cut."""
+def passes(bound: Bound, value: str) -> str:
+    """Code that tells whether the value of this code, read once, is plainly within its bound; else ``checked`` says."""
+    match bound:
+        case Number(least=least, most=most):
+            return f"{least} <= {value} <= {most}"
+        case Text(bytes_max=bytes_max):
+            return f"len({value}) <= {bytes_max // _UTF_8_BYTES_MAX}"
+        case Data(bytes_max=count_max) | Entries(count_max=count_max):
+            return f"len({value}) <= {count_max}"
+        case _:
+            assert_never(bound)
+
+
+def written(bound: Bound | None) -> Callable[[str], str] | None:
+    """Return what makes a value fit for the wire, if that takes anything: what is said to people is cut."""
     if isinstance(bound, Text) and bound.for_people:
         return lambda text: _cut(text, bound.bytes_max)
-    return as_is
+    return None
 
 
 def _checked_number(name: str, bound: Number) -> Callable[[int], int]:
@@ -88,8 +101,3 @@ def _cut(text: str, bytes_max: int) -> str:
     if len(text) * _UTF_8_BYTES_MAX <= bytes_max:
         return text
     return text.encode()[:bytes_max].decode(errors="ignore")
-
-
-def as_is(value: Any) -> Any:
-    """Let any value pass."""
-    return value

@@ -5,7 +5,8 @@ it is absent), a topic-partition is two fields, a member of a closed set is an e
 offset or replica id is 0 or more. What protobuf cannot nest (a list in a list, a list or a map's value that may be
 absent) travels in a message with one field. The shape of a message is read off the value class's annotations once, at
 import, its bounds among them (``codec_bounds``), and compared with the message's descriptor: a field that only one side
-has stops the program there, not in production. Knows no particular message, no RPC and no network.
+has stops the program there, not in production. From its fields a shape writes two functions, as ``dataclasses`` does: a
+call for each field would cost more than all that protobuf does. Knows no particular message, no RPC and no network.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
 from operator import itemgetter
-from typing import Annotated, Any, Generic, NewType, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Generic, NewType, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
@@ -25,7 +26,7 @@ from google.protobuf.message_factory import GetMessageClass
 from replica.bounds import INT32_MAX, Bound, Data, Entries, Number, Text
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.rpc.codec_bounds import MalformedMessageError, as_is, bound_of, checked, written
+from replica.rpc.codec_bounds import MalformedMessageError, bound_of, checked, passes, written
 
 ValueT = TypeVar("ValueT")
 
@@ -42,15 +43,42 @@ class ContractMismatchError(TypeError):
     """A value class and its protobuf message have drifted apart: a mistake in this program, found at import."""
 
 
+@dataclass(slots=True)
+class Code:
+    """What the functions of one shape name: values, by names that are made up, and variables of their own."""
+
+    names: dict[str, Any] = field(default_factory=dict)
+    variables: int = 0
+
+    def name(self, value: Any) -> str:
+        """Give a value a name."""
+        name = f"_{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def variable(self) -> str:
+        """Make up a variable."""
+        self.variables += 1
+        return f"v{self.variables}"
+
+    def function(self, *lines: str) -> Callable[[Any], Any]:
+        """Make the function of one argument that these lines define."""
+        made: dict[str, Any] = {}
+        exec("\n".join(lines), self.names, made)
+        (function,) = made.values()
+        return function  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Element:
     """How one element of a field is written and read: a scalar in its ``bound``, or a message that is ``nested``.
 
-    Flags and members of closed sets have neither.
+    Flags and members of closed sets have neither. ``to_wire`` and ``from_wire`` make the code for that of the code of a
+    value. A message is written as the dictionary of its contents.
     """
 
-    to_wire: Callable[[Any], Any]
-    from_wire: Callable[[Any], Any]
+    to_wire: Callable[[str], str]
+    from_wire: Callable[[str], str]
     bound: Bound | None = None
     nested: tuple[Field, ...] = ()
 
@@ -60,15 +88,17 @@ class Field:
     """How one field of a value travels: under which names, what is put into the message, what is read back.
 
     ``elements`` has one for each of ``wire_names``; of a map those of its ``key`` and ``value``. ``entries`` is how
-    many there may be in a list or a map.
+    many there may be in a list or a map. ``put`` makes, of the code of the field's value, that of what stands under
+    each wire name, or nowhere if it ``may_be_absent`` and is; ``get`` makes the code of the value of that of a message.
     """
 
     name: str
     elements: Mapping[str, Element]
     entries: Entries | None = None
     is_map: bool = False
-    put: Callable[[Any, dict[str, Any]], None]
-    get: Callable[[Any], Any]
+    put: Callable[[str], Mapping[str, str]]
+    get: Callable[[str], str]
+    may_be_absent: bool = False
 
     @property
     def wire_names(self) -> tuple[str, ...]:
@@ -79,9 +109,9 @@ class Field:
 def largest_message(fields: tuple[Field, ...]) -> int:
     """The most bytes that a message with these fields can have, each at its bound."""
     total = 0
-    for field in fields:
-        each = sum(map(_largest, field.elements.values())) + (_PREFIX_BYTES_MAX if field.is_map else 0)
-        total += each * (1 if field.entries is None else field.entries.count_max)
+    for each in fields:
+        size = sum(map(_largest, each.elements.values())) + (_PREFIX_BYTES_MAX if each.is_map else 0)
+        total += size * (1 if each.entries is None else each.entries.count_max)
     return total
 
 
@@ -103,13 +133,18 @@ class Shape(Generic[ValueT]):
         self.descriptor = descriptor
         self._message_class: type[Message] = GetMessageClass(descriptor)
         hints = get_type_hints(value_type, include_extras=True)
-        self.fields = tuple(_field(name, hint, descriptor) for name, hint in hints.items())
+        code = Code()
+        self.fields = tuple(_field(name, hint, descriptor, code) for name, hint in hints.items())
         self.bytes_max = largest_message(self.fields)
         self._check_names()
+        self.contents = _contents_function(self.fields, code, value_type, descriptor)
+        """Makes what the message of a value is made of: a dictionary, in which nested messages are dictionaries."""
+        self.value: Callable[[Any], ValueT] = _value_function(self.fields, code, value_type, descriptor)
+        """Makes the value of a parsed message. Raises MalformedMessageError."""
 
     def encode(self, value: ValueT) -> bytes:
         """Translate to the wire. TypeError and ValueError mean that ``value`` breaks its own annotations or bounds."""
-        return self.to_message(value).SerializeToString()
+        return self._message_class(**self.contents(value)).SerializeToString()
 
     def decode(self, data: bytes) -> ValueT:
         """Translate from the wire. Raises MalformedMessageError, and nothing else whatever the bytes.
@@ -125,25 +160,7 @@ class Shape(Generic[ValueT]):
             message = self._message_class.FromString(data)
         except DecodeError as error:
             raise MalformedMessageError(f"{len(data)} bytes are not a {self.descriptor.full_name}: {error}") from error
-        return self.from_message(message)
-
-    def to_message(self, value: ValueT) -> Message:
-        """Make the protobuf message of ``value``."""
-        if not isinstance(value, self.value_type):
-            raise TypeError(
-                f"{self.descriptor.full_name} carries {self.value_type.__name__}, not {type(value).__name__}"
-            )
-        contents: dict[str, Any] = {}
-        for field in self.fields:
-            field.put(getattr(value, field.name), contents)
-        return self._message_class(**contents)
-
-    def from_message(self, message: Message) -> ValueT:
-        """Make the value of a parsed message. Raises MalformedMessageError."""
-        try:
-            return self.value_type(**{field.name: field.get(message) for field in self.fields})
-        except MalformedMessageError as error:
-            raise MalformedMessageError(f"{self.descriptor.full_name}: {error}") from error
+        return self.value(message)
 
     def _check_names(self) -> None:
         ours = {wire_name for field in self.fields for wire_name in field.wire_names}
@@ -155,22 +172,65 @@ class Shape(Generic[ValueT]):
             )
 
 
-def _field(name: str, hint: Any, descriptor: Descriptor, bounds: tuple[Bound, ...] = ()) -> Field:
+def _contents_function(
+    fields: tuple[Field, ...], code: Code, value_type: type, descriptor: Descriptor
+) -> Callable[[Any], dict[str, Any]]:
+    def refuse(value: object) -> NoReturn:
+        raise TypeError(f"{descriptor.full_name} carries {value_type.__name__}, not {type(value).__name__}")
+
+    check = [f"    if not isinstance(value, {code.name(value_type)}):", f"        {code.name(refuse)}(value)"]
+    return code.function("def contents(value):", *check, *_contents_lines(fields, "value.{}"))
+
+
+def _contents_lines(fields: tuple[Field, ...], value: str) -> list[str]:
+    """Code that returns the contents of a message; ``value`` is that of a field's value, with the name left out."""
+    always = {
+        name: put
+        for each in fields
+        if not each.may_be_absent
+        for name, put in each.put(value.format(each.name)).items()
+    }
+    lines = ["    contents = {" + ", ".join(f'"{name}": {put}' for name, put in always.items()) + "}"]
+    for each in fields:
+        if each.may_be_absent:
+            of = value.format(each.name)
+            lines.append(f"    if {of} is not None:")
+            lines += [f'        contents["{name}"] = {put}' for name, put in each.put(of).items()]
+    return [*lines, "    return contents"]
+
+
+def _value_function(
+    fields: tuple[Field, ...], code: Code, value_type: type[ValueT], descriptor: Descriptor
+) -> Callable[[Any], ValueT]:
+    def refuse(error: MalformedMessageError) -> NoReturn:
+        raise MalformedMessageError(f"{descriptor.full_name}: {error}") from error
+
+    arguments = ", ".join(f"{each.name}={each.get('message')}" for each in fields)
+    return code.function(
+        "def value(message):",
+        "    try:",
+        f"        return {code.name(value_type)}({arguments})",
+        f"    except {code.name(MalformedMessageError)} as error:",
+        f"        {code.name(refuse)}(error)",
+    )
+
+
+def _field(name: str, hint: Any, descriptor: Descriptor, code: Code, bounds: tuple[Bound, ...] = ()) -> Field:
     """Choose how a field travels by its annotation; ``bounds`` are those that were named around it."""
     hint, bounds = _plain(hint, bounds)
     if hint is TopicPartition:
-        return _topic_partition_field(name)
+        return _topic_partition_field(name, code)
     if hint is ErrorCode:
-        return _plain_field(name, f"{name}_code", hint, descriptor, bounds)
+        return _plain_field(name, f"{name}_code", hint, descriptor, code, bounds)
     if _may_be_absent(hint):
-        return _optional_field(name, _inner(hint), descriptor, bounds)
+        return _optional_field(name, _inner(hint), descriptor, code, bounds)
     if get_origin(hint) is tuple:
-        return _repeated_field(name, get_args(hint)[0], descriptor, bounds)
+        return _repeated_field(name, get_args(hint)[0], descriptor, code, bounds)
     if get_origin(hint) is Mapping:
-        return _map_field(name, hint, descriptor, bounds)
+        return _map_field(name, hint, descriptor, code, bounds)
     if isinstance(hint, type) and is_dataclass(hint):
-        return _required_field(name, hint, descriptor)
-    return _plain_field(name, name, hint, descriptor, bounds)
+        return _required_field(name, hint, descriptor, code)
+    return _plain_field(name, name, hint, descriptor, code, bounds)
 
 
 def _plain(hint: Any, bounds: tuple[Bound, ...]) -> tuple[Any, tuple[Bound, ...]]:
@@ -186,97 +246,101 @@ def _entries(bounds: tuple[Bound, ...]) -> tuple[Entries, tuple[Bound, ...]]:
     return (counts[-1] if counts else Entries()), tuple(bound for bound in bounds if not isinstance(bound, Entries))
 
 
-def _topic_partition_field(name: str) -> Field:
-    topic, partition = checked("topic", Text()), checked("partition", Number())
+def _topic_partition_field(name: str, code: Code) -> Field:
+    topic, partition = _scalar("topic", Text(), code), _scalar("partition", Number(), code)
 
-    def put(value: TopicPartition, contents: dict[str, Any]) -> None:
-        contents["topic"] = value.topic
-        contents["partition"] = value.partition
+    def refuse() -> NoReturn:
+        raise MalformedMessageError("topic is empty")
 
-    def get(message: Any) -> TopicPartition:
-        if not message.topic:
-            raise MalformedMessageError("topic is empty")
-        return TopicPartition(topic(message.topic), partition(message.partition))
+    made, refused = code.name(TopicPartition), code.name(refuse)
 
-    elements = {
-        "topic": Element(to_wire=as_is, from_wire=topic, bound=Text()),
-        "partition": Element(to_wire=as_is, from_wire=partition, bound=Number()),
-    }
-    return Field(name=name, elements=elements, put=put, get=get)
+    def get(message: str) -> str:
+        wanted = f"{made}({topic.from_wire(f'{message}.topic')}, {partition.from_wire(f'{message}.partition')})"
+        return f"({wanted} if {message}.topic else {refused}())"
 
-
-def _optional_field(name: str, hint: Any, descriptor: Descriptor, bounds: tuple[Bound, ...]) -> Field:
-    element = _element(hint, _wire_field(name, descriptor, presence=True), bounds)
-    from_wire, to_wire = element.from_wire, element.to_wire
-
-    def put(value: Any, contents: dict[str, Any]) -> None:
-        if value is not None:
-            contents[name] = to_wire(value)
-
-    def get(message: Any) -> Any:
-        return from_wire(getattr(message, name)) if message.HasField(name) else None
-
-    return Field(name=name, elements={name: element}, put=put, get=get)
+    return Field(
+        name=name,
+        elements={"topic": topic, "partition": partition},
+        put=lambda value: {"topic": f"{value}.topic", "partition": f"{value}.partition"},
+        get=get,
+    )
 
 
-def _required_field(name: str, hint: Any, descriptor: Descriptor) -> Field:
+def _optional_field(name: str, hint: Any, descriptor: Descriptor, code: Code, bounds: tuple[Bound, ...]) -> Field:
+    element = _element(hint, _wire_field(name, descriptor, presence=True), code, bounds)
+    return Field(
+        name=name,
+        elements={name: element},
+        put=lambda value: {name: element.to_wire(value)},
+        get=lambda message: f'({element.from_wire(f"{message}.{name}")} if {message}.HasField("{name}") else None)',
+        may_be_absent=True,
+    )
+
+
+def _required_field(name: str, hint: Any, descriptor: Descriptor, code: Code) -> Field:
     """A message, which protobuf lets every sender leave out."""
-    field = _optional_field(name, hint, descriptor, ())
+    element = _element(hint, _wire_field(name, descriptor, presence=True), code)
 
-    def get(message: Any) -> Any:
-        if not message.HasField(name):
-            raise MalformedMessageError(f"{name} is missing")
-        return field.get(message)
+    def refuse() -> NoReturn:
+        raise MalformedMessageError(f"{name} is missing")
 
-    return replace(field, get=get)
+    refused = code.name(refuse)
+    return Field(
+        name=name,
+        elements={name: element},
+        put=lambda value: {name: element.to_wire(value)},
+        get=lambda message: (
+            f'({element.from_wire(f"{message}.{name}")} if {message}.HasField("{name}") else {refused}())'
+        ),
+    )
 
 
-def _repeated_field(name: str, hint: Any, descriptor: Descriptor, bounds: tuple[Bound, ...]) -> Field:
+def _repeated_field(name: str, hint: Any, descriptor: Descriptor, code: Code, bounds: tuple[Bound, ...]) -> Field:
     entries, bounds = _entries(bounds)
-    element = _element(hint, _wire_field(name, descriptor, presence=False), bounds)
-    counted, from_wire, to_wire = checked(name, entries), element.from_wire, element.to_wire
+    element = _element(hint, _wire_field(name, descriptor, presence=False), code, bounds)
+    counted, item = code.name(checked(name, entries)), code.variable()
+    return Field(
+        name=name,
+        elements={name: element},
+        entries=entries,
+        put=lambda value: {name: f"[{element.to_wire(item)} for {item} in {value}]"},
+        get=lambda message: f"tuple([{element.from_wire(item)} for {item} in {counted}({message}.{name})])",
+    )
 
-    def put(value: tuple[Any, ...], contents: dict[str, Any]) -> None:
-        contents[name] = [to_wire(item) for item in value]
 
-    def get(message: Any) -> tuple[Any, ...]:
-        return tuple([from_wire(item) for item in counted(getattr(message, name))])
-
-    return Field(name=name, elements={name: element}, entries=entries, put=put, get=get)
-
-
-def _map_field(name: str, hint: Any, descriptor: Descriptor, bounds: tuple[Bound, ...]) -> Field:
+def _map_field(name: str, hint: Any, descriptor: Descriptor, code: Code, bounds: tuple[Bound, ...]) -> Field:
     """A map, which has no order on the wire: it is read in the order of its keys."""
     entries, bounds = _entries(bounds)
     entry = _nested(_wire_field(name, descriptor, presence=False))
     key_hint, value_hint = get_args(hint)
-    keys = _element(key_hint, entry.fields_by_name["key"], bounds)
-    values = _element(value_hint, entry.fields_by_name["value"], bounds)
-    counted = checked(name, entries)
+    keys = _element(key_hint, entry.fields_by_name["key"], code, bounds)
+    values = _element(value_hint, entry.fields_by_name["value"], code, bounds)
+    counted, key, item = code.name(checked(name, entries)), code.variable(), code.variable()
+    # Of all fields a map alone takes no dictionary for a message.
+    held = code.name(GetMessageClass(_nested(entry.fields_by_name["value"]))) if values.nested else None
 
-    def put(value: Mapping[Any, Any], contents: dict[str, Any]) -> None:
-        contents[name] = {keys.to_wire(key): values.to_wire(item) for key, item in value.items()}
+    def put(value: str) -> Mapping[str, str]:
+        written = values.to_wire(item) if held is None else f"{held}(**{values.to_wire(item)})"
+        return {name: f"{{{keys.to_wire(key)}: {written} for {key}, {item} in {value}.items()}}"}
 
-    def get(message: Any) -> dict[Any, Any]:
-        return {
-            keys.from_wire(key): values.from_wire(item)
-            for key, item in sorted(counted(getattr(message, name)).items(), key=itemgetter(0))
-        }
+    def get(message: str) -> str:
+        of_all = f"for {key}, {item} in sorted({counted}({message}.{name}).items(), key={first})"
+        return f"{{{keys.from_wire(key)}: {values.from_wire(item)} {of_all}}}"
 
+    first = code.name(itemgetter(0))
     return Field(name=name, elements={"key": keys, "value": values}, entries=entries, is_map=True, put=put, get=get)
 
 
-def _plain_field(name: str, wire_name: str, hint: Any, descriptor: Descriptor, bounds: tuple[Bound, ...]) -> Field:
-    element = _element(hint, _wire_field(wire_name, descriptor, presence=False), bounds)
-    from_wire, to_wire = element.from_wire, element.to_wire
-
-    def put(value: Any, contents: dict[str, Any]) -> None:
-        contents[wire_name] = to_wire(value)
-
-    def get(message: Any) -> Any:
-        return from_wire(getattr(message, wire_name))
-
-    return Field(name=name, elements={wire_name: element}, put=put, get=get)
+def _plain_field(
+    name: str, wire_name: str, hint: Any, descriptor: Descriptor, code: Code, bounds: tuple[Bound, ...]
+) -> Field:
+    element = _element(hint, _wire_field(wire_name, descriptor, presence=False), code, bounds)
+    return Field(
+        name=name,
+        elements={wire_name: element},
+        put=lambda value: {wire_name: element.to_wire(value)},
+        get=lambda message: element.from_wire(f"{message}.{wire_name}"),
+    )
 
 
 def _wire_field(name: str, descriptor: Descriptor, *, presence: bool) -> FieldDescriptor:
@@ -290,38 +354,47 @@ def _wire_field(name: str, descriptor: Descriptor, *, presence: bool) -> FieldDe
 # --- elements -------------------------------------------------------------------------------------------------------
 
 
-def _element(hint: Any, field: FieldDescriptor, bounds: tuple[Bound, ...] = ()) -> Element:
+def _element(hint: Any, field: FieldDescriptor, code: Code, bounds: tuple[Bound, ...] = ()) -> Element:
     """Choose how one element travels, which ``field`` holds once, repeated, or as the key or value of a map."""
     hint, bounds = _plain(hint, bounds)
     if isinstance(hint, type) and is_dataclass(hint):
         shape = Shape(hint, _nested(field))
-        return Element(to_wire=shape.to_message, from_wire=shape.from_message, nested=shape.fields)
+        contents, value = code.name(shape.contents), code.name(shape.value)
+        return Element(
+            to_wire=lambda of: f"{contents}({of})", from_wire=lambda of: f"{value}({of})", nested=shape.fields
+        )
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return _enum_element(hint, field)
+        return _enum_element(hint, field, code)
     if get_origin(hint) is tuple or _may_be_absent(hint):
-        return _wrapped_element(hint, field, bounds)
+        return _wrapped_element(hint, field, code, bounds)
     _check_scalar(hint, field)
     bound = bound_of(hint, bounds)
     _check_width(bound, field)
-    return Element(to_wire=written(bound), from_wire=checked(field.name, bound), bound=bound)
+    return _scalar(field.name, bound, code)
 
 
-def _wrapped_element(hint: Any, field: FieldDescriptor, bounds: tuple[Bound, ...]) -> Element:
+def _scalar(name: str, bound: Bound | None, code: Code) -> Element:
+    """A number, text, data or a flag: what is plainly within its bound passes without a call."""
+    check, variable, cut = code.name(checked(name, bound)), code.variable(), written(bound)
+    to_wire = "{}" if cut is None else f"{code.name(cut)}({{}})"
+    from_wire = (
+        "{}" if bound is None else f"({variable} if {passes(bound, f'({variable} := {{}})')} else {check}({variable}))"
+    )
+    return Element(to_wire=to_wire.format, from_wire=from_wire.format, bound=bound)
+
+
+def _wrapped_element(hint: Any, field: FieldDescriptor, code: Code, bounds: tuple[Bound, ...]) -> Element:
     """A list, or what may be absent, in a message that has nothing else."""
     nested = _nested(field)
     if len(nested.fields) != 1:
         raise ContractMismatchError(f"{nested.full_name} must have one field, for a {hint}")
-    inner, message_class = _field(nested.fields[0].name, hint, nested, bounds), GetMessageClass(nested)
-
-    def to_wire(value: Any) -> Message:
-        contents: dict[str, Any] = {}
-        inner.put(value, contents)
-        return message_class(**contents)
-
-    return Element(to_wire=to_wire, from_wire=inner.get, nested=(inner,))
+    inner = _field(nested.fields[0].name, hint, nested, code, bounds)
+    contents = code.name(code.function("def contents(value):", *_contents_lines((inner,), "value")))
+    value = code.name(code.function("def value(message):", f"    return {inner.get('message')}"))
+    return Element(to_wire=lambda of: f"{contents}({of})", from_wire=lambda of: f"{value}({of})", nested=(inner,))
 
 
-def _enum_element(hint: type[Enum], field: FieldDescriptor) -> Element:
+def _enum_element(hint: type[Enum], field: FieldDescriptor, code: Code) -> Element:
     enum = field.enum_type
     assert enum is not None, field.full_name
     prefix = _enum_prefix(enum)
@@ -330,14 +403,17 @@ def _enum_element(hint: type[Enum], field: FieldDescriptor) -> Element:
     if names != set(number_of):
         difference = ", ".join(sorted(names ^ set(number_of)))
         raise ContractMismatchError(f"{hint.__name__} and {enum.full_name} differ in {difference}")
-    member_of = {number_of[member.name]: member for member in hint}
 
-    def from_wire(number: int) -> Enum:
-        if number not in member_of:
-            raise MalformedMessageError(f"{field.name} is {number}: {'unspecified' if number == 0 else 'unknown'}")
-        return member_of[number]
+    def refuse(number: int) -> NoReturn:
+        raise MalformedMessageError(f"{field.name} is {number}: {'unspecified' if number == 0 else 'unknown'}")
 
-    return Element(to_wire=lambda member: number_of[member.name], from_wire=from_wire)
+    numbers = code.name({member: number_of[member.name] for member in hint})
+    members = code.name({number_of[member.name]: member for member in hint})
+    refused, number = code.name(refuse), code.variable()
+    return Element(
+        to_wire=lambda of: f"{numbers}[{of}]",
+        from_wire=lambda of: f"({members}[{number}] if ({number} := {of}) in {members} else {refused}({number}))",
+    )
 
 
 def _enum_prefix(enum: EnumDescriptor) -> str:
