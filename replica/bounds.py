@@ -9,8 +9,9 @@ Source: Kafka's limits where there are such (249 characters of a topic's name, 2
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
@@ -63,31 +64,27 @@ EPOCHS_MAX = 100_000
 """Epochs of a log that one answer tells of: the newest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """From ``least`` to ``most``, both included."""
 
     least: int = 0
     most: int = INT32_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """At most so many bytes of UTF-8. Text ``for_people`` is cut by who says it, so that nobody misses the rest."""
 
     bytes_max: int = TEXT_BYTES_MAX
     for_people: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """At most so many bytes."""
 
     bytes_max: int = RECORDS_BYTES_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(Struct, frozen=True):
     """At most so many elements of a list or a map, each of which has a bound of its own."""
 
     count_max: int = 1000

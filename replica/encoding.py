@@ -1,7 +1,7 @@
 """Values as bytes, and back: what commands, replies, entries and snapshots are written with.
 
-Owns the codecs for numbers, bytes and text, and those that put them together: optional values, sequences, dataclasses,
-one of several dataclasses. Equal values are equal bytes, on every machine and in every process. Reading is strict: what
+Owns the codecs for numbers, bytes and text, and those that put them together: optional values, sequences, structs,
+one of several classes. Equal values are equal bytes, on every machine and in every process. Reading is strict: what
 ends too early, goes on behind its end, or holds a number that its field cannot have raises ``MalformedError``, and
 nothing else does. Knows nothing of what the values mean.
 
@@ -11,13 +11,14 @@ one byte before one of several dataclasses, and a version of one byte before the
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from enum import StrEnum
 from io import BytesIO
-from struct import Struct
 from typing import Any, Generic, TypeVar, cast
+
+from msgspec.structs import fields
 
 T = TypeVar("T")
 EnumT = TypeVar("EnumT", bound=StrEnum)
@@ -97,7 +98,7 @@ class Integer(Codec[int]):
     """A number from ``minimum`` to ``maximum``, both inclusive."""
 
     def __init__(self, layout: str, *, minimum: int, maximum: int) -> None:
-        self._struct = Struct(layout)
+        self._struct = struct.Struct(layout)
         self._minimum = minimum
         self._maximum = maximum
 
@@ -256,10 +257,10 @@ class Row(Codec[tuple[T, ...]]):
 
 
 class Fields(Codec[T]):
-    """A dataclass: its fields, one behind the other. The codecs are given in the order of the class, none left out."""
+    """A struct: its fields, one behind the other. The codecs are given in the order of the class, none left out."""
 
     def __init__(self, kind: type[T], **codecs: Codec[Any]) -> None:
-        names = tuple(field.name for field in fields(cast(Any, kind)))
+        names = tuple(each.name for each in fields(cast(Any, kind)))
         assert tuple(codecs) == names, (kind, tuple(codecs))
         self.kind = kind
         self._codecs = tuple(codecs.items())
@@ -282,7 +283,7 @@ class Fields(Codec[T]):
 
 
 class OneOf(Codec[T]):
-    """A tag, and the dataclass that it stands for. Tags are never given away twice."""
+    """A tag, and the class that it stands for. Tags are never given away twice."""
 
     def __init__(self, codecs: Mapping[int, Fields[Any]]) -> None:
         self._codecs = dict(codecs)

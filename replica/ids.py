@@ -6,8 +6,9 @@ Words are Kafka's: *end* offsets are exclusive, ``last_*`` are inclusive.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, NewType
+
+from msgspec import Struct
 
 Epoch = NewType("Epoch", int)
 """A leader epoch: 0 or more. It grows with every election and never falls."""
@@ -50,24 +51,21 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class EpochEntry:
+class EpochEntry(Struct, frozen=True, order=True):
     """One line of a leader-epoch cache: ``epoch`` begins at ``start_offset``."""
 
     epoch: Epoch
     start_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class EpochEndOffset:
+class EpochEndOffset(Struct, frozen=True, order=True):
     """The answer to "where does this epoch end?": the largest epoch not above it, and where that ends (exclusive)."""
 
     epoch: Epoch
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SnapshotId:
+class SnapshotId(Struct, frozen=True, order=True):
     """What a snapshot contains: all below ``end_offset`` (exclusive), whose last record is of ``epoch``."""
 
     end_offset: Offset

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.bounds import ADDRESS_BYTES_MAX, DIRECTORY_ID_BYTES_MAX, Address, DirectoryId
 from replica.ids import Offset, ReplicaId
@@ -54,16 +55,14 @@ def is_address(address: str) -> bool:
     return match is not None and len(address) <= ADDRESS_BYTES_MAX and 0 < int(match["port"]) <= _PORT_MAX
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ReplicaKey:
+class ReplicaKey(Struct, frozen=True, order=True):
     """A replica on a disk. ``directory_id`` is absent where any disk of the replica is meant, or none was told."""
 
     replica_id: ReplicaId
     directory_id: DirectoryId | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Voter:
+class Voter(Struct, frozen=True, kw_only=True):
     """One voter: ``address`` (``HOST:PORT``) is where others reach it; empty where that is configured elsewhere."""
 
     replica_id: ReplicaId
@@ -76,8 +75,7 @@ class Voter:
         return ReplicaKey(self.replica_id, self.directory_id)
 
 
-@dataclass(frozen=True, slots=True)
-class VoterSet:
+class VoterSet(Struct, frozen=True):
     """Voters in ascending order of their ids, no id twice. May be empty: of such a log nobody is known to vote."""
 
     voters: tuple[Voter, ...]
@@ -119,8 +117,7 @@ class VoterSet:
         return VoterSet(tuple(voter for voter in self.voters if voter.replica_id != replica_id))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoterEntry:
+class VoterEntry(Struct, frozen=True, kw_only=True):
     """``voters`` count from the record at ``offset`` on, committed or not, until a later entry."""
 
     offset: Offset

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
+
+from msgspec.structs import replace
 
 from nemesis.simulator.climate import CALM, Climate, WorldKind
 from nemesis.simulator.cluster_climate import ClusterClimate
@@ -33,8 +34,8 @@ FIELDS: Mapping[WorldKind, tuple[str, ...]] = MappingProxyType(
 CALM_CLIMATES: Mapping[WorldKind, Climate] = MappingProxyType(
     {
         WorldKind.QUORUM: CALM,
-        WorldKind.CLUSTER: replace(CALM, cluster=ClusterClimate()),
-        WorldKind.GROUP: replace(CALM, group=GroupClimate()),
+        WorldKind.CLUSTER: dataclasses.replace(CALM, cluster=ClusterClimate()),
+        WorldKind.GROUP: dataclasses.replace(CALM, group=GroupClimate()),
     }
 )
 
@@ -56,7 +57,7 @@ def with_fields(climate: Climate, fields: Mapping[str, Any]) -> Climate:
         of_part = {name: value for name, value in fields.items() if _PART_OF.get(name) == part}
         if of_part:
             own[part] = replace(getattr(climate, part), **of_part)
-    return replace(climate, **own)
+    return dataclasses.replace(climate, **own)
 
 
 def with_calm_fields(climate: Climate, names: tuple[str, ...]) -> Climate:
@@ -72,4 +73,6 @@ def fitted(climate: Climate) -> Climate:
         return climate
     replicas = min(cluster.replication_factor, climate.voters)
     in_sync = min(cluster.min_insync_replicas, replicas)
-    return replace(climate, cluster=replace(cluster, replication_factor=replicas, min_insync_replicas=in_sync))
+    return dataclasses.replace(
+        climate, cluster=dataclasses.replace(cluster, replication_factor=replicas, min_insync_replicas=in_sync)
+    )

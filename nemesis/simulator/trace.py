@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from typing import Any
 from zlib import crc32
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, HistoryEvent, PolledRecord
 from nemesis.simulator.node import Crash, Node, Step
@@ -134,17 +135,17 @@ def told(value: object) -> str:
             return f"{{{', '.join(sorted(map(told, value)))}}}"
         case Mapping():
             return f"{{{', '.join(f'{told(key)}: {told(item)}' for key, item in value.items())}}}"
-        case _ if is_dataclass(value):
-            return _dataclass(value)
+        case Struct():
+            return _struct(value)
         case _:
             return repr(value)
 
 
-def _dataclass(value: Any) -> str:
+def _struct(value: Struct) -> str:
     """Its name and its fields, without those that have their default or name the one log that there is."""
     if isinstance(value, fx.StoreSnapshot):
         value = replace(value, state=EncodedState(value.state.encode()))
-    given = ((field.name, getattr(value, field.name), field.default) for field in fields(value))
+    given = ((field.name, getattr(value, field.name), field.default) for field in fields(type(value)))
     parts = [f"{name}={told(part)}" for name, part, default in given if part not in (default, LOG)]
     return f"{type(value).__name__}({' '.join(parts)})"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 if TYPE_CHECKING:
     from replica.core.metadata.records import MetadataRecord
@@ -117,7 +116,7 @@ def _is_of_metadata(file: Path) -> bool:
 
 def _told_of(record: MetadataRecord) -> str:
     """One decision, as JSON behind the name of its class."""
-    return f"{type(record).__name__} {json.dumps(asdict(record), separators=(',', ':'))}"
+    return f"{type(record).__name__} {msgspec.json.encode(record).decode()}"
 
 
 def _line_of(row: DumpedBatch) -> str:

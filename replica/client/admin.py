@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from replica.bounds import PAGE_PARTITIONS_MAX
 from replica.client.admin_records import RecordDeletion, check_offset

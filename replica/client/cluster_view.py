@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from replica.bounds import TEXT_BYTES_MAX
 from replica.client.clock import Backoff, Clock, Deadline, SystemClock

@@ -10,7 +10,8 @@ once. A crash may come after any prefix of what was asked of each log.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.core.messages import (
     DumpLogResponse,
@@ -26,8 +27,7 @@ from replica.records import RecordBatch
 from replica.voters import VoterEntry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumState:
+class QuorumState(Struct, frozen=True, kw_only=True):
     """What a voter must never forget: the epoch it has reached, whom it voted for in it, and who leads it.
 
     The content of the ``quorum-state`` file (KIP-595, KIP-853).
@@ -39,24 +39,21 @@ class QuorumState:
     voted_directory_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreQuorumState:
+class StoreQuorumState(Struct, frozen=True, kw_only=True):
     """Replace the quorum-state file, durably."""
 
     topic_partition: TopicPartition
     state: QuorumState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreEpochs:
+class StoreEpochs(Struct, frozen=True, kw_only=True):
     """Replace the leader-epoch-checkpoint file, durably; that of a log without a record yet together with the first."""
 
     topic_partition: TopicPartition
     entries: tuple[EpochEntry, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreVoters:
+class StoreVoters(Struct, frozen=True, kw_only=True):
     """Replace the file that says which voters count from which record of a quorum log on, durably."""
 
     topic_partition: TopicPartition
@@ -64,16 +61,14 @@ class StoreVoters:
     """Oldest first. Those that the log was formatted with, or that the newest snapshot holds, are not among them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Append:
+class Append(Struct, frozen=True, kw_only=True):
     """Write these batches, already stamped, at the end of the log."""
 
     topic_partition: TopicPartition
     batches: tuple[RecordBatch, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flush:
+class Flush(Struct, frozen=True, kw_only=True):
     """Bring everything below ``end_offset`` to stable storage and report ``Flushed``.
 
     Flushes of one log may be merged, but their reports come in the order in which they were asked for. Hence a log that
@@ -84,16 +79,14 @@ class Flush:
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Truncate:
+class Truncate(Struct, frozen=True, kw_only=True):
     """Drop everything at and above ``end_offset`` (a batch boundary), durably."""
 
     topic_partition: TopicPartition
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Send:
+class Send(Struct, frozen=True, kw_only=True):
     """Send a request to a peer; report ResponseReceived or, at the latest after ``timeout_ms``, SendFailed."""
 
     replica_id: ReplicaId
@@ -102,16 +95,14 @@ class Send:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Struct, frozen=True, kw_only=True):
     """Answer the call. A call that the caller has given up on is skipped by the driver."""
 
     call_id: CallId
     response: Response
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogRange:
+class LogRange(Struct, frozen=True, kw_only=True):
     """Whole batches in ``[start_offset, end_offset)``, beginning with the one that holds ``start_offset``.
 
     ``end_offset`` is a batch boundary above ``start_offset``. At least one batch is read, further ones while the sum
@@ -124,8 +115,7 @@ class LogRange:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyWithRecords:
+class ReplyWithRecords(Struct, frozen=True, kw_only=True):
     """Answer the call with ``response.with_records(...)``: its records are read from the logs when its turn comes.
 
     The ranges are read in order while their sum stays within ``max_bytes``; of the first, at least one batch is read
@@ -138,8 +128,7 @@ class ReplyWithRecords:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyWithOffset:
+class ReplyWithOffset(Struct, frozen=True, kw_only=True):
     """Answer the call with ``response``, in it the first offset in ``[log start, end_offset)`` not older than a time.
 
     Its ``offset`` and ``leader_epoch`` are those of that record; both stay absent where all records are older.
@@ -152,8 +141,7 @@ class ReplyWithOffset:
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyWithSnapshot:
+class ReplyWithSnapshot(Struct, frozen=True, kw_only=True):
     """Answer the call with ``response.with_data(...)``: up to ``max_bytes`` of a snapshot, from ``position`` on."""
 
     call_id: CallId
@@ -164,8 +152,7 @@ class ReplyWithSnapshot:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreSnapshot:
+class StoreSnapshot(Struct, frozen=True, kw_only=True):
     """Encode a state, keep that beside the log, and report ``SnapshotStored`` when it is durable: later, never torn.
 
     Or report ``SnapshotTooLarge``, and keep nothing, where it has more than ``max_bytes``. It is encoded when its turn
@@ -179,8 +166,7 @@ class StoreSnapshot:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallSnapshot:
+class InstallSnapshot(Struct, frozen=True, kw_only=True):
     """Keep a snapshot from the leader, durably, and only then drop everything in the log, which begins at its end.
 
     A crash between the two leaves a snapshot beyond the log's end: the next start drops the log. Older snapshots go.
@@ -191,16 +177,14 @@ class InstallSnapshot:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropSnapshots:
+class DropSnapshots(Struct, frozen=True, kw_only=True):
     """Remove the snapshots that end below ``end_offset``. What a crash leaves of them, the next start removes."""
 
     topic_partition: TopicPartition
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateLog:
+class CreateLog(Struct, frozen=True, kw_only=True):
     """Create an empty log for a partition of this topic. One of another topic of that name is gone by then.
 
     A crash may take it until something of it was flushed: it is then created again, as empty as before.
@@ -210,15 +194,13 @@ class CreateLog:
     topic_id: TopicId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteLog:
+class DeleteLog(Struct, frozen=True, kw_only=True):
     """Drop a log with all its files; its name is free at once, its space some time later."""
 
     topic_partition: TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaceLog:
+class ReplaceLog(Struct, frozen=True, kw_only=True):
     """Put a damaged log aside, with all its files, durably, and create an empty one in its place.
 
     A crash on the way leaves the damaged one, or none, or the new one.
@@ -228,8 +210,7 @@ class ReplaceLog:
     topic_id: TopicId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartLogAt:
+class StartLogAt(Struct, frozen=True, kw_only=True):
     """Drop everything in the log and let it begin, empty, at ``start_offset``, durably.
 
     With ``keeps_producers`` what stood below is committed, and the producers that wrote it are remembered.
@@ -240,16 +221,14 @@ class StartLogAt:
     keeps_producers: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaiseLogStart:
+class RaiseLogStart(Struct, frozen=True, kw_only=True):
     """Let the log begin at ``log_start_offset``: what lies below is never read again, and deleted by segments."""
 
     topic_partition: TopicPartition
     log_start_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyRetention:
+class ApplyRetention(Struct, frozen=True, kw_only=True):
     """Find the segments below ``high_watermark`` that are too old or too many, and report where the rest begins.
 
     ``LogStartMoved`` comes back if that is above the log start; limits that are absent do not count. Nothing is deleted
@@ -264,37 +243,32 @@ class ApplyRetention:
     retention_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreHighWatermarks:
+class StoreHighWatermarks(Struct, frozen=True, kw_only=True):
     """Replace the replication-offset-checkpoint file, which names every partition of this broker, durably."""
 
     offsets: Mapping[TopicPartition, Offset]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLog:
+class ReadLog(Struct, frozen=True, kw_only=True):
     """Read a range of a log and report it as ``LogRead``."""
 
     range: LogRange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindBatch:
+class FindBatch(Struct, frozen=True, kw_only=True):
     """Find where the batch begins that holds ``offset``, which lies in the log, and report it as ``BatchFound``."""
 
     topic_partition: TopicPartition
     offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanProducers:
+class ScanProducers(Struct, frozen=True, kw_only=True):
     """Read all batch headers of a log and report its idempotent producers as ``ProducersScanned``."""
 
     topic_partition: TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Halt:
+class Halt(Struct, frozen=True, kw_only=True):
     """Stop this replica for good: going on could break a promise. Nothing after it is performed."""
 
     reason: str

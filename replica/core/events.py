@@ -5,15 +5,14 @@ The drivers (gRPC server, simulator) make these values and hand them to ``Replic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replica.core.log.recovered import ProducerEntry
 from replica.core.messages import PeerResponse, Request
 from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId, TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class Started(Struct, frozen=True, kw_only=True):
     """The driver is ready to perform effects. Always the first event, exactly once.
 
     ``unix_ms`` is what the machine's clock shows; absent where nobody asks what time of day it is.
@@ -22,28 +21,24 @@ class Started:
     unix_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockRead:
+class ClockRead(Struct, frozen=True, kw_only=True):
     """What the machine's clock shows, in milliseconds since 1970. Comes about every second in which anything does."""
 
     unix_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ticked:
+class Ticked(Struct, frozen=True, kw_only=True):
     """Nothing but time has passed; ``deadline_ms`` was reached."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestReceived:
+class RequestReceived(Struct, frozen=True, kw_only=True):
     """A client or a peer asks; the core owes exactly one Reply, or ReplyWith..., for ``call_id``."""
 
     call_id: CallId
     request: Request
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseReceived:
+class ResponseReceived(Struct, frozen=True, kw_only=True):
     """A peer has answered the request that the core sent as ``correlation_id``."""
 
     correlation_id: CorrelationId
@@ -51,24 +46,21 @@ class ResponseReceived:
     response: PeerResponse
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendFailed:
+class SendFailed(Struct, frozen=True, kw_only=True):
     """No answer came for ``correlation_id``: refused, cut or out of time. Whether the peer acted is unknown."""
 
     correlation_id: CorrelationId
     replica_id: ReplicaId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flushed:
+class Flushed(Struct, frozen=True, kw_only=True):
     """Everything below ``end_offset`` of this log is on stable storage."""
 
     topic_partition: TopicPartition
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogRead:
+class LogRead(Struct, frozen=True, kw_only=True):
     """What ``ReadLog`` asked for: whole batches, back to back, from the one that holds ``start_offset`` on."""
 
     topic_partition: TopicPartition
@@ -76,8 +68,7 @@ class LogRead:
     records: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchFound:
+class BatchFound(Struct, frozen=True, kw_only=True):
     """What ``FindBatch`` asked for: the batch that holds ``offset`` begins at ``base_offset``."""
 
     topic_partition: TopicPartition
@@ -85,24 +76,21 @@ class BatchFound:
     base_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducersScanned:
+class ProducersScanned(Struct, frozen=True, kw_only=True):
     """What ``ScanProducers`` found in the log as it stood when the effect was performed."""
 
     topic_partition: TopicPartition
     producers: tuple[ProducerEntry, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogStartMoved:
+class LogStartMoved(Struct, frozen=True, kw_only=True):
     """By its retention the log may begin at ``log_start_offset``; it still begins where it did."""
 
     topic_partition: TopicPartition
     log_start_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotStored:
+class SnapshotStored(Struct, frozen=True, kw_only=True):
     """What ``StoreSnapshot`` asked for is durable, in so many bytes."""
 
     topic_partition: TopicPartition
@@ -110,8 +98,7 @@ class SnapshotStored:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotTooLarge:
+class SnapshotTooLarge(Struct, frozen=True, kw_only=True):
     """What ``StoreSnapshot`` asked for would have so many bytes, more than it may, and is not stored."""
 
     topic_partition: TopicPartition
@@ -119,15 +106,13 @@ class SnapshotTooLarge:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageFailed:
+class StorageFailed(Struct, frozen=True, kw_only=True):
     """Reading, writing or flushing failed. After that nothing on this disk is trusted: the replica halts."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogDamaged:
+class LogDamaged(Struct, frozen=True, kw_only=True):
     """The log of one partition cannot be read any more, at ``offset`` if that is known; what others hold is as it was.
 
     What was to be done with this log in the step before was not done.
@@ -138,8 +123,7 @@ class LogDamaged:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResignRequested:
+class ResignRequested(Struct, frozen=True, kw_only=True):
     """The operator stops this replica gracefully: lead no more, and hand over to others."""
 
 

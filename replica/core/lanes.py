@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from replica.core.effects import (
     DeleteLog,
     Effect,
@@ -45,8 +47,7 @@ Lane = TopicPartition | None
 _DIRECTORY: frozenset[Lane] = frozenset((None,))
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """In which ``lanes`` an effect stands, and what is in which others it ``awaits`` without standing there."""
 
     lanes: frozenset[Lane] = frozenset()

@@ -12,8 +12,9 @@ Source: KIP-630; Kafka ``SnapshotGenerator``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from replica.core.effects import Effect, Halt
 from replica.core.log.recovered import RecoveredLog
@@ -43,8 +44,7 @@ class Folding(Protocol):
         """Let the state be that of a snapshot, which is ahead of it. Raises CorruptSnapshotError."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotPace:
+class SnapshotPace(Struct, frozen=True, kw_only=True):
     """A snapshot is due after so many bytes of applied records, or after so long."""
 
     record_bytes_between: int

@@ -13,9 +13,10 @@ Source: KIP-630 for snapshots and their ids; Kafka's ``RaftClient.Listener``; On
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import assert_never
+
+from msgspec import Struct
 
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.machines.batches import CommittedBatch
@@ -65,24 +66,21 @@ class MachineFailedError(Exception):
         return f"state machine {machine} failed at offset {offset}: {type(cause).__name__}: {cause}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedEntry:
+class AppliedEntry(Struct, frozen=True, kw_only=True):
     """One entry that was applied, for whoever waits for it. ``offset`` is its own."""
 
     offset: Offset
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """A whole state as bytes."""
 
     id: SnapshotId
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotView:
+class SnapshotView(Struct, frozen=True, kw_only=True):
     """A whole state as it stood, to be written down later: ``state`` encodes the bytes of the snapshot."""
 
     id: SnapshotId

@@ -5,14 +5,13 @@ Owns the value that a log hands to a machine. Knows nothing of machines, nor of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replica.ids import Epoch, Offset
 from replica.records import RecordBatch, decode_records
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedBatch:
+class CommittedBatch(Struct, frozen=True, kw_only=True):
     """A batch that is committed: below the high watermark, and never to be taken back.
 
     ``end_offset`` is exclusive. ``timestamp_ms`` is the leader's stamp, below 0 for none. There is one entry for each

@@ -10,7 +10,8 @@ Source: Kafka's ``metadata.version`` (KIP-778), which stands in the log before w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.encoding import INT64_MAX, INT64_MIN, SIGNED, TEXT, Fields, Row
 
@@ -18,16 +19,14 @@ TRAITS_MAX = 100
 NAME_CHARACTERS_MAX = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trait:
+class Trait(Struct, frozen=True, kw_only=True):
     """A number that decides over the results: a version, a bound, an option."""
 
     name: str
     value: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineDescription:
+class MachineDescription(Struct, frozen=True, kw_only=True):
     """A machine by its name, with its traits in the order of their names."""
 
     name: str

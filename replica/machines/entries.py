@@ -15,8 +15,9 @@ Source: Ongaro's thesis, section 6.3 and its figure 6.1 (RegisterClient, ClientR
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NewType
+
+from msgspec import Struct
 
 from replica.encoding import BYTES, COUNT, POSITIVE, Fields, Format, MalformedError, OneOf
 from replica.machines.description import DESCRIPTION, MachineDescription
@@ -25,8 +26,7 @@ SessionId = NewType("SessionId", int)
 """One session for ever: the offset of the entry that opened it. No other session of this log ever has the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenSession:
+class OpenSession(Struct, frozen=True, kw_only=True):
     """A client begins a session, which ends when it is not heard of for ``ttl_ms`` of log time.
 
     One that is sent twice opens two; the one that nobody knows of expires.
@@ -35,23 +35,20 @@ class OpenSession:
     ttl_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepSessionAlive:
+class KeepSessionAlive(Struct, frozen=True, kw_only=True):
     """The client is there, and waits for no reply to a sequence below ``acknowledged``."""
 
     session_id: SessionId
     acknowledged: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseSession:
+class CloseSession(Struct, frozen=True, kw_only=True):
     """The session ends."""
 
     session_id: SessionId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionCommand:
+class SessionCommand(Struct, frozen=True, kw_only=True):
     """A command that is applied once, however often it stands in the log.
 
     A session counts its commands from 0: ``sequence``. ``acknowledged`` is the lowest for whose reply the client still
@@ -68,20 +65,17 @@ class SessionCommand:
             raise ValueError(f"sequence {self.sequence} is below {self.acknowledged}, which it acknowledges")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlainCommand:
+class PlainCommand(Struct, frozen=True, kw_only=True):
     """A command without a session: it is applied as often as it stands in the log."""
 
     command: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
+class Tick(Struct, frozen=True, kw_only=True):
     """Time has passed, and nothing else has happened."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeMachine:
+class DescribeMachine(Struct, frozen=True, kw_only=True):
     """The log is of this machine: written once, by a leader of its own accord, before anything else that it writes."""
 
     machine: MachineDescription
@@ -90,8 +84,7 @@ class DescribeMachine:
 Entry = OpenSession | KeepSessionAlive | CloseSession | SessionCommand | PlainCommand | Tick | DescribeMachine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MalformedEntry:
+class MalformedEntry(Struct, frozen=True, kw_only=True):
     """Bytes that are no entry, and why."""
 
     reason: str

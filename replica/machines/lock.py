@@ -10,9 +10,10 @@ Source: Kleppmann, "How to do distributed locking" (2016); Burrows, "The Chubby 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
+
+from msgspec import Struct
 
 from replica.encoding import (
     COUNT,
@@ -36,8 +37,7 @@ LOCKS_MAX = 100_000
 TTL_MS_MAX = 86_400_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acquire:
+class Acquire(Struct, frozen=True, kw_only=True):
     """Hold a lock for ``ttl_ms`` of log time, unless it is held: by this owner too."""
 
     name: str
@@ -45,31 +45,27 @@ class Acquire:
     ttl_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepAlive:
+class KeepAlive(Struct, frozen=True, kw_only=True):
     """Hold it for its whole time from now on."""
 
     name: str
     token: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class Release(Struct, frozen=True, kw_only=True):
     """Hold it no more."""
 
     name: str
     token: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLock:
+class DescribeLock(Struct, frozen=True, kw_only=True):
     """Who holds a lock?"""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class Holding(Struct, frozen=True, kw_only=True):
     """A lock is held. ``token`` is larger than that of any holding before, of any lock. It expires by log time."""
 
     name: str
@@ -89,8 +85,7 @@ class LockError(StrEnum):
     """A name is too long, a time to live is, or there are too many locks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockReply:
+class LockReply(Struct, frozen=True, kw_only=True):
     """What was asked for is done, or why not; and who holds the lock now."""
 
     error: LockError | None
@@ -100,8 +95,7 @@ class LockReply:
 LockCommand = Acquire | KeepAlive | Release
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Snapshot:
+class _Snapshot(Struct, frozen=True, kw_only=True):
     """By the names of their locks, and the next token: a token that came again would fence nobody."""
 
     next_token: int
@@ -139,8 +133,7 @@ def decode_reply(data: bytes) -> LockReply:
     return _REPLY.decode(data)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockView:
+class LockView(Struct, frozen=True, kw_only=True):
     """All locks as they were held at one moment. A holding never changes: another takes its place."""
 
     next_token: int

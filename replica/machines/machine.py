@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 
 class InvalidCommandError(ValueError):
@@ -46,8 +47,7 @@ class StateView(Protocol):
         """Write the state down: the same bytes at any time. ``joined`` puts together what is large."""
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedState:
+class EncodedState(Struct, frozen=True):
     """The view of a state that is so small that it is written down as it is taken."""
 
     data: bytes

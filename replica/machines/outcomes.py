@@ -6,8 +6,9 @@ that unknown? Knows nothing of machines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from replica.encoding import BYTES, COUNT, TEXT, Enumeration, Fields, Format, OneOf
 from replica.machines.entries import SessionId
@@ -62,27 +63,23 @@ def definitely_not_applied(refusal: Refusal, *, sent_once: bool) -> bool:
     return sent_once or refusal in _WHATEVER_WAS_SENT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Answered(Struct, frozen=True, kw_only=True):
     """The machine's reply: of the first time where the command was repeated."""
 
     reply: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOpened:
+class SessionOpened(Struct, frozen=True, kw_only=True):
     """The session is open, with this id."""
 
     session_id: SessionId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class Done(Struct, frozen=True, kw_only=True):
     """Performed, without anything to tell: a session kept alive or closed, a tick."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(Struct, frozen=True, kw_only=True):
     """Not performed, and why. ``message`` is for people."""
 
     refusal: Refusal

@@ -24,8 +24,11 @@ Source: Ongaro's thesis, section 6.3, where clients acknowledge and sessions exp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from replica.encoding import COUNT, POSITIVE, Fields, Row
 from replica.machines.deadlines import Deadlines
@@ -33,8 +36,7 @@ from replica.machines.entries import SessionCommand, SessionId
 from replica.machines.outcomes import OUTCOME, Done, Outcome, Refusal, Refused, SessionOpened, refused, size_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionLimits:
+class SessionLimits(Struct, frozen=True, kw_only=True):
     """How much is remembered at most. All replicas of a log have the same limits: outcomes hang on them."""
 
     sessions_max: int = 4_096
@@ -59,16 +61,14 @@ class SessionLimits:
             raise ValueError(f"the shortest time to live is above the longest: {self}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptReply:
+class KeptReply(Struct, frozen=True, kw_only=True):
     """What became of one sequence."""
 
     sequence: int
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionState:
+class SessionState(Struct, frozen=True, kw_only=True):
     """One session as a snapshot holds it; replies in the order of their sequences."""
 
     session_id: SessionId

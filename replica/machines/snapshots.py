@@ -8,8 +8,9 @@ Source: KIP-630; Ongaro's thesis, section 6.3: sessions and log time belong to t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from replica.encoding import (
     BLOB,
@@ -34,8 +35,7 @@ from replica.records.checksum import checksum
 CHECKSUM_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedState:
+class AppliedState(Struct, frozen=True, kw_only=True):
     """All that follows from the log below ``applied_offset``. The epoch is absent where that is nothing.
 
     ``name`` is that of the machine which has written it; ``said`` is what the log says of itself, if it does.
@@ -51,8 +51,7 @@ class AppliedState:
     machine: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedView:
+class AppliedView(Struct, frozen=True, kw_only=True):
     """The same as it stands at one moment, with what is large not written down yet."""
 
     applied_offset: Offset

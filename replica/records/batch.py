@@ -13,8 +13,10 @@ without touching the records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from struct import Struct
+import struct
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replica.ids import Epoch, Offset
 from replica.records.checksum import checksum
@@ -22,10 +24,10 @@ from replica.records.compression import CODECS, DECOMPRESSED_BYTES_MAX, Compress
 from replica.records.errors import CorruptRecordError
 from replica.records.sequence import NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 
-HEADER = Struct(">qiibIhiqqqhii")
+HEADER = struct.Struct(">qiibIhiqqqhii")
 """The header, field by field, in the order of the table above."""
 
-STAMP = Struct(">qii")
+STAMP = struct.Struct(">qii")
 """The first three fields: base offset, batch length, leader epoch."""
 
 HEADER_BYTES = HEADER.size
@@ -57,8 +59,7 @@ END_OFFSET_MAX = (1 << 63) - 1
 _REFUSED_CODECS = {1: "gzip", 2: "snappy"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordBatch:
+class RecordBatch(Struct, frozen=True, kw_only=True):
     """A whole encoded batch and its header.
 
     ``last_offset`` is inclusive. ``leader_epoch`` is -1 until a leader has stamped the batch. Timestamps are

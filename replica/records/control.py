@@ -11,9 +11,10 @@ KIP-482 for compact arrays and tagged fields.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
-from struct import Struct
+
+from msgspec import Struct
 
 from replica.ids import Epoch, Offset, ReplicaId
 from replica.records.batch import RecordBatch
@@ -23,13 +24,12 @@ from replica.records.varint import read_unsigned, write_unsigned
 
 LEADER_CHANGE_TYPE = 2
 LEADER_CHANGE_VERSION = 0
-_KEY = Struct(">hh")
-_VALUE_START = Struct(">hi")
-_VOTER_ID = Struct(">i")
+_KEY = struct.Struct(">hh")
+_VALUE_START = struct.Struct(">hi")
+_VOTER_ID = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderChange:
+class LeaderChange(Struct, frozen=True, kw_only=True):
     """Who was elected, by which voter set, and who granted the votes."""
 
     leader_id: ReplicaId

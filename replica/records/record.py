@@ -12,7 +12,8 @@ Lengths count bytes; -1 is null.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.ids import Offset
 from replica.records.batch import (
@@ -39,8 +40,7 @@ _SIZE_MAX = (1 << 31) - 1
 Header = tuple[str, bytes | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """One record. ``timestamp_ms`` counts from 1970, -1 for none; ``key`` and ``value`` may each be null."""
 
     offset: Offset

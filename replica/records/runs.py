@@ -8,7 +8,8 @@ Where no library was compiled there are none. Source: Kafka's ``LogSegment.recov
 from __future__ import annotations
 
 from ctypes import CDLL, POINTER, Structure, byref, c_int64, c_uint32
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.ids import Epoch, Offset
 from replica.records.batch import RecordBatch, batch_size_at, parse_batch
@@ -18,8 +19,7 @@ RUN_BATCHES_MAX = 16_384
 """How many batches a run may have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(Struct, frozen=True, kw_only=True):
     """What is plain: batches of ``epoch`` from ``next_offset`` on, none of which ends above ``stop_offset``.
 
     ``keeps_producers``: those who wrote them are asked for.
@@ -31,8 +31,7 @@ class Expected:
     keeps_producers: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastMark:
+class LastMark(Struct, frozen=True, kw_only=True):
     """Up to where a segment, which begins at ``base_offset``, is indexed, and the newest time in it behind that."""
 
     base_offset: Offset
@@ -40,8 +39,7 @@ class LastMark:
     newest_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     """So many bytes of batches, and where the next one begins.
 
     A mark is the first batch at least ``mark_bytes`` behind the one before: its offset (from the segment's base), its

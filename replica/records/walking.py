@@ -8,8 +8,9 @@ Source: Kafka's ``LogValidator.validateMessagesAndAssignOffsets``, ``DefaultReco
 from __future__ import annotations
 
 from ctypes import CDLL, POINTER, Structure, byref, c_char_p, c_int64, c_void_p
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from replica.records.batch import HEADER_BYTES, RecordBatch
 from replica.records.errors import CorruptRecordError, InvalidRecordError
@@ -26,8 +27,7 @@ EVER = -(1 << 63)
 """Before all timestamps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """Which record is looked for: the first at or after a time, behind the first ``from_delta`` of the batch."""
 
     timestamp_ms: int = EVER
@@ -47,8 +47,7 @@ class _Walk(Structure):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordTimes:
+class RecordTimes(Struct, frozen=True, kw_only=True):
     """The times of a batch's records, -1 for none; ``oldest_ms`` leaves out records that have none.
 
     ``first_delta`` counts the records in front of the first one that was wanted; absent if there is none.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from operator import itemgetter
 from typing import Annotated, Any, Generic, NewType, NoReturn, TypeVar, get_args, get_origin, get_type_hints
@@ -22,6 +22,7 @@ from typing import Annotated, Any, Generic, NewType, NoReturn, TypeVar, get_args
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
+from msgspec import Struct
 
 from replica.bounds import INT32_MAX, Bound, Data, Entries, Number, Text
 from replica.errors import ErrorCode
@@ -126,7 +127,7 @@ def _largest(element: Element) -> int:
 
 
 class Shape(Generic[ValueT]):
-    """The two-way translation between ``value_type``, a frozen dataclass, and the message of ``descriptor``."""
+    """The two-way translation between ``value_type``, a ``msgspec.Struct``, and the message of ``descriptor``."""
 
     def __init__(self, value_type: type[ValueT], descriptor: Descriptor) -> None:
         self.value_type = value_type
@@ -228,7 +229,7 @@ def _field(name: str, hint: Any, descriptor: Descriptor, code: Code, bounds: tup
         return _repeated_field(name, get_args(hint)[0], descriptor, code, bounds)
     if get_origin(hint) is Mapping:
         return _map_field(name, hint, descriptor, code, bounds)
-    if isinstance(hint, type) and is_dataclass(hint):
+    if isinstance(hint, type) and issubclass(hint, Struct):
         return _required_field(name, hint, descriptor, code)
     return _plain_field(name, name, hint, descriptor, code, bounds)
 
@@ -357,7 +358,7 @@ def _wire_field(name: str, descriptor: Descriptor, *, presence: bool) -> FieldDe
 def _element(hint: Any, field: FieldDescriptor, code: Code, bounds: tuple[Bound, ...] = ()) -> Element:
     """Choose how one element travels, which ``field`` holds once, repeated, or as the key or value of a map."""
     hint, bounds = _plain(hint, bounds)
-    if isinstance(hint, type) and is_dataclass(hint):
+    if isinstance(hint, type) and issubclass(hint, Struct):
         shape = Shape(hint, _nested(field))
         contents, value = code.name(shape.contents), code.name(shape.value)
         return Element(

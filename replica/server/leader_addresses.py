@@ -12,7 +12,9 @@ instead for themselves.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from replica.core.messages import (
     BeginQuorumEpochRequest,

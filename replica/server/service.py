@@ -8,12 +8,13 @@ an error code in a response is the core's to say.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
 import grpc
 import grpc.aio
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from replica.core.messages import (

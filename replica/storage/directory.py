@@ -12,8 +12,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replica.ids import BrokerEpoch, Offset, ReplicaId, TopicId, TopicPartition
 from replica.storage import clean_shutdown, meta_properties
@@ -165,8 +166,7 @@ def _load(files: Files, path: Path, meta: MetaProperties, lock: Handle) -> DataD
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoints:
+class Checkpoints(Struct, frozen=True, kw_only=True):
     """The offset checkpoints of a data directory, one offset a log in each."""
 
     recovery_points: OffsetCheckpoint

@@ -7,8 +7,9 @@ knows nothing of the log around the file. Source: Kafka's ``DumpLogSegments``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replica.ids import Epoch, Offset
 from replica.records import CorruptRecordError, RecordBatch, check_continues, check_crc, scan_batches
@@ -18,8 +19,7 @@ from replica.storage.errors import StorageError
 from replica.storage.files import OS_FILES, Files, OpenMode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpedBatch:
+class DumpedBatch(Struct, frozen=True, kw_only=True):
     """What stands at ``position``. ``error`` says what is wrong, absent if nothing is.
 
     The header's fields are absent where the bytes are no header; ``size`` is 0 where not even a length can be

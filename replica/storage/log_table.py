@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import assert_never
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replica.core.effects import (
     Append,
@@ -88,8 +90,7 @@ StorageEffect = (
 StorageReport = LogRead | BatchFound | ProducersScanned | LogStartMoved
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """What a question earned: ``records`` are those that were read of each log, ``damage`` what came to light."""
 
     response: Response

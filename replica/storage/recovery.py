@@ -21,8 +21,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replica.core.effects import QuorumState
 from replica.core.log.epoch_cache import LeaderEpochCache
@@ -55,8 +58,7 @@ _NOWHERE = Offset((1 << 63) - 1)
 """Above all offsets: where a log ends is not known yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedLog:
+class LoadedLog(Struct, frozen=True, kw_only=True):
     """A log ready for use: at least one segment, the last one takes appends; all of it on stable storage.
 
     ``topic_id`` and ``producer_snapshots`` are absent, and ``producers`` are not looked for, in a quorum log;

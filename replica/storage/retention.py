@@ -9,8 +9,9 @@ Source: Kafka's ``UnifiedLog.deleteRetentionMsBreachedSegments`` and ``deleteRet
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from replica.ids import Offset
 from replica.records import NO_TIMESTAMP
@@ -18,8 +19,7 @@ from replica.storage.segment import Segment
 from replica.storage.segments import Segments
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class Retention(Struct, frozen=True, kw_only=True):
     """What may be kept, seen from ``now_ms``. A limit that is absent does not count; one that is reached is kept.
 
     Where it is not known what time it is, nothing is too old.

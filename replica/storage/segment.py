@@ -7,8 +7,9 @@ Source: Kafka's ``LogSegment``, ``LogFileUtils``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replica.ids import Offset
 from replica.records import EVER, RecordBatch
@@ -38,8 +39,7 @@ def base_offset_of(name: str, suffix: str) -> Offset | None:
     return Offset(int(stem))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """Where in a segment a batch begins, and how new the records before it are, from the last index entry on."""
 
     position: int

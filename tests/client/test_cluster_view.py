@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Endpoint, bootstrap_endpoints

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from replica.client.connections import Endpoint
 from replica.client.groups.failures import UnknownGroupError, VotersNotChangedError, VotersUnknownError

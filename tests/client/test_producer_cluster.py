@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -41,7 +42,6 @@ def producer_of(
 
 
 def changed(**fields: object) -> ProducerConfig:
-    from dataclasses import replace
 
     return replace(FAST, **fields)  # type: ignore[arg-type] # the fields of a test's own choice
 

@@ -8,9 +8,10 @@ Source: KIP-320; Kafka's ``SubscriptionState.maybeValidatePosition``, ``OffsetsF
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from replica.client.cluster_view import ViewConfig
 from replica.client.connections import Endpoint

@@ -5,7 +5,6 @@ Everything here goes through events, as in a cluster; nothing reaches into the r
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, cast
 
 from replica.core import messages as m
@@ -102,7 +101,7 @@ def consume(offset: int, **others: Any) -> m.FetchRequest:
 
 def fetch_of_log(**given: Any) -> m.FetchRequest:
     """Fetch the one log: what is a field of a partition goes to it, the rest to the request; ``max_bytes`` to both."""
-    of_partition = {field.name for field in dataclasses.fields(m.FetchPartition)}
+    of_partition = set(m.FetchPartition.__struct_fields__)
     part = m.FetchPartition(topic_partition=LOG, **{name: given[name] for name in given if name in of_partition})
     of_request = {name: given[name] for name in given if name not in of_partition or name == "max_bytes"}
     return m.FetchRequest(partitions=(part,), **of_request)

@@ -5,10 +5,10 @@ Kafka's KafkaRaftClientSnapshotTest.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from replica.core import effects as fx
 from replica.core import events as ev
@@ -108,7 +108,7 @@ def test_a_piece_that_does_not_fit_ends_it(wrong: dict[str, Any]) -> None:
     """What has come is forgotten, and after a pause records are asked for again: the leader knows what is next."""
     bench = catching_up_bench()
     answer_piece(bench, piece(20, 4, 0, 10))
-    answer_piece(bench, dataclasses.replace(piece(20, 4, 10, 10), **wrong))
+    answer_piece(bench, replace(piece(20, 4, 10, 10), **wrong))
     assert (bench.sends, bench.log.received_snapshot) == ([], None)
     bench.elapse(bench.config.quorum.retry_backoff_ms)
     assert pending_fetch(bench).fetch_offset == 2

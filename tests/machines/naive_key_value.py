@@ -7,8 +7,10 @@ are the same values; all that decides is here again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never, cast
+
+from msgspec.structs import replace
 
 from replica.machines.key_value import commands, results
 from replica.machines.key_value.results import KeyValueError

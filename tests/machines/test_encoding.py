@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replica.encoding import (
     BYTES,
@@ -111,8 +112,7 @@ OUTCOMES: list[Outcome] = [
 ]
 
 
-@dataclass(frozen=True)
-class _Sample:
+class _Sample(Struct, frozen=True):
     """One value of each kind of codec."""
 
     signed: int

@@ -168,7 +168,7 @@ class _Lazy(AppliedLog):
         return Live()
 
 
-class _UnboundedView(StoreView):
+class _UnboundedView(StoreView, frozen=True):
     """Takes in what has grown since."""
 
     def events(self) -> Iterator[Event]:

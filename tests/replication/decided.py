@@ -7,10 +7,12 @@ all else is answered at once. The other brokers are puppets, which fetch what th
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from nemesis.simulator.disk import CLUSTER_ID
 from nemesis.simulator.node import Node
@@ -51,7 +53,7 @@ class DecidedWorld(StagedWorld):
 
     def config(self, node: Node, opened: LogTable) -> ReplicaConfig:
         """What the process is told: who decides, and that it does not."""
-        return replace(super().config(node, opened), voters=(CONTROLLER,), controller=None)
+        return dataclasses.replace(super().config(node, opened), voters=(CONTROLLER,), controller=None)
 
     def send(self, node: Node, effect: fx.Send) -> None:
         """Carry a request to a puppet."""

@@ -5,10 +5,11 @@ Puppet 9 leads a partition whose other replicas are puppet 8 and broker 1.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from replica.core import messages as m
 from replica.core.config import ControllerConfig
@@ -19,7 +20,7 @@ from tests.replication.bench import Cluster
 from tests.replication.puppets import Puppet
 from tests.replication.stage import FAST_CONTROLLER
 
-WITHOUT_ELR = replace(FAST_CONTROLLER, elr_enable=False)
+WITHOUT_ELR = dataclasses.replace(FAST_CONTROLLER, elr_enable=False)
 LEADER, OTHER = 9, 8
 
 
@@ -177,7 +178,9 @@ def test_process_expired_broker_heartbeat() -> None:
 def test_topic_unclean_leader_election_enable_with_alter_topic_configs() -> None:
     """Allowing unclean elections moves no leader that lives; a partition without one gets one, in time."""
     cluster = Cluster(
-        1, puppets=(OTHER, LEADER), controller=replace(WITHOUT_ELR, unclean_leader_election_interval_ms=1000)
+        1,
+        puppets=(OTHER, LEADER),
+        controller=dataclasses.replace(WITHOUT_ELR, unclean_leader_election_interval_ms=1000),
     )
     other, leader = Puppet(cluster, OTHER), Puppet(cluster, LEADER)
     living, orphan = cluster.create("living", (OTHER, LEADER)), cluster.create("orphan", (LEADER, OTHER))

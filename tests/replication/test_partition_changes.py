@@ -5,9 +5,10 @@ Broker 1 is a whole replica; the scenario is the controller, and the brokers 8 a
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from replica.core import messages as m
 from replica.core.partition.roles import Follower, Leader, RemoteReplica
@@ -18,7 +19,7 @@ from tests.replication.decided import BROKER, NEWS_MS, OTHER, THIRD, TOPIC, Deci
 from tests.replication.puppets import fetched
 from tests.replication.stage import FAST_BROKER, Heard
 
-PATIENT = replace(FAST_BROKER, replica_socket_timeout_ms=30_000)
+PATIENT = dataclasses.replace(FAST_BROKER, replica_socket_timeout_ms=30_000)
 """A follower waits for one answer all the time."""
 
 

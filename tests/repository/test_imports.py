@@ -19,7 +19,8 @@ import pytest
 
 PACKAGES = ("replica", "nemesis")
 
-# Standard library modules that hold values and arithmetic: no clock, disk, network, process or thread behind them.
+# Modules that hold values and arithmetic, of the standard library but for msgspec, whose structs most values are: no
+# clock, disk, network, process or thread behind them.
 VALUE_MODULES = frozenset(
     {
         "__future__",
@@ -34,7 +35,7 @@ VALUE_MODULES = frozenset(
         "itertools",
         "json",
     }
-    | {"math", "operator", "random", "re", "string", "typing", "types"}
+    | {"math", "msgspec", "operator", "random", "re", "string", "typing", "types"}
 )
 ENCODING = "replica.encoding"
 BASE_LAYER = ("replica.ids", "replica.errors", "replica.bounds", "replica.voters")

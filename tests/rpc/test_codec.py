@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import itertools
 import types
@@ -15,6 +14,8 @@ import pytest
 from google.protobuf import descriptor_pool
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replica.bounds import DIRECTORY_ID_BYTES_MAX, INT32_MAX, INT64_MAX
 from replica.core import messages
@@ -82,7 +83,7 @@ def _values(name: str, hint: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(_values(name, keys), _values(name, values), max_size=4)
     if hint is TopicPartition:
         return st.builds(TopicPartition, st.text(min_size=1, max_size=9), st.integers(0, INT32_MAX))
-    if dataclasses.is_dataclass(hint):
+    if issubclass(hint, Struct):
         return _instances(hint)
     return _scalars(name, hint)
 
@@ -174,7 +175,7 @@ def test_a_request_finds_its_method() -> None:
 def test_absent_is_not_zero() -> None:
     """An absent number arrives absent and a 0 arrives as 0: offset 0, epoch 0 and replica 0 exist."""
     part = FetchPartition(topic_partition=LOG, fetch_offset=Offset(0))
-    zeros = dataclasses.replace(
+    zeros = replace(
         part,
         topic_id=TopicId(0),
         current_leader_epoch=Epoch(0),
@@ -410,8 +411,7 @@ def test_a_choice_on_one_side_only_stops_the_import() -> None:
         Shape(_Election, codec.ELECT_LEADER.request.descriptor)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _VoteResponseWithOptionalVote:
+class _VoteResponseWithOptionalVote(Struct, frozen=True, kw_only=True):
     error: ErrorCode
     vote_granted: bool | None = None
 
@@ -421,8 +421,7 @@ class _ElectionType(StrEnum):
     ANY = "any"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Election:
+class _Election(Struct, frozen=True, kw_only=True):
     topic_partition: TopicPartition
     election_type: _ElectionType
     cluster_id: str | None = None

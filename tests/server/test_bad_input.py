@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import grpc.aio
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from replica.client import (
     Admin,

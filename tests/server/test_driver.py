@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import pytest
 import structlog.testing
+from msgspec.structs import replace
 
 from replica.core.effects import (
     Append,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import weakref
-from dataclasses import replace
 
 import pytest
 import structlog
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from replica.core.effects import Append, Effect, InstallSnapshot, ReplyWithSnapshot, StoreSnapshot

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from nemesis.schedule import Schedule
 from nemesis.simulator.climate import CALM
@@ -22,7 +23,7 @@ from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.machines import EncodedState, StateView
 
-BUSY = replace(
+BUSY = dataclasses.replace(
     CALM, rate=20.0, group=GroupClimate(snapshot_max_record_bytes_between=600, stale_reads=0.3, ask_anyone=0.5)
 )
 NOTHING_HAPPENS = Schedule(name="simulated", time_limit_s=9, steps=())
@@ -54,7 +55,7 @@ class Forger(Observer):
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
         self._logs.on_step(node, step)
-        self._judge.on_step(node, replace(step, effects=tuple(self._forged(step.effects))))
+        self._judge.on_step(node, dataclasses.replace(step, effects=tuple(self._forged(step.effects))))
 
     def _forged(self, effects: tuple[fx.Effect, ...]) -> Iterator[fx.Effect]:
         for effect in effects:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from nemesis.checks.verdict import Verdict
 from nemesis.schedule import Schedule
@@ -37,7 +38,7 @@ ONE = ReplicaId(1)
 
 def calm_run(*observers: Observer, variant: str | None = None, hostile_s: float = 12, **cluster: Any) -> Run:
     """A short run of a calm cluster that takes its metadata down often."""
-    climate = replace(CALM, rate=10.0, cluster=replace(ClusterClimate(**OFTEN), **cluster))
+    climate = dataclasses.replace(CALM, rate=10.0, cluster=dataclasses.replace(ClusterClimate(**OFTEN), **cluster))
     schedule = Schedule(name="simulated", time_limit_s=hostile_s, steps=())
     options = SimOptions(seed=1, time_limit_s=hostile_s + 4, climate=climate, schedule=schedule, variant=variant)
     return simulate(options, observers)
@@ -51,7 +52,7 @@ def test_a_calm_cluster_takes_its_metadata_down() -> None:
     assert {rare.value for rare in MetadataRare} <= set(rares_of(CALM_CLUSTER.world))
 
 
-CALM_CLUSTER: Climate = replace(CALM, cluster=ClusterClimate())
+CALM_CLUSTER: Climate = dataclasses.replace(CALM, cluster=ClusterClimate())
 
 
 class Forger(Observer):

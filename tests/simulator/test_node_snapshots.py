@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from nemesis.simulator.climate import CALM
 from nemesis.simulator.clock import NodeClock

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from nemesis.checks.verdict import Verdict
 from nemesis.history import APPEND, EventType
@@ -26,12 +27,12 @@ from replica.core import messages as m
 from replica.ids import Offset, ReplicaId
 from replica.records import scan_batches
 
-SEVERAL = replace(CALM, rate=20.0, batch_records=4)
+SEVERAL = dataclasses.replace(CALM, rate=20.0, batch_records=4)
 
 
 def cluster_of(idempotent: float) -> Climate:
     """A cluster whose clients number what they append, or do not."""
-    return replace(SEVERAL, cluster=ClusterClimate(idempotent=idempotent))
+    return dataclasses.replace(SEVERAL, cluster=ClusterClimate(idempotent=idempotent))
 
 
 def appends_of(run: Run) -> Counter[EventType]:
@@ -83,7 +84,7 @@ class MisplacingWorld(World):
 @pytest.mark.parametrize(("batch_records", "expected"), [(1, False), (4, True)])
 def test_a_wrong_offset_shows_only_where_batches_have_several_records(batch_records: int, expected: bool) -> None:
     """With one record the first is the last."""
-    climate = replace(SEVERAL, batch_records=batch_records)
+    climate = dataclasses.replace(SEVERAL, batch_records=batch_records)
     world = MisplacingWorld(seed=1, climate=climate)
     record = Record(world.queue)
     clients = Clients(world, record, climate, Random("clients"))

@@ -6,8 +6,9 @@ command (sizes, times to live, revisions that are not there) it says itself.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from replica.encoding import INT64_MAX, INT64_MIN
 
@@ -28,9 +29,9 @@ def check_numbers(value: Any) -> None:
     if isinstance(value, tuple):
         for each in value:
             check_numbers(each)
-    elif is_dataclass(value):
-        for field in fields(value):
-            content = getattr(value, field.name)
-            if isinstance(content, int) and not LOWEST[field.name] <= content <= INT64_MAX:
-                raise ValueError(f"{field.name} is {content}; it must be {LOWEST[field.name]} to {INT64_MAX}")
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            content = getattr(value, name)
+            if isinstance(content, int) and not LOWEST[name] <= content <= INT64_MAX:
+                raise ValueError(f"{name} is {content}; it must be {LOWEST[name]} to {INT64_MAX}")
             check_numbers(content)

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from replica.core.log.serving import Read
 from replica.core.messages import FetchPartition, FetchRequest
 from replica.core.partition import SessionFetch
@@ -22,8 +24,7 @@ from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Offset, ReplicaId, TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedSession:
+class ParkedSession(Struct, frozen=True, kw_only=True):
     """The call of a follower's session that waits."""
 
     call_id: CallId

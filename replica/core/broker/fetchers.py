@@ -10,7 +10,10 @@ Source: Kafka ``AbstractFetcherThread``, ``ReplicaFetcherManager``, ``FetchSessi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replica.core.config import ReplicaConfig
 from replica.core.deadlines import Deadlines
@@ -35,8 +38,7 @@ Send = Callable[[ReplicaId, PeerRequest, int], CorrelationId]
 Asked = FetchPartition | ListOffsetsRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """What stands with a leader, and the partition itself: one of the same name may be another topic's by the time of
     the answer."""
 
@@ -77,8 +79,7 @@ class Followed:
         self.changed |= self.names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """What is out to a leader under one correlation id: a fetch of a session, or a question about one partition."""
 
     leader_id: ReplicaId

@@ -12,7 +12,9 @@ Source: Kafka ``BrokerMetadataPublisher``, ``ReplicaManager.applyDelta``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replica.core.cluster_clock import ClusterClock
 from replica.core.config import BrokerConfig
@@ -30,8 +32,7 @@ TOLD_AT_ONCE = 32
 """How many partitions are told something in one step: to create so many takes some ten milliseconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Told(Struct, frozen=True, kw_only=True):
     """What a partition acts on."""
 
     registration: PartitionRegistration
@@ -39,8 +40,7 @@ class Told:
     topic: TopicConfig
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfflinePartition:
+class OfflinePartition(Struct, frozen=True, kw_only=True):
     """A partition whose log is damaged, since it was in ``leader_epoch`` at the latest, and why."""
 
     reason: str

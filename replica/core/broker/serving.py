@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from replica.bounds import BROKERS_MAX
 from replica.core.broker.fetch_sessions import FetchSession, FetchSessions, ParkedSession
 from replica.core.config import BrokerConfig
@@ -27,8 +29,7 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, ReplicaId, TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedFetch:
+class ParkedFetch(Struct, frozen=True, kw_only=True):
     """A fetch that waits for records, or for a high watermark above the one that its sender knows.
 
     ``bytes_ready`` is what each partition had to give when it was looked at last.

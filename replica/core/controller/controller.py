@@ -10,8 +10,9 @@ Source: Kafka ``QuorumController``; KIP-631.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from replica.core import messages as m
 from replica.core.config import ControllerConfig
@@ -46,8 +47,7 @@ CONTROLLER_REQUESTS: Mapping[type[m.ControllerRequest], Callable[[ControllerStat
 """Who decides about what."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """What becomes of a request: records for the log, perhaps none, and the answer once they are committed."""
 
     records: tuple[MetadataRecord, ...]

@@ -10,15 +10,15 @@ Source: kafka-specification (LeaderInIsr), KIP-966 (ValidControllerState).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.ids import ReplicaId
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """One partition before (absent if it is new) and after a decision."""
 
     name: str

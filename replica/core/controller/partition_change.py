@@ -11,9 +11,11 @@ last known leader.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replica.core.controller.reassignment import Reassignment, reassignment_of
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
@@ -31,8 +33,7 @@ class Election(StrEnum):
     UNCLEAN = "unclean"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """What is to become of a partition; what is absent stays as it is, and a leader is looked for in any case.
 
     ``isr`` is a proposal of the leader. ``leaving`` are replicas that are not in sync any more, because they are fenced
@@ -54,8 +55,7 @@ class Wanted:
     ends_epoch: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class Circumstances(Struct, frozen=True, kw_only=True):
     """What a change depends on beside the partition itself: who is ``active``, and what the topic is told."""
 
     active: Collection[ReplicaId]
@@ -82,8 +82,7 @@ def changed(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
+class _Change(Struct, frozen=True, kw_only=True):
     """A change under way: two steps, each from a registration to the next."""
 
     before: PartitionRegistration

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.core.config import ControllerConfig
 from replica.core.controller.controller import Controller
@@ -34,8 +35,7 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class Pending(Struct, frozen=True, kw_only=True):
     """An answer that waits until everything below ``end_offset`` is committed."""
 
     end_offset: Offset

@@ -9,7 +9,7 @@ Source: KIP-455; Kafka ``PartitionReassignmentReplicas``, ``PartitionReassignmen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replica.core.metadata.records import PartitionRegistration
 from replica.ids import ReplicaId
@@ -17,8 +17,7 @@ from replica.ids import ReplicaId
 Replicas = tuple[ReplicaId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reassignment:
+class Reassignment(Struct, frozen=True, kw_only=True):
     """The ``replicas`` of a partition; those of them that come, ``adding``, and that go, ``removing``."""
 
     replicas: Replicas

@@ -10,7 +10,8 @@ Source: Kafka ``ReplicationControlManager``, ``ClusterControlManager``, ``Broker
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from replica.core.cluster_clock import agreed_offset_ms
 from replica.core.config import ControllerConfig

@@ -10,7 +10,7 @@ anything else. Where it does say it, a leader with another machine has halted be
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.group.state import GroupState, ParkedApply
 from replica.core.log.fencing import cluster_error

@@ -7,7 +7,7 @@ Source: KIP-630; Ongaro's thesis, section 6.3.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.effects import Halt
 from replica.core.group.state import GroupState

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.core.config import GroupConfig
 from replica.core.effects import Effect, Reply
@@ -24,8 +25,7 @@ SendToPeer = Callable[[ReplicaId, PeerRequest, int], CorrelationId]
 """Send a request to a peer, with its timeout in milliseconds; the answer comes under the id."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leadership:
+class Leadership(Struct, frozen=True, kw_only=True):
     """The machine leads, in ``epoch``; ``clock`` stamps what it writes.
 
     ``has_described`` is whether it has written which machine the log is of.
@@ -36,8 +36,7 @@ class Leadership:
     has_described: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedApply:
+class ParkedApply(Struct, frozen=True, kw_only=True):
     """Entries in ``[base_offset, end_offset)`` of the log, which wait to be applied."""
 
     call_id: CallId
@@ -47,8 +46,7 @@ class ParkedApply:
     epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedRead:
+class ParkedRead(Struct, frozen=True, kw_only=True):
     """A question that waits for its read index: it is one of those of ``batch``, which learn it together."""
 
     call_id: CallId
@@ -57,8 +55,7 @@ class ParkedRead:
     batch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedQuery:
+class ParkedQuery(Struct, frozen=True, kw_only=True):
     """A question whose read index is known: it waits for the machine to get there, or for something to happen."""
 
     call_id: CallId
@@ -71,8 +68,7 @@ def _size_bytes(parked: ParkedRead | ParkedQuery) -> int:
     return len(parked.request.request) if isinstance(parked.request, QueryRequest) else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRound:
+class ReadRound(Struct, frozen=True, kw_only=True):
     """A batch of reads on the leader: right as of ``read_index`` once the log has confirmed ``read_round``."""
 
     batch: int
@@ -80,16 +76,14 @@ class ReadRound:
     read_index: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class Watch(Struct, frozen=True, kw_only=True):
     """The preferred leader is watched since ``since_ms``, when the log ended at ``end_offset``."""
 
     since_ms: int
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedLeader:
+class AskedLeader(Struct, frozen=True, kw_only=True):
     """A batch of reads on a follower, for which the leader is asked."""
 
     batch: int

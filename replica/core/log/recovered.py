@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replica.core.effects import QuorumState
 from replica.ids import EpochEntry, Offset, SnapshotId, TopicId
@@ -12,8 +12,7 @@ PRODUCER_BATCHES_KEPT = 5
 """How many of a producer's newest batches are remembered: as many as it may have in flight (Kafka)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerBatch:
+class ProducerBatch(Struct, frozen=True, kw_only=True):
     """One batch of an idempotent producer, where it stands. ``last_sequence`` is inclusive."""
 
     base_sequence: int
@@ -23,8 +22,7 @@ class ProducerBatch:
     max_timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerEntry:
+class ProducerEntry(Struct, frozen=True, kw_only=True):
     """One idempotent producer as a log knows it: its newest epoch and its newest batches in it, oldest first."""
 
     producer_id: int
@@ -32,16 +30,14 @@ class ProducerEntry:
     batches: tuple[ProducerBatch, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSnapshot:
+class StoredSnapshot(Struct, frozen=True, kw_only=True):
     """A snapshot that is on stable storage."""
 
     id: SnapshotId
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveredLog:
+class RecoveredLog(Struct, frozen=True, kw_only=True):
     """A log after recovery: everything below ``log_end_offset`` is verified and on stable storage.
 
     ``epochs`` are cut to ``[log_start_offset, log_end_offset]`` and agree with the batches. ``quorum_state`` is absent

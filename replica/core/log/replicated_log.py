@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.core.config import BrokerConfig, QuorumConfig
 from replica.core.effects import Append, Effect, Flush, Reply, StoreEpochs, Truncate
@@ -20,8 +21,7 @@ from replica.ids import CallId, Epoch, EpochEndOffset, Offset, ReplicaId, TopicP
 from replica.records import RecordBatch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedProduce:
+class ParkedProduce(Struct, frozen=True, kw_only=True):
     """An ``acks=all`` append that waits until everything below ``end_offset`` is committed."""
 
     call_id: CallId

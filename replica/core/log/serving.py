@@ -9,7 +9,8 @@ Source: Kafka ``Partition.readRecords``, ``DelayedFetch``; KIP-1166.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.core.effects import LogRange, Reply, ReplyWithRecords
 from replica.core.log.replicated_log import ReplicatedLog
@@ -18,8 +19,7 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, EpochEndOffset, Offset, ReplicaId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class Read(Struct, frozen=True, kw_only=True):
     """What a fetch of one log would get now: the answer without its records, and where those are.
 
     ``range`` is absent where there is nothing to read, and ``bytes`` is then 0; of old batches, whose sizes are not

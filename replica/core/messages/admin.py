@@ -9,9 +9,10 @@ Changes go to the active controller; any other replica answers NOT_CONTROLLER wi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
+
+from msgspec import Struct, field
 
 from replica.bounds import ALL_PARTITIONS, MOVING_REPLICAS, OF_A_PAGE, REPLICAS, Long, Message
 from replica.core.messages.leadership import CurrentLeader
@@ -28,8 +29,7 @@ class ElectionType(StrEnum):
     UNCLEAN = "unclean"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicRequest:
+class CreateTopicRequest(Struct, frozen=True, kw_only=True):
     """Create a topic. Counts that are absent take the cluster's defaults; ``assignment`` names replicas itself.
 
     ``assignment`` lists the replicas of each partition in order, preferred leader first, and excludes the counts.
@@ -43,29 +43,25 @@ class CreateTopicRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicResponse:
+class CreateTopicResponse(Struct, frozen=True, kw_only=True):
     error: ErrorCode
     message: Message = ""
     topic_id: TopicId | None = None
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicRequest:
+class DeleteTopicRequest(Struct, frozen=True, kw_only=True):
     name: str
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicResponse:
+class DeleteTopicResponse(Struct, frozen=True, kw_only=True):
     error: ErrorCode
     message: Message = ""
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterTopicRequest:
+class AlterTopicRequest(Struct, frozen=True, kw_only=True):
     """Change settings of a topic; a value that is absent returns the setting to its default."""
 
     name: str
@@ -73,15 +69,13 @@ class AlterTopicRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterTopicResponse:
+class AlterTopicResponse(Struct, frozen=True, kw_only=True):
     error: ErrorCode
     message: Message = ""
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeaderRequest:
+class ElectLeaderRequest(Struct, frozen=True, kw_only=True):
     """Have another replica lead; ``leader_id`` names it, which an unclean election needs."""
 
     topic_partition: TopicPartition
@@ -90,31 +84,27 @@ class ElectLeaderRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeaderResponse:
+class ElectLeaderResponse(Struct, frozen=True, kw_only=True):
     error: ErrorCode
     message: Message = ""
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignablePartition:
+class ReassignablePartition(Struct, frozen=True, kw_only=True):
     """What the replicas of a partition are to be, preferred leader first; absent to cancel what is under way."""
 
     topic_partition: TopicPartition
     replicas: Annotated[tuple[ReplicaId, ...] | None, REPLICAS] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsRequest:
+class AlterPartitionReassignmentsRequest(Struct, frozen=True, kw_only=True):
     """Have partitions move to other replicas, or stay. Each is decided about on its own, in order."""
 
     partitions: Annotated[tuple[ReassignablePartition, ...], OF_A_PAGE]
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignedPartition:
+class ReassignedPartition(Struct, frozen=True, kw_only=True):
     """What became of the wish for one partition; without an error it is begun, which is not yet done."""
 
     topic_partition: TopicPartition
@@ -122,8 +112,7 @@ class ReassignedPartition:
     message: Message = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsResponse:
+class AlterPartitionReassignmentsResponse(Struct, frozen=True, kw_only=True):
     """``error`` is about the request as a whole; then ``partitions`` is empty."""
 
     error: ErrorCode
@@ -132,8 +121,7 @@ class AlterPartitionReassignmentsResponse:
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsRequest:
+class ListPartitionReassignmentsRequest(Struct, frozen=True, kw_only=True):
     """Ask which reassignments are under way; ``topics`` names the topics wanted, absent for all.
 
     ``cursor`` is ``next_cursor`` of the page before, ``response_partition_limit`` how many the asker takes at once.
@@ -145,8 +133,7 @@ class ListPartitionReassignmentsRequest:
     response_partition_limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OngoingPartitionReassignment:
+class OngoingPartitionReassignment(Struct, frozen=True, kw_only=True):
     """A reassignment that is under way: ``replicas`` are all of now, with those that come and those that go."""
 
     topic_partition: TopicPartition
@@ -155,8 +142,7 @@ class OngoingPartitionReassignment:
     removing_replicas: Annotated[tuple[ReplicaId, ...], MOVING_REPLICAS] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsResponse:
+class ListPartitionReassignmentsResponse(Struct, frozen=True, kw_only=True):
     """Topics that do not exist, and partitions at which nothing is under way, are left out.
 
     Where ``next_cursor`` is there, it is not all yet.
@@ -169,31 +155,27 @@ class ListPartitionReassignmentsResponse:
     next_cursor: Cursor | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitProducerIdRequest:
+class InitProducerIdRequest(Struct, frozen=True, kw_only=True):
     """Ask for a producer id that nobody has had."""
 
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitProducerIdResponse:
+class InitProducerIdResponse(Struct, frozen=True, kw_only=True):
     error: ErrorCode
     producer_id: Long | None = None
     producer_epoch: int | None = None
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerRequest:
+class UnregisterBrokerRequest(Struct, frozen=True, kw_only=True):
     """Forget a broker that is gone for good, and that no partition counts among its replicas."""
 
     broker_id: ReplicaId
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerResponse:
+class UnregisterBrokerResponse(Struct, frozen=True, kw_only=True):
     """BROKER_ID_NOT_REGISTERED; INVALID_REQUEST: it is alive, or still a replica of a partition."""
 
     error: ErrorCode
@@ -201,8 +183,7 @@ class UnregisterBrokerResponse:
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClusterRequest:
+class DescribeClusterRequest(Struct, frozen=True, kw_only=True):
     """Ask any broker for what it knows of the cluster; ``topics`` names the topics wanted, absent for all.
 
     ``cursor`` is ``next_cursor`` of the page before, ``response_partition_limit`` how many partitions the asker takes
@@ -215,8 +196,7 @@ class DescribeClusterRequest:
     response_partition_limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClusterResponse:
+class DescribeClusterResponse(Struct, frozen=True, kw_only=True):
     """The answering broker's image of the cluster, applied up to ``metadata_offset``; topics that do not exist are left
     out.
 

@@ -6,8 +6,9 @@ Sources: KIP-631 (registration, heartbeats), KIP-497 and KIP-903 (AlterPartition
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 from replica.bounds import MOVING_REPLICAS, PROPOSALS_MAX, Address, DirectoryId, Entries, TimeOfDay, Timestamp
 from replica.core.messages.leadership import CurrentLeader
@@ -19,8 +20,7 @@ OFFLINE_REPORTED_MAX = 1000
 """How many damaged logs one heartbeat reports; the next one reports those that are left."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistrationRequest:
+class BrokerRegistrationRequest(Struct, frozen=True, kw_only=True):
     """A broker process introduces itself. ``address`` is where others reach it, ``HOST:PORT``.
 
     ``peer_address`` is where other replicas do, if it has a listener of its own for them; otherwise empty.
@@ -44,15 +44,13 @@ class BrokerRegistrationRequest:
     previous_broker_epoch: BrokerEpoch | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistrationResponse:
+class BrokerRegistrationResponse(Struct, frozen=True, kw_only=True):
     error: ErrorCode
     broker_epoch: BrokerEpoch | None = None
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfflineReplica:
+class OfflineReplica(Struct, frozen=True, kw_only=True):
     """A replica whose log is damaged: what it has acknowledged up to ``leader_epoch`` may be gone."""
 
     topic_id: TopicId
@@ -60,8 +58,7 @@ class OfflineReplica:
     leader_epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerHeartbeatRequest:
+class BrokerHeartbeatRequest(Struct, frozen=True, kw_only=True):
     """A registered broker is alive and has applied the metadata log below ``metadata_offset``.
 
     ``incarnation_id``, here as in AlterPartition, is what it has registered with: the epoch alone anybody can guess.
@@ -79,8 +76,7 @@ class BrokerHeartbeatRequest:
     unix_ms: TimeOfDay | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerHeartbeatResponse:
+class BrokerHeartbeatResponse(Struct, frozen=True, kw_only=True):
     """``should_shut_down`` once a broker that wants to leave leads nothing any more.
 
     ``unix_ms`` is what time it is by the brokers' clocks; absent while too few have told theirs.
@@ -93,16 +89,14 @@ class BrokerHeartbeatResponse:
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsrMember:
+class IsrMember(Struct, frozen=True, kw_only=True):
     """A replica of a proposed ISR, as the incarnation that the leader has seen fetch; absent where it cannot tell."""
 
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartition:
+class AlterPartition(Struct, frozen=True, kw_only=True):
     """The leader of ``leader_epoch`` wants another ISR. Compare-and-swap on ``partition_epoch``."""
 
     topic_id: TopicId
@@ -113,8 +107,7 @@ class AlterPartition:
     leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionRequest:
+class AlterPartitionRequest(Struct, frozen=True, kw_only=True):
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
     incarnation_id: str
@@ -122,8 +115,7 @@ class AlterPartitionRequest:
     partitions: Annotated[tuple[AlterPartition, ...], Entries(PROPOSALS_MAX)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlteredPartition:
+class AlteredPartition(Struct, frozen=True, kw_only=True):
     """What became of one proposal: with NONE the committed state, otherwise why not."""
 
     topic_id: TopicId
@@ -136,8 +128,7 @@ class AlteredPartition:
     leader_recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionResponse:
+class AlterPartitionResponse(Struct, frozen=True, kw_only=True):
     """``error`` is about the request as a whole (STALE_BROKER_EPOCH, NOT_CONTROLLER); then ``partitions`` is empty."""
 
     error: ErrorCode

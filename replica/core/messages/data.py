@@ -7,8 +7,10 @@ Sources: Kafka's ``ProduceRequest.json``, ``FetchRequest.json`` and their siblin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Annotated
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replica.bounds import FETCHED_AT_ONCE, Carried, DirectoryId, Long, Message, Number, Timestamp
 from replica.core.messages.leadership import CurrentLeader
@@ -26,8 +28,7 @@ from replica.ids import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceRequest:
+class ProduceRequest(Struct, frozen=True, kw_only=True):
     """Append one record batch. ``records`` is exactly one encoded batch; ``acks`` is -1 (all), 1 or 0."""
 
     topic_partition: TopicPartition
@@ -38,8 +39,7 @@ class ProduceRequest:
     current_leader_epoch: Epoch | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceResponse:
+class ProduceResponse(Struct, frozen=True, kw_only=True):
     """``base_offset`` is where the batch stands; absent unless ``error`` is NONE and ``acks`` is not 0.
 
     ``not_appended`` is true where the error was found before the append: the write definitely did not happen.
@@ -54,8 +54,7 @@ class ProduceResponse:
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchPartition:
+class FetchPartition(Struct, frozen=True, kw_only=True):
     """Read one log from ``fetch_offset``. From a replica, the offset is also its acknowledgement of everything below.
 
     ``last_fetched_epoch`` is the epoch of the record just below; ``log_start_offset`` is the fetching replica's own.
@@ -77,8 +76,7 @@ class FetchPartition:
     read_round: Long = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRequest:
+class FetchRequest(Struct, frozen=True, kw_only=True):
     """Read one or several logs, each named once, waiting up to ``max_wait_ms`` for ``min_bytes`` in all of them.
 
     ``replica_id`` is absent for a consumer; ``broker_epoch`` is the fetching broker's incarnation, absent in a quorum.
@@ -102,8 +100,7 @@ class FetchRequest:
     session_epoch: Long = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedPartition:
+class FetchedPartition(Struct, frozen=True, kw_only=True):
     """Whole batches of one log, back to back, from the one that holds ``fetch_offset``; or where the logs part.
 
     ``high_watermark`` is absent while the leader does not know it. ``diverging_epoch`` comes without records.
@@ -124,8 +121,7 @@ class FetchedPartition:
     records: Carried = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponse:
+class FetchResponse(Struct, frozen=True, kw_only=True):
     """One answer for each log that was asked for, in the same order. ``error`` is about the request as a whole.
 
     With an ``error``, ``partitions`` is empty. In a session only logs of which there is something to say are answered,
@@ -161,8 +157,7 @@ def _with_records(part: FetchedPartition, records: Mapping[TopicPartition, bytes
     return replace(part, records=read)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetForLeaderEpochRequest:
+class OffsetForLeaderEpochRequest(Struct, frozen=True, kw_only=True):
     """Ask where ``leader_epoch`` ends in the leader's log: a client's question. Followers learn it as they fetch."""
 
     topic_partition: TopicPartition
@@ -171,8 +166,7 @@ class OffsetForLeaderEpochRequest:
     current_leader_epoch: Epoch | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetForLeaderEpochResponse:
+class OffsetForLeaderEpochResponse(Struct, frozen=True, kw_only=True):
     """``answer`` is absent where the epoch is undefined for this log (Kafka's ``(-1, -1)``), with error NONE.
 
     ``log_start_offset`` is where the leader's log begins: an epoch that it does not hold any more ends there at best.
@@ -184,8 +178,7 @@ class OffsetForLeaderEpochResponse:
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsRequest:
+class ListOffsetsRequest(Struct, frozen=True, kw_only=True):
     """Ask for the log start offset, the end of what may be read, or the first record that is not older than a time.
 
     ``timestamp_ms`` (milliseconds since 1970), when given, takes the place of ``latest``.
@@ -199,8 +192,7 @@ class ListOffsetsRequest:
     current_leader_epoch: Epoch | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsResponse:
+class ListOffsetsResponse(Struct, frozen=True, kw_only=True):
     """``latest`` is the high watermark for a consumer and the log end offset for a replica.
 
     ``leader_epoch`` is then that of the record just below it; else that of the record at ``offset``; absent where the
@@ -217,8 +209,7 @@ HIGH_WATERMARK = -1
 """How a DeleteRecordsRequest names the leader's high watermark, whatever it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsRequest:
+class DeleteRecordsRequest(Struct, frozen=True, kw_only=True):
     """Ask the leader to forget everything below ``offset``: at most its high watermark, or HIGH_WATERMARK for that.
 
     ``timeout_ms`` is how long the other live replicas may take to do the same.
@@ -230,8 +221,7 @@ class DeleteRecordsRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsResponse:
+class DeleteRecordsResponse(Struct, frozen=True, kw_only=True):
     """``low_watermark`` is where the logs of all live replicas begin at least; absent with an error.
 
     REQUEST_TIMED_OUT: the leader has done it, and not all others have in time, or before it ceased to lead. With

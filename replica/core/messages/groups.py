@@ -5,9 +5,11 @@ Sources: KIP-630 (``FetchSnapshot``); Ongaro's thesis, sections 6.3 and 6.4 (cli
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replica.bounds import ENTRIES_MAX, Carried, DirectoryId, Entries, Long
 from replica.core.messages.leadership import CurrentLeader
@@ -28,8 +30,7 @@ class Consistency(StrEnum):
     STALE = "STALE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyRequest:
+class ApplyRequest(Struct, frozen=True, kw_only=True):
     """Write ``entries`` into a group's log, in order, and apply them. For its leader.
 
     Each is encoded by ``replica.machines.encode_entry``. The answer comes when all of them are applied, or after
@@ -42,8 +43,7 @@ class ApplyRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyResponse:
+class ApplyResponse(Struct, frozen=True, kw_only=True):
     """``outcomes`` (``replica.machines.decode_outcome``), one for each entry, the first of which is at ``base_offset``.
 
     Both only with error NONE. ``not_appended`` is true where the error was found before the append: no entry was, or
@@ -59,8 +59,7 @@ class ApplyResponse:
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryRequest:
+class QueryRequest(Struct, frozen=True, kw_only=True):
     """Ask a group's machine; any replica of the group answers.
 
     With ``after_offset`` the answer waits until something at or beyond that offset is applied, or until ``timeout_ms``
@@ -75,8 +74,7 @@ class QueryRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryResponse:
+class QueryResponse(Struct, frozen=True, kw_only=True):
     """``outcome`` (``replica.machines.decode_outcome``) of the state below ``applied_offset``; only with error NONE."""
 
     error: ErrorCode
@@ -85,8 +83,7 @@ class QueryResponse:
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadIndexRequest:
+class ReadIndexRequest(Struct, frozen=True, kw_only=True):
     """A replica asks the leader of ``current_leader_epoch`` how far it must have applied to answer a question now."""
 
     topic_partition: TopicPartition
@@ -95,8 +92,7 @@ class ReadIndexRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadIndexResponse:
+class ReadIndexResponse(Struct, frozen=True, kw_only=True):
     """Who has applied all below ``read_index`` knows what was answered before the question; only with error NONE."""
 
     error: ErrorCode
@@ -104,8 +100,7 @@ class ReadIndexResponse:
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSnapshotRequest:
+class FetchSnapshotRequest(Struct, frozen=True, kw_only=True):
     """Ask the leader of ``current_leader_epoch`` for up to ``max_bytes`` of a snapshot, from ``position`` on."""
 
     topic_partition: TopicPartition
@@ -124,8 +119,7 @@ class FetchSnapshotRequest:
         return SnapshotId(self.snapshot_end_offset, self.snapshot_epoch)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSnapshotResponse:
+class FetchSnapshotResponse(Struct, frozen=True, kw_only=True):
     """``data`` is the snapshot's from ``position`` on; it has ``size_bytes`` in all. Only with error NONE."""
 
     error: ErrorCode

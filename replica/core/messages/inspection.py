@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Annotated
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replica.bounds import BROKERS_MAX, EPOCHS_MAX, Address, Carried, DirectoryId, Entries
 from replica.core.messages.leadership import CurrentLeader
@@ -12,15 +14,13 @@ from replica.errors import ErrorCode
 from replica.ids import EpochEntry, Offset, ReplicaId, TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeReplicaRequest:
+class DescribeReplicaRequest(Struct, frozen=True, kw_only=True):
     """Ask any replica, leading or not, for its own state of one log."""
 
     topic_partition: TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeReplicaResponse:
+class DescribeReplicaResponse(Struct, frozen=True, kw_only=True):
     """One replica's own state. ``role`` is the lower-case name of the quorum role; ``epochs`` its newest.
 
     ``peer_address`` is where other replicas reach it, if that is a listener of its own.
@@ -41,8 +41,7 @@ class DescribeReplicaResponse:
     peer_address: Address = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpLogRequest:
+class DumpLogRequest(Struct, frozen=True, kw_only=True):
     """Read any replica's own log from ``offset``, committed or not: for the convergence check, never for consumers."""
 
     topic_partition: TopicPartition
@@ -50,8 +49,7 @@ class DumpLogRequest:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpLogResponse:
+class DumpLogResponse(Struct, frozen=True, kw_only=True):
     """Whole batches from ``offset``; empty records at ``log_end_offset`` end the dump."""
 
     error: ErrorCode

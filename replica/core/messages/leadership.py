@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replica.bounds import Address
 from replica.ids import Epoch, ReplicaId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurrentLeader:
+class CurrentLeader(Struct, frozen=True, kw_only=True):
     """Who leads, as far as the answering replica knows; ``leader_id`` is absent while nobody is known to.
 
     ``address`` is where others reach it, as ``HOST:PORT``; empty where that is not known, or need not be said. The core

@@ -5,7 +5,7 @@ Sources: KIP-595, KIP-853, KIP-996; Ongaro's thesis, section 3.10 (``TransferLea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replica.bounds import Address, DirectoryId, Long
 from replica.core.messages.leadership import CurrentLeader
@@ -14,8 +14,7 @@ from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.voters import ReplicaKey, Voter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteRequest:
+class VoteRequest(Struct, frozen=True, kw_only=True):
     """Ask for a vote in ``candidate_epoch``; with ``pre_vote``, ask only whether it would be worth asking.
 
     ``last_offset`` is the candidate's log end offset (exclusive; Kafka's name for it), ``last_offset_epoch`` the epoch
@@ -34,8 +33,7 @@ class VoteRequest:
     voter_directory_id: DirectoryId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteResponse:
+class VoteResponse(Struct, frozen=True, kw_only=True):
     """The voter's verdict, and what it knows of the leadership in its own epoch."""
 
     error: ErrorCode
@@ -43,8 +41,7 @@ class VoteResponse:
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginQuorumEpochRequest:
+class BeginQuorumEpochRequest(Struct, frozen=True, kw_only=True):
     """A new leader makes itself known. ``leader_address`` is for whoever dials it, as in CurrentLeader."""
 
     topic_partition: TopicPartition
@@ -56,14 +53,12 @@ class BeginQuorumEpochRequest:
     leader_address: Address = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginQuorumEpochResponse:
+class BeginQuorumEpochResponse(Struct, frozen=True, kw_only=True):
     error: ErrorCode
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndQuorumEpochRequest:
+class EndQuorumEpochRequest(Struct, frozen=True, kw_only=True):
     """A leader resigns and names who should follow it, best log first."""
 
     topic_partition: TopicPartition
@@ -73,14 +68,12 @@ class EndQuorumEpochRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndQuorumEpochResponse:
+class EndQuorumEpochResponse(Struct, frozen=True, kw_only=True):
     error: ErrorCode
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferLeadershipRequest:
+class TransferLeadershipRequest(Struct, frozen=True, kw_only=True):
     """Let ``target_id``, a voter, lead in the leader's place; the leader waits for it up to ``timeout_ms``."""
 
     topic_partition: TopicPartition
@@ -89,8 +82,7 @@ class TransferLeadershipRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferLeadershipResponse:
+class TransferLeadershipResponse(Struct, frozen=True, kw_only=True):
     """NONE: the leader has resigned in favour of the target; whether that is elected, DescribeQuorum tells.
 
     ELECTION_NOT_NEEDED: the target leads already. INVALID_REQUEST: it is no voter. THROTTLING_QUOTA_EXCEEDED: another
@@ -101,8 +93,7 @@ class TransferLeadershipResponse:
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddVoterRequest:
+class AddVoterRequest(Struct, frozen=True, kw_only=True):
     """Let ``voter``, which fetches already, vote; the leader waits up to ``timeout_ms`` until it has caught up."""
 
     topic_partition: TopicPartition
@@ -111,8 +102,7 @@ class AddVoterRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveVoterRequest:
+class RemoveVoterRequest(Struct, frozen=True, kw_only=True):
     """Let ``voter`` vote no more. A leader that removes itself leads until that is committed."""
 
     topic_partition: TopicPartition
@@ -121,8 +111,7 @@ class RemoveVoterRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeVotersResponse:
+class ChangeVotersResponse(Struct, frozen=True, kw_only=True):
     """Whether the voters are changed: with NONE it is committed.
 
     DUPLICATE_VOTER: the id votes already. VOTER_NOT_FOUND: the id does not vote, or on another disk. INVALID_REQUEST:
@@ -136,14 +125,12 @@ class ChangeVotersResponse:
     current_leader: CurrentLeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumRequest:
+class DescribeQuorumRequest(Struct, frozen=True, kw_only=True):
     topic_partition: TopicPartition
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumReplicaState:
+class QuorumReplicaState(Struct, frozen=True, kw_only=True):
     """A voter or observer as its leader sees it. Times are milliseconds before the answer; absent = never.
 
     ``directory_id`` is that of its disk, absent where it is not known; ``address`` only of a voter whose log knows it.
@@ -157,8 +144,7 @@ class QuorumReplicaState:
     last_caught_up_ms_ago: Long | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumResponse:
+class DescribeQuorumResponse(Struct, frozen=True, kw_only=True):
     """The leader's view of its quorum; NOT_LEADER_OR_FOLLOWER (with ``current_leader``) from anyone else."""
 
     error: ErrorCode

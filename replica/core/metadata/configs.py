@@ -10,8 +10,9 @@ Source: Kafka's ``TopicConfig``, ``LogConfig``, ``ConfigDef.parseType``; KIP-966
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from replica.core.config import ControllerConfig
 
@@ -45,8 +46,7 @@ class TopicSetting(StrEnum):
     MESSAGE_TIMESTAMP_AFTER_MAX_MS = "message.timestamp.after.max.ms"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfig:
+class TopicConfig(Struct, frozen=True, kw_only=True):
     """The settings of one topic. An absent limit does not count."""
 
     min_insync_replicas: int = 1

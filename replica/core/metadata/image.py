@@ -10,9 +10,11 @@ Source: Kafka ``MetadataImage``, ``ClusterImage``, ``TopicsImage``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Annotated, assert_never
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replica.bounds import ALL_PARTITIONS, Address, DirectoryId
 from replica.core.metadata.records import (
@@ -30,8 +32,7 @@ from replica.core.metadata.records import (
 from replica.ids import BrokerEpoch, ReplicaId, TopicId, TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistration:
+class BrokerRegistration(Struct, frozen=True, kw_only=True):
     """One broker as it last registered. Only an *active* one may join an ISR or be elected.
 
     ``last_active_epoch`` is of its last incarnation that ever was, on the disk that it is registered with: whoever has
@@ -89,8 +90,7 @@ def _topic_of_partition(record: MetadataRecord) -> TopicId | None:
     return record.topic_id if isinstance(record, PartitionRecord) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicImage:
+class TopicImage(Struct, frozen=True, kw_only=True):
     """A topic: its partitions by number, and the settings in which it differs from the defaults."""
 
     name: str
@@ -99,8 +99,7 @@ class TopicImage:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataImage:
+class MetadataImage(Struct, frozen=True, kw_only=True):
     """Brokers by id, topics by name, and what has been given away for good.
 
     All in one order, whatever records have led here: brokers by their ids, topics by theirs, which is the order of

@@ -10,7 +10,9 @@ Source: KIP-966 (``DescribeTopicPartitions``), whose cursor has the topic's name
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replica.bounds import PAGE_PARTITIONS_MAX
 from replica.core.metadata.image import MetadataImage, TopicImage
@@ -18,8 +20,7 @@ from replica.core.metadata.records import PartitionRegistration
 from replica.ids import TopicId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
+class Cursor(Struct, frozen=True, kw_only=True):
     """Where a page begins."""
 
     topic_id: TopicId

@@ -8,9 +8,10 @@ Source: Kafka ``metadata/src/main/resources/common/metadata``; KIP-455, KIP-631,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
+
+from msgspec import Struct
 
 from replica.bounds import MOVING_REPLICAS
 from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, TopicId
@@ -23,8 +24,7 @@ class LeaderRecoveryState(StrEnum):
     RECOVERING = "RECOVERING"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterBrokerRecord:
+class RegisterBrokerRecord(Struct, frozen=True, kw_only=True):
     """A broker process has registered. It stays fenced until it has caught up with the metadata log.
 
     ``directory_id`` is that of the disk which holds its logs (KIP-858); ``flushes`` says that it acknowledges only what
@@ -43,8 +43,7 @@ class RegisterBrokerRecord:
     last_active_epoch: BrokerEpoch | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistrationChangeRecord:
+class BrokerRegistrationChangeRecord(Struct, frozen=True, kw_only=True):
     """A registered broker is fenced, unfenced, or shutting down by its own wish."""
 
     broker_id: ReplicaId
@@ -53,24 +52,21 @@ class BrokerRegistrationChangeRecord:
     in_controlled_shutdown: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerRecord:
+class UnregisterBrokerRecord(Struct, frozen=True, kw_only=True):
     """A broker is gone for good, and no partition has it as a replica."""
 
     broker_id: ReplicaId
     broker_epoch: BrokerEpoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRecord:
+class TopicRecord(Struct, frozen=True, kw_only=True):
     """A topic exists from here on; its partitions follow in the same batch."""
 
     name: str
     topic_id: TopicId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionRegistration:
+class PartitionRegistration(Struct, frozen=True, kw_only=True):
     """All that the cluster has decided about one partition.
 
     ``replicas`` is the assignment, preferred leader first. ``isr`` and ``elr`` (eligible leader replicas, KIP-966) have
@@ -104,8 +100,7 @@ class PartitionRegistration:
         return bool(self.adding_replicas or self.removing_replicas)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionRecord:
+class PartitionRecord(Struct, frozen=True, kw_only=True):
     """The registration of one partition, new or changed."""
 
     topic_id: TopicId
@@ -113,15 +108,13 @@ class PartitionRecord:
     registration: PartitionRegistration
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveTopicRecord:
+class RemoveTopicRecord(Struct, frozen=True, kw_only=True):
     """The topic and all its partitions are gone."""
 
     topic_id: TopicId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigRecord:
+class ConfigRecord(Struct, frozen=True, kw_only=True):
     """One setting of a topic; ``value`` is absent where the default holds again."""
 
     topic_id: TopicId
@@ -129,8 +122,7 @@ class ConfigRecord:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerIdsRecord:
+class ProducerIdsRecord(Struct, frozen=True, kw_only=True):
     """Every producer id below ``next_producer_id`` may have been given away."""
 
     next_producer_id: int

@@ -8,7 +8,7 @@ Source: Kafka ``MetadataLoader``; KIP-595 ``handleCommit``; KIP-630.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.effects import LogRange, ReadLog
 from replica.core.events import LogRead

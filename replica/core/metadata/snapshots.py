@@ -10,8 +10,9 @@ Source: KIP-630; Kafka ``MetadataImage.write``, ``RecordsSnapshotWriter``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from replica.core.metadata.encoding import RECORD, VERSION, CorruptMetadataRecordError
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage, changed_broker, registered_broker
@@ -33,8 +34,7 @@ from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapsho
 from replica.machines.snapshots import sealed, unsealed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenImage:
+class WrittenImage(Struct, frozen=True, kw_only=True):
     """What is in a snapshot of the metadata."""
 
     end_offset: Offset
@@ -48,8 +48,7 @@ _FORMAT = Format(Fields(WrittenImage, end_offset=COUNT, epoch=COUNT, records=Row
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageView:
+class ImageView(Struct, frozen=True, kw_only=True):
     """An image, which never changes, as the state that a snapshot of this id is to be of."""
 
     image: MetadataImage

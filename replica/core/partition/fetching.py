@@ -10,8 +10,9 @@ Source: Kafka ``Partition.fetchRecords``, ``Partition.readRecords``, ``DelayedFe
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from replica.core.log.serving import Read, read, read_bound, refused, told
 from replica.core.messages import FetchPartition

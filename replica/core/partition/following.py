@@ -12,7 +12,7 @@ the Fetch answer).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core import messages as m
 from replica.core.effects import FindBatch

@@ -10,7 +10,8 @@ Source: kafka-specification (``TypeOk``, ``ValidHighWatermark``), the model of K
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.core.log.invariants import check_log
 from replica.core.metadata.records import PartitionRegistration
@@ -19,8 +20,7 @@ from replica.core.partition.state import PartitionState
 from replica.ids import EpochEntry, Offset, ReplicaId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Observation(Struct, frozen=True, kw_only=True):
     """What a call is compared by: values only, taken before it."""
 
     registration: PartitionRegistration | None

@@ -11,7 +11,7 @@ Source: Kafka ``Partition.maybeExpandIsr``, ``maybeShrinkIsr``, ``submitAlterPar
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.messages import AlteredPartition, AlterPartition, FetchPartition, IsrMember
 from replica.core.metadata.records import PartitionRegistration

@@ -11,7 +11,8 @@ Source: Kafka ``ProducerStateManager``, ``ProducerStateEntry``, ``ProducerAppend
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.core.config import PRODUCER_IDS_MAX
 from replica.core.log.recovered import PRODUCER_BATCHES_KEPT, ProducerBatch, ProducerEntry
@@ -21,8 +22,7 @@ from replica.ids import Offset
 from replica.records import NO_PRODUCER_ID, RecordBatch, increment_sequence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Duplicate:
+class Duplicate(Struct, frozen=True, kw_only=True):
     """The batch is in the log already, at these offsets; it counts as written once they are committed."""
 
     base_offset: Offset

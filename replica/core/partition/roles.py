@@ -14,8 +14,9 @@ Source: Kafka ``Partition.scala`` (``PartitionState``), ``Replica.scala`` (``Rep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
+
+from msgspec import Struct, field
 
 from replica.core.metadata.records import LeaderRecoveryState
 from replica.ids import BrokerEpoch, Offset, ReplicaId
@@ -30,8 +31,7 @@ class SessionFetch(NamedTuple):
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteReplica:
+class RemoteReplica(Struct, frozen=True, kw_only=True):
     """What a leader knows of one other replica, all of it from that replica's fetches in this leader epoch.
 
     ``log_end_offset`` is the offset of its last fetch, absent until it has fetched; the leader's own log ended at
@@ -46,8 +46,7 @@ class RemoteReplica:
     broker_epoch: BrokerEpoch | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedIsr:
+class CommittedIsr(Struct, frozen=True, kw_only=True):
     """The ISR as the controller has it; nothing is proposed."""
 
     isr: frozenset[ReplicaId]
@@ -58,8 +57,7 @@ class CommittedIsr:
         return self.isr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingExpand:
+class PendingExpand(Struct, frozen=True, kw_only=True):
     """``joining`` is proposed to the controller. It counts already: the controller may have let it in.
 
     ``is_withdrawn`` once it was refused while an earlier copy of the proposal may yet arrive: the committed ISR itself
@@ -78,8 +76,7 @@ class PendingExpand:
         return self.isr | {self.joining}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingShrink:
+class PendingShrink(Struct, frozen=True, kw_only=True):
     """It is proposed to the controller to put ``leaving`` out. They count until it has committed that."""
 
     isr: frozenset[ReplicaId]
@@ -96,15 +93,13 @@ class PendingShrink:
 IsrState = CommittedIsr | PendingExpand | PendingShrink
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unassigned:
+class Unassigned(Struct, frozen=True, kw_only=True):
     """Knows its log, and nothing of any leadership yet."""
 
     name: ClassVar[str] = "unassigned"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leader:
+class Leader(Struct, frozen=True, kw_only=True):
     """Appends, answers fetches and keeps the ISR. ``epoch_start_offset`` is where its log ended when it began.
 
     ``is_in_flight`` while a proposal is out. ``retry_at_ms`` is when the next one may go; absent where it may at once.
@@ -121,8 +116,7 @@ class Leader:
     shrink_check_at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Follower:
+class Follower(Struct, frozen=True, kw_only=True):
     """Fetches from ``leader_id``, absent while the partition has no leader.
 
     ``is_failed`` after FENCED_LEADER_EPOCH: nothing is fetched until new metadata comes. ``out_of_range`` while it has

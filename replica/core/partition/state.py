@@ -6,7 +6,8 @@ Owns the data; decides nothing. The modules beside it read and change it during 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.core.cluster_clock import ClusterClock
 from replica.core.config import BrokerConfig, LogFlush
@@ -24,8 +25,7 @@ from replica.ids import CallId, Epoch, EpochEndOffset, Offset, PartitionEpoch, R
 from replica.records import RecordBatch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedDeletion:
+class ParkedDeletion(Struct, frozen=True, kw_only=True):
     """A deletion that waits until the log of every live replica begins at ``offset`` or later."""
 
     call_id: CallId

@@ -9,7 +9,8 @@ Source: Kafka ``Partition.makeLeader``, ``makeFollower``, ``updateAssignmentAndI
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from replica.core.log.producing import fail_produces
 from replica.core.metadata.configs import TopicConfig

@@ -9,7 +9,7 @@ Source: KIP-630; Kafka ``KafkaRaftClient.handleFetchSnapshotResponse``, ``Follow
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.effects import InstallSnapshot, StoreEpochs
 from replica.core.log.recovered import StoredSnapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.log.fencing import leader_request_error
 from replica.core.messages import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplicaState

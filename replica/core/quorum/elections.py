@@ -13,7 +13,8 @@ Source: Raft sections 5.2, 5.4 and 9.6; Ongaro's thesis, section 4.2.3; Kafka
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from replica.core.messages import VoteRequest, VoteResponse
 from replica.core.quorum.fencing import ahead_error, peer_error, spend_epochs, wrong_voter

@@ -10,7 +10,7 @@ Source: Kafka ``KafkaRaftClient.handleFetchResponse``, ``AbstractFetcherThread.g
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.earliest import earliest
 from replica.core.log.following import check_continuity, followed_high_watermark, may_fetch, shared_end

@@ -9,8 +9,9 @@ Source: Kafka ``RaftEventSimulationTest``, ``QuorumState``; LogCabin's idea of c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from replica.core.effects import QuorumState
 from replica.core.log.invariants import check_log
@@ -21,8 +22,7 @@ from replica.core.quorum.voter_history import VoterHistory
 from replica.ids import EpochEntry, Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Observation(Struct, frozen=True, kw_only=True):
     """What a step is compared by: values only, taken before it."""
 
     quorum_state: QuorumState

@@ -8,7 +8,7 @@ Source: Kafka ``LeaderState``, ``KafkaRaftClient.pollLeader``.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.log.producing import expire_produces
 from replica.core.messages import (

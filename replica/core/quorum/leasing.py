@@ -9,7 +9,7 @@ Source: Ongaro's thesis, sections 4.2.3 and 6.4.1; etcd ``ReadOnlyLeaseBased``.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.quorum.roles import BegunRound, Leader
 from replica.core.quorum.serving import complete_fetches, confirmed_read_round

@@ -9,7 +9,7 @@ Source: KIP-853; Kafka ``AddVoterHandler``, ``RemoveVoterHandler``; Ongaro's the
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.log.fencing import cluster_error
 from replica.core.messages import AddVoterRequest, ChangeVotersResponse, RemoveVoterRequest

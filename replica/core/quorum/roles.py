@@ -18,16 +18,16 @@ All times are absolute milliseconds of the driver's clock. Source: Kafka ``Quoru
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId
 from replica.machines import Snapshot
 from replica.voters import ReplicaKey, Voter, VoterSet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unattached:
+class Unattached(Struct, frozen=True, kw_only=True):
     """Knows of no leader that can be followed; may have voted. Waits to hear of one, or to campaign.
 
     An observer never campaigns: it asks one voter after another who leads (``questions`` so far), one at a time.
@@ -40,8 +40,7 @@ class Unattached:
     retry_at_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Campaign:
+class Campaign(Struct, frozen=True, kw_only=True):
     """The votes of one round: who said yes, who said no, which requests are out and when to ask whom again."""
 
     granted: frozenset[ReplicaId]
@@ -50,8 +49,7 @@ class Campaign:
     ask_at_ms: Mapping[ReplicaId, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prospective:
+class Prospective(Struct, frozen=True, kw_only=True):
     """Asks whether an election could be won before it disturbs anybody with a new epoch (KIP-996)."""
 
     name: ClassVar[str] = "prospective"
@@ -60,8 +58,7 @@ class Prospective:
     retries: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """Has voted for itself in a new epoch and asks for the others' votes; ``back_off_until_ms`` once it has lost."""
 
     name: ClassVar[str] = "candidate"
@@ -71,16 +68,14 @@ class Candidate:
     back_off_until_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFetch:
+class SnapshotFetch(Struct, frozen=True, kw_only=True):
     """A replica loads, or has loaded, the leader's snapshot that ends at ``end_offset``; it began at ``since_ms``."""
 
     end_offset: Offset
     since_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaProgress:
+class ReplicaProgress(Struct, frozen=True, kw_only=True):
     """What the leader knows of one other replica: how far it has fetched, and when.
 
     ``log_end_offset`` is the offset of its last fetch, hence flushed there; absent until it has fetched in this epoch.
@@ -97,8 +92,7 @@ class ReplicaProgress:
     snapshot_fetch: SnapshotFetch | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
+class Transfer(Struct, frozen=True, kw_only=True):
     """The leadership is to go to ``target_id`` by ``deadline_ms``; ``call_id`` is who asked, absent if nobody did.
 
     The target has fetched since this began when it has echoed ``read_round``.
@@ -110,8 +104,7 @@ class Transfer:
     call_id: CallId | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class Joining(Struct, frozen=True, kw_only=True):
     """``voter`` is to be added once it has caught up, by ``deadline_ms``; ``call_id`` asks for that.
 
     It has fetched since that was asked for when it has echoed ``read_round``. The round in which it fetches what is
@@ -126,8 +119,7 @@ class Joining:
     began_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changing:
+class Changing(Struct, frozen=True, kw_only=True):
     """The voters are changed by a record that ends at ``end_offset``; ``call_id`` waits for it to be committed."""
 
     call_id: CallId
@@ -135,16 +127,14 @@ class Changing:
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BegunRound:
+class BegunRound(Struct, frozen=True, kw_only=True):
     """When a read round began."""
 
     read_round: int
     began_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leader:
+class Leader(Struct, frozen=True, kw_only=True):
     """Appends, answers fetches and counts how far the majority is. ``high_watermark`` is absent until it is known.
 
     ``read_round`` numbers the rounds in which it makes sure that it still leads; 0 before the first. ``rounds`` says
@@ -165,8 +155,7 @@ class Leader:
     change: Joining | Changing | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatchingUp:
+class CatchingUp(Struct, frozen=True, kw_only=True):
     """A snapshot that comes piece by piece: those that are here, back to back, ``position`` bytes of ``size_bytes``.
 
     The size is absent before the first piece.
@@ -178,8 +167,7 @@ class CatchingUp:
     size_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Follower:
+class Follower(Struct, frozen=True, kw_only=True):
     """Fetches from ``leader_id``. At most one request is out (``pending``); the next goes out at ``retry_at_ms``.
 
     ``read_round`` is the newest of this leadership that it was told, and that its next fetch echoes. While it is
@@ -199,8 +187,7 @@ class Follower:
     rejected: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resigned:
+class Resigned(Struct, frozen=True, kw_only=True):
     """Led this epoch and leads it no more: appends nothing, votes for nobody in it, and tells the voters so.
 
     A leader that restarts comes back like this: it could have lost an unflushed tail, and leading on in the same epoch

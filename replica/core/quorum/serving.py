@@ -6,7 +6,7 @@ A fetch that would come back empty is parked until there is something to send or
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.log import serving
 from replica.core.log.serving import Read, answer_fetch, read, refused, told

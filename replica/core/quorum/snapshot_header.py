@@ -11,8 +11,9 @@ Owns the encoding. Source: KIP-853, which writes a VotersRecord at the beginning
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
+
+from msgspec import Struct
 
 from replica.core.quorum.voter_history import VoterHistory
 from replica.encoding import joined
@@ -31,8 +32,7 @@ _HEAD_BYTES = sum(_PLACES)
 _OFFSET_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadedState:
+class HeadedState(Struct, frozen=True, kw_only=True):
     """The view of a machine's state, with the voters as of then before its bytes."""
 
     header: bytes

@@ -7,8 +7,9 @@ its outbox is empty.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from replica.core.config import QuorumConfig, ReplicaConfig
 from replica.core.effects import Effect, Halt, QuorumState, Send, StoreVoters
@@ -26,8 +27,7 @@ from replica.records import RecordBatch
 from replica.voters import ReplicaKey, VoterSet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedFetch:
+class ParkedFetch(Struct, frozen=True, kw_only=True):
     """A fetch that waits for records, or for a high watermark above the one that its sender knows."""
 
     call_id: CallId

@@ -9,7 +9,7 @@ Source: Ongaro's thesis, section 3.10.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.log.fencing import cluster_error
 from replica.core.messages import TransferLeadershipRequest, TransferLeadershipResponse

@@ -9,7 +9,7 @@ Source: Kafka ``QuorumState`` (``transitionTo*``), ``KafkaRaftClient``.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.effects import QuorumState, StoreQuorumState
 from replica.core.log.producing import fail_produces

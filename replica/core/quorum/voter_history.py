@@ -10,7 +10,9 @@ majority never decide without each other. Source: KIP-853; Kafka ``VoterSetHisto
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replica.core.config import ReplicaConfig
 from replica.ids import Offset
@@ -18,8 +20,7 @@ from replica.records import RecordBatch, decode_voters
 from replica.voters import VoterEntry, VoterSet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoterHistory:
+class VoterHistory(Struct, frozen=True, kw_only=True):
     """``base`` counts up to the first of ``entries``, which are in the order of their offsets.
 
     ``base_offset`` is where the record of the base stood; absent for the voters that the disk was formatted with.

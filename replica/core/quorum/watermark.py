@@ -6,7 +6,7 @@ and the leader's own flushed end. Source: Kafka ``LeaderState.updateReplicaState
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.quorum.producing import acknowledge_committed
 from replica.core.quorum.roles import Leader, ReplicaProgress, SnapshotFetch

@@ -11,14 +11,14 @@ Source: etcd's ``rpc.proto``; compare-and-set and increment, which etcd spells a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from replica.machines.key_value.values import KeyRange, LeaseId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Put:
+class Put(Struct, frozen=True, kw_only=True):
     """Let ``key`` be ``value``. It is attached to the lease that is given, and to no other; to none without one."""
 
     key: bytes
@@ -26,8 +26,7 @@ class Put:
     lease_id: LeaseId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareAndSetValue:
+class CompareAndSetValue(Struct, frozen=True, kw_only=True):
     """Put if the key's value is ``expected``; absent: if there is no such key."""
 
     key: bytes
@@ -36,8 +35,7 @@ class CompareAndSetValue:
     lease_id: LeaseId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareAndSetRevision:
+class CompareAndSetRevision(Struct, frozen=True, kw_only=True):
     """Put if the key was last changed at ``mod_revision``; 0: if there is no such key."""
 
     key: bytes
@@ -46,31 +44,27 @@ class CompareAndSetRevision:
     lease_id: LeaseId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(Struct, frozen=True, kw_only=True):
     """Delete all keys in a range, at one revision."""
 
     keys: KeyRange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Increment:
+class Increment(Struct, frozen=True, kw_only=True):
     """Add to a number of 64 bits in decimal digits; a key that is not there counts as 0. Its lease stays."""
 
     key: bytes
     delta: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Get:
+class Get(Struct, frozen=True, kw_only=True):
     """One key as it stands now, or as it stood at ``revision``."""
 
     key: bytes
     revision: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class Range(Struct, frozen=True, kw_only=True):
     """The keys of a range in their order, now or at ``revision``; ``limit`` of them at most."""
 
     keys: KeyRange
@@ -95,8 +89,7 @@ class NumberField(StrEnum):
     MOD_REVISION = "mod_revision"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareValue:
+class CompareValue(Struct, frozen=True, kw_only=True):
     """Compare a key's value. False for a key that is not there, whatever the operator (as in etcd)."""
 
     key: bytes
@@ -104,8 +97,7 @@ class CompareValue:
     value: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareNumber:
+class CompareNumber(Struct, frozen=True, kw_only=True):
     """Compare one of a key's numbers."""
 
     key: bytes
@@ -119,8 +111,7 @@ Operation = Put | Delete | Increment | Get | Range
 """What a transaction may do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
+class Transaction(Struct, frozen=True, kw_only=True):
     """If all comparisons hold, do ``then``, else ``otherwise``: one after the other, all at one revision.
 
     An operation sees what those before it have done. No list may write one key twice.
@@ -131,29 +122,25 @@ class Transaction:
     otherwise: tuple[Operation, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantLease:
+class GrantLease(Struct, frozen=True, kw_only=True):
     """Make a lease that lives for ``ttl_ms`` of log time."""
 
     ttl_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepLeaseAlive:
+class KeepLeaseAlive(Struct, frozen=True, kw_only=True):
     """Let a lease live for its whole time from now on."""
 
     lease_id: LeaseId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevokeLease:
+class RevokeLease(Struct, frozen=True, kw_only=True):
     """End a lease, and delete its keys, at one revision."""
 
     lease_id: LeaseId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compact:
+class Compact(Struct, frozen=True, kw_only=True):
     """Forget what was before ``revision``; what stood at it can still be read."""
 
     revision: int
@@ -171,8 +158,7 @@ Command = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class Watch(Struct, frozen=True, kw_only=True):
     """What has happened to the keys of a range from ``from_revision`` (inclusive) on.
 
     Revisions are told whole: the answer ends with the one that brings it to ``limit`` events. It says from which
@@ -184,15 +170,13 @@ class Watch:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLease:
+class DescribeLease(Struct, frozen=True, kw_only=True):
     """How long a lease has, and which keys are attached to it."""
 
     lease_id: LeaseId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeStore:
+class DescribeStore(Struct, frozen=True, kw_only=True):
     """How far the store goes back, and how much is in it."""
 
 

@@ -10,15 +10,15 @@ alive is an entry of the log, where etcd's leader remembers it alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replica.encoding import COUNT, POSITIVE, Fields
 from replica.machines.deadlines import Deadlines
 from replica.machines.key_value.values import LeaseId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseState:
+class LeaseState(Struct, frozen=True, kw_only=True):
     """One lease as a snapshot holds it. Its keys are found by the keys."""
 
     lease_id: LeaseId
@@ -29,8 +29,7 @@ class LeaseState:
 LEASE = Fields(LeaseState, lease_id=POSITIVE, ttl_ms=POSITIVE, expires_at_ms=COUNT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeasesView:
+class LeasesView(Struct, frozen=True, kw_only=True):
     """All leases as they stood at one moment: of each what it was granted, and when it expires."""
 
     next_lease_id: LeaseId

@@ -7,8 +7,9 @@ Source: etcd's ``rpc.proto``; ``ErrCompacted``, ``ErrFutureRev``, ``ErrLeaseNotF
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from replica.machines.key_value.values import KeyValue, LeaseId, Tombstone
 
@@ -33,79 +34,68 @@ class KeyValueError(StrEnum):
     """The keys that a transaction gets hold too many bytes together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutResult:
+class PutResult(Struct, frozen=True, kw_only=True):
     """The key is as it was put, at the revision of the answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareAndSetResult:
+class CompareAndSetResult(Struct, frozen=True, kw_only=True):
     """Whether the key was set, and in either case what stands there now."""
 
     succeeded: bool
     current: KeyValue | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteResult:
+class DeleteResult(Struct, frozen=True, kw_only=True):
     """How many keys were deleted; without any there is no new revision."""
 
     deleted: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementResult:
+class IncrementResult(Struct, frozen=True, kw_only=True):
     """The sum."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetResult:
+class GetResult(Struct, frozen=True, kw_only=True):
     """The key, if it is there."""
 
     found: KeyValue | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RangeResult:
+class RangeResult(Struct, frozen=True, kw_only=True):
     """Keys in their order; ``more`` tells whether the range goes on behind them."""
 
     found: tuple[KeyValue, ...]
     more: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionResult:
+class TransactionResult(Struct, frozen=True, kw_only=True):
     """Whether all comparisons held, and the results of the list that was done, one each."""
 
     succeeded: bool
     results: tuple[OperationResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseResult:
+class LeaseResult(Struct, frozen=True, kw_only=True):
     """A lease was granted, or kept alive: it has ``ttl_ms`` from now on."""
 
     lease_id: LeaseId
     ttl_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactResult:
+class CompactResult(Struct, frozen=True, kw_only=True):
     """What was before is forgotten."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchResult:
+class WatchResult(Struct, frozen=True, kw_only=True):
     """Changes in the order of revisions, within one in the order of keys. Go on from ``next_revision``."""
 
     events: tuple[Event, ...]
     next_revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLeaseResult:
+class DescribeLeaseResult(Struct, frozen=True, kw_only=True):
     """What a lease was granted, what it has left, and its keys in their order."""
 
     ttl_ms: int
@@ -113,8 +103,7 @@ class DescribeLeaseResult:
     keys: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeStoreResult:
+class DescribeStoreResult(Struct, frozen=True, kw_only=True):
     """``compact_revision`` is the first that can be read, 0 if nothing was forgotten; ``keys`` and ``leases`` count."""
 
     compact_revision: int
@@ -122,15 +111,13 @@ class DescribeStoreResult:
     leases: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compacted:
+class Compacted(Struct, frozen=True, kw_only=True):
     """The revision that was asked for is forgotten: ``compact_revision`` is the first that is not."""
 
     compact_revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
+class Rejected(Struct, frozen=True, kw_only=True):
     """Not done, not answered, and why."""
 
     error: KeyValueError
@@ -154,8 +141,7 @@ Result = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(Struct, frozen=True, kw_only=True):
     """A result, and the store's revision after it: what a command has changed, it changed there."""
 
     revision: int

@@ -5,7 +5,7 @@ Owns that a key and its lease never disagree, and what a snapshot holds. Knows n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replica.encoding import COUNT, POSITIVE, Fields, Format, Row
 from replica.machines.key_value.encoding import EVENT
@@ -16,8 +16,7 @@ from replica.machines.key_value.values import KeyRange, KeyValue, LeaseId
 from replica.machines.machine import CorruptSnapshotError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Snapshot:
+class _Snapshot(Struct, frozen=True, kw_only=True):
     """Which keys a lease has, and which changed at a revision, follows from the versions."""
 
     time_ms: int
@@ -41,8 +40,7 @@ _FORMAT = Format(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyValueView:
+class KeyValueView(Struct, frozen=True, kw_only=True):
     """The whole state as it stood at one moment."""
 
     time_ms: int

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
+from msgspec import Struct
 from sortedcontainers import SortedList
 
 from replica.machines.key_value.results import Event
@@ -33,8 +33,7 @@ FIRST_REVISION = 1
 _revision_of = attrgetter("mod_revision")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreView:
+class StoreView(Struct, frozen=True, kw_only=True):
     """Every version as it stood at ``revision``. The lists of ``versions`` may have grown since."""
 
     revision: int

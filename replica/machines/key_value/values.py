@@ -7,8 +7,9 @@ Source: etcd's ``mvccpb.KeyValue``, and its ``--max-txn-ops``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NewType
+
+from msgspec import Struct
 
 LeaseId = NewType("LeaseId", int)
 """One lease for ever: 1 or more, and counted up."""
@@ -26,8 +27,7 @@ LEASES_MAX = 100_000
 LEASE_TTL_MS_MAX = 365 * 86_400_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyValue:
+class KeyValue(Struct, frozen=True, kw_only=True):
     """A key as it stands at some revision.
 
     ``create_revision`` is that of its last creation, ``mod_revision`` that of its last change, and ``version`` counts
@@ -47,8 +47,7 @@ class KeyValue:
         return len(self.key) + len(self.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tombstone:
+class Tombstone(Struct, frozen=True, kw_only=True):
     """A key has been deleted at ``mod_revision``."""
 
     key: bytes
@@ -60,8 +59,7 @@ class Tombstone:
         return len(self.key)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRange:
+class KeyRange(Struct, frozen=True, kw_only=True):
     """The keys from ``start`` (inclusive) to ``end`` (exclusive) in the order of bytes; without an end, to the last."""
 
     start: bytes

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from replica.core import effects as fx
 from replica.core import messages as m
@@ -341,7 +342,7 @@ def test_a_partition_out_of_sync_is_named_by_every_fetch() -> None:
 
 def test_more_partitions_out_of_sync_than_a_fetch_names_wait_all_the_same() -> None:
     """Those that are left out are known to the leader: only what it does not know yet is in a hurry."""
-    bench = BrokerBench(config=replace(CONFIG, fetch_partitions_max=2))
+    bench = BrokerBench(config=dataclasses.replace(CONFIG, fetch_partitions_max=2))
     outside = replace(registration(2, 1, leader=2), isr=(ReplicaId(2),))
     bench.decide(*registered(1), *registered(2), *topic("topic", 7, outside, outside, outside))
     waits = []

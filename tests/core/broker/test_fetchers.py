@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from replica.core import effects as fx
 from replica.core import messages as m
@@ -94,7 +95,7 @@ def test_partitions_take_turns_in_being_first() -> None:
 
 def test_a_fetch_names_no_more_partitions_than_its_leader_takes() -> None:
     """With more to follow than one request may name, they come in turns."""
-    bench = BrokerBench(config=replace(CONFIG, fetch_partitions_max=2))
+    bench = BrokerBench(config=dataclasses.replace(CONFIG, fetch_partitions_max=2))
     names = [topic_partition("topic", number) for number in range(3)]
     bench.decide(*registered(1), *registered(2), *topic("topic", 7, *(registration(2, 1, leader=2) for _ in names)))
     asked = []

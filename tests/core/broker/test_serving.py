@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from replica.core import effects as fx
 from replica.core import events as ev
@@ -50,7 +51,7 @@ class LookedAt(Mapping[TopicPartition, Partition]):
 
 def a_leader() -> BrokerBench:
     """A broker that leads three partitions alone."""
-    bench = BrokerBench(config=replace(CONFIG, parked_fetches_max=2))
+    bench = BrokerBench(config=dataclasses.replace(CONFIG, parked_fetches_max=2))
     alone = registration(1, leader=1)
     bench.decide(*registered(1), *registered(2), *topic("topic", 7, alone, alone, alone))
     return bench

@@ -5,9 +5,10 @@ Brokers 0 to 5 are active. The ISR is told by the leader, as the controller sees
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from replica.core import messages as m
 from replica.core.metadata.pages import Cursor
@@ -175,7 +176,7 @@ def test_who_comes_and_dies_is_waited_for() -> None:
 
 def led_by_who_came(configs: dict[str, str], *, elr: bool = True) -> Bench:
     """Broker 1 is moved to 3 and 4; 3 is in sync alone and leads, and 4 has not come yet."""
-    bench = Bench(replace(CONFIG if elr else WITHOUT_ELR, unclean_leader_election_interval_ms=1_000_000))
+    bench = Bench(dataclasses.replace(CONFIG if elr else WITHOUT_ELR, unclean_leader_election_interval_ms=1_000_000))
     bench.start(0, 1, 2, 3, 4, 5)
     bench.create((1,), configs=configs)
     bench.reassign(0, 3, 4)

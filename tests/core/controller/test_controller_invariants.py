@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from replica.core.controller.invariants import check_decision, check_image
 from replica.core.metadata.image import MetadataImage
@@ -103,7 +102,7 @@ def test_bad_decisions(after: PartitionRegistration) -> None:
 def test_bad_registrations(change: dict[str, object]) -> None:
     """A broker epoch never falls, and no two incarnations share one."""
     before = image(registration())
-    broker = replace(before.brokers[ReplicaId(1)], **change)  # type: ignore[arg-type]  # the fields are named above
+    broker = replace(before.brokers[ReplicaId(1)], **change)
     after = replace(before, brokers={**before.brokers, ReplicaId(1): broker})
     with pytest.raises(AssertionError):
         check_decision(before, after, elr_enable=True)

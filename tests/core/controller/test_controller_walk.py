@@ -6,11 +6,12 @@ them, what no single decision shows: which incarnations were ever granted a lead
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from replica.core import messages as m
 from replica.core.metadata.snapshots import decode_image, encode_image
@@ -28,7 +29,7 @@ class ClusterLife(RuleBasedStateMachine):
 
     @initialize(elr=st.booleans(), unclean=st.booleans(), min_isr=st.integers(1, 3))
     def start(self, elr: bool, unclean: bool, min_isr: int) -> None:
-        config = replace(
+        config = dataclasses.replace(
             CONFIG,
             elr_enable=elr,
             unclean_leader_election_enable=unclean,
@@ -84,7 +85,7 @@ class ClusterLife(RuleBasedStateMachine):
 
     @rule(elr=st.booleans())
     def controller_changes(self, elr: bool) -> None:
-        self.bench.restart(replace(self.bench.config, elr_enable=elr))
+        self.bench.restart(dataclasses.replace(self.bench.config, elr_enable=elr))
 
     @invariant()
     def an_epoch_belongs_to_one_incarnation(self) -> None:

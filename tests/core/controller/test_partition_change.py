@@ -5,11 +5,10 @@ Replicas 1, 2 and 3, leader 1, leader epoch 5, partition epoch 9, minimum ISR 2,
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from replica.core.controller.partition_change import Circumstances, Election, Wanted, changed
 from replica.core.controller.reassignment import Reassignment

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from replica.bounds import INT32_MAX
 from replica.core import effects as fx

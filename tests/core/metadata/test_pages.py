@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from replica.bounds import PAGE_PARTITIONS_MAX
 from replica.core.messages import DescribeClusterRequest, DescribeClusterResponse

@@ -8,9 +8,11 @@ call is answered twice, that the log begins and ends where the replica says, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from replica.core import effects as fx
 from replica.core import messages as m

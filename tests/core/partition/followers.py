@@ -8,8 +8,10 @@ that start, high watermark and end of the log are in order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from replica.core import effects as fx
 from replica.core import messages as m

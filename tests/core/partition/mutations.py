@@ -5,7 +5,9 @@ Each is asked with rules and raises AssertionError where they are wrong.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
+
+from msgspec.structs import replace
 
 from replica.core import effects as fx
 from replica.core import messages as m
@@ -317,7 +319,7 @@ def a_new_leader_knows_what_its_predecessor_appended(rules: Rules) -> None:
 
 
 def nobody_is_forgotten_for_a_new_producer(rules: Rules) -> None:
-    bench = PartitionBench(config=replace(CONFIG, producer_ids_max=2), rules=rules)
+    bench = PartitionBench(config=dataclasses.replace(CONFIG, producer_ids_max=2), rules=rules)
     bench.metadata(registration(1, 5))
     for producer_id in (7, 8, 9, 7):
         bench.produce(sequence=0, producer_id=producer_id)
@@ -325,7 +327,9 @@ def nobody_is_forgotten_for_a_new_producer(rules: Rules) -> None:
 
 
 def nothing_is_too_old_by_a_clock_that_has_just_jumped(rules: Rules) -> None:
-    bench = PartitionBench(log=[(4, 6)], config=replace(CONFIG, log_retention_check_interval_ms=1000), rules=rules)
+    bench = PartitionBench(
+        log=[(4, 6)], config=dataclasses.replace(CONFIG, log_retention_check_interval_ms=1000), rules=rules
+    )
     bench.metadata(registration(1, 5))
     for unix_ms in (1_000_000, 90_000_000):
         bench.partition.clock.on_told(unix_ms, bench.now_ms)

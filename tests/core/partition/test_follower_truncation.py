@@ -5,9 +5,8 @@ Kafka's ReplicaFetcherThreadTest, with its numbers.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from replica.core import messages as m
 from replica.core.effects import FindBatch, ScanProducers, StartLogAt, StoreEpochs, Truncate

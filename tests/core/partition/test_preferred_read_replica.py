@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from replica.core import messages as m
 from replica.ids import Epoch, Offset, ReplicaId

@@ -5,11 +5,12 @@ A batch is written as (producer epoch, first sequence, number of records); it st
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from replica.core.log.recovered import PRODUCER_BATCHES_KEPT, ProducerBatch, ProducerEntry
 from replica.core.partition.producer_state import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replica.core.partition.roles import Leader, RemoteReplica
 from replica.ids import Offset, ReplicaId
