@@ -21,7 +21,7 @@ from replica.core.group.leading import follow_leadership, maybe_tick, tick_deadl
 from replica.core.group.proposing import expire_applies, maybe_describe, on_apply
 from replica.core.group.read_index import (
     begin_reads,
-    confirm_rounds,
+    confirm_round,
     expire_reads,
     on_read_index,
     on_response,
@@ -147,7 +147,7 @@ class Group:
         check_has_state(g)
         follow_leadership(g, now_ms)
         begin_reads(g, now_ms)
-        confirm_rounds(g)
+        confirm_round(g, now_ms)
         answer_queries(g)
         expire_applies(g, now_ms)
         expire_reads(g, now_ms)

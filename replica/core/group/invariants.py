@@ -17,6 +17,6 @@ def check_state(g: GroupState, applied_before: Offset) -> None:
     assert g.leadership is None or g.leadership.epoch == g.log.leader_epoch, (g.leadership, g.log.leader_epoch)
     assert g.leadership is not None or not len(g.applies), len(g.applies)
     assert g.machine.said in (None, g.machine.description), (g.machine.said, g.machine.description)
-    assert len(g.rounds) <= 2 * len(g.reads), (len(g.rounds), len(g.reads))
+    assert g.round is None or g.leadership is not None, g.round
     places = g.config.pending_queries_max + g.config.pending_read_indexes_max
     assert len(g.reads) + len(g.queries) <= places, (len(g.reads), len(g.queries))

@@ -2,8 +2,8 @@
 
 On the leader: the high watermark of that moment, once a majority has said since that it still leads. The leader numbers
 read rounds, and each fetch of a voter echoes the last that it was told of: a fetch that was sent before the question
-echoes an earlier one, however late it arrives. The questions of one step share a round. On any other replica: what the
-leader says; one request is out at a time, and the questions that come meanwhile share the next.
+echoes an earlier one, however late it arrives. On any other replica: what the leader says. One round, or request, is
+out at a time, and the questions that come meanwhile share the next.
 
 A leader whose machine does not lead yet lets questions wait: its high watermark may be behind what was answered by the
 leader before. A change of the leadership fails those that do not have their read index; who has it may go on, since
@@ -14,8 +14,6 @@ Source: Ongaro's thesis, section 6.4; etcd ``ReadOnlySafe``.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
 from typing import assert_never
 
 from replica.core.group.reading import park_query, refuse_query
@@ -52,7 +50,7 @@ def begin_reads(g: GroupState, now_ms: int) -> None:
     if g.batch_wanted <= g.batches_begun:
         return
     role = g.log.role
-    if isinstance(role, Leader) and g.leadership is not None:
+    if isinstance(role, Leader) and g.leadership is not None and g.round is None:
         _begin_round(g, now_ms)
     elif isinstance(role, Follower) and g.asked is None:
         g.batches_begun = g.batch_wanted
@@ -72,26 +70,19 @@ def _begin_round(g: GroupState, now_ms: int) -> None:
     g.emit_all(g.log.begin_read_round(now_ms))
     role = g.log.role
     if isinstance(role, Leader):
-        g.rounds.append(ReadRound(batch=g.batches_begun, read_round=role.read_round, read_index=read_index))
+        g.round = ReadRound(batch=g.batches_begun, read_round=role.read_round, read_index=read_index)
 
 
-def confirm_rounds(g: GroupState) -> None:
-    """Give the questions their read index whose round a majority has echoed."""
-    confirmed: list[tuple[int, Offset]] = []
-    while g.rounds and isinstance(g.log.role, Leader) and g.rounds[0].read_round <= g.log.confirmed_read_round:
-        read_round = g.rounds.popleft()
-        confirmed.append((read_round.batch, read_round.read_index))
-    if confirmed:
-        _tell_read_indexes(g, confirmed)
+def confirm_round(g: GroupState, now_ms: int) -> None:
+    """Give the questions their read index whose round a majority has echoed, and begin that of those that wait."""
+    if g.round is not None and isinstance(g.log.role, Leader) and g.round.read_round <= g.log.confirmed_read_round:
+        confirmed, g.round = g.round, None
+        _tell_read_indexes(g, confirmed.batch, confirmed.read_index)
+        begin_reads(g, now_ms)
 
 
-def _tell_read_indexes(g: GroupState, indexes: Sequence[tuple[int, Offset]]) -> None:
-    """Tell the read indexes of these batches, in their order."""
-    known = iter(indexes)
-    batch, read_index = next(known)
-    for read in g.reads.take_while(lambda read: read.batch <= indexes[-1][0]):
-        while batch < read.batch:
-            batch, read_index = next(known)
+def _tell_read_indexes(g: GroupState, batch: int, read_index: Offset) -> None:
+    for read in g.reads.take_while(lambda read: read.batch <= batch):
         _tell_read_index(g, read, read_index)
 
 
@@ -118,7 +109,7 @@ def on_response(g: GroupState, correlation_id: CorrelationId, response: PeerResp
         return
     asked, g.asked = g.asked, None
     if response.error is ErrorCode.NONE and response.read_index is not None:
-        _tell_read_indexes(g, [(asked.batch, response.read_index)])
+        _tell_read_indexes(g, asked.batch, response.read_index)
     else:
         _fail_asked(g, asked.batch, response.error)
 
@@ -139,7 +130,7 @@ def _fail_asked(g: GroupState, batch: int, refused: ErrorCode) -> None:
 
 def fail_reads(g: GroupState, error: ErrorCode) -> None:
     """Answer that nobody knows their read index, to all that have none."""
-    g.rounds.clear()
+    g.round = None
     g.asked = None
     g.batches_begun = g.batch_wanted
     for read in g.reads.take_all():
@@ -150,14 +141,6 @@ def expire_reads(g: GroupState, now_ms: int) -> None:
     """Answer whose time is up."""
     for read in g.reads.take_expired(now_ms):
         _refuse(g, read, ErrorCode.REQUEST_TIMED_OUT)
-    _forget_rounds(g)
-
-
-def _forget_rounds(g: GroupState) -> None:
-    """Let go of rounds for which nobody waits any more; while every second one is waited for, they may stay."""
-    if len(g.rounds) > 2 * len(g.reads):
-        waited_for = {read.batch for read in g.reads}
-        g.rounds = deque(read_round for read_round in g.rounds if read_round.batch in waited_for)
 
 
 def _refuse(g: GroupState, read: ParkedRead, error: ErrorCode) -> None:

@@ -6,7 +6,6 @@ this one read and change all three.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -134,7 +133,8 @@ class GroupState:
         self.batches_begun = 0
         """Reads of later batches wait to be begun, all together."""
         self.batch_wanted = 0
-        self.rounds: deque[ReadRound] = deque()
+        self.round: ReadRound | None = None
+        """The one that is out, on the leader."""
         self.asked: AskedLeader | None = None
         self.reading_from: Offset | None = None
         """Where the read of the log that is out begins; absent if there is none."""

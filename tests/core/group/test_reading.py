@@ -107,23 +107,28 @@ def test_questions_of_one_step_share_one_round() -> None:
     assert {answer_of(bench, call_id) for call_id in (CallId(1000), CallId(1001), CallId(1002), last)} == {b"0"}
 
 
-def test_one_echo_confirms_all_rounds_before() -> None:
-    """Rounds that were begun while a fetch was under way need no echo each."""
+def test_questions_that_come_while_a_round_is_out_share_the_next() -> None:
+    """The round that is out began before them and proves nothing for them; when it is confirmed, theirs begins."""
     bench = leading_bench()
-    calls = [bench.call(ask()) for _ in range(5)]
-    bench.echo(round_of(bench))
-    assert not bench.open_calls & set(calls)
+    first, *later = [bench.call(ask()) for _ in range(5)]
+    assert round_of(bench) == 1
+    bench.echo(1)
+    assert bench.open_calls & {first, *later} == set(later)
+    assert round_of(bench) == 2
+    bench.echo(2)
+    assert not bench.open_calls & set(later)
 
 
 def test_each_round_has_its_own_read_index() -> None:
-    """Confirmed together, the earlier question waits for less than the later one."""
+    """The earlier question waits for less than the later ones."""
     bench = leading_bench()
     first = bench.call(read_index())
     bench.call(add(7))
     bench.flush_all()
     commit(bench, 1)
     later = [bench.call(read_index()) for _ in range(2)]
-    bench.echo(round_of(bench))
+    bench.echo(1)
+    bench.echo(2)
     assert [reply_of(bench, call_id).read_index for call_id in (first, *later)] == [3, 4, 4]
 
 
