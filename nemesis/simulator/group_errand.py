@@ -136,10 +136,14 @@ def ask(
     consistency: m.Consistency = m.Consistency.LINEARIZABLE,
     after_offset: Offset | None = None,
 ) -> None:
-    """Put a question once, and tell ``then`` the answer; a question changes nothing, so it is never of unknown end."""
+    """Put a question once, and tell ``then`` the answer; a question changes nothing, so it is never of unknown end.
+
+    Of those that wait for nothing new, every second one travels with a copy of itself.
+    """
+    copies = 1 if after_offset is not None else 1 + len(question) % 2
     request = m.QueryRequest(
         topic_partition=log,
-        request=question,
+        requests=(question,) * copies,
         consistency=consistency,
         timeout_ms=WAIT_MS,
         after_offset=after_offset,
@@ -154,7 +158,7 @@ def ask(
             caller.follow(response.current_leader)
             then(Ended(kind=EventType.FAIL, error=response.error))
         else:
-            outcome = decode_outcome(response.outcome)
+            outcome = decode_outcome(response.outcomes[0])
             then(Ended(kind=EventType.OK, outcome=outcome, applied_offset=response.applied_offset))
 
     def on_silence() -> None:

@@ -187,7 +187,7 @@ class GroupInvariants(Observer):
                 self._check_outcomes(node, request, Offset(base_offset), response.outcomes)
             case m.QueryRequest(), m.QueryResponse(error=ErrorCode.NONE, applied_offset=int(applied_offset)):
                 floor = self._floors[node.replica_id].pop(call_id, Offset(0))
-                self._check_answer(node, request, Offset(applied_offset), response.outcome, floor)
+                self._check_answer(node, request, Offset(applied_offset), response.outcomes, floor)
             case m.QueryRequest(), _:
                 self._floors[node.replica_id].pop(call_id, None)
             case _:
@@ -207,12 +207,12 @@ class GroupInvariants(Observer):
         self._known[log] = max(self._known[log], Offset(base_offset + len(outcomes)))
 
     def _check_answer(
-        self, node: Node, request: m.QueryRequest, applied_offset: Offset, answer: bytes, floor: Offset
+        self, node: Node, request: m.QueryRequest, applied_offset: Offset, answers: tuple[bytes, ...], floor: Offset
     ) -> None:
         """An answer is that of a state that there was, and no older than what was known when it was asked for."""
         log = request.topic_partition
-        known = self.references[log].answer_at(applied_offset, request.request)
-        if known is None or encode_outcome(known) != answer:
+        known = [self.references[log].answer_at(applied_offset, each) for each in request.requests]
+        if answers != tuple(None if each is None else encode_outcome(each) for each in known):
             _convict(
                 "answer-of-no-state",
                 f"replica {node.replica_id} answered a question with what the state at {applied_offset} of {log} "

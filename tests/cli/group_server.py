@@ -119,10 +119,11 @@ class GroupServer:
         return m.ApplyResponse(error=ErrorCode.NONE, base_offset=base, outcomes=outcomes)
 
     def _query(self, request: m.QueryRequest) -> m.QueryResponse:
-        outcome, offset = encode_outcome(self._log.query(request.request)), self._log.applied_offset
+        outcomes = tuple(encode_outcome(self._log.query(each)) for each in request.requests)
+        offset = self._log.applied_offset
         if self.after_query is not None:
             self._commit((encode_entry(PlainCommand(command=encode_command(self.after_query))),))
-        return m.QueryResponse(error=ErrorCode.NONE, outcome=outcome, applied_offset=offset)
+        return m.QueryResponse(error=ErrorCode.NONE, outcomes=outcomes, applied_offset=offset)
 
     def _commit(self, entries: tuple[bytes, ...]) -> tuple[bytes, ...]:
         base, outcomes = self._log.applied_offset, list[bytes]()

@@ -254,8 +254,8 @@ class FakeGroup:
             await self.clock.wait(self._changed, end_ms - self.clock.now_ms())
         if replica in self.held_back and request.consistency is m.Consistency.LINEARIZABLE:
             return m.QueryResponse(error=ErrorCode.REQUEST_TIMED_OUT, current_leader=self.leader)
-        outcome = encode_outcome(log.query(request.request))
-        return m.QueryResponse(error=ErrorCode.NONE, outcome=outcome, applied_offset=log.applied_offset)
+        outcomes = tuple(encode_outcome(log.query(each)) for each in request.requests)
+        return m.QueryResponse(error=ErrorCode.NONE, outcomes=outcomes, applied_offset=log.applied_offset)
 
     def copies(self) -> list[int]:
         """How often each command was sent, in the order of their sequences."""

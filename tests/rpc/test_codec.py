@@ -83,7 +83,7 @@ def _values(name: str, hint: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(_values(name, keys), _values(name, values), max_size=4)
     if hint is TopicPartition:
         return st.builds(TopicPartition, st.text(min_size=1, max_size=9), st.integers(0, INT32_MAX))
-    if issubclass(hint, Struct):
+    if isinstance(hint, type) and issubclass(hint, Struct):
         return _instances(hint)
     return _scalars(name, hint)
 

@@ -57,13 +57,13 @@ class Counting:
 
     async def seen_by(self, replica_id: ReplicaId) -> bytes | None:
         """The sum as one replica has it; absent where it does not say."""
-        request = QueryRequest(topic_partition=KV, request=b"", consistency=Consistency.STALE, timeout_ms=1000)
+        request = QueryRequest(topic_partition=KV, requests=(b"",), consistency=Consistency.STALE, timeout_ms=1000)
         try:
             answer = await self.transport.call(replica_id, request, 2000)
         except TransportError:
             return None
         assert isinstance(answer, QueryResponse)
-        outcome = decode_outcome(answer.outcome) if answer.error is ErrorCode.NONE else None
+        outcome = decode_outcome(answer.outcomes[0]) if answer.error is ErrorCode.NONE else None
         return outcome.reply if isinstance(outcome, Answered) else None
 
 

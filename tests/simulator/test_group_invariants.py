@@ -131,7 +131,8 @@ def another_answer(effect: fx.Effect) -> fx.Effect | None:
     """What the state does not say."""
     match effect:
         case fx.Reply(response=m.QueryResponse(error=ErrorCode.NONE) as response):
-            return replace(effect, response=replace(response, outcome=response.outcome + b"\0"))
+            *others, last = response.outcomes
+            return replace(effect, response=replace(response, outcomes=(*others, last + b"\0")))
         case _:
             return None
 

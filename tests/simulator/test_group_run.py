@@ -155,7 +155,7 @@ class Silence(Observer):
     def on_begin(self, world: World, record: Record) -> None:
         """See ``Observer``."""
         del record
-        asked = QueryRequest(topic_partition=STORE, request=b"", consistency=Consistency.STALE, timeout_ms=1)
+        asked = QueryRequest(topic_partition=STORE, requests=(b"",), consistency=Consistency.STALE, timeout_ms=1)
         requests = world.nodes[ReplicaId(2)].requests
         world.queue.at(8_000_000, lambda: requests.update({CallId(1 << 40): asked}))
 

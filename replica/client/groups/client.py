@@ -15,6 +15,7 @@ from replica.client.connections import Closing, Connections
 from replica.client.groups.config import GroupConfig
 from replica.client.groups.queries import Node, QueryReply, Question, ask
 from replica.client.groups.sender import CommandSender
+from replica.client.groups.together import QuestionSender
 from replica.client.groups.view import GroupView
 from replica.core.messages import Consistency
 from replica.ids import Offset, ReplicaId, TopicPartition
@@ -47,10 +48,12 @@ class GroupClient(Closing):
             random=random,
         )
         self._sender = CommandSender(self._view, config or GroupConfig())
+        self._together = QuestionSender(self._view, config or GroupConfig())
 
     async def close(self) -> None:
         """Give up the calls that are open, end the session, and close the connections."""
         await self._sender.close()
+        await self._together.close()
         await self._view.close()
 
     async def apply(self, command: bytes, *, timeout_ms: int | None = None) -> bytes:
@@ -83,4 +86,4 @@ class GroupClient(Closing):
         question = Question(
             request=request, consistency=consistency, node=node, after_offset=after_offset, wait_ms=wait_ms
         )
-        return await ask(self._view, question, self._view.deadline(timeout_ms))
+        return await ask(self._view, self._together, question, self._view.deadline(timeout_ms))

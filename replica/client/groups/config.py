@@ -1,4 +1,6 @@
-"""How a group's client batches, and how much of it may be under way. How it finds its way is a ``ViewConfig``.
+"""How a group's client batches commands and questions, and how much of it may be under way.
+
+How it finds its way is a ``ViewConfig``.
 
 Owns the named maximum of every queue and batch, and what must hold between them.
 """

@@ -17,6 +17,7 @@ from replica.client.clock import Deadline
 from replica.client.connections import Endpoint
 from replica.client.failures import ReadFailedError
 from replica.client.groups.failures import QueryRefusedError
+from replica.client.groups.together import QuestionSender
 from replica.client.groups.view import GroupView
 from replica.core.messages import Consistency, QueryRequest, QueryResponse
 from replica.encoding import MalformedError
@@ -55,38 +56,49 @@ class QueryReply:
     applied_offset: Offset
 
 
-async def ask(view: GroupView, question: Question, deadline: Deadline) -> QueryReply:
+async def ask(view: GroupView, together: QuestionSender, question: Question, deadline: Deadline) -> QueryReply:
     """Put a question until it is answered.
 
     Raises QueryRefusedError, UnknownGroupError; ClusterUnreachableError and ReadFailedError when the time is up.
     """
+    late = f"{view.group}: no answer"
     answer, _ = await repeated(
-        lambda: _ask_once(view, question, deadline), deadline, view.config.backoff(), late=f"{view.group}: no answer"
+        lambda: _ask_once(view, together, question, deadline), deadline, view.config.backoff(), late=late
     )
     if isinstance(answer, Failed):
         raise view.failure(answer)
     return answer
 
 
-async def _ask_once(view: GroupView, question: Question, deadline: Deadline) -> QueryReply | Failed:
+async def _ask_once(
+    view: GroupView, together: QuestionSender, question: Question, deadline: Deadline
+) -> QueryReply | Failed:
     endpoint = await _find(view, question.node, deadline)
     if isinstance(endpoint, Failed):
         return endpoint
     left_ms = deadline.left_ms(view.config.request_timeout_ms + question.wait_ms)
-    request = QueryRequest(
-        topic_partition=view.group,
-        request=question.request,
-        consistency=question.consistency,
-        timeout_ms=left_ms if question.after_offset is None else min(left_ms, max(1, question.wait_ms)),
-        after_offset=question.after_offset,
-        cluster_id=view.config.cluster_id,
-    )
-    answer = await view.ask(endpoint, request, QueryResponse, left_ms)
+    if question.after_offset is None:
+        answer = await together.ask(endpoint, question.request, question.consistency, left_ms)
+    else:
+        answer = await _ask_alone(view, endpoint, question, left_ms)
     if isinstance(answer, Failed):
         return answer
     if answer.error is ErrorCode.NONE:
         return _reply_of(answer, endpoint)
     return _on_error(view, question, endpoint, answer)
+
+
+async def _ask_alone(view: GroupView, endpoint: Endpoint, question: Question, left_ms: int) -> QueryResponse | Failed:
+    """Ask what waits for something new: nothing else is to wait with it."""
+    request = QueryRequest(
+        topic_partition=view.group,
+        requests=(question.request,),
+        consistency=question.consistency,
+        timeout_ms=min(left_ms, max(1, question.wait_ms)),
+        after_offset=question.after_offset,
+        cluster_id=view.config.cluster_id,
+    )
+    return await view.ask(endpoint, request, QueryResponse, left_ms)
 
 
 async def _find(view: GroupView, node: Node | ReplicaId, deadline: Deadline) -> Endpoint | Failed:
@@ -113,8 +125,10 @@ def _on_error(view: GroupView, question: Question, endpoint: Endpoint, answer: Q
 
 
 def _reply_of(answer: QueryResponse, endpoint: Endpoint) -> QueryReply | Failed:
+    if len(answer.outcomes) != 1:
+        return Failed(reason=f"{endpoint} gave {len(answer.outcomes)} answers to one question")
     try:
-        outcome = decode_outcome(answer.outcome)
+        outcome = decode_outcome(answer.outcomes[0])
     except MalformedError as error:
         return Failed(reason=f"{endpoint} answered what cannot be read: {error}")
     if isinstance(outcome, Refused):

@@ -9,7 +9,7 @@ Source: Ongaro's thesis, section 6.4.
 from __future__ import annotations
 
 from replica.core.group.leasing import is_served_by_lease, maybe_renew_lease
-from replica.core.group.state import GroupState, ParkedQuery, ParkedRead
+from replica.core.group.state import GroupState, ParkedQuery, ParkedRead, size_of
 from replica.core.log.fencing import cluster_error
 from replica.core.messages import QueryRequest, QueryResponse
 from replica.errors import ErrorCode
@@ -39,9 +39,9 @@ def on_query(g: GroupState, call_id: CallId, request: QueryRequest, now_ms: int)
 def _refused(g: GroupState, request: QueryRequest, needs_read_index: bool) -> ErrorCode | None:
     if (refused := cluster_error(g.log, request.cluster_id)) is not None:
         return refused
-    if request.after_offset is not None and request.after_offset < 0:
+    if not request.requests or (request.after_offset is not None and request.after_offset < 0):
         return ErrorCode.INVALID_REQUEST
-    size_bytes = len(request.request)
+    size_bytes = size_of(request)
     if size_bytes > g.config.query_max_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
     waits = not _has_news(g, request)
@@ -59,7 +59,7 @@ def park_query(g: GroupState, query: ParkedQuery) -> None:
     """Let a question wait whose read index is known; for something new, if there still is a place for that."""
     if _has_news(g, query.request):
         g.queries.add(query)
-    elif g.has_place_for_watch(len(query.request.request)):
+    elif g.has_place_for_watch(size_of(query.request)):
         g.watches.add(query)
     else:
         refuse_query(g, query.call_id, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
@@ -94,13 +94,17 @@ def _has_news(g: GroupState, request: QueryRequest) -> bool:
 
 
 def _answer(g: GroupState, query: ParkedQuery) -> None:
-    outcome = encode_outcome(g.machine.query(query.request.request))
-    if len(outcome) > g.config.answer_bytes_max:
-        refuse_query(g, query.call_id, ErrorCode.MESSAGE_TOO_LARGE)
-        return
+    outcomes: list[bytes] = []
+    left_bytes = g.config.answer_bytes_max
+    for request in query.request.requests:
+        outcomes.append(encode_outcome(g.machine.query(request)))
+        left_bytes -= len(outcomes[-1])
+        if left_bytes < 0:
+            refuse_query(g, query.call_id, ErrorCode.MESSAGE_TOO_LARGE)
+            return
     response = QueryResponse(
         error=ErrorCode.NONE,
-        outcome=outcome,
+        outcomes=tuple(outcomes),
         applied_offset=g.machine.applied_offset,
         current_leader=g.log.current_leader,
     )

@@ -63,8 +63,13 @@ class ParkedQuery(Struct, frozen=True, kw_only=True):
     read_index: Offset
 
 
+def size_of(request: QueryRequest) -> int:
+    """How many bytes are asked."""
+    return sum(map(len, request.requests))
+
+
 def _size_bytes(parked: ParkedRead | ParkedQuery) -> int:
-    return len(parked.request.request) if isinstance(parked.request, QueryRequest) else 0
+    return size_of(parked.request) if isinstance(parked.request, QueryRequest) else 0
 
 
 class ReadRound(Struct, frozen=True, kw_only=True):

@@ -60,14 +60,14 @@ class ApplyResponse(Struct, frozen=True, kw_only=True):
 
 
 class QueryRequest(Struct, frozen=True, kw_only=True):
-    """Ask a group's machine; any replica of the group answers.
+    """Ask a group's machine; any replica of the group answers. All ``requests``, one or more, are of the same state.
 
     With ``after_offset`` the answer waits until something at or beyond that offset is applied, or until ``timeout_ms``
     have passed, and is given then in either case: so a client follows what changes.
     """
 
     topic_partition: TopicPartition
-    request: Carried
+    requests: Annotated[tuple[Carried, ...], Entries(ENTRIES_MAX)]
     consistency: Consistency
     timeout_ms: int
     after_offset: Offset | None = None
@@ -75,10 +75,13 @@ class QueryRequest(Struct, frozen=True, kw_only=True):
 
 
 class QueryResponse(Struct, frozen=True, kw_only=True):
-    """``outcome`` (``replica.machines.decode_outcome``) of the state below ``applied_offset``; only with error NONE."""
+    """``outcomes`` (``replica.machines.decode_outcome``), one for each question, of the state below ``applied_offset``.
+
+    Both only with error NONE. MESSAGE_TOO_LARGE: what is asked, or what it comes to, does not fit into one message.
+    """
 
     error: ErrorCode
-    outcome: Carried = b""
+    outcomes: Annotated[tuple[Carried, ...], Entries(ENTRIES_MAX)] = ()
     applied_offset: Offset | None = None
     current_leader: CurrentLeader | None = None
 

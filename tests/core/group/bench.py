@@ -165,7 +165,7 @@ def ask(*, consistency: m.Consistency = LINEARIZABLE, timeout_ms: int = 1000, **
     return m.QueryRequest(
         **{
             "topic_partition": LOG,
-            "request": b"",
+            "requests": (b"",),
             "consistency": consistency,
             "timeout_ms": timeout_ms,
             **others,
@@ -176,8 +176,7 @@ def ask(*, consistency: m.Consistency = LINEARIZABLE, timeout_ms: int = 1000, **
 def outcome_of(response: Any) -> Outcome:
     """Decode the one outcome of an answer."""
     assert isinstance(response, m.ApplyResponse | m.QueryResponse), response
-    encoded = response.outcomes if isinstance(response, m.ApplyResponse) else (response.outcome,)
-    (outcome,) = encoded
+    (outcome,) = response.outcomes
     return decode_outcome(outcome)
 
 

@@ -96,7 +96,7 @@ class Asking:
         assert isinstance(call.response, m.QueryResponse), call.response
         if call.response.error is not ErrorCode.NONE:
             return
-        total = int(getattr(decode_outcome(call.response.outcome), "reply"))  # noqa: B009 - whatever the outcome is
+        total = int(getattr(decode_outcome(call.response.outcomes[0]), "reply"))  # noqa: B009 - whatever the outcome is
         assert known <= total, ("an old answer", total, known, call)
         assert total <= self.counting.sequence + 1, ("an answer from the future", total)
         self.counting.known = max(self.counting.known, total)

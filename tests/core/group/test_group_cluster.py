@@ -25,7 +25,7 @@ def reply_in(response: m.Response | None) -> bytes | ErrorCode:
     assert isinstance(response, m.QueryResponse), response
     if response.error is not ErrorCode.NONE:
         return response.error
-    return bytes(getattr(decode_outcome(response.outcome), "reply"))  # noqa: B009 - whatever the outcome is
+    return bytes(getattr(decode_outcome(response.outcomes[0]), "reply"))  # noqa: B009 - whatever the outcome is
 
 
 def a_leader_that_was_paused_answers_nothing_old(rules: Callable[[], Rules]) -> None:

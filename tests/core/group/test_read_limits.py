@@ -67,18 +67,19 @@ def test_pending_questions_are_bounded() -> None:
 def test_a_question_is_bounded() -> None:
     """One byte more than the maximum is refused, for good, whatever it waits for."""
     bench = leading_bench(group=bounded(query_max_bytes=10))
-    for request in (ask(request=bytes(11)), watch(request=bytes(11)), ask(request=bytes(11), consistency=STALE)):
+    too_much = (bytes(6), bytes(5))
+    for request in (ask(requests=too_much), watch(requests=too_much), ask(requests=too_much, consistency=STALE)):
         assert error_of(bench, request) is ErrorCode.MESSAGE_TOO_LARGE
-    assert bench.call(ask(request=bytes(10))) in bench.open_calls
+    assert bench.call(ask(requests=(bytes(10),))) in bench.open_calls
 
 
 @pytest.mark.parametrize("consistency", [m.Consistency.LINEARIZABLE, STALE], ids=["questions", "watches"])
 def test_the_bytes_of_what_waits_are_bounded(consistency: m.Consistency) -> None:
     """What waits holds so many bytes in all; when one is answered there is room for another."""
     bench = leading_bench(group=bounded(pending_query_bytes_max=25, pending_watch_bytes_max=25))
-    request = ask(request=bytes(10), consistency=consistency, after_offset=Offset(3), timeout_ms=500)
+    request = ask(requests=(bytes(10),), consistency=consistency, after_offset=Offset(3), timeout_ms=500)
     if consistency is not STALE:
-        request = ask(request=bytes(10), timeout_ms=500)
+        request = ask(requests=(bytes(10),), timeout_ms=500)
     waiting = {bench.call(request) for _ in range(2)}
     assert waiting <= bench.open_calls
     assert error_of(bench, request) is ErrorCode.THROTTLING_QUOTA_EXCEEDED

@@ -12,7 +12,7 @@ from replica.core import messages as m
 from replica.core.config import GroupConfig
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId
-from replica.machines import Refusal, Refused
+from replica.machines import Answered, Refusal, Refused, decode_outcome
 from tests.core.group.bench import (
     STALE,
     GroupBench,
@@ -418,7 +418,7 @@ def test_an_answer_is_bounded() -> None:
     """A reply that is too large is refused."""
     bench = leading_bench(machine=hosting(Verbose), group=GroupConfig(answer_bytes_max=50, tick_interval_ms=INT32_MAX))
     response: Any = bench.answer(ask(consistency=STALE))
-    assert (response.error, response.outcome) == (ErrorCode.MESSAGE_TOO_LARGE, b"")
+    assert (response.error, response.outcomes) == (ErrorCode.MESSAGE_TOO_LARGE, ())
 
 
 @pytest.mark.parametrize(
@@ -439,7 +439,7 @@ def test_a_question_that_makes_no_sense_is_refused(request_: m.QueryRequest, err
 def test_a_question_that_the_machine_does_not_understand_is_refused_by_it() -> None:
     """That is an outcome, and no error of the group."""
     bench = leading_bench()
-    outcome = outcome_of(bench.answer(ask(consistency=STALE, request=b"?")))
+    outcome = outcome_of(bench.answer(ask(consistency=STALE, requests=(b"?",))))
     assert isinstance(outcome, Refused)
     assert outcome.refusal is Refusal.INVALID_COMMAND
 
@@ -469,3 +469,27 @@ def test_a_restarted_follower_echoes_none() -> None:
     answer_fetch(bench, fetch_answer(error=ErrorCode.NONE, current_leader=leader(1, 5), read_round=3))
     bench.restart()
     assert pending_fetch(bench).read_round == 0
+
+
+def test_questions_of_one_request_are_answered_of_one_state() -> None:
+    """Each has an outcome of its own, in their order."""
+    bench = leading_bench()
+    call_id = bench.call(ask(requests=(b"", b"?")))
+    bench.echo(1)
+    total, refused = map(decode_outcome, reply_of(bench, call_id).outcomes)
+    assert isinstance(total, Answered)
+    assert isinstance(refused, Refused)
+
+
+def test_answers_of_one_request_are_bounded_together() -> None:
+    """What does not fit into one answer is refused."""
+    bench = leading_bench(machine=hosting(Verbose), group=GroupConfig(answer_bytes_max=150, tick_interval_ms=INT32_MAX))
+    for count, error in ((1, ErrorCode.NONE), (2, ErrorCode.MESSAGE_TOO_LARGE)):
+        response: Any = bench.answer(ask(consistency=STALE, requests=(b"",) * count))
+        assert (response.error, len(response.outcomes)) == (error, 1 if error is ErrorCode.NONE else 0)
+
+
+def test_a_request_without_a_question_is_none() -> None:
+    """Nothing can be said to it."""
+    response: Any = leading_bench().answer(ask(consistency=STALE, requests=()))
+    assert response.error is ErrorCode.INVALID_REQUEST

@@ -76,7 +76,7 @@ def _total(cluster: GroupCluster, node: Node) -> bytes:
     response = cluster.answer(node, ask(consistency=LEASE))
     assert isinstance(response, m.QueryResponse), response
     assert response.error is ErrorCode.NONE, response
-    (reply,) = replies_of(m.ApplyResponse(error=ErrorCode.NONE, outcomes=(response.outcome,)))
+    (reply,) = replies_of(m.ApplyResponse(error=ErrorCode.NONE, outcomes=response.outcomes))
     return reply
 
 
