@@ -1,7 +1,7 @@
 """What the key-value store does: puts and linearizable gets, one in flight and many.
 
-Owns the measurement and its figures in ``store/bench-key-value.json``. Three real replicas with default settings and one
-client; each round is warm before its clock starts.
+Owns the measurement and its figures in ``store/bench-key-value.json``. Three real replicas with default settings and
+one client; each round is warm before its clock starts.
 """
 
 from __future__ import annotations

@@ -5,5 +5,8 @@ from __future__ import annotations
 
 def earliest(*deadlines_ms: int | None) -> int | None:
     """Name the first of these deadlines; absent where there is none of them."""
-    there = [deadline_ms for deadline_ms in deadlines_ms if deadline_ms is not None]
-    return min(there) if there else None
+    first: int | None = None
+    for deadline_ms in deadlines_ms:
+        if deadline_ms is not None and (first is None or deadline_ms < first):
+            first = deadline_ms
+    return first

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from structlog.typing import FilteringBoundLogger
 
-from replica.core.metadata.image import BrokerRegistration
+from replica.core.metadata.image import BrokerRegistration, MetadataImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import ReplicaId, TopicPartition
@@ -32,15 +32,15 @@ class ClusterLines:
         self._registrations: dict[TopicPartition, PartitionRegistration] = {}
         self._elections = ElectionLines(metrics=metrics, logger=logger)
 
-    def on_step(self) -> None:
-        """Write what has changed by the last step."""
-        if self._view.is_active_controller != self._was_active:
-            self._was_active = self._view.is_active_controller
+    def on_step(self, image: MetadataImage) -> None:
+        """Write what has changed by the last step; ``image`` is what the cluster has decided by now."""
+        is_active = self._view.is_active_controller
+        if is_active != self._was_active:
+            self._was_active = is_active
             epoch = self._view.logs[METADATA_LOG].leader_epoch
             self._logger.info("controller_active" if self._was_active else "controller_renounced", epoch=epoch)
             if self._was_active:
                 self._elections.on_active(self._image)
-        image = self._view.image
         if image is self._image:
             return
         before, self._image = self._image, image

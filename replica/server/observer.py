@@ -20,8 +20,12 @@ from replica.core.effects import (
     CreateLog,
     DeleteLog,
     Effect,
+    Flush,
     InstallSnapshot,
     ReplaceLog,
+    Reply,
+    ReplyWithRecords,
+    Send,
     StartLogAt,
     Truncate,
 )
@@ -34,6 +38,9 @@ from replica.server.offline_lines import OfflineLines
 from replica.server.snapshot_lines import SnapshotLines
 from replica.server.view import LogView, PartitionView, ReplicaView
 from replica.server.voter_lines import VoterLines
+
+_FREQUENT = frozenset({Flush, Send, Reply, ReplyWithRecords})
+"""Effects of which nothing is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +81,8 @@ class ReplicaObserver:
         self._offline = OfflineLines(logger=logger)
         self._offline.tell_found(damaged or {})
         self._voters = VoterLines(logs=view.logs, logger=logger)
+        self._steps: dict[TopicPartition, int] = {}
+        """How many steps of each quorum log there were when it was looked at."""
         self._seen: dict[TopicPartition, Leadership] = {}
         self._image = view.image
         self._end_offsets = dict(end_offsets)
@@ -85,27 +94,41 @@ class ReplicaObserver:
     def on_step(self, event: Event, effects: tuple[Effect, ...], now_ms: int) -> None:
         """Write what this step was, and what changed by it."""
         self._metrics.steps.inc()
+        rare: list[Effect] = []
         for effect in effects:
-            self._on_effect(effect)
-        self._on_logs("logs_created", [effect.topic_partition for effect in effects if isinstance(effect, CreateLog)])
-        self._on_logs("logs_deleted", [effect.topic_partition for effect in effects if isinstance(effect, DeleteLog)])
-        for topic_partition, log in self._view.logs.items():
-            self._on_leadership(topic_partition, log, log.leader_epoch)
-            if log.refused_leader is not self._refused.get(topic_partition):
-                self._on_refused(topic_partition, log)
-        if self._view.image is not self._image:
+            if isinstance(effect, Append):
+                self._on_append(effect)
+            elif type(effect) not in _FREQUENT:
+                rare.append(effect)
+        if rare:
+            self._on_rare_effects(rare)
+        stepped: dict[TopicPartition, LogView] = {}
+        for name, log in self._view.logs.items():
+            if self._steps.get(name) != log.steps:
+                self._steps[name], stepped[name] = log.steps, log
+        if stepped:
+            self._on_stepped(stepped)
+        image = self._view.image
+        if image is not self._image:
             # The partitions are many, and take other roles only when new metadata is applied.
-            self._image = self._view.image
+            self._image = image
             for topic_partition, partition in self._view.partitions.items():
                 self._on_leadership(topic_partition, partition, partition.leader_epoch)
-        self._cluster.on_step()
-        self._snapshots.on_step(event, effects, self._view.logs)
-        self._offline.on_step(event, effects, self._view.offline)
-        self._voters.on_step(self._view.logs)
+        self._cluster.on_step(image)
+        self._snapshots.on_step(event, rare, stepped)
+        self._offline.on_step(event, rare, self._view.offline)
         if isinstance(event, ResponseReceived):
             self._on_answer(event.replica_id)
         if self._with_steps:
             self._on_debug(event, effects, now_ms)
+
+    def _on_stepped(self, logs: Mapping[TopicPartition, LogView]) -> None:
+        """Write what changed of the quorum logs that the step was of: the others are as they were."""
+        for topic_partition, log in logs.items():
+            self._on_leadership(topic_partition, log, log.leader_epoch)
+            if log.refused_leader is not self._refused.get(topic_partition):
+                self._on_refused(topic_partition, log)
+        self._voters.on_step(logs)
 
     def on_flushed(self, topic_partition: TopicPartition, end_offset: Offset, seconds: float) -> None:
         """Count one flush."""
@@ -167,12 +190,20 @@ class ReplicaObserver:
                 leader_id=log.leader_id,
             )
 
+    def _on_append(self, effect: Append) -> None:
+        log, batches = effect.topic_partition, effect.batches
+        self._metrics.appended_batches.labels(*labels_of(log)).inc(len(batches))
+        if batches:
+            self._end_offsets[log] = batches[-1].end_offset
+
+    def _on_rare_effects(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._on_effect(effect)
+        self._on_logs("logs_created", [effect.topic_partition for effect in effects if isinstance(effect, CreateLog)])
+        self._on_logs("logs_deleted", [effect.topic_partition for effect in effects if isinstance(effect, DeleteLog)])
+
     def _on_effect(self, effect: Effect) -> None:
         match effect:
-            case Append(topic_partition=log, batches=batches):
-                self._metrics.appended_batches.labels(*labels_of(log)).inc(len(batches))
-                if batches:
-                    self._end_offsets[log] = batches[-1].end_offset
             case Truncate(topic_partition=log, end_offset=end_offset):
                 self._on_truncated(log, end_offset)
             case StartLogAt(topic_partition=log, start_offset=start_offset):

@@ -5,7 +5,7 @@ Owns what was told already. A line is written once for each damage, and once for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from structlog.typing import FilteringBoundLogger
 
@@ -28,7 +28,7 @@ class OfflineLines:
             self._on_offline(name, reason, None)
 
     def on_step(
-        self, event: Event, effects: tuple[Effect, ...], offline: Mapping[TopicPartition, OfflinePartition]
+        self, event: Event, effects: Iterable[Effect], offline: Mapping[TopicPartition, OfflinePartition]
     ) -> None:
         """Tell what is offline since this step, and what begins anew by it."""
         for effect in effects:

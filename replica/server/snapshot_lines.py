@@ -7,7 +7,7 @@ Source: KIP-630.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from structlog.typing import FilteringBoundLogger
 
@@ -24,8 +24,8 @@ class SnapshotLines:
         self._logger = logger
         self._rejected: dict[TopicPartition, int] = {}
 
-    def on_step(self, event: Event, effects: tuple[Effect, ...], logs: Mapping[TopicPartition, LogView]) -> None:
-        """Write what became of a snapshot by this step."""
+    def on_step(self, event: Event, effects: Iterable[Effect], logs: Mapping[TopicPartition, LogView]) -> None:
+        """Write what became of a snapshot by this step, which was of these ``logs``."""
         match event:
             case SnapshotStored(size_bytes=size_bytes):
                 self._logger.info("snapshot_stored", **_named(event.topic_partition, event.snapshot_id, size_bytes))

@@ -40,6 +40,10 @@ class LogView(Protocol):
     """What may be read of one quorum log."""
 
     @property
+    def steps(self) -> int:
+        """How many steps it has taken: nothing of it changes between two of them."""
+
+    @property
     def role(self) -> NamedRole:
         """What the replica is to this log."""
 

@@ -23,7 +23,7 @@ class VoterLines:
         self._seen: dict[TopicPartition, VoterSet] = {name: log.voters for name, log in logs.items()}
 
     def on_step(self, logs: Mapping[TopicPartition, LogView]) -> None:
-        """Write what has changed by the last step."""
+        """Write what has changed by the last step, which was of these logs."""
         for name, log in logs.items():
             if log.voters is not self._seen[name]:
                 if log.voters != self._seen[name]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 import structlog
 
@@ -52,6 +53,13 @@ class FakeView:
     voter_history: VoterHistory = field(default_factory=lambda: VoterHistory(base=voters_of(ONE, TWO)))
     log: FakeEnd = field(default_factory=FakeEnd)
     refused_leader: CurrentLeader | None = None
+
+    step_numbers: Iterator[int] = field(default_factory=count)
+
+    @property
+    def steps(self) -> int:
+        """More at every look: a test changes what it likes between two steps."""
+        return next(self.step_numbers)
 
     @property
     def voters(self) -> VoterSet:
