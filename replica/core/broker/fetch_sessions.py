@@ -37,8 +37,8 @@ class ParkedSession(Struct, frozen=True, kw_only=True):
 class FetchSession:
     """One follower's session. ``epoch`` is that of its latest fetch.
 
-    ``wanted`` has what stands, and ``marked`` the partitions that may have something to say, with the bytes that they
-    had when they were looked at last.
+    ``wanted`` has what stands, and ``marked`` the partitions that may have something to say, with what that is while a
+    call waits: a partition that changes is looked at again at once.
     """
 
     session_id: int
@@ -46,7 +46,7 @@ class FetchSession:
     broker_epoch: BrokerEpoch
     epoch: int = 0
     wanted: dict[TopicPartition, FetchPartition] = field(default_factory=dict)
-    marked: dict[TopicPartition, int] = field(default_factory=dict)
+    marked: dict[TopicPartition, Read | None] = field(default_factory=dict)
     parked: ParkedSession | None = None
 
 
@@ -106,8 +106,8 @@ class FetchSessions:
     def mark(self, name: TopicPartition) -> Iterable[FetchSession]:
         """Note that a partition has changed; name the sessions in which a call waits that is to be answered now."""
         for session in tuple(self._wanting.get(name, {}).values()):
-            session.marked[name] = 0
             if session.parked is None:
+                session.marked[name] = None
                 continue
             request = session.parked.request
             read = self._look(session.wanted[name], request)
@@ -125,10 +125,9 @@ class FetchSessions:
             return None
         return {name: read for name, read in reads.items() if name in session.marked}
 
-    def read_marked(self, session: FetchSession, request: FetchRequest) -> dict[TopicPartition, Read]:
-        """Tell what the follower can be told now."""
-        reads = {name: self._look_at(session, request, name) for name in session.marked}
-        return {name: read for name, read in reads.items() if _is_news(session.wanted[name], read)}
+    def read_marked(self, session: FetchSession) -> dict[TopicPartition, Read]:
+        """Tell what the follower can be told now: its marked partitions have all been looked at."""
+        return {name: read for name, read in session.marked.items() if read is not None}
 
     def on_told(self, session: FetchSession, reads: Mapping[TopicPartition, Read]) -> None:
         """Note that the follower is told all this."""
@@ -141,7 +140,7 @@ class FetchSessions:
     def _weigh(self, session: FetchSession, name: TopicPartition, read: Read) -> bool:
         """Note whether a partition has something to say; tell whether the follower must hear it at once."""
         if _is_news(session.wanted[name], read):
-            session.marked[name] = read.bytes
+            session.marked[name] = read
         else:
             session.marked.pop(name, None)
         return read.is_final
@@ -172,4 +171,4 @@ def _is_later(offset: Offset | None, known: Offset | None) -> bool:
 
 def _has_enough(session: FetchSession, request: FetchRequest) -> bool:
     """Tell whether as many bytes have come together as the follower waits for."""
-    return sum(session.marked.values()) >= request.min_bytes
+    return sum(read.bytes for read in session.marked.values() if read is not None) >= request.min_bytes

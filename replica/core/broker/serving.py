@@ -135,7 +135,7 @@ class FetchServer:
             self._parked_sessions.add(session.parked)
             return effects
         if reads is None:
-            reads = self._sessions.read_marked(session, request)
+            reads = self._sessions.read_marked(session)
         return [*effects, self._answer_session(session, call_id, request, reads)]
 
     def _answer_session(
@@ -145,7 +145,7 @@ class FetchServer:
         return self._answer(call_id, request, tuple(reads.values()))
 
     def _answer_parked(self, parked: ParkedSession) -> Effect:
-        reads = self._sessions.read_marked(parked.session, parked.request)
+        reads = self._sessions.read_marked(parked.session)
         return self._answer_session(parked.session, parked.call_id, parked.request, reads)
 
     def _error(self, request: FetchRequest) -> ErrorCode | None:
