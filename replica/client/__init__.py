@@ -5,8 +5,9 @@ Read in this order. ``values`` and ``failures`` are what calls return and raise,
 until somebody answers, and ``leader_calls`` finds who leads a partition; on these stand
 
 - ``admin``, by ``controller_calls``: topics, settings, leaders, replicas;
-- ``producer``: ``producer_config``, ``partitioner``, ``accumulator`` with its ``partition_queue`` (a record's way into
-  a batch, values in and out), ``attempts`` (the table that judges an attempt), ``sender`` (who carries batches);
+- ``producer``: ``producer_config``, ``partitioner``, ``backlog`` (what waits for its topic), ``accumulator`` with its
+  ``partition_queue`` (a record's way into a batch, values in and out), ``delivery`` (what becomes of a batch and of its
+  records), ``attempts`` (the table that judges an attempt), ``sender`` (who carries batches);
 - ``consumer``: ``consumer_config``, ``reading`` (a position and whether the log still agrees with it, values in and
   out), ``fetcher`` (who brings records);
 - ``groups``: replicated state machines, the key-value store among them.
@@ -18,6 +19,7 @@ from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
 from replica.client.consumer import Consumer
 from replica.client.consumer_config import ConsumerConfig
+from replica.client.delivery import Delivery
 from replica.client.failures import (
     AdminError,
     ClientError,
@@ -61,6 +63,7 @@ __all__ = [
     "Consumer",
     "ConsumerConfig",
     "ConsumerRecord",
+    "Delivery",
     "GroupClient",
     "GroupConfig",
     "KeyValueClient",

@@ -8,7 +8,6 @@ the seed, ``BuiltInPartitioner``; KIP-480 and KIP-794 for records without a key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 
 _SEED = 0x9747B28C
@@ -38,16 +37,8 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
-@dataclass(slots=True, kw_only=True)
-class _Sticky:
-    """Where a topic's records without key go, and how many bytes have gone there since it was chosen."""
-
-    partition: int
-    sent_bytes: int = 0
-
-
 class Partitioner:
-    """Chooses partitions for one producer.
+    """Chooses partitions of one topic for one producer, once it has been told of them.
 
     Records without key stick to one partition for ``sticky_bytes`` (the producer's batch size), so that they fill
     batches; then another is drawn. Over time each partition gets as much as any other.
@@ -57,27 +48,32 @@ class Partitioner:
         assert sticky_bytes > 0, f"{sticky_bytes} sticky bytes"
         self._random = random
         self._sticky_bytes = sticky_bytes
-        self._sticky: dict[str, _Sticky] = {}
+        self._sticky: int | None = None
+        self._left_bytes = 0
+        self._partition_count = 0
+        self._candidates: Sequence[int] = ()
 
-    def partition_of(
-        self, topic: str, *, key: bytes | None, size_bytes: int, partition_count: int, available: Sequence[int] = ()
-    ) -> int:
+    def on_partitions(self, partition_count: int, available: Sequence[int] = ()) -> None:
+        """The topic has so many partitions now; ``available`` are those that have a leader, as far as is known."""
+        self._partition_count = partition_count
+        self._candidates = available or range(partition_count)
+        if self._sticky not in self._candidates:
+            self._left_bytes = 0
+
+    def partition_of(self, key: bytes | None, size_bytes: int) -> int:
         """Choose the partition of one record of ``size_bytes``.
 
-        ``available`` are the partitions that have a leader, as far as is known: a record without key goes to one of
-        them if there are any. A key's partition does not depend on who is available. An empty key is a key.
+        A record without key goes to one that is available, if any is. A key's partition does not depend on that. An
+        empty key is a key.
         """
         if key is not None:
-            return partition_for_key(key, partition_count)
-        candidates = available or range(partition_count)
-        sticky = self._sticky.get(topic)
-        if sticky is None or sticky.partition not in candidates or sticky.sent_bytes >= self._sticky_bytes:
-            sticky = _Sticky(partition=self._another(candidates, sticky))
-            self._sticky[topic] = sticky
-        sticky.sent_bytes += size_bytes
-        return sticky.partition
+            return partition_for_key(key, self._partition_count)
+        if self._left_bytes <= 0 or self._sticky is None:
+            self._sticky, self._left_bytes = self._another(), self._sticky_bytes
+        self._left_bytes -= size_bytes
+        return self._sticky
 
-    def _another(self, candidates: Sequence[int], last: _Sticky | None) -> int:
+    def _another(self) -> int:
         """Draw from all but the last, unless that is all there is."""
-        others = [partition for partition in candidates if last is None or partition != last.partition]
-        return self._random.choice(others or candidates)
+        others = [partition for partition in self._candidates if partition != self._sticky]
+        return self._random.choice(others or self._candidates)
