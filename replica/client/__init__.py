@@ -7,7 +7,8 @@ until somebody answers, and ``leader_calls`` finds who leads a partition; on the
 - ``admin``, by ``controller_calls``: topics, settings, leaders, replicas;
 - ``producer``: ``producer_config``, ``partitioner``, ``backlog`` (what waits for its topic), ``accumulator`` with its
   ``partition_queue`` (a record's way into a batch, values in and out), ``delivery`` (what becomes of a batch and of its
-  records), ``attempts`` (the table that judges an attempt), ``sender`` (who carries batches);
+  records), ``attempts`` (the table that judges an attempt), ``sender`` (who carries batches); for many records in one
+  call ``arrow_columns``, ``feeding`` (who goes where) and ``many`` (one outcome for all);
 - ``consumer``: ``consumer_config``, ``reading`` (a position and whether the log still agrees with it, values in and
   out), ``fetcher`` (who brings records);
 - ``groups``: replicated state machines, the key-value store among them.
@@ -46,6 +47,7 @@ from replica.client.groups.key_value import KeyValueClient, ReadFrom
 from replica.client.groups.key_value_failures import KeyValueRejectedError, RevisionCompactedError
 from replica.client.groups.queries import Node, QueryReply
 from replica.client.groups.watch import WatchConfig
+from replica.client.many import ManyWritten, NotAllWrittenError, RowsOutcome
 from replica.client.producer import Producer
 from replica.client.producer_config import Acks, ProducerConfig
 from replica.client.producer_values import BufferFullError, RecordTooLargeError
@@ -69,8 +71,10 @@ __all__ = [
     "KeyValueClient",
     "KeyValueRejectedError",
     "LogTruncatedError",
+    "ManyWritten",
     "NoOffsetError",
     "Node",
+    "NotAllWrittenError",
     "NotWrittenError",
     "OffsetAndEpoch",
     "OffsetOutOfRangeError",
@@ -85,6 +89,7 @@ __all__ = [
     "RecordMetadata",
     "RecordTooLargeError",
     "RevisionCompactedError",
+    "RowsOutcome",
     "SessionExpiredError",
     "UnknownGroupError",
     "UnknownTopicError",

@@ -27,7 +27,7 @@ from replica.client.producer_values import (
     RecordTooLargeError,
 )
 from replica.ids import TopicPartition
-from replica.records import HEADER_BYTES, Header
+from replica.records import HEADER_BYTES, EncodedRecords, Header
 
 RECORD_OVERHEAD_MAX = 36
 """Length, attributes, two deltas, three lengths: each varint at its longest, as none of them is known beforehand."""
@@ -79,7 +79,7 @@ class RecordAccumulator:
     @property
     def has_room(self) -> bool:
         """Whether a record of any size that is allowed would be taken now."""
-        return self._buffered_bytes + self._config.record_bytes_max <= self._config.buffer_bytes_max
+        return self.has_room_for(self._config.record_bytes_max - HEADER_BYTES)
 
     def append(
         self,
@@ -110,6 +110,18 @@ class RecordAccumulator:
         if batch.size_bytes >= self._config.batch_bytes:
             queue.close()
         return Delivery(delivery, len(timestamps_ms) - 1)
+
+    def append_records(self, queue: PartitionQueue, records: EncodedRecords, now_ms: int) -> BatchDelivery:
+        """Take records that are encoded already, as a batch of their own. Raises as ``append``."""
+        batch = self._open(queue, len(records.body), now_ms)
+        batch.records, batch.size_bytes = records, HEADER_BYTES + len(records.body)
+        batch.delivery.timestamps_ms.append(records.base_timestamp_ms)
+        queue.close()
+        return batch.delivery
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Whether a batch of so many bytes of records would be taken now."""
+        return self._buffered_bytes + HEADER_BYTES + size_bytes <= self._config.buffer_bytes_max
 
     def flush(self) -> None:
         """Let all that was taken so far go out without lingering."""

@@ -38,9 +38,10 @@ class Backlog:
         """Let something wait behind what waits already."""
         self._parked.append(parked)
 
-    def give_up(self, error: NotWrittenError) -> None:
-        """Let nothing wait any longer: whoever handed it over is told ``error``."""
+    async def give_up(self, error: NotWrittenError) -> None:
+        """Let nothing wait any longer: whoever handed it over is told ``error``, but for what is placed already."""
         self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
         self._fail_all(error)
 
     async def _run(self) -> None:

@@ -23,15 +23,15 @@ class BatchDelivery:
     """What becomes of one batch. It is settled once, by ``written`` or ``failed``; what is told later is ignored."""
 
     __slots__ = (
-        "_base_offset",
         "_callbacks",
-        "_error",
         "_is_looked_at",
-        "_leader_epoch",
         "_loop",
         "_waiters",
+        "base_offset",
         "batch_id",
+        "error",
         "is_settled",
+        "leader_epoch",
         "timestamps_ms",
         "topic_partition",
     )
@@ -43,24 +43,25 @@ class BatchDelivery:
         self.timestamps_ms: list[int] = []
         """The times of its records, in order."""
         self.is_settled = False
-        self._base_offset: Offset | None = None
-        self._leader_epoch: Epoch | None = None
-        self._error: WriteError | None = None
+        self.base_offset: Offset | None = None
+        self.leader_epoch: Epoch | None = None
+        self.error: WriteError | None = None
+        """Absent where the batch is written."""
         self._is_looked_at = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiters: list[asyncio.Future[None]] = []
-        self._callbacks: list[tuple[int, OnDelivery]] = []
+        self._callbacks: list[Callable[[], None]] = []
 
     def written(self, base_offset: Offset | None, leader_epoch: Epoch | None) -> None:
         """The batch is in the log; without ``base_offset`` nobody knows where."""
         if not self.is_settled:
-            self._base_offset, self._leader_epoch = base_offset, leader_epoch
+            self.base_offset, self.leader_epoch = base_offset, leader_epoch
             self._settle()
 
     def failed(self, error: WriteError) -> None:
         """The batch is not written, or that is unknown: the error's class says which."""
         if not self.is_settled:
-            self._error = error
+            self.error = error
             self._settle()
 
     def settled_like(self, outcome: RecordMetadata | WriteError) -> None:
@@ -77,30 +78,30 @@ class BatchDelivery:
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        for position, callback in self._callbacks:
-            self._loop.call_soon(callback, self.outcome(position))
+        for callback in self._callbacks:
+            self._loop.call_soon(callback)
         self._waiters, self._callbacks = [], []
 
     def outcome(self, position: int) -> RecordMetadata | WriteError:
         """What has become of the record at ``position`` of a settled batch."""
         assert self.is_settled, f"batch {self.batch_id} is not settled"
         self._is_looked_at = True
-        if self._error is not None:
-            return self._error
+        if self.error is not None:
+            return self.error
         return RecordMetadata(
             topic_partition=self.topic_partition,
-            offset=None if self._base_offset is None else Offset(self._base_offset + position),
-            leader_epoch=self._leader_epoch,
+            offset=None if self.base_offset is None else Offset(self.base_offset + position),
+            leader_epoch=self.leader_epoch,
             timestamp_ms=self.timestamps_ms[position],
         )
 
-    def tell(self, position: int, callback: OnDelivery) -> None:
-        """Have ``callback`` called with the record's outcome, by the event loop, as soon as there is one."""
+    def tell(self, callback: Callable[[], None]) -> None:
+        """Have the event loop call ``callback`` as soon as the batch is settled."""
         self._is_looked_at = True
         if self.is_settled:
-            asyncio.get_running_loop().call_soon(callback, self.outcome(position))
+            asyncio.get_running_loop().call_soon(callback)
         else:
-            self._callbacks.append((position, callback))
+            self._callbacks.append(callback)
 
     async def wait(self) -> None:
         """Wait until the batch is settled. To be cancelled meanwhile takes nothing back."""
@@ -112,10 +113,10 @@ class BatchDelivery:
 
     def __del__(self) -> None:
         """Have the event loop tell of a failure that nobody has looked at, as of a future's."""
-        if self._error is not None and not self._is_looked_at and self._loop is not None:
+        if self.error is not None and not self._is_looked_at and self._loop is not None:
             count, where = len(self.timestamps_ms), self.topic_partition
             message = f"{count} records for {where} are not acknowledged, and nobody has asked what became of them"
-            self._loop.call_exception_handler({"message": message, "exception": self._error})
+            self._loop.call_exception_handler({"message": message, "exception": self.error})
 
 
 class Delivery(Awaitable[RecordMetadata]):
@@ -145,4 +146,4 @@ class Delivery(Awaitable[RecordMetadata]):
 
     def tell(self, callback: OnDelivery) -> None:
         """Have the event loop call ``callback`` with the outcome, as soon as there is one."""
-        self.batch.tell(self.position, callback)
+        self.batch.tell(lambda: callback(self.batch.outcome(self.position)))

@@ -21,26 +21,33 @@ Epochs are per partition here, unlike in Kafka's client, since a leader compares
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from replica.client.delivery import BatchDelivery
 from replica.client.producer_values import AccumulatorConfig, BatchId, GivenUp, ProducerIdentity, ReadyBatch
-from replica.ids import Offset, TopicPartition
+from replica.ids import TopicPartition
 from replica.records import (
     HEADER_BYTES,
     PRODUCER_EPOCH_MAX,
+    Column,
+    ColumnEncoder,
+    Compression,
+    EncodedRecords,
     Header,
-    Record,
     RecordBatch,
-    encode_batch,
+    RecordColumns,
+    encode_headers,
     increment_sequence,
 )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class QueuedBatch:
-    """A batch from its first record on. ``encoded`` is there from the first time it is sent, its numbers with it.
+    """A batch from its first record on, as columns until it is encoded: then as ``records``.
+
+    ``encoded`` is there from the first time it is sent, its numbers with it.
 
     ``was_first`` tells whether no other numbered batch stood before it when it was last sent.
     """
@@ -51,6 +58,7 @@ class QueuedBatch:
     values: list[bytes | None] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
     headers: list[tuple[Header, ...]] = field(default_factory=list)
+    records: EncodedRecords | None = None
     size_bytes: int = HEADER_BYTES
     is_closed: bool = False
     is_in_flight: bool = False
@@ -60,18 +68,19 @@ class QueuedBatch:
     was_first: bool = False
     encoded: RecordBatch | None = None
 
-    @property
-    def record_count(self) -> int:
-        """How many records it has."""
-        return len(self.delivery.timestamps_ms)
-
-    def records(self) -> list[Record]:
-        """Its records, as the format has them."""
-        columns = zip(self.values, self.keys, self.headers, self.delivery.timestamps_ms, strict=True)
-        return [
-            Record(offset=Offset(offset), timestamp_ms=timestamp_ms, key=key, value=value, headers=headers)
-            for offset, (value, key, headers, timestamp_ms) in enumerate(columns)
-        ]
+    def encode(self, compression: Compression) -> EncodedRecords:
+        """Encode its records, once: they stay the same whatever header comes in front."""
+        if self.records is None:
+            columns = RecordColumns(
+                values=Column.of(self.values),
+                keys=Column.of(self.keys) if any(key is not None for key in self.keys) else None,
+                headers=Column.of([encode_headers(each) for each in self.headers]) if any(self.headers) else None,
+                timestamps_ms=array("q", self.delivery.timestamps_ms),
+            )
+            self.records = ColumnEncoder(columns, compression=compression).encode(0, self.size_bytes)
+            assert self.records.record_count == len(self.values), f"{self.records.record_count} of {len(self.values)}"
+            self.values, self.keys, self.headers = [], [], []
+        return self.records
 
     def send_at_ms(self, linger_ms: int) -> int:
         """Tell when it is this batch's time, if nothing else holds it back."""
@@ -225,16 +234,15 @@ class PartitionQueue:
         return in_flight < (self._config.max_in_flight if self._is_known else 1)
 
     def _numbered(self, batch: QueuedBatch) -> RecordBatch:
+        records = batch.encode(self._config.compression)
         if self._identity is None:
-            return encode_batch(batch.records(), compression=self._config.compression)
+            return records.batch()
         sequence = self._next_sequence
-        self._next_sequence = increment_sequence(sequence, batch.record_count)
-        return encode_batch(
-            batch.records(),
+        self._next_sequence = increment_sequence(sequence, records.record_count)
+        return records.batch(
             producer_id=self._identity.producer_id,
             producer_epoch=self._identity.producer_epoch,
             base_sequence=sequence,
-            compression=self._config.compression,
         )
 
     def _maybe_start_again(self) -> None:

@@ -1,14 +1,21 @@
 """Which partition a record goes to: by its key, or without one where the last went, for a batch's worth of bytes.
 
-Owns the hash, which must be Kafka's, so that equal keys meet in one partition whichever client wrote them. Knows no
+Owns the hash, which must be Kafka's, so that equal keys meet in one partition whichever client wrote them; of a column
+of keys it is computed in C where the installation has compiled it. Knows no
 network; its dice are handed in. Source: MurmurHash2 by Austin Appleby (public domain); Kafka's ``Utils.murmur2`` for
 the seed, ``BuiltInPartitioner``; KIP-480 and KIP-794 for records without a key.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from ctypes import CDLL, byref
+from itertools import pairwise
 from random import Random
+
+from replica.records import Column
+from replica.records.walking import library
 
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
@@ -35,6 +42,36 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
     """Return the partition of every record with this key, as long as the number of partitions stays the same."""
     assert partition_count > 0, f"{partition_count} partitions"
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+def rows_by_partition(keys: Column, partition_count: int, keyless: int) -> list[array[int]]:
+    """The rows of each partition that their keys lead to, in order; those without key go to partition ``keyless``.
+
+    Raises ValueError for a column that is malformed.
+    """
+    native = library()
+    if native is None:
+        return rows_by_partition_in_python(keys, partition_count, keyless)
+    return rows_by_partition_in_c(native, keys, partition_count, keyless)
+
+
+def rows_by_partition_in_c(native: CDLL, keys: Column, partition_count: int, keyless: int) -> list[array[int]]:
+    """The same by the library."""
+    places, rows = array("i", bytes(4 * keys.count)), array("q", bytes(8 * keys.count))
+    ends = array("q", bytes(8 * partition_count))
+    addresses = [each.buffer_info()[0] for each in (places, rows, ends)]
+    fault: bytes | None = native.keys_partition(byref(keys.struct()), keys.count, partition_count, keyless, *addresses)
+    if fault is not None:
+        raise ValueError(fault.decode())
+    return [rows[begin:end] for begin, end in pairwise((0, *ends))]
+
+
+def rows_by_partition_in_python(keys: Column, partition_count: int, keyless: int) -> list[array[int]]:
+    """The same without the library."""
+    found = [array("q") for _ in range(partition_count)]
+    for row, key in enumerate(keys.rows):
+        found[keyless if key is None else partition_for_key(key, partition_count)].append(row)
+    return found
 
 
 class Partitioner:

@@ -8,25 +8,28 @@ accumulator's, sending ``sender``'s. Source: Kafka's ``KafkaProducer``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 
 from replica.client.accumulator import RecordAccumulator, record_bytes_bound
+from replica.client.arrow_columns import Rows, Times, column_of, times_of
 from replica.client.backlog import Backlog, Parked
 from replica.client.clock import Clock, Deadline, wait_task
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Closing, Connections
 from replica.client.delivery import BatchDelivery, Delivery, OnDelivery
 from replica.client.failures import ClusterUnreachableError, NotWrittenError, UnknownTopicError, WriteError
+from replica.client.feeding import Group, groups_of
+from replica.client.many import Many, ManyWritten
 from replica.client.partition_queue import PartitionQueue
 from replica.client.partitioner import Partitioner
 from replica.client.producer_config import ProducerConfig
-from replica.client.producer_values import BufferFullError
+from replica.client.producer_values import BufferFullError, RecordTooLargeError
 from replica.client.sender import Sender
 from replica.core.metadata.image import TopicImage
 from replica.ids import TopicPartition
-from replica.records import HEADER_BYTES, Header, check_record
+from replica.records import HEADER_BYTES, Header, RecordColumns, check_record
 
 _Record = tuple[bytes | None, bytes | None, tuple[Header, ...], int]
 """Value, key, headers and time."""
@@ -76,6 +79,7 @@ class Producer(Closing):
         self._backlogs: dict[str, Backlog] = {}
         self._sender = Sender(self._accumulator, self._view, self._config)
         self._taken_bytes_at_pause = 0
+        self._bulk_bytes = min(self._config.bulk_batch_size, self._config.max_request_size) - HEADER_BYTES
 
     def send(
         self,
@@ -100,8 +104,8 @@ class Producer(Closing):
         self._sender.check_alive()
         headers = tuple(headers)
         check_record(key, value, headers, timestamp_ms)
-        if partition is not None and type(partition) is not int:  # 0.0 is equal to 0, and no number of a partition.
-            raise TypeError(f"the partition is {type(partition).__name__}; it must be int or None")
+        if type(topic) is not str or (partition is not None and type(partition) is not int):
+            _check_place(topic, partition)
         at_ms = self._view.clock.since_1970_ms() if timestamp_ms is None else timestamp_ms
         route, size = self._route(topic), record_bytes_bound(key, value, headers)
         if route is None or (self._backlogs and topic in self._backlogs):
@@ -111,6 +115,38 @@ class Producer(Closing):
         if on_delivery is not None:
             delivery.tell(on_delivery)
         return delivery
+
+    def send_many(
+        self,
+        topic: str,
+        values: Rows,
+        *,
+        keys: Rows | None = None,
+        partition: int | None = None,
+        timestamps_ms: Times = None,
+    ) -> asyncio.Future[ManyWritten]:
+        """Hand over many records at once; the future tells what becomes of all of them together.
+
+        ``values`` and ``keys`` are rows of bytes or None, or Arrow's arrays of binary or string, of which no object is
+        made for a row. Records with a key go where ``send`` would send them, others to one partition for each batch.
+        Those that find no room wait for it, ``max_block_ms`` at most.
+
+        The future gives ManyWritten, or raises NotWrittenError if certainly none of the records is written, else
+        NotAllWrittenError, which tells each row's outcome. Raises TypeError, ValueError and NotWrittenError with
+        nothing done, as ``send``.
+        """
+        self._sender.check_alive()
+        _check_place(topic, partition)
+        column, key_column = column_of(values), None if keys is None else column_of(keys)
+        if key_column is not None and key_column.count != column.count:
+            raise ValueError(f"{key_column.count} keys for {column.count} values")
+        times, time_ms = times_of(timestamps_ms, column.count, self._view.clock.since_1970_ms())
+        columns = RecordColumns(values=column, keys=key_column, timestamps_ms=times, timestamp_ms=time_ms)
+        many = Many(column.count)
+        feed = partial(self._feed, many, columns, topic, partition)
+        deadline = self._view.deadline(self._config.max_block_ms)
+        self._backlog(topic).put(Parked(deadline=deadline, place=feed, fail=many.give_up))
+        return many.future
 
     async def ready(self) -> None:
         """Wait until there is room for a record of any size, and let the sender get on with its work meanwhile.
@@ -122,13 +158,8 @@ class Producer(Closing):
         if self._accumulator.taken_bytes - self._taken_bytes_at_pause >= self._config.batch_size:
             self._taken_bytes_at_pause = self._accumulator.taken_bytes
             await asyncio.sleep(0)
-        deadline = None
-        while not self._accumulator.has_room:
-            deadline = deadline or self._view.deadline(self._config.max_block_ms)
-            if deadline.is_over():
-                raise BufferFullError(f"no room in the buffer within {deadline.timeout_ms} ms; nothing was taken")
-            await self._sender.wait_room(deadline)
-            self._sender.check_alive()
+        if not self._accumulator.has_room:
+            await self._wait_room(lambda: self._accumulator.has_room, self._sender.check_alive)
 
     async def flush(self) -> None:
         """Send all that was handed over without lingering, and wait until each record has its outcome."""
@@ -142,7 +173,7 @@ class Producer(Closing):
             self._sender.refuse()
             for backlog in list(self._backlogs.values()):
                 await wait_task(self._view.clock, backlog.task, None if deadline is None else deadline.left_ms())
-                backlog.give_up(NotWrittenError("the producer is closed, and the topic not known yet"))
+                await backlog.give_up(NotWrittenError("the producer is closed, and the topic not known yet"))
             await self._sender.stop(None if deadline is None else deadline.left_ms())
         finally:
             await self._view.close()
@@ -169,8 +200,6 @@ class Producer(Closing):
         known, image = self._routes.get(topic), self._view.topic(topic)
         if known is not None and known.image is image:
             return known
-        if not isinstance(topic, str):
-            raise TypeError(f"the topic is {type(topic).__name__}; it must be str")
         if image is None:
             return None
         partitioner = known.partitioner if known else Partitioner(self._random, sticky_bytes=self._config.batch_size)
@@ -179,8 +208,6 @@ class Producer(Closing):
         queues = {number: self._accumulator.queue(TopicPartition(topic, number)) for number in image.partitions}
         route = self._routes[topic] = Route(image, partitioner, queues)
         return route
-
-    # --- topics that are not known yet ------------------------------------------------------------------------------
 
     def _park(self, topic: str, partition: int | None, size_bytes: int, record: _Record) -> Delivery:
         """Let a record wait for its topic, in the room that it will need."""
@@ -191,9 +218,7 @@ class Producer(Closing):
         parked.timestamps_ms.append(record[3])
 
         async def place() -> None:
-            route = self._route(topic)
-            assert route is not None, topic
-            queue = route.queue(partition, record[1], size_bytes)
+            queue = self._known_route(topic).queue(partition, record[1], size_bytes)
             self._accumulator.release(room_bytes)
             self._take(queue, size_bytes, *record).tell(parked.settled_like)
 
@@ -205,6 +230,65 @@ class Producer(Closing):
         deadline = self._view.deadline(self._config.max_block_ms)
         self._backlog(topic).put(Parked(deadline=deadline, place=place, fail=fail))
         return Delivery(parked, 0)
+
+    def _known_route(self, topic: str) -> Route:
+        route = self._route(topic)
+        assert route is not None, f"{topic} is not known"
+        return route
+
+    # --- many at once -----------------------------------------------------------------------------------------------
+
+    async def _feed(self, many: Many, columns: RecordColumns, topic: str, partition: int | None) -> None:
+        """Bring rows into batches, as there is room, and account for each."""
+        route = self._known_route(topic)
+        if partition is not None:
+            route.queue(partition, None, 0)  # Raises where there is none.
+        keyless = route.partitioner.partition_of(None, 0)
+        groups = groups_of(columns, partition, sorted(route.queues), keyless, self._config.compression)
+        reason: WriteError = NotWrittenError("the producer was closed before they were sent")
+        try:
+            while groups:
+                for group in groups:
+                    await self._feed_batch(many, group, topic)
+                groups = [group for group in groups if not group.is_over]
+        except WriteError as error:
+            reason = error
+        finally:
+            for group in groups:
+                if not group.is_over:
+                    many.failed(group.take_all(), reason)
+            many.fed()
+
+    async def _feed_batch(self, many: Many, group: Group, topic: str) -> None:
+        """Bring the next rows of a group into a batch, and let the sender get on with its work."""
+        try:
+            records = group.encode(self._bulk_bytes)
+        except ValueError as error:
+            raise NotWrittenError(f"what was handed over has changed meanwhile: {error}") from error
+        size = len(records.body)
+        try:
+            self._accumulator.check_size(size)
+        except RecordTooLargeError as error:
+            many.failed(group.take(records.record_count), error)
+            return
+        await self._wait_room(lambda: self._accumulator.has_room_for(size), self._sender.check_failure)
+        queue = self._known_route(topic).queue(group.partition, None, size)
+        batch = self._accumulator.append_records(queue, records, self._view.clock.now_ms())
+        many.travels(group.take(records.record_count), batch)
+        self._sender.expect(batch)
+        await asyncio.sleep(0)
+
+    async def _wait_room(self, has_room: Callable[[], bool], check: Callable[[], None]) -> None:
+        """Wait until there is room, as long as ``check`` does not raise. Raises BufferFullError."""
+        deadline = self._view.deadline(self._config.max_block_ms)
+        check()
+        while not has_room():
+            if deadline.is_over():
+                raise BufferFullError(f"no room in the buffer within {deadline.timeout_ms} ms; nothing was taken")
+            await self._sender.wait_room(deadline)
+            check()
+
+    # --- topics that are not known yet ------------------------------------------------------------------------------
 
     def _backlog(self, topic: str) -> Backlog:
         backlog = self._backlogs.get(topic)
@@ -218,3 +302,11 @@ class Producer(Closing):
             await self._view.wait_topic(topic, deadline)
         except ClusterUnreachableError as error:
             raise NotWrittenError(f"{topic}: not written: {error}", error=error.error) from error
+
+
+def _check_place(topic: object, partition: object) -> None:
+    """Raise TypeError where a record can go nowhere: 0.0 is equal to 0, and no number of a partition."""
+    if not isinstance(topic, str):
+        raise TypeError(f"the topic is {type(topic).__name__}; it must be str")
+    if partition is not None and type(partition) is not int:
+        raise TypeError(f"the partition is {type(partition).__name__}; it must be int or None")

@@ -74,6 +74,11 @@ class Sender:
         if self._is_closing:
             raise NotWrittenError("the producer is closed; make another one")
         if self._failure is not None:
+            self.check_failure()
+
+    def check_failure(self) -> None:
+        """Raise NotWrittenError if the producer has failed; one that is being closed still sends what it has."""
+        if self._failure is not None:
             raise NotWrittenError(f"the producer has failed: {self._failure!r}; make another one")
 
     def on_room(self) -> None:

@@ -21,8 +21,18 @@ from replica.records.batch import (
 )
 from replica.records.compression import DECOMPRESSED_BYTES_MAX, Compression
 from replica.records.control import LeaderChange, decode_leader_change, leader_change_batch
+from replica.records.encoding import Column, ColumnEncoder, RecordColumns
 from replica.records.errors import CorruptRecordError, InvalidRecordError
-from replica.records.record import NO_TIMESTAMP, Header, Record, check_record, decode_records, encode_batch
+from replica.records.record import (
+    NO_TIMESTAMP,
+    EncodedRecords,
+    Header,
+    Record,
+    check_record,
+    decode_records,
+    encode_batch,
+    encode_headers,
+)
 from replica.records.scanning import check_continues, check_crc, parse_batches, parse_produced, scan_batches
 from replica.records.sequence import (
     NO_PRODUCER_EPOCH,
@@ -55,13 +65,17 @@ __all__ = [
     "PRODUCER_EPOCH_MAX",
     "SEQUENCE_MAX",
     "SERVER_DECOMPRESSED_BYTES_MAX",
+    "Column",
+    "ColumnEncoder",
     "Compression",
     "CorruptRecordError",
+    "EncodedRecords",
     "Header",
     "InvalidRecordError",
     "LeaderChange",
     "Record",
     "RecordBatch",
+    "RecordColumns",
     "RecordTimes",
     "Wanted",
     "batch_size_at",
@@ -75,6 +89,7 @@ __all__ = [
     "decode_records",
     "decode_voters",
     "encode_batch",
+    "encode_headers",
     "increment_sequence",
     "leader_change_batch",
     "parse_batches",

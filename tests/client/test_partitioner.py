@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from ctypes import CDLL
 from itertools import pairwise
 from random import Random
 
@@ -10,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.client.partitioner import Partitioner, murmur2, partition_for_key
+from replica.client.partitioner import (
+    Partitioner,
+    murmur2,
+    partition_for_key,
+    rows_by_partition_in_c,
+    rows_by_partition_in_python,
+)
+from replica.records import Column
+from tests.records.compiled import compiled, needs_compiler
 
 
 @pytest.mark.parametrize(
@@ -42,6 +51,26 @@ def test_every_hash_is_a_signed_number_of_32_bits(data: bytes) -> None:
 def test_a_negative_hash_loses_its_sign_bit(key: bytes, partition_count: int, partition: int) -> None:
     """The partition is the lower 31 bits of the hash modulo the number of partitions, as Kafka's toPositive has it."""
     assert partition_for_key(key, partition_count) == partition
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> CDLL:
+    """The hash in C."""
+    return compiled(tmp_path_factory.mktemp("native"))
+
+
+@needs_compiler
+@given(st.lists(st.none() | st.binary(max_size=40), max_size=60), st.integers(1, 50), st.data())
+def test_a_column_of_keys_is_divided_alike(
+    native: CDLL, keys: list[bytes | None], partition_count: int, data: st.DataObject
+) -> None:
+    """In C and in Python rows go where their keys lead, in order, and those without key to one partition."""
+    column, keyless = Column.of(keys), data.draw(st.integers(0, partition_count - 1))
+    found = rows_by_partition_in_c(native, column, partition_count, keyless)
+    assert found == rows_by_partition_in_python(column, partition_count, keyless)
+    assert all(list(rows) == sorted(rows) for rows in found)
+    assert all(partition == keyless for partition, rows in enumerate(found) for row in rows if keys[row] is None)
+    assert sorted(row for rows in found for row in rows) == list(range(len(keys)))
 
 
 @given(st.binary(max_size=20), st.integers(1, 50), st.integers(0, 2**32))
