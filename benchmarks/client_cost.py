@@ -20,8 +20,10 @@ import pyarrow as pa
 
 from benchmarks.result import write_result
 from replica.client.connections import Endpoint
+from replica.client.polled import PolledRecords
 from replica.client.producer import Producer
 from replica.client.producer_config import ProducerConfig
+from replica.client.reading import Reading
 from replica.core.messages import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -34,8 +36,17 @@ from replica.core.messages import (
 from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
-from replica.records import Column, ColumnEncoder, Record, RecordColumns, decode_records, encode_batch
+from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId, TopicPartition
+from replica.records import (
+    Column,
+    ColumnEncoder,
+    Record,
+    RecordBatch,
+    RecordColumns,
+    decode_records,
+    encode_batch,
+    scan_batches,
+)
 
 TOPIC = "cost"
 VALUE = b"v" * 100
@@ -154,7 +165,7 @@ async def sending_many(records: int, rounds: int) -> dict[str, float]:
 
 
 async def encoding(rounds: int) -> dict[str, float]:
-    """The costs of the codec: from records and from columns to a batch, and from a batch to records."""
+    """The costs of the codec: from records and from columns to a batch, and from a batch to records and columns."""
     records = [
         Record(offset=Offset(at), timestamp_ms=NOW_MS + at, key=None, value=VALUE) for at in range(BATCH_RECORDS)
     ]
@@ -169,9 +180,20 @@ async def encoding(rounds: int) -> dict[str, float]:
         "encode_batch": lambda: encode_batch(records),
         "encode_columns": from_columns,
         "decode_records": lambda: decode_records(batch),
+        "poll": lambda: _polled(batch).records(),
+        "poll_batches": lambda: _polled(batch),
+        "poll_arrow": lambda: _polled(batch).to_arrow(),
         **_of_aiokafka(batch.data),
     }
     return {name: await each_costs(_repeated(work), BATCH_RECORDS, rounds) for name, work in works.items()}
+
+
+def _polled(batch: RecordBatch) -> PolledRecords:
+    """What a consumer does with a batch that was fetched, header and checksum included."""
+    reading = Reading(TopicPartition(TOPIC, 0))
+    reading.seek(Offset(0), None)
+    reading.add(scan_batches(batch.data))
+    return reading.take(BATCH_RECORDS)
 
 
 def _repeated(work: Callable[[], object]) -> Callable[[], Awaitable[object]]:

@@ -10,7 +10,7 @@ until somebody answers, and ``leader_calls`` finds who leads a partition; on the
   records), ``attempts`` (the table that judges an attempt), ``sender`` (who carries batches); for many records in one
   call ``arrow_columns``, ``feeding`` (who goes where) and ``many`` (one outcome for all);
 - ``consumer``: ``consumer_config``, ``reading`` (a position and whether the log still agrees with it, values in and
-  out), ``fetcher`` (who brings records);
+  out), ``polled`` (records as columns) and ``arrow_records``, ``fetcher`` (who brings records);
 - ``groups``: replicated state machines, the key-value store among them.
 """
 
@@ -48,6 +48,7 @@ from replica.client.groups.key_value_failures import KeyValueRejectedError, Revi
 from replica.client.groups.queries import Node, QueryReply
 from replica.client.groups.watch import WatchConfig
 from replica.client.many import ManyWritten, NotAllWrittenError, RowsOutcome
+from replica.client.polled import PolledRecords
 from replica.client.producer import Producer
 from replica.client.producer_config import Acks, ProducerConfig
 from replica.client.producer_values import BufferFullError, RecordTooLargeError
@@ -80,6 +81,7 @@ __all__ = [
     "OffsetOutOfRangeError",
     "OffsetReset",
     "OutcomeUnknownError",
+    "PolledRecords",
     "Producer",
     "ProducerConfig",
     "QueryRefusedError",

@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-/* One batch: the first line is given, and of its records only those from delta `from` on are wanted. `append_time_ms` is
+/* One batch: the first line is given, and of its records only those from delta `start` on are wanted. `append_time_ms` is
  * the time of all of them if `has_append_time`. Then what was measured: where the fault is, and what is wanted. */
 struct columns_batch {
-    int64_t count, from, base_offset, epoch, base_timestamp_ms, has_append_time, append_time_ms;
+    int64_t count, start, base_offset, epoch, base_timestamp_ms, has_append_time, append_time_ms;
     int64_t position, rows, key_bytes, value_bytes, headers, name_bytes, content_bytes;
 };
 
@@ -63,7 +63,7 @@ EXPORTED const char *columns_measure(const uint8_t *data, int64_t start, int64_t
         batch->position = whole.at;
         if (fault)
             return fault;
-        if (delta >= batch->from)
+        if (delta >= batch->start)
             measure(batch, data, whole.at, &record);
     }
     batch->position = whole.at;
@@ -109,7 +109,7 @@ EXPORTED int64_t columns_fill(
         struct record record;
         if (read_record(&whole, delta, batch->base_timestamp_ms, &record))
             return 0;
-        if (delta < batch->from)
+        if (delta < batch->start)
             continue;
         if (into->rows >= into->room || !append(&into->keys, data, record.key) ||
             !append(&into->values, data, record.value) || !append_headers(into, data, whole.at, &record))
