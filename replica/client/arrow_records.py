@@ -35,10 +35,10 @@ def batch_of(polled: PolledRecords) -> pa.RecordBatch:
     """Make a batch of records of one partition."""
     columns, start, count = polled.columns, polled.start, len(polled)
     whole = len(columns)
-    topics = pa.DictionaryArray.from_arrays(pa.nulls(count, pa.int8()).fill_null(0), [polled.topic_partition.topic])
+    topic, partition = polled.topic_partition
     arrays = [
-        topics.cast(pa.string()),
-        pa.nulls(count, pa.int32()).fill_null(polled.topic_partition.partition),
+        pa.repeat(pa.scalar(topic, pa.string()), count),
+        pa.repeat(pa.scalar(partition, pa.int32()), count),
         _numbers(pa.int64(), columns.offsets).slice(start, count),
         _numbers(pa.int32(), columns.leader_epochs).slice(start, count),
         _times(_numbers(pa.int64(), columns.timestamps_ms).slice(start, count)),
