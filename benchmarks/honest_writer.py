@@ -79,7 +79,7 @@ class HonestWriter:
             began_s = time.monotonic()
             self.account.unknown.add(value)
             try:
-                written = await (await producer.send(self._topic, value))
+                written = await producer.send(self._topic, value)
             except WriteError as error:
                 self.account.complaints[re.sub(r"\d+", "N", f"{type(error).__name__}: {error}")] += 1
                 if isinstance(error, NotWrittenError):

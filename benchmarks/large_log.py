@@ -46,7 +46,7 @@ async def begin(brokers: Brokers) -> None:
     async with Admin(brokers.addresses[0]) as admin, Producer(brokers.addresses) as producer:
         await wait_for_brokers(admin)
         await create(admin, BUSY, 1)
-        await (await producer.send(BUSY, b"v"))
+        await producer.send(BUSY, b"v")
 
 
 def fill(brokers: Brokers, segment_bytes: int) -> int:

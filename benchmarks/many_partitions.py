@@ -36,7 +36,7 @@ async def write_to_all(producer: Producer, partitions: int) -> float:
     async def write(partition: int) -> None:
         while time.monotonic() < begun + GIVE_UP_S:
             try:
-                await (await producer.send(BUSY, b"v", partition=partition))
+                await producer.send(BUSY, b"v", partition=partition)
             except WriteError:
                 await asyncio.sleep(0.1)
             else:

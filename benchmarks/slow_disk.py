@@ -53,7 +53,7 @@ async def _write(producer: Producer, partition: int, seconds: float) -> list[flo
     took: list[float] = []
     end_s = time.monotonic() + seconds
     while (begun := time.monotonic()) < end_s:
-        await (await producer.send(BUSY, b"v", partition=partition))
+        await producer.send(BUSY, b"v", partition=partition)
         took.append((time.monotonic() - begun) * 1000)
     return took
 

@@ -39,7 +39,8 @@ async def fill(servers: str, records: int, record_bytes: int, partitions: int) -
     value = bytes(record_bytes)
     async with Producer(servers, ProducerConfig(batch_size=256 << 10, linger_ms=20)) as producer:
         for number in range(records):
-            await producer.send(TOPIC, value, partition=number % partitions)
+            await producer.ready()
+            producer.send(TOPIC, value, partition=number % partitions)
         await producer.flush()
 
 

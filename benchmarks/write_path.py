@@ -57,7 +57,7 @@ async def _write(producer: Producer, seconds: float) -> list[float]:
     took: list[float] = []
     end_s = time.perf_counter() + seconds
     while (begun := time.perf_counter()) < end_s:
-        await (await producer.send(BUSY, VALUE))
+        await producer.send(BUSY, VALUE)
         took.append((time.perf_counter() - begun) * 1000)
     return took
 

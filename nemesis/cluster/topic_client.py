@@ -80,8 +80,7 @@ class TopicClient:
         """Append one value, in a batch of its own."""
         name = named(topic_partition)
         try:
-            future = await self._producer.send(name.topic, encode_value(value), partition=name.partition)
-            done = await future
+            done = await self._producer.send(name.topic, encode_value(value), partition=name.partition)
         except NotWrittenError as error:
             raise NotDoneError(str(error)) from error
         except OutcomeUnknownError as error:

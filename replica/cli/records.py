@@ -18,12 +18,11 @@ from replica.cli.client import bootstrap_option, output_option, run, show, timeo
 from replica.ids import OFFSET_MAX
 
 if TYPE_CHECKING:
-    from asyncio import Future
-
     from replica.client.consumer import Consumer
+    from replica.client.delivery import Delivery
     from replica.client.producer import Producer
     from replica.client.producer_config import ProducerConfig
-    from replica.client.values import ConsumerRecord, RecordMetadata
+    from replica.client.values import ConsumerRecord
     from replica.ids import TopicPartition
 
 EXIT_NOT_WRITTEN = 1
@@ -89,7 +88,7 @@ async def _produce_lines(
     import asyncio
     from contextlib import suppress
 
-    sent: asyncio.Queue[tuple[int, Future[RecordMetadata]] | None] = asyncio.Queue()
+    sent: asyncio.Queue[tuple[int, Delivery] | None] = asyncio.Queue()
 
     async def send_lines() -> None:
         from replica.cli.lines import lines_of
@@ -98,7 +97,8 @@ async def _produce_lines(
         async for line in lines_of(sys.stdin.buffer):
             number += 1
             key, value = _key_and_value(line, number, separator)
-            await sent.put((number, await producer.send(topic, value, key=key, partition=partition)))
+            await producer.ready()
+            await sent.put((number, producer.send(topic, value, key=key, partition=partition)))
 
     sending = asyncio.create_task(send_lines())
     sending.add_done_callback(lambda _: sent.put_nowait(None))
@@ -121,12 +121,12 @@ def _key_and_value(line: bytes, number: int, separator: bytes | None) -> tuple[b
     return key, value
 
 
-async def _tell(number: int, future: Future[RecordMetadata], *, quiet: bool) -> int:
+async def _tell(number: int, delivery: Delivery, *, quiet: bool) -> int:
     """Print where a record stands, or what is known of it. Returns what the exit code is at least."""
     from replica.client.failures import NotWrittenError, OutcomeUnknownError
 
     try:
-        written = await future
+        written = await delivery
     except NotWrittenError as error:
         click.echo(f"line {number}: {error}", err=True)
         return EXIT_NOT_WRITTEN

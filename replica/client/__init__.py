@@ -5,10 +5,12 @@ Read in this order. ``values`` and ``failures`` are what calls return and raise,
 until somebody answers, and ``leader_calls`` finds who leads a partition; on these stand
 
 - ``admin``, by ``controller_calls``: topics, settings, leaders, replicas;
-- ``producer``: ``producer_config``, ``partitioner``, ``accumulator`` with its ``partition_queue`` (a record's way into
-  a batch, values in and out), ``attempts`` (the table that judges an attempt), ``sender`` (who carries batches);
+- ``producer``: ``producer_config``, ``partitioner``, ``backlog`` (what waits for its topic), ``accumulator`` with its
+  ``partition_queue`` (a record's way into a batch, values in and out), ``delivery`` (what becomes of a batch and of its
+  records), ``attempts`` (the table that judges an attempt), ``sender`` (who carries batches); for many records in one
+  call ``arrow_columns``, ``feeding`` (who goes where) and ``many`` (one outcome for all);
 - ``consumer``: ``consumer_config``, ``reading`` (a position and whether the log still agrees with it, values in and
-  out), ``fetcher`` (who brings records);
+  out), ``polled`` (records as columns) and ``arrow_records``, ``fetcher`` (who brings records);
 - ``groups``: replicated state machines, the key-value store among them.
 """
 
@@ -18,6 +20,7 @@ from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
 from replica.client.consumer import Consumer
 from replica.client.consumer_config import ConsumerConfig
+from replica.client.delivery import Delivery
 from replica.client.failures import (
     AdminError,
     ClientError,
@@ -44,6 +47,8 @@ from replica.client.groups.key_value import KeyValueClient, ReadFrom
 from replica.client.groups.key_value_failures import KeyValueRejectedError, RevisionCompactedError
 from replica.client.groups.queries import Node, QueryReply
 from replica.client.groups.watch import WatchConfig
+from replica.client.many import ManyWritten, NotAllWrittenError, RowsOutcome
+from replica.client.polled import PolledRecords
 from replica.client.producer import Producer
 from replica.client.producer_config import Acks, ProducerConfig
 from replica.client.producer_values import BufferFullError, RecordTooLargeError
@@ -61,18 +66,22 @@ __all__ = [
     "Consumer",
     "ConsumerConfig",
     "ConsumerRecord",
+    "Delivery",
     "GroupClient",
     "GroupConfig",
     "KeyValueClient",
     "KeyValueRejectedError",
     "LogTruncatedError",
+    "ManyWritten",
     "NoOffsetError",
     "Node",
+    "NotAllWrittenError",
     "NotWrittenError",
     "OffsetAndEpoch",
     "OffsetOutOfRangeError",
     "OffsetReset",
     "OutcomeUnknownError",
+    "PolledRecords",
     "Producer",
     "ProducerConfig",
     "QueryRefusedError",
@@ -82,6 +91,7 @@ __all__ = [
     "RecordMetadata",
     "RecordTooLargeError",
     "RevisionCompactedError",
+    "RowsOutcome",
     "SessionExpiredError",
     "UnknownGroupError",
     "UnknownTopicError",

@@ -4,7 +4,7 @@ Owns batching, the limit on memory, and the way from a batch to its partition's 
 are kept. Knows neither clock nor network: a driver asks ``deadline_ms`` when to come back, sends what ``drain`` gives,
 and reports each attempt's end once. Source: Kafka's ``RecordAccumulator`` and ``Sender``.
 
-    append -> Ticket          drain -> ReadyBatch, to be sent          expire -> GivenUp
+    append -> Delivery        drain -> ReadyBatch, to be sent          expire -> GivenUp
     the end of each attempt:  on_written | on_retriable | on_out_of_order | on_refused
 
 Every batch is either written or given up in the end, once. What is told of a batch after that is ignored: an answer
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from itertools import count
 
+from replica.client.delivery import BatchDelivery, Delivery
 from replica.client.partition_queue import PartitionQueue, QueuedBatch
 from replica.client.producer_values import (
     AccumulatorConfig,
@@ -24,10 +25,9 @@ from replica.client.producer_values import (
     ProducerIdentity,
     ReadyBatch,
     RecordTooLargeError,
-    Ticket,
 )
-from replica.ids import Offset, TopicPartition
-from replica.records import HEADER_BYTES, Header, Record
+from replica.ids import TopicPartition
+from replica.records import HEADER_BYTES, EncodedRecords, Header
 
 RECORD_OVERHEAD_MAX = 36
 """Length, attributes, two deltas, three lengths: each varint at its longest, as none of them is known beforehand."""
@@ -37,7 +37,13 @@ HEADER_OVERHEAD_MAX = 10
 
 def record_bytes_bound(key: bytes | None, value: bytes | None, headers: tuple[Header, ...]) -> int:
     """Return how many bytes a record takes at most, before compression."""
-    size = RECORD_OVERHEAD_MAX + len(key or b"") + len(value or b"")
+    size = RECORD_OVERHEAD_MAX
+    if value is not None:
+        size += len(value)
+    if key is not None:
+        size += len(key)
+    if not headers:
+        return size
     return size + sum(HEADER_OVERHEAD_MAX + len(name.encode()) + len(content or b"") for name, content in headers)
 
 
@@ -51,6 +57,8 @@ class RecordAccumulator:
         self._batches: dict[BatchId, QueuedBatch] = {}
         self._batch_ids = count()
         self._buffered_bytes = 0
+        self.taken_bytes = 0
+        """How many bytes were ever taken: it only grows."""
 
     @property
     def is_empty(self) -> bool:
@@ -68,35 +76,52 @@ class RecordAccumulator:
         times = [time for queue in self._queues.values() for time in (queue.send_at_ms, queue.expire_at_ms)]
         return min((time for time in times if time is not None), default=None)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a record of any size that is allowed would be taken now."""
+        return self.has_room_for(self._config.record_bytes_max - HEADER_BYTES)
+
     def append(
         self,
-        topic_partition: TopicPartition,
+        queue: PartitionQueue,
+        size: int,
         value: bytes | None,
-        *,
-        key: bytes | None = None,
-        headers: tuple[Header, ...] = (),
+        key: bytes | None,
+        headers: tuple[Header, ...],
         timestamp_ms: int,
         now_ms: int,
-    ) -> Ticket:
+    ) -> Delivery:
         """Take one record. ``timestamp_ms`` is its own, since 1970; ``now_ms`` is the driver's clock.
 
-        Raises RecordTooLargeError, and BufferFullError, after which another try may succeed once a batch is settled.
+        ``size`` is what ``record_bytes_bound`` says of it. Raises RecordTooLargeError, and BufferFullError, after which
+        another try may succeed once a batch is settled.
         """
-        size = record_bytes_bound(key, value, headers)
-        if HEADER_BYTES + size > self._config.record_bytes_max:
-            raise RecordTooLargeError(
-                f"a record of {size} bytes is above {self._config.record_bytes_max - HEADER_BYTES}"
-            )
-        queue = self._queue(topic_partition)
         batch = queue.open_batch
-        opens = batch is None or not batch.takes(size, self._config)
-        self._reserve(size + (HEADER_BYTES if opens else 0))
-        if batch is None or opens:
-            batch = self._open(queue, now_ms)
-        record = Record(
-            offset=Offset(len(batch.records)), timestamp_ms=timestamp_ms, key=key, value=value, headers=headers
-        )
-        return Ticket(batch_id=batch.batch_id, position=batch.add(record, size, self._config))
+        if batch is None or batch.size_bytes + size > self._config.batch_bytes:
+            batch = self._open(queue, size, now_ms)
+        else:
+            self.reserve(size)
+        batch.size_bytes += size
+        batch.values.append(value)
+        batch.keys.append(key)
+        batch.headers.append(headers)
+        delivery, timestamps_ms = batch.delivery, batch.delivery.timestamps_ms
+        timestamps_ms.append(timestamp_ms)
+        if batch.size_bytes >= self._config.batch_bytes:
+            queue.close()
+        return Delivery(delivery, len(timestamps_ms) - 1)
+
+    def append_records(self, queue: PartitionQueue, records: EncodedRecords, now_ms: int) -> BatchDelivery:
+        """Take records that are encoded already, as a batch of their own. Raises as ``append``."""
+        batch = self._open(queue, len(records.body), now_ms)
+        batch.records, batch.size_bytes = records, HEADER_BYTES + len(records.body)
+        batch.delivery.timestamps_ms.append(records.base_timestamp_ms)
+        queue.close()
+        return batch.delivery
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Whether a batch of so many bytes of records would be taken now."""
+        return self._buffered_bytes + HEADER_BYTES + size_bytes <= self._config.buffer_bytes_max
 
     def flush(self) -> None:
         """Let all that was taken so far go out without lingering."""
@@ -128,7 +153,7 @@ class RecordAccumulator:
         """The attempt ended well: the batch is in the log, now or from an earlier attempt."""
         batch = self._answered(batch_id)
         if batch is not None:
-            self._queue(batch.topic_partition).on_written(batch)
+            self.queue(batch.delivery.topic_partition).on_written(batch)
             self._forget(batch_id)
 
     def on_retriable(self, batch_id: BatchId, *, may_be_written: bool, now_ms: int) -> GivenUp | None:
@@ -136,7 +161,7 @@ class RecordAccumulator:
         batch = self._answered(batch_id)
         if batch is None:
             return None
-        queue = self._queue(batch.topic_partition)
+        queue = self.queue(batch.delivery.topic_partition)
         return self._settled(queue.on_retriable(batch, may_be_written=may_be_written, now_ms=now_ms))
 
     def on_out_of_order(self, batch_id: BatchId, *, now_ms: int) -> GivenUp | None:
@@ -144,37 +169,56 @@ class RecordAccumulator:
         batch = self._answered(batch_id)
         if batch is None:
             return None
-        return self._settled(self._queue(batch.topic_partition).on_out_of_order(batch, now_ms=now_ms))
+        return self._settled(self.queue(batch.delivery.topic_partition).on_out_of_order(batch, now_ms=now_ms))
 
     def on_refused(self, batch_id: BatchId, *, may_be_written: bool) -> GivenUp | None:
         """The attempt failed for good; ``may_be_written`` speaks of this attempt alone."""
         batch = self._answered(batch_id)
         if batch is None:
             return None
-        return self._settled(self._queue(batch.topic_partition).on_refused(batch, may_be_written=may_be_written))
+        return self._settled(
+            self.queue(batch.delivery.topic_partition).on_refused(batch, may_be_written=may_be_written)
+        )
 
-    def _queue(self, topic_partition: TopicPartition) -> PartitionQueue:
+    def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
+        """The queue of a partition, made once."""
         queue = self._queues.get(topic_partition)
         if queue is None:
             queue = PartitionQueue(topic_partition, self._config, self._identity)
             self._queues[topic_partition] = queue
         return queue
 
-    def _open(self, queue: PartitionQueue, now_ms: int) -> QueuedBatch:
-        batch = QueuedBatch(
-            batch_id=BatchId(next(self._batch_ids)), topic_partition=queue.topic_partition, created_ms=now_ms
-        )
-        queue.open(batch)
-        self._batches[batch.batch_id] = batch
-        return batch
+    def check_size(self, size_bytes: int) -> None:
+        """Raise RecordTooLargeError for a record that makes a batch above the limit."""
+        if HEADER_BYTES + size_bytes > self._config.record_bytes_max:
+            limit_bytes = self._config.record_bytes_max - HEADER_BYTES
+            raise RecordTooLargeError(f"a record of {size_bytes} bytes is above {limit_bytes}")
 
-    def _reserve(self, size_bytes: int) -> None:
+    def reserve(self, size_bytes: int) -> None:
+        """Count so many bytes as buffered, unless they are too many: BufferFullError."""
         if self._buffered_bytes + size_bytes > self._config.buffer_bytes_max:
             raise BufferFullError(
                 f"{self._buffered_bytes} of {self._config.buffer_bytes_max} bytes wait to be written; no room for "
                 f"{size_bytes} more"
             )
         self._buffered_bytes += size_bytes
+        self.taken_bytes += size_bytes
+
+    def release(self, size_bytes: int) -> None:
+        """Give up what was reserved."""
+        self._buffered_bytes -= size_bytes
+        assert self._buffered_bytes >= 0, f"{self._buffered_bytes} bytes buffered"
+
+    def _open(self, queue: PartitionQueue, size_bytes: int, now_ms: int) -> QueuedBatch:
+        """Begin a batch for a record of this size, with room for both."""
+        self.check_size(size_bytes)
+        self.reserve(HEADER_BYTES + size_bytes)
+        batch_id = BatchId(next(self._batch_ids))
+        delivery = BatchDelivery(batch_id, queue.topic_partition)
+        batch = QueuedBatch(batch_id=batch_id, created_ms=now_ms, delivery=delivery)
+        queue.open(batch)
+        self._batches[batch_id] = batch
+        return batch
 
     def _answered(self, batch_id: BatchId) -> QueuedBatch | None:
         """Return the batch if it is in flight: it may have been given up meanwhile."""
@@ -187,5 +231,4 @@ class RecordAccumulator:
         return given_up
 
     def _forget(self, batch_id: BatchId) -> None:
-        self._buffered_bytes -= self._batches.pop(batch_id).size_bytes
-        assert self._buffered_bytes >= 0, f"{self._buffered_bytes} bytes buffered"
+        self.release(self._batches.pop(batch_id).size_bytes)

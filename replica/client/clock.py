@@ -51,6 +51,13 @@ class SystemClock:
         return True
 
 
+async def wait_task(clock: Clock, task: asyncio.Task[None], timeout_ms: int | None) -> None:
+    """Wait until a task has ended, well or not, at most so long."""
+    ended = asyncio.Event()
+    task.add_done_callback(lambda _: ended.set())
+    await clock.wait(ended, timeout_ms)
+
+
 class Deadline:
     """How much time a call has left, in whole milliseconds of at least 1, so that it always suits a timeout."""
 

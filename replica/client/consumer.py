@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from replica.client.clock import Clock, Deadline
 from replica.client.cluster_view import ClusterView, ViewConfig
@@ -17,11 +17,15 @@ from replica.client.connections import Closing, Connections, GrpcConnections
 from replica.client.consumer_config import ConsumerConfig
 from replica.client.fetcher import Fetcher
 from replica.client.leader_calls import LeaderCalls
+from replica.client.polled import PolledRecords
 from replica.client.reading import OffsetReset, Reading
 from replica.client.values import ConsumerRecord, OffsetAndEpoch
 from replica.core.messages import ListOffsetsResponse
 from replica.ids import OFFSET_MAX, Epoch, Offset, TopicId, TopicPartition
 from replica.rpc.channels import RARE_PING_MS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ValueT = TypeVar("ValueT")
 
@@ -121,28 +125,47 @@ class Consumer(Closing):
         Raises LogTruncatedError, OffsetOutOfRangeError, NoOffsetError, UnreadableBatchError, or ReadFailedError where a
         partition could not be read for as long as a call may take. The position stays; the next ``poll`` tries again.
         """
+        polled = await self._poll(timeout_ms, self._config.max_poll_records)
+        return [record for each in polled for record in each.records()]
+
+    async def poll_batches(self, timeout_ms: int = 1000) -> list[PolledRecords]:
+        """The same as columns, without an object for a record: all that was fetched, however many they are.
+
+        Raises as ``poll``.
+        """
+        return await self._poll(timeout_ms, OFFSET_MAX)
+
+    async def poll_arrow(self, timeout_ms: int = 1000) -> pa.Table:
+        """The same as one table of Arrow, by ``arrow_records.RECORDS_SCHEMA``. Raises as ``poll``."""
+        from replica.client.arrow_records import table_of
+
+        return table_of(await self.poll_batches(timeout_ms))
+
+    async def _poll(self, timeout_ms: int, count: int) -> list[PolledRecords]:
         deadline = Deadline(self._view.clock, timeout_ms)
         while True:
-            records = self._take()
-            if records:
+            polled = self._take(count)
+            if polled:
                 self._fetcher.start()  # The next are on their way while these are dealt with.
                 await asyncio.sleep(0)
-                return records
+                return polled
             for reading in self._readings.values():
                 self._check(reading)
             if deadline.is_over():
                 return []
             await self._work(deadline)
 
-    def _take(self) -> list[ConsumerRecord]:
+    def _take(self, count: int) -> list[PolledRecords]:
         """Take what is ready, from another partition first each time."""
         readings = [reading for reading in self._readings.values() if not reading.is_empty]
         self._turn += 1
-        records: list[ConsumerRecord] = []
+        polled: list[PolledRecords] = []
         for index in range(len(readings)):
             reading = readings[(self._turn + index) % len(readings)]
-            records += reading.take(self._config.max_poll_records - len(records))
-        return records
+            while count > 0 and not reading.is_empty:
+                polled.append(reading.take(count))
+                count -= len(polled[-1])
+        return polled
 
     def _check(self, reading: Reading) -> None:
         if reading.error is not None and reading.is_empty:

@@ -15,7 +15,10 @@ class ClientError(Exception):
 
 
 class WriteError(ClientError):
-    """A write was not acknowledged. One of the next two: which of them is all that matters."""
+    """A write was not acknowledged. One of the next two: which of them is all that matters.
+
+    Of many records in one call, NotWrittenError says that none of them is written.
+    """
 
 
 class NotWrittenError(WriteError):

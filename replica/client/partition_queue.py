@@ -21,25 +21,44 @@ Epochs are per partition here, unlike in Kafka's client, since a leader compares
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from replica.client.delivery import BatchDelivery
 from replica.client.producer_values import AccumulatorConfig, BatchId, GivenUp, ProducerIdentity, ReadyBatch
 from replica.ids import TopicPartition
-from replica.records import HEADER_BYTES, PRODUCER_EPOCH_MAX, Record, RecordBatch, encode_batch, increment_sequence
+from replica.records import (
+    HEADER_BYTES,
+    PRODUCER_EPOCH_MAX,
+    Column,
+    ColumnEncoder,
+    Compression,
+    EncodedRecords,
+    Header,
+    RecordBatch,
+    RecordColumns,
+    encode_headers,
+    increment_sequence,
+)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class QueuedBatch:
-    """A batch from its first record on. ``encoded`` is there from the first time it is sent, its numbers with it.
+    """A batch from its first record on, as columns until it is encoded: then as ``records``.
+
+    ``encoded`` is there from the first time it is sent, its numbers with it.
 
     ``was_first`` tells whether no other numbered batch stood before it when it was last sent.
     """
 
     batch_id: BatchId
-    topic_partition: TopicPartition
     created_ms: int
-    records: list[Record] = field(default_factory=list)
+    delivery: BatchDelivery
+    values: list[bytes | None] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    headers: list[tuple[Header, ...]] = field(default_factory=list)
+    records: EncodedRecords | None = None
     size_bytes: int = HEADER_BYTES
     is_closed: bool = False
     is_in_flight: bool = False
@@ -49,23 +68,25 @@ class QueuedBatch:
     was_first: bool = False
     encoded: RecordBatch | None = None
 
-    def takes(self, size_bytes: int, config: AccumulatorConfig) -> bool:
-        """Tell whether a record of ``size_bytes`` still goes into this batch."""
-        return not self.is_closed and self.size_bytes + size_bytes <= config.batch_bytes
+    def encode(self, compression: Compression) -> EncodedRecords:
+        """Encode its records, once: they stay the same whatever header comes in front."""
+        if self.records is None:
+            columns = RecordColumns(
+                values=Column.of(self.values),
+                keys=Column.of(self.keys) if any(key is not None for key in self.keys) else None,
+                headers=Column.of([encode_headers(each) for each in self.headers]) if any(self.headers) else None,
+                timestamps_ms=array("q", self.delivery.timestamps_ms),
+            )
+            self.records = ColumnEncoder(columns, compression=compression).encode(0, self.size_bytes)
+            assert self.records.record_count == len(self.values), f"{self.records.record_count} of {len(self.values)}"
+            self.values, self.keys, self.headers = [], [], []
+        return self.records
 
-    def add(self, record: Record, size_bytes: int, config: AccumulatorConfig) -> int:
-        """Take a record, and close when full. Returns its position."""
-        assert not self.is_closed, f"batch {self.batch_id} is closed"
-        self.records.append(record)
-        self.size_bytes += size_bytes
-        self.is_closed = self.size_bytes >= config.batch_bytes
-        return len(self.records) - 1
-
-    def send_at_ms(self, config: AccumulatorConfig) -> int:
+    def send_at_ms(self, linger_ms: int) -> int:
         """Tell when it is this batch's time, if nothing else holds it back."""
         if self.retry_at_ms is not None:
             return self.retry_at_ms
-        return self.created_ms if self.is_closed else self.created_ms + config.linger_ms
+        return self.created_ms if self.is_closed else self.created_ms + linger_ms
 
 
 class PartitionQueue:
@@ -77,6 +98,8 @@ class PartitionQueue:
         self.topic_partition = topic_partition
         self._config = config
         self._batches: list[QueuedBatch] = []
+        self.open_batch: QueuedBatch | None = None
+        """The batch that takes records, if there is one."""
         self._identity: ProducerIdentity | None = None
         self._next_sequence = 0
         self._is_known = False
@@ -85,20 +108,21 @@ class PartitionQueue:
             self.adopt(identity)
 
     @property
-    def open_batch(self) -> QueuedBatch | None:
-        """The batch that takes records, if there is one."""
-        return self._batches[-1] if self._batches and not self._batches[-1].is_closed else None
-
-    @property
     def wants_identity(self) -> bool:
         """Whether batches wait for a producer id."""
         return self._config.enable_idempotence and self._identity is None and bool(self._batches)
 
     @property
     def send_at_ms(self) -> int | None:
-        """When the next batch is to be sent; absent while nothing may be, however long one waits."""
+        """When the next batch is to be sent; absent while nothing may be, however long one waits.
+
+        Only while another is in flight does a batch linger for company: its own would come too late otherwise.
+        """
         candidate = self._candidate()
-        return None if candidate is None else candidate.send_at_ms(self._config)
+        if candidate is None:
+            return None
+        is_idle = not any(batch.is_in_flight for batch in self._batches)
+        return candidate.send_at_ms(0 if is_idle else self._config.linger_ms)
 
     @property
     def expire_at_ms(self) -> int | None:
@@ -114,11 +138,13 @@ class PartitionQueue:
         """Put a new batch at the end, and close the one before it."""
         self.close()
         self._batches.append(batch)
+        self.open_batch = batch
 
     def close(self) -> None:
         """Let the open batch go out without waiting for more."""
-        if self._batches:
-            self._batches[-1].is_closed = True
+        if self.open_batch is not None:
+            self.open_batch.is_closed = True
+            self.open_batch = None
 
     def send(self) -> ReadyBatch:
         """Take the next batch to be sent; it is in flight from now on."""
@@ -126,7 +152,9 @@ class PartitionQueue:
         assert batch is not None, f"nothing of {self.topic_partition} may be sent"
         if batch.encoded is None:
             batch.encoded = self._numbered(batch)
-        batch.is_closed = batch.is_in_flight = True
+        if batch is self.open_batch:
+            self.close()
+        batch.is_in_flight = True
         batch.was_first = batch is self._batches[0]
         batch.attempts += 1
         batch.retry_at_ms = None
@@ -170,6 +198,8 @@ class PartitionQueue:
 
     def give_up(self, batch: QueuedBatch) -> GivenUp:
         """Drop ``batch``. While it is in flight it may be written, whatever was known before."""
+        if batch is self.open_batch:
+            self.close()
         self._batches.remove(batch)
         self._has_hole |= batch.encoded is not None and batch.encoded.is_idempotent
         self._maybe_start_again()
@@ -204,16 +234,15 @@ class PartitionQueue:
         return in_flight < (self._config.max_in_flight if self._is_known else 1)
 
     def _numbered(self, batch: QueuedBatch) -> RecordBatch:
+        records = batch.encode(self._config.compression)
         if self._identity is None:
-            return encode_batch(batch.records, compression=self._config.compression)
+            return records.batch()
         sequence = self._next_sequence
-        self._next_sequence = increment_sequence(sequence, len(batch.records))
-        return encode_batch(
-            batch.records,
+        self._next_sequence = increment_sequence(sequence, records.record_count)
+        return records.batch(
             producer_id=self._identity.producer_id,
             producer_epoch=self._identity.producer_epoch,
             base_sequence=sequence,
-            compression=self._config.compression,
         )
 
     def _maybe_start_again(self) -> None:

@@ -1,15 +1,21 @@
 """Which partition a record goes to: by its key, or without one where the last went, for a batch's worth of bytes.
 
-Owns the hash, which must be Kafka's, so that equal keys meet in one partition whichever client wrote them. Knows no
+Owns the hash, which must be Kafka's, so that equal keys meet in one partition whichever client wrote them; of a column
+of keys it is computed in C where the installation has compiled it. Knows no
 network; its dice are handed in. Source: MurmurHash2 by Austin Appleby (public domain); Kafka's ``Utils.murmur2`` for
 the seed, ``BuiltInPartitioner``; KIP-480 and KIP-794 for records without a key.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from ctypes import CDLL, byref
+from itertools import pairwise
 from random import Random
+
+from replica.records import Column
+from replica.records.walking import library
 
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
@@ -38,16 +44,38 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
-@dataclass(slots=True, kw_only=True)
-class _Sticky:
-    """Where a topic's records without key go, and how many bytes have gone there since it was chosen."""
+def rows_by_partition(keys: Column, partition_count: int, keyless: int) -> list[array[int]]:
+    """The rows of each partition that their keys lead to, in order; those without key go to partition ``keyless``.
 
-    partition: int
-    sent_bytes: int = 0
+    Raises ValueError for a column that is malformed.
+    """
+    native = library()
+    if native is None:
+        return rows_by_partition_in_python(keys, partition_count, keyless)
+    return rows_by_partition_in_c(native, keys, partition_count, keyless)
+
+
+def rows_by_partition_in_c(native: CDLL, keys: Column, partition_count: int, keyless: int) -> list[array[int]]:
+    """The same by the library."""
+    places, rows = array("i", bytes(4 * keys.count)), array("q", bytes(8 * keys.count))
+    ends = array("q", bytes(8 * partition_count))
+    addresses = [each.buffer_info()[0] for each in (places, rows, ends)]
+    fault: bytes | None = native.keys_partition(byref(keys.struct()), keys.count, partition_count, keyless, *addresses)
+    if fault is not None:
+        raise ValueError(fault.decode())
+    return [rows[begin:end] for begin, end in pairwise((0, *ends))]
+
+
+def rows_by_partition_in_python(keys: Column, partition_count: int, keyless: int) -> list[array[int]]:
+    """The same without the library."""
+    found = [array("q") for _ in range(partition_count)]
+    for row, key in enumerate(keys.rows):
+        found[keyless if key is None else partition_for_key(key, partition_count)].append(row)
+    return found
 
 
 class Partitioner:
-    """Chooses partitions for one producer.
+    """Chooses partitions of one topic for one producer, once it has been told of them.
 
     Records without key stick to one partition for ``sticky_bytes`` (the producer's batch size), so that they fill
     batches; then another is drawn. Over time each partition gets as much as any other.
@@ -57,27 +85,32 @@ class Partitioner:
         assert sticky_bytes > 0, f"{sticky_bytes} sticky bytes"
         self._random = random
         self._sticky_bytes = sticky_bytes
-        self._sticky: dict[str, _Sticky] = {}
+        self._sticky: int | None = None
+        self._left_bytes = 0
+        self._partition_count = 0
+        self._candidates: Sequence[int] = ()
 
-    def partition_of(
-        self, topic: str, *, key: bytes | None, size_bytes: int, partition_count: int, available: Sequence[int] = ()
-    ) -> int:
+    def on_partitions(self, partition_count: int, available: Sequence[int] = ()) -> None:
+        """The topic has so many partitions now; ``available`` are those that have a leader, as far as is known."""
+        self._partition_count = partition_count
+        self._candidates = available or range(partition_count)
+        if self._sticky not in self._candidates:
+            self._left_bytes = 0
+
+    def partition_of(self, key: bytes | None, size_bytes: int) -> int:
         """Choose the partition of one record of ``size_bytes``.
 
-        ``available`` are the partitions that have a leader, as far as is known: a record without key goes to one of
-        them if there are any. A key's partition does not depend on who is available. An empty key is a key.
+        A record without key goes to one that is available, if any is. A key's partition does not depend on that. An
+        empty key is a key.
         """
         if key is not None:
-            return partition_for_key(key, partition_count)
-        candidates = available or range(partition_count)
-        sticky = self._sticky.get(topic)
-        if sticky is None or sticky.partition not in candidates or sticky.sent_bytes >= self._sticky_bytes:
-            sticky = _Sticky(partition=self._another(candidates, sticky))
-            self._sticky[topic] = sticky
-        sticky.sent_bytes += size_bytes
-        return sticky.partition
+            return partition_for_key(key, self._partition_count)
+        if self._left_bytes <= 0 or self._sticky is None:
+            self._sticky, self._left_bytes = self._another(), self._sticky_bytes
+        self._left_bytes -= size_bytes
+        return self._sticky
 
-    def _another(self, candidates: Sequence[int], last: _Sticky | None) -> int:
+    def _another(self) -> int:
         """Draw from all but the last, unless that is all there is."""
-        others = [partition for partition in candidates if last is None or partition != last.partition]
-        return self._random.choice(others or candidates)
+        others = [partition for partition in self._candidates if partition != self._sticky]
+        return self._random.choice(others or self._candidates)

@@ -1,31 +1,58 @@
-"""Writing records: each call hands over one record and gets a future that tells where it stands.
+"""Writing records: each call hands over one record and returns what, awaited, tells where it stands.
 
-Owns the calls; what a future says is one of three things, never two: a RecordMetadata (it is in the log),
-NotWrittenError (it certainly is not), or OutcomeUnknownError (nobody can say). Batching is the accumulator's, sending
-``sender``'s. Source: Kafka's ``KafkaProducer``.
+Owns the calls, and which partition a record goes to. What is told is one of three things, never two: a RecordMetadata
+(it is in the log), NotWrittenError (it certainly is not), or OutcomeUnknownError (nobody can say). Batching is the
+accumulator's, sending ``sender``'s. Source: Kafka's ``KafkaProducer``.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from random import Random
 
 from replica.client.accumulator import RecordAccumulator, record_bytes_bound
-from replica.client.clock import Clock, Deadline
+from replica.client.arrow_columns import Rows, Times, column_of, times_of
+from replica.client.backlog import Backlog, Parked
+from replica.client.clock import Clock, Deadline, wait_task
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Closing, Connections
+from replica.client.delivery import BatchDelivery, Delivery, OnDelivery
 from replica.client.failures import ClusterUnreachableError, NotWrittenError, UnknownTopicError, WriteError
+from replica.client.feeding import Group, groups_of
+from replica.client.many import Many, ManyWritten
+from replica.client.partition_queue import PartitionQueue
 from replica.client.partitioner import Partitioner
 from replica.client.producer_config import ProducerConfig
-from replica.client.producer_values import BufferFullError, Ticket
+from replica.client.producer_values import BufferFullError, RecordTooLargeError
 from replica.client.sender import Sender
-from replica.client.values import RecordMetadata
 from replica.core.metadata.image import TopicImage
 from replica.ids import TopicPartition
-from replica.records import Header, check_record
+from replica.records import HEADER_BYTES, Header, RecordColumns, check_record
 
-OnDelivery = Callable[[RecordMetadata | WriteError], None]
+_Record = tuple[bytes | None, bytes | None, tuple[Header, ...], int]
+"""Value, key, headers and time."""
+
+
+class Route:
+    """The way of one topic's records, as ``image`` has it: which partitions there are, and the queue of each."""
+
+    __slots__ = ("image", "partitioner", "queues")
+
+    def __init__(self, image: TopicImage, partitioner: Partitioner, queues: dict[int, PartitionQueue]) -> None:
+        self.image = image
+        self.partitioner = partitioner
+        self.queues = queues
+
+    def queue(self, partition: int | None, key: bytes | None, size_bytes: int) -> PartitionQueue:
+        """Where a record goes. Raises UnknownTopicError for a partition that the topic has not."""
+        if partition is None:
+            return self.queues[self.partitioner.partition_of(key, size_bytes)]
+        queue = self.queues.get(partition)
+        if queue is None:
+            raise UnknownTopicError(f"{self.image.name}-{partition}")
+        return queue
 
 
 class Producer(Closing):
@@ -47,11 +74,14 @@ class Producer(Closing):
         self._config = config or ProducerConfig()
         self._view = ClusterView(bootstrap, view_config, connections=connections, clock=clock)
         self._accumulator = RecordAccumulator(self._config.accumulator())
-        self._partitioner = Partitioner(random or Random(), sticky_bytes=self._config.batch_size)
+        self._random = random or Random()
+        self._routes: dict[str, Route] = {}
+        self._backlogs: dict[str, Backlog] = {}
         self._sender = Sender(self._accumulator, self._view, self._config)
-        self._bytes_since_pause = 0
+        self._taken_bytes_at_pause = 0
+        self._bulk_bytes = min(self._config.bulk_batch_size, self._config.max_request_size) - HEADER_BYTES
 
-    async def send(
+    def send(
         self,
         topic: str,
         value: bytes | None,
@@ -61,91 +91,217 @@ class Producer(Closing):
         headers: Iterable[Header] = (),
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
-    ) -> asyncio.Future[RecordMetadata]:
-        """Hand over one record. Returns once it is in a batch; the future tells what becomes of it.
+    ) -> Delivery:
+        """Hand over one record; awaited, what is returned tells what becomes of it.
 
-        ``send`` itself waits only for a topic that is not known yet and for room in the buffer, at most
-        ``max_block_ms``, and raises NotWrittenError if that was in vain. Equal keys go to the same partition as long as
-        the topic has as many partitions. ``on_delivery`` gets the record's outcome, also where the future is cancelled:
-        that takes nothing back. Raises TypeError and ValueError for what no record can have, with nothing done.
+        Equal keys go to the same partition as long as the topic has as many partitions. ``on_delivery`` gets the
+        record's outcome as well. A record for a topic that is not known yet waits for it, ``max_block_ms`` at most.
+
+        Raises, with nothing done, TypeError and ValueError for what no record can have, and NotWrittenError where that
+        is known at once: RecordTooLargeError, UnknownTopicError for a partition, and BufferFullError: ``ready`` waits
+        for room.
         """
         self._sender.check_alive()
-        deadline = self._view.deadline(self._config.max_block_ms)
         headers = tuple(headers)
         check_record(key, value, headers, timestamp_ms)
-        _check_place(topic, partition)
-        image = self._view.topic(topic) or await self._wait_topic(topic, deadline)
-        size = record_bytes_bound(key, value, headers)
-        await self._let_others_run(size)
-        name = TopicPartition(topic, self._partition_of(image, partition, key, size))
+        if type(topic) is not str or (partition is not None and type(partition) is not int):
+            _check_place(topic, partition)
         at_ms = self._view.clock.since_1970_ms() if timestamp_ms is None else timestamp_ms
-        ticket = await self._append(name, value, key, headers, at_ms, deadline)
-        future = self._sender.expect(ticket, name, at_ms)
-        if on_delivery is None:
-            return future
-        future.add_done_callback(lambda done: on_delivery(_outcome(done)))
-        cancellable = asyncio.shield(future)
-        cancellable.add_done_callback(lambda done: done.cancelled() or done.exception())  # It is told by the callback.
-        return cancellable
+        route, size = self._route(topic), record_bytes_bound(key, value, headers)
+        if route is None or (self._backlogs and topic in self._backlogs):
+            delivery = self._park(topic, partition, size, (value, key, headers, at_ms))
+        else:
+            delivery = self._take(route.queue(partition, key, size), size, value, key, headers, at_ms)
+        if on_delivery is not None:
+            delivery.tell(on_delivery)
+        return delivery
+
+    def send_many(
+        self,
+        topic: str,
+        values: Rows,
+        *,
+        keys: Rows | None = None,
+        partition: int | None = None,
+        timestamps_ms: Times = None,
+    ) -> asyncio.Future[ManyWritten]:
+        """Hand over many records at once; the future tells what becomes of all of them together.
+
+        ``values`` and ``keys`` are rows of bytes or None, or Arrow's arrays of binary or string, of which no object is
+        made for a row. Records with a key go where ``send`` would send them, others to one partition for each batch.
+        Those that find no room wait for it, ``max_block_ms`` at most.
+
+        The future gives ManyWritten, or raises NotWrittenError if certainly none of the records is written, else
+        NotAllWrittenError, which tells each row's outcome. Raises TypeError, ValueError and NotWrittenError with
+        nothing done, as ``send``.
+        """
+        self._sender.check_alive()
+        _check_place(topic, partition)
+        column, key_column = column_of(values), None if keys is None else column_of(keys)
+        if key_column is not None and key_column.count != column.count:
+            raise ValueError(f"{key_column.count} keys for {column.count} values")
+        times, time_ms = times_of(timestamps_ms, column.count, self._view.clock.since_1970_ms())
+        columns = RecordColumns(values=column, keys=key_column, timestamps_ms=times, timestamp_ms=time_ms)
+        many = Many(column.count)
+        feed = partial(self._feed, many, columns, topic, partition)
+        deadline = self._view.deadline(self._config.max_block_ms)
+        self._backlog(topic).put(Parked(deadline=deadline, place=feed, fail=many.give_up))
+        return many.future
+
+    async def ready(self) -> None:
+        """Wait until there is room for a record of any size, and let the sender get on with its work meanwhile.
+
+        Called in front of each ``send``, it brings back pressure into a loop that does not wait for outcomes. Raises
+        BufferFullError if no room comes within ``max_block_ms``, and NotWrittenError once the producer is closed.
+        """
+        self._sender.check_alive()
+        if self._accumulator.taken_bytes - self._taken_bytes_at_pause >= self._config.batch_size:
+            self._taken_bytes_at_pause = self._accumulator.taken_bytes
+            await asyncio.sleep(0)
+        if not self._accumulator.has_room:
+            await self._wait_room(lambda: self._accumulator.has_room, self._sender.check_alive)
 
     async def flush(self) -> None:
         """Send all that was handed over without lingering, and wait until each record has its outcome."""
+        await asyncio.gather(*(backlog.task for backlog in self._backlogs.values()), return_exceptions=True)
         await self._sender.flush()
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Flush, for ``timeout_ms`` at most, give up what is left, and close the connections."""
+        deadline = None if timeout_ms is None else self._view.deadline(timeout_ms)
         try:
-            await self._sender.stop(timeout_ms)
+            self._sender.refuse()
+            for backlog in list(self._backlogs.values()):
+                await wait_task(self._view.clock, backlog.task, None if deadline is None else deadline.left_ms())
+                await backlog.give_up(NotWrittenError("the producer is closed, and the topic not known yet"))
+            await self._sender.stop(None if deadline is None else deadline.left_ms())
         finally:
             await self._view.close()
 
-    async def _let_others_run(self, size_bytes: int) -> None:
-        """Pause for a moment once per batch: whoever sends in a loop would keep the sender from its work."""
-        self._bytes_since_pause += size_bytes
-        if self._bytes_since_pause >= self._config.batch_size:
-            self._bytes_since_pause = 0
-            await asyncio.sleep(0)
+    # --- where to ---------------------------------------------------------------------------------------------------
 
-    async def _wait_topic(self, topic: str, deadline: Deadline) -> TopicImage:
-        try:
-            return await self._view.wait_topic(topic, deadline)
-        except ClusterUnreachableError as error:
-            raise NotWrittenError(f"{topic}: not written: {error}", error=error.error) from error
-
-    def _partition_of(self, image: TopicImage, partition: int | None, key: bytes | None, size_bytes: int) -> int:
-        if partition is None:
-            led = [number for number, of in sorted(image.partitions.items()) if of.leader_id is not None]
-            return self._partitioner.partition_of(
-                image.name, key=key, size_bytes=size_bytes, partition_count=len(image.partitions), available=led
-            )
-        if partition not in image.partitions:
-            raise UnknownTopicError(f"{image.name}-{partition}")
-        return partition
-
-    async def _append(
+    def _take(
         self,
-        name: TopicPartition,
+        queue: PartitionQueue,
+        size_bytes: int,
         value: bytes | None,
         key: bytes | None,
         headers: tuple[Header, ...],
         timestamp_ms: int,
-        deadline: Deadline,
-    ) -> Ticket:
-        while True:
-            self._sender.check_alive()
-            try:
-                return self._accumulator.append(
-                    name,
-                    value,
-                    key=key,
-                    headers=headers,
-                    timestamp_ms=timestamp_ms,
-                    now_ms=self._view.clock.now_ms(),
-                )
-            except BufferFullError:
-                if deadline.is_over():
-                    raise
-                await self._sender.wait_room(deadline)
+    ) -> Delivery:
+        now_ms = self._view.clock.now_ms()
+        delivery = self._accumulator.append(queue, size_bytes, value, key, headers, timestamp_ms, now_ms)
+        if delivery.position == 0:
+            self._sender.expect(delivery.batch)
+        return delivery
+
+    def _route(self, topic: str) -> Route | None:
+        """The way of a topic's records by what is known now; absent where nothing is."""
+        known, image = self._routes.get(topic), self._view.topic(topic)
+        if known is not None and known.image is image:
+            return known
+        if image is None:
+            return None
+        partitioner = known.partitioner if known else Partitioner(self._random, sticky_bytes=self._config.batch_size)
+        led = [number for number, of in sorted(image.partitions.items()) if of.leader_id is not None]
+        partitioner.on_partitions(len(image.partitions), led)
+        queues = {number: self._accumulator.queue(TopicPartition(topic, number)) for number in image.partitions}
+        route = self._routes[topic] = Route(image, partitioner, queues)
+        return route
+
+    def _park(self, topic: str, partition: int | None, size_bytes: int, record: _Record) -> Delivery:
+        """Let a record wait for its topic, in the room that it will need."""
+        room_bytes = HEADER_BYTES + size_bytes
+        self._accumulator.check_size(size_bytes)
+        self._accumulator.reserve(room_bytes)
+        parked = BatchDelivery(None, TopicPartition(topic, partition or 0))
+        parked.timestamps_ms.append(record[3])
+
+        async def place() -> None:
+            queue = self._known_route(topic).queue(partition, record[1], size_bytes)
+            self._accumulator.release(room_bytes)
+            self._take(queue, size_bytes, *record).tell(parked.settled_like)
+
+        def fail(error: WriteError) -> None:
+            self._accumulator.release(room_bytes)
+            self._sender.on_room()
+            parked.failed(error)
+
+        deadline = self._view.deadline(self._config.max_block_ms)
+        self._backlog(topic).put(Parked(deadline=deadline, place=place, fail=fail))
+        return Delivery(parked, 0)
+
+    def _known_route(self, topic: str) -> Route:
+        route = self._route(topic)
+        assert route is not None, f"{topic} is not known"
+        return route
+
+    # --- many at once -----------------------------------------------------------------------------------------------
+
+    async def _feed(self, many: Many, columns: RecordColumns, topic: str, partition: int | None) -> None:
+        """Bring rows into batches, as there is room, and account for each."""
+        route = self._known_route(topic)
+        if partition is not None:
+            route.queue(partition, None, 0)  # Raises where there is none.
+        keyless = route.partitioner.partition_of(None, 0)
+        groups = groups_of(columns, partition, sorted(route.queues), keyless, self._config.compression)
+        reason: WriteError = NotWrittenError("the producer was closed before they were sent")
+        try:
+            while groups:
+                for group in groups:
+                    await self._feed_batch(many, group, topic)
+                groups = [group for group in groups if not group.is_over]
+        except WriteError as error:
+            reason = error
+        finally:
+            for group in groups:
+                if not group.is_over:
+                    many.failed(group.take_all(), reason)
+            many.fed()
+
+    async def _feed_batch(self, many: Many, group: Group, topic: str) -> None:
+        """Bring the next rows of a group into a batch, and let the sender get on with its work."""
+        try:
+            records = group.encode(self._bulk_bytes)
+        except ValueError as error:
+            raise NotWrittenError(f"what was handed over has changed meanwhile: {error}") from error
+        size = len(records.body)
+        try:
+            self._accumulator.check_size(size)
+        except RecordTooLargeError as error:
+            many.failed(group.take(records.record_count), error)
+            return
+        await self._wait_room(lambda: self._accumulator.has_room_for(size), self._sender.check_failure)
+        queue = self._known_route(topic).queue(group.partition, None, size)
+        batch = self._accumulator.append_records(queue, records, self._view.clock.now_ms())
+        many.travels(group.take(records.record_count), batch)
+        self._sender.expect(batch)
+        await asyncio.sleep(0)
+
+    async def _wait_room(self, has_room: Callable[[], bool], check: Callable[[], None]) -> None:
+        """Wait until there is room, as long as ``check`` does not raise. Raises BufferFullError."""
+        deadline = self._view.deadline(self._config.max_block_ms)
+        check()
+        while not has_room():
+            if deadline.is_over():
+                raise BufferFullError(f"no room in the buffer within {deadline.timeout_ms} ms; nothing was taken")
+            await self._sender.wait_room(deadline)
+            check()
+
+    # --- topics that are not known yet ------------------------------------------------------------------------------
+
+    def _backlog(self, topic: str) -> Backlog:
+        backlog = self._backlogs.get(topic)
+        if backlog is None:
+            backlog = Backlog(partial(self._learn, topic), on_empty=lambda: self._backlogs.pop(topic))
+            self._backlogs[topic] = backlog
+        return backlog
+
+    async def _learn(self, topic: str, deadline: Deadline) -> None:
+        try:
+            await self._view.wait_topic(topic, deadline)
+        except ClusterUnreachableError as error:
+            raise NotWrittenError(f"{topic}: not written: {error}", error=error.error) from error
 
 
 def _check_place(topic: object, partition: object) -> None:
@@ -154,11 +310,3 @@ def _check_place(topic: object, partition: object) -> None:
         raise TypeError(f"the topic is {type(topic).__name__}; it must be str")
     if partition is not None and type(partition) is not int:
         raise TypeError(f"the partition is {type(partition).__name__}; it must be int or None")
-
-
-def _outcome(done: asyncio.Future[RecordMetadata]) -> RecordMetadata | WriteError:
-    error = done.exception()
-    if error is None:
-        return done.result()
-    assert isinstance(error, WriteError), error
-    return error

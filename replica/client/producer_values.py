@@ -78,14 +78,6 @@ class ProducerIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
-    """Where a record that was taken will be: its offset is the batch's base offset plus ``position``."""
-
-    batch_id: BatchId
-    position: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyBatch:
     """A batch to send now. ``attempt`` counts from 1; the bytes of later attempts are the same.
 

@@ -11,16 +11,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
 
 from replica.client.failures import ReadFailedError, UnreadableBatchError
-from replica.client.values import ConsumerRecord
+from replica.client.polled import PolledRecords
 from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.ids import Epoch, EpochEndOffset, EpochEntry, Offset, ReplicaId, TopicId, TopicPartition
-from replica.records import CorruptRecordError, RecordBatch, decode_records
+from replica.records import ColumnDecoder, CorruptRecordError, RecordBatch
+from replica.records.walking import library
 
 EPOCHS_MAX = 100
 """How many changes of leader a consumer remembers: older ones are beyond what a truncation reaches."""
+
+COLUMNS_BYTES_MAX = 256 << 20
+"""Columns take no further batch from so many bytes on: their offsets have 32 bits."""
 
 
 class OffsetReset(StrEnum):
@@ -53,7 +58,7 @@ class Reading:
         self.leader_only_until_ms = 0
         self._validated_epoch: Epoch | None = None
         self._epochs = LeaderEpochCache()
-        self._ready: deque[ConsumerRecord] = deque()
+        self._ready: deque[PolledRecords] = deque()
         self._ready_end = Offset(0)
 
     # --- moving -----------------------------------------------------------------------------------------------------
@@ -102,51 +107,49 @@ class Reading:
         assert self.offset is not None, self.topic_partition
         assert self.is_empty, self.topic_partition
         self._ready_end = self.offset
+        decoder = ColumnDecoder(library())
         try:
             for batch in batches:
-                self._add_batch(batch, self.offset)
+                if decoder.size_bytes >= COLUMNS_BYTES_MAX:
+                    self._hold(decoder)
+                    decoder = ColumnDecoder(library())
+                self._add_batch(decoder, batch, self.offset)
         except (CorruptRecordError, UnreadableBatchError):
             if self._ready_end == self.offset:
                 raise
+        self._hold(decoder)
         if len(self._epochs.entries) > EPOCHS_MAX:
             self._epochs = LeaderEpochCache(self._epochs.entries[-EPOCHS_MAX:])
         if self.is_empty:
             self.offset = self._ready_end
 
-    def _add_batch(self, batch: RecordBatch, start: Offset) -> None:
+    def _add_batch(self, decoder: ColumnDecoder, batch: RecordBatch, start: Offset) -> None:
+        """Take what is at or behind ``start``; nothing of the protocol's own batches."""
         try:
-            records = self._records_of(batch, start)
+            if not batch.is_control and batch.end_offset > start:
+                decoder.add(batch, start)
         except CorruptRecordError as error:
             raise UnreadableBatchError(self.topic_partition, batch.base_offset, batch.end_offset, str(error)) from error
-        self._ready.extend(records)
         if batch.end_offset > start:
             self._epochs.assign(batch.leader_epoch, max(batch.base_offset, start))
         self._ready_end = max(self._ready_end, batch.end_offset)
 
-    def _records_of(self, batch: RecordBatch, start: Offset) -> list[ConsumerRecord]:
-        """Decode what is at or behind ``start``; nothing of the protocol's own batches. Raises CorruptRecordError."""
-        if batch.is_control:
-            return []
-        return [
-            ConsumerRecord(
-                topic_partition=self.topic_partition,
-                offset=record.offset,
-                leader_epoch=batch.leader_epoch,
-                timestamp_ms=record.timestamp_ms,
-                key=record.key,
-                value=record.value,
-                headers=record.headers,
-            )
-            for record in decode_records(batch)
-            if record.offset >= start
-        ]
+    def _hold(self, decoder: ColumnDecoder) -> None:
+        """Hold what was decoded ready, if it is anything."""
+        columns = decoder.finish()
+        if columns:
+            name = self.topic_partition
+            self._ready.append(PolledRecords(topic_partition=name, columns=columns, start=0, stop=len(columns)))
 
-    def take(self, count: int) -> list[ConsumerRecord]:
-        """Hand out up to ``count`` records; the position moves behind them."""
-        records = [self._ready.popleft() for _ in range(min(count, len(self._ready)))]
-        if records:
-            self.offset = self._ready_end if self.is_empty else Offset(records[-1].offset + 1)
-        return records
+    def take(self, count: int) -> PolledRecords:
+        """Hand out records, up to ``count`` of those that are ready; the position moves behind them."""
+        assert count > 0, count
+        ready = self._ready.popleft()
+        taken = replace(ready, stop=min(ready.stop, ready.start + count))
+        if taken.stop < ready.stop:
+            self._ready.appendleft(replace(ready, start=taken.stop))
+        self.offset = self._ready_end if self.is_empty else Offset(taken.last_offset + 1)
+        return taken
 
     # --- truncation -------------------------------------------------------------------------------------------------
 

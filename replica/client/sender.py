@@ -1,41 +1,39 @@
 """What carries a producer's batches to their leaders: one task that asks the accumulator when, and one per attempt.
 
-Owns the futures of records that are on their way, and which broker is asked. Order, numbers, retries and deadlines are
-the accumulator's; judging an attempt is ``attempts``' work. Source: Kafka's ``Sender``.
+Owns what is known of the batches that are on their way, and which broker is asked. Order, numbers, retries and
+deadlines are the accumulator's; judging an attempt is ``attempts``' work. Source: Kafka's ``Sender``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import assert_never
 
 from replica.client.accumulator import RecordAccumulator
 from replica.client.asking import NEEDS_NEW_VIEW, Failed
 from replica.client.attempts import Ending, verdict_of
-from replica.client.clock import Deadline
+from replica.client.clock import Deadline, wait_task
 from replica.client.cluster_view import ClusterView
 from replica.client.controller_calls import ControllerCalls
+from replica.client.delivery import BatchDelivery
 from replica.client.failures import ClientError, NotWrittenError, OutcomeUnknownError
 from replica.client.leader_calls import LeaderCalls
 from replica.client.producer_config import ProducerConfig
-from replica.client.producer_values import BatchId, GivenUp, ProducerIdentity, ReadyBatch, Ticket
-from replica.client.values import RecordMetadata
+from replica.client.producer_values import BatchId, GivenUp, ProducerIdentity, ReadyBatch
 from replica.core.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
-from replica.ids import Offset, TopicPartition
+from replica.ids import TopicPartition
 from replica.rpc.transport import NotAppliedError, TransportError
 
 
 @dataclass(slots=True, kw_only=True)
 class Waiting:
-    """The records of one batch that somebody waits for, and what its last attempt earned.
+    """One batch that is to be settled, and what its last attempt earned.
 
     ``is_calling`` while a broker may be taking the batch; ``in_doubt`` once one may have taken it.
     """
 
-    topic_partition: TopicPartition
-    futures: list[asyncio.Future[RecordMetadata]] = field(default_factory=list)
-    timestamps_ms: list[int] = field(default_factory=list)
+    delivery: BatchDelivery
     last: ProduceResponse | TransportError | None = None
     is_calling: bool = False
     in_doubt: bool = False
@@ -63,27 +61,29 @@ class Sender:
 
     # --- from the producer ------------------------------------------------------------------------------------------
 
-    def expect(
-        self, ticket: Ticket, topic_partition: TopicPartition, timestamp_ms: int
-    ) -> asyncio.Future[RecordMetadata]:
-        """Return what will tell where a record that the accumulator has taken stands, or why it does not."""
+    def expect(self, delivery: BatchDelivery) -> None:
+        """A batch has been opened, of which ``delivery`` is to be told: it has a deadline, and may be due at once."""
         if self._loop is None:
             self._loop = asyncio.create_task(self._run())
-        waiting = self._waiting.setdefault(ticket.batch_id, Waiting(topic_partition=topic_partition))
-        assert len(waiting.futures) == ticket.position, (ticket, len(waiting.futures))
-        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        waiting.futures.append(future)
-        waiting.timestamps_ms.append(timestamp_ms)
-        if ticket.position == 0:  # A new batch has a deadline of its own, and the one before it may be full.
-            self._wake.set()
-        return future
+        assert delivery.batch_id is not None, delivery.topic_partition
+        self._waiting[delivery.batch_id] = Waiting(delivery=delivery)
+        self._wake.set()
 
     def check_alive(self) -> None:
         """Raise NotWrittenError if there is nobody left to send a record."""
         if self._is_closing:
             raise NotWrittenError("the producer is closed; make another one")
         if self._failure is not None:
+            self.check_failure()
+
+    def check_failure(self) -> None:
+        """Raise NotWrittenError if the producer has failed; one that is being closed still sends what it has."""
+        if self._failure is not None:
             raise NotWrittenError(f"the producer has failed: {self._failure!r}; make another one")
+
+    def on_room(self) -> None:
+        """Something that waited for its topic is settled: there is room for others."""
+        self._settled.set()
 
     async def wait_room(self, deadline: Deadline) -> None:
         """Wait until a batch is settled, or the time is up."""
@@ -99,21 +99,20 @@ class Sender:
             self._settled.clear()
             await self._settled.wait()
 
-    async def stop(self, timeout_ms: int | None) -> None:
-        """Flush, for so long at most, then give up what is left. Who waits for room has waited in vain."""
+    def refuse(self) -> None:
+        """Take nothing more. Who waits for room has waited in vain."""
         self._is_closing = True
         self._settled.set()
+
+    async def stop(self, timeout_ms: int | None) -> None:
+        """Flush, for so long at most, then give up what is left."""
+        self.refuse()
         if self._loop is None:
             return
         flushing = asyncio.create_task(self.flush())
-        if timeout_ms is None:
-            await flushing
-        else:
-            finished = asyncio.Event()
-            flushing.add_done_callback(lambda _: finished.set())
-            await self._view.clock.wait(finished, timeout_ms)
-            self._give_up_all()
-            await flushing
+        await wait_task(self._view.clock, flushing, timeout_ms)
+        self._give_up_all()
+        await flushing
         self._is_stopping = True
         self._wake.set()
         await self._loop
@@ -144,9 +143,7 @@ class Sender:
         """Give up for good: what is on its way may be written, and what comes later is refused."""
         self._failure = self._failure or error
         for waiting in self._waiting.values():
-            for future in waiting.futures:
-                if not future.done():
-                    future.set_exception(OutcomeUnknownError(f"the producer has failed: {error!r}"))
+            waiting.delivery.failed(OutcomeUnknownError(f"the producer has failed: {error!r}"))
         self._waiting.clear()
         self._settled.set()
         self._wake.set()
@@ -266,16 +263,7 @@ class Sender:
         if waiting is None:
             return  # Given up before; it was said that it may be written.
         assert isinstance(attempt, ProduceResponse), attempt
-        for position, (future, timestamp_ms) in enumerate(zip(waiting.futures, waiting.timestamps_ms, strict=True)):
-            base = attempt.base_offset
-            metadata = RecordMetadata(
-                topic_partition=waiting.topic_partition,
-                offset=None if base is None else Offset(base + position),
-                leader_epoch=attempt.leader_epoch,
-                timestamp_ms=timestamp_ms,
-            )
-            if not future.done():
-                future.set_result(metadata)
+        waiting.delivery.written(attempt.base_offset, attempt.leader_epoch)
         self._settled.set()
 
     def _on_given_up(self, given_up: GivenUp) -> None:
@@ -287,14 +275,12 @@ class Sender:
         is_unknown = given_up.may_be_written and (waiting.in_doubt or waiting.is_calling)
         if waiting.is_calling:
             reason = "no answer has come yet"
-        for future in waiting.futures:
-            if future.done():
-                continue
-            if is_unknown:
-                unknown = f"{waiting.topic_partition}: the write may have been applied: {reason}"
-                future.set_exception(OutcomeUnknownError(unknown, error=code))
-            else:
-                future.set_exception(NotWrittenError(f"{waiting.topic_partition}: not written: {reason}", error=code))
+        name = waiting.delivery.topic_partition
+        if is_unknown:
+            unknown = f"{name}: the write may have been applied: {reason}"
+            waiting.delivery.failed(OutcomeUnknownError(unknown, error=code))
+        else:
+            waiting.delivery.failed(NotWrittenError(f"{name}: not written: {reason}", error=code))
         self._settled.set()
 
     def _give_up_all(self) -> None:

@@ -19,6 +19,7 @@ from replica.ids import Offset
 from replica.records.batch import (
     ATTRIBUTES_AT,
     CONTROL_BIT,
+    CRC_AT,
     HEADER,
     HEADER_BYTES,
     LENGTH_PREFIX_BYTES,
@@ -48,6 +49,41 @@ class Record(Struct, frozen=True, kw_only=True):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
+
+
+class EncodedRecords(Struct, frozen=True, kw_only=True):
+    """Records as they stand behind a batch's header, which can be put in front of them at any time.
+
+    ``body`` is compressed by ``compression``.
+    """
+
+    body: bytes | bytearray
+    record_count: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    compression: Compression
+
+    def batch(
+        self,
+        *,
+        base_offset: int = 0,
+        leader_epoch: int = NO_LEADER_EPOCH,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        is_control: bool = False,
+    ) -> RecordBatch:
+        """Put a header in front. Raises ValueError for a producer given by halves and a compressed control batch."""
+        check_producer(producer_id, producer_epoch, base_sequence)
+        header = bytearray(HEADER.pack(
+            base_offset, HEADER_BYTES - LENGTH_PREFIX_BYTES + len(self.body), leader_epoch, MAGIC, 0,
+            CODEC_NUMBERS[self.compression] | (CONTROL_BIT if is_control else 0),
+            self.record_count - 1, self.base_timestamp_ms, self.max_timestamp_ms,
+            producer_id, producer_epoch, base_sequence, self.record_count,
+        ))  # fmt: skip
+        crc = checksum(self.body, behind=checksum(header[ATTRIBUTES_AT:]))
+        header[CRC_AT:ATTRIBUTES_AT] = crc.to_bytes(4, "big")
+        return parse_batch(b"".join((header, self.body)), 0, verify=False)
 
 
 def check_record(key: bytes | None, value: bytes | None, headers: tuple[Header, ...], timestamp_ms: int | None) -> None:
@@ -93,21 +129,27 @@ def encode_batch(  # noqa: PLR0913 - one name for every field of the header that
     """
     if not records:
         raise ValueError("a batch holds at least one record; none were given")
-    check_producer(producer_id, producer_epoch, base_sequence)
     whole = [_as_record(record, base_offset + delta, timestamp_ms) for delta, record in enumerate(records)]
-    base_timestamp = whole[0].timestamp_ms
-    body = _encode_records(whole, compression)
-    attributes = CODEC_NUMBERS[compression] | (CONTROL_BIT if is_control else 0)
-    header = bytearray(
-        HEADER.pack(
-            base_offset, HEADER_BYTES - LENGTH_PREFIX_BYTES + len(body), leader_epoch, MAGIC, 0,
-            attributes, len(whole) - 1, base_timestamp,
-            max(record.timestamp_ms for record in whole), producer_id, producer_epoch, base_sequence, len(whole),
-        )
-    )  # fmt: skip
-    data = header + body
-    data[17:21] = checksum(memoryview(data)[ATTRIBUTES_AT:]).to_bytes(4, "big")
-    return parse_batch(bytes(data), 0, verify=False)
+    base_timestamp_ms = whole[0].timestamp_ms
+    body = bytearray()
+    for delta, record in enumerate(whole):
+        headers = encode_headers(record.headers)
+        write_record(body, record.key, record.value, headers, (delta, record.timestamp_ms - base_timestamp_ms))
+    encoded = EncodedRecords(
+        body=compress_records(body, compression),
+        record_count=len(whole),
+        base_timestamp_ms=base_timestamp_ms,
+        max_timestamp_ms=max(record.timestamp_ms for record in whole),
+        compression=compression,
+    )
+    return encoded.batch(
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        is_control=is_control,
+    )
 
 
 def decode_records(batch: RecordBatch, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> tuple[Record, ...]:
@@ -150,16 +192,39 @@ def decompressed(batch: RecordBatch, *, limit_bytes: int) -> bytes:
     )
 
 
-def _encode_records(records: Sequence[Record], compression: Compression) -> bytes:
-    body = bytearray()
-    for delta, record in enumerate(records):
-        _write_record(body, record, delta, record.timestamp_ms - records[0].timestamp_ms)
+def compress_records(body: bytearray, compression: Compression) -> bytes | bytearray:
+    """Compress what stands behind a header. Raises ValueError where it is too much for one batch."""
     if compression is not Compression.NONE and len(body) > DECOMPRESSED_BYTES_MAX:
         raise ValueError(f"{len(body)} bytes of records are more than any reader decompresses; split them")
-    compressed = compress(compression, body)
+    compressed = body if compression is Compression.NONE else compress(compression, body)
     if len(compressed) > _SIZE_MAX - HEADER_BYTES:
         raise ValueError(f"{len(compressed)} bytes of records do not fit one batch; split them")
     return compressed
+
+
+def encode_headers(headers: Sequence[Header]) -> bytes:
+    """Encode the headers of one record, their count with them."""
+    out = bytearray()
+    write_zigzag(out, len(headers))
+    for name, value in headers:
+        _write_bytes(out, name.encode())
+        _write_bytes(out, value)
+    return bytes(out)
+
+
+def write_record(
+    out: bytearray, key: bytes | None, value: bytes | None, headers: bytes, deltas: tuple[int, int]
+) -> None:
+    """Append one record; ``headers`` are encoded already, ``deltas`` are those of offset and timestamp."""
+    offset_delta, timestamp_delta = deltas
+    body = bytearray(1)  # attributes: no bit is in use
+    write_zigzag(body, timestamp_delta)
+    write_zigzag(body, offset_delta)
+    _write_bytes(body, key)
+    _write_bytes(body, value)
+    body += headers
+    write_zigzag(out, len(body))
+    out += body
 
 
 def _as_record(record: Record | bytes, offset: int, timestamp_ms: int) -> Record:
@@ -176,20 +241,6 @@ def _at_time(record: Record, timestamp_ms: int) -> Record:
     return Record(
         offset=record.offset, timestamp_ms=timestamp_ms, key=record.key, value=record.value, headers=record.headers
     )
-
-
-def _write_record(out: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
-    body = bytearray(1)  # attributes: no bit is in use
-    write_zigzag(body, timestamp_delta)
-    write_zigzag(body, offset_delta)
-    _write_bytes(body, record.key)
-    _write_bytes(body, record.value)
-    write_zigzag(body, len(record.headers))
-    for name, value in record.headers:
-        _write_bytes(body, name.encode())
-        _write_bytes(body, value)
-    write_zigzag(out, len(body))
-    out += body
 
 
 def _write_bytes(out: bytearray, value: bytes | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ctypes import CDLL, POINTER, Structure, byref, c_char_p, c_int64, c_void_p
 from functools import cache
+from typing import Any
 
 from msgspec import Struct
 
@@ -17,7 +18,7 @@ from replica.records.errors import CorruptRecordError, InvalidRecordError
 from replica.records.record import NO_TIMESTAMP, decompressed, scan_records
 
 LIBRARY = f"{__file__.removesuffix('walking.py')}native/walk.so"
-ABI_VERSION = 2
+ABI_VERSION = 3
 """What the library must answer to be the one that this module knows."""
 
 SERVER_DECOMPRESSED_BYTES_MAX = 16 << 20
@@ -58,16 +59,29 @@ class RecordTimes(Struct, frozen=True, kw_only=True):
     first_delta: int | None
 
 
+_OF_OTHERS: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "batches_walk": ((c_char_p, c_int64, c_void_p), None),
+    "records_measure": ((c_void_p,), c_char_p),
+    "records_encode": ((c_void_p, c_void_p), c_int64),
+    "keys_partition": ((c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p), c_char_p),
+    "columns_measure": ((c_char_p, c_int64, c_int64, c_void_p), c_char_p),
+    "columns_fill": ((c_char_p, c_int64, c_int64, c_void_p, c_void_p), c_int64),
+}
+"""What ``runs``, ``encoding`` and ``columns`` call."""
+
+
 def load(path: str) -> CDLL | None:
     """The library at ``path``; absent where there is none, or one of another version."""
     try:
         native = CDLL(path)
-        version, walk, batches_walk = native.records_walk_abi, native.records_walk, native.batches_walk
+        version, walk = native.records_walk_abi, native.records_walk
+        for name, (arguments, result) in _OF_OTHERS.items():
+            function = getattr(native, name)
+            function.argtypes, function.restype = arguments, result
     except (OSError, AttributeError):
         return None
     version.argtypes, version.restype = (), c_int64
     walk.argtypes, walk.restype = (c_char_p, c_int64, c_int64, POINTER(_Walk)), c_char_p
-    batches_walk.argtypes, batches_walk.restype = (c_char_p, c_int64, c_void_p), None  # Called by ``runs``.
     return native if version() == ABI_VERSION else None
 
 

@@ -63,7 +63,7 @@ def read_piece(options: ReadOptions, piece: Piece) -> Iterator[pa.RecordBatch]:
     with asyncio.Runner() as runner:
         reader = runner.run(opened())
         try:
-            while records := runner.run(reader.next_records()):
-                yield batch_of(records)
+            while (polled := runner.run(reader.next_records())) is not None:
+                yield batch_of(polled)
         finally:
             runner.run(reader.close())

@@ -5,28 +5,20 @@ Values only; no cluster and no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from replica.client.values import ConsumerRecord
-from replica.records import NO_TIMESTAMP, Header
+from replica.client.arrow_records import RECORDS_SCHEMA
+from replica.client.polled import PolledRecords
+from replica.records import Header
 from replica.spark.errors import ColumnError
 
-HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
-TABLE_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("leader_epoch", pa.int32()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS_TYPE),
-    ]
+TABLE_SCHEMA = RECORDS_SCHEMA.set(
+    RECORDS_SCHEMA.get_field_index("timestamp"), pa.field("timestamp", pa.timestamp("us", tz="UTC"))
 )
 """What Spark wants for the table's type in ``source``."""
 
@@ -53,28 +45,21 @@ class Row:
     headers: tuple[Header, ...]
 
 
-def batch_of(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
+def batch_of(polled: PolledRecords) -> pa.RecordBatch:
     """Make a table of records of one partition."""
-    name = records[0].topic_partition
-    topics = pa.DictionaryArray.from_arrays(pa.nulls(len(records), pa.int8()).fill_null(0), [name.topic])
-    columns = [
-        topics.cast(pa.string()),
-        pa.nulls(len(records), pa.int32()).fill_null(name.partition),
-        pa.array([record.offset for record in records], pa.int64()),
-        pa.array([record.leader_epoch for record in records], pa.int32()),
-        pa.array([_microseconds(record.timestamp_ms) for record in records], pa.timestamp("us", tz="UTC")),
-        pa.array([record.key for record in records], pa.binary()),
-        pa.array([record.value for record in records], pa.binary()),
-        pa.array([record.headers for record in records], HEADERS_TYPE),
-    ]
+    batch = polled.to_arrow()
+    at = TABLE_SCHEMA.get_field_index("timestamp")
+    columns = list(batch.columns)
+    columns[at] = _microseconds(columns[at])
     return pa.RecordBatch.from_arrays(columns, schema=TABLE_SCHEMA)
 
 
-def _microseconds(timestamp_ms: int) -> int | None:
-    """A record's time; none where it has none, or one that no calendar of Spark's has."""
-    if timestamp_ms == NO_TIMESTAMP or not _YEAR_1_MS <= timestamp_ms < _YEAR_10000_MS:
-        return None
-    return timestamp_ms * 1000
+def _microseconds(times: pa.Array) -> pa.Array:
+    """The times of records; none where one has none, or one that no calendar of Spark's has."""
+    milliseconds = times.view(pa.int64())
+    has_calendar = pc.and_(pc.greater_equal(milliseconds, _YEAR_1_MS), pc.less(milliseconds, _YEAR_10000_MS))
+    known = pc.if_else(has_calendar, milliseconds, None)
+    return pc.multiply(known, 1000).cast(TABLE_SCHEMA.field("timestamp").type)
 
 
 def check_columns(types: dict[str, str], *, has_topic: bool) -> None:

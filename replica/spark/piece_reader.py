@@ -10,13 +10,15 @@ Records are read by the clients' own ``Consumer``, which knows how to find leade
 
 from __future__ import annotations
 
+from collections import deque
+
 from replica.client.clock import Clock, Deadline
 from replica.client.connections import Closing, Connections
 from replica.client.consumer import Consumer
 from replica.client.consumer_config import ConsumerConfig
 from replica.client.failures import LogTruncatedError, OffsetOutOfRangeError, ReadFailedError
+from replica.client.polled import PolledRecords
 from replica.client.reading import OffsetReset
-from replica.client.values import ConsumerRecord
 from replica.ids import Epoch, Offset
 from replica.spark.errors import DataLossError, PartitionUnreadableError, TopicTruncatedError
 from replica.spark.logs import TopicLogs, view_config
@@ -24,8 +26,6 @@ from replica.spark.options import ReadOptions
 from replica.spark.values import Piece, Position
 
 POLL_MS = 500
-RECORDS_MAX = 65_536
-"""How many records are handed out at once."""
 
 
 class PieceReader(Closing):
@@ -46,6 +46,7 @@ class PieceReader(Closing):
         self._clock = clock
         self._logs = TopicLogs(options.connection, connections=connections, clock=clock)
         self._position = piece.start
+        self._ready: deque[PolledRecords] = deque()
         self._consumer = self._consumer_at_position()
         self._deadline = self._new_deadline()
 
@@ -54,41 +55,45 @@ class PieceReader(Closing):
         await self._consumer.close()
         await self._logs.close()
 
-    async def next_records(self) -> list[ConsumerRecord]:
-        """Return the next records of the piece, in order; none at its end.
+    async def next_records(self) -> PolledRecords | None:
+        """Return the next records of the piece, in order; absent at its end.
 
         Raises TopicTruncatedError, DataLossError, or PartitionUnreadableError after as long as a call may take.
         """
         while self._position.offset < self._piece.end.offset:
-            records = await self._poll()
-            mine = [record for record in records if record.offset < self._piece.end.offset]
-            if records:
-                self._deadline = self._new_deadline()
-                self._go_behind(mine, records[-1])
-            if mine:
-                return mine
-            if not records:
+            polled = await self._poll()
+            if polled is None:
                 await self._check_progress()
-        return []
+                continue
+            mine = polled.below(self._piece.end.offset)
+            self._deadline = self._new_deadline()
+            self._go_behind(mine, polled)
+            if mine is not None:
+                return mine
+        return None
 
-    def _go_behind(self, mine: list[ConsumerRecord], last: ConsumerRecord) -> None:
+    def _go_behind(self, mine: PolledRecords | None, polled: PolledRecords) -> None:
         """Move behind what was read, after the check that the piece's last record is the one that was planned."""
         end = self._piece.end
-        if mine and mine[-1].offset == end.offset - 1 and end.leader_epoch not in (None, mine[-1].leader_epoch):
-            found = f"there is a record of epoch {mine[-1].leader_epoch} now"
+        if mine and mine.last_offset == end.offset - 1 and end.leader_epoch not in (None, mine.last_epoch):
+            found = f"there is a record of epoch {mine.last_epoch} now"
             raise TopicTruncatedError(self._name, end.offset, end.leader_epoch, found)
-        self._position = Position(offset=min(Offset(last.offset + 1), end.offset), leader_epoch=last.leader_epoch)
+        offset = min(Offset(polled.last_offset + 1), end.offset)
+        self._position = Position(offset=offset, leader_epoch=polled.last_epoch)
 
-    async def _poll(self) -> list[ConsumerRecord]:
+    async def _poll(self) -> PolledRecords | None:
+        if self._ready:
+            return self._ready.popleft()
         try:
-            return await self._consumer.poll(POLL_MS)
+            self._ready += await self._consumer.poll_batches(POLL_MS)
+            return self._ready.popleft() if self._ready else None
         except OffsetOutOfRangeError as error:
             await self._on_out_of_range(error)
         except LogTruncatedError as error:
             await self._on_truncated(error)
         except ReadFailedError as error:
             raise PartitionUnreadableError(str(error)) from error
-        return []
+        return None
 
     async def _on_out_of_range(self, error: OffsetOutOfRangeError) -> None:
         bounds = await self._logs.bounds(self._name, self._known_epoch())
@@ -142,7 +147,6 @@ class PieceReader(Closing):
         fetch_bytes = self._options.max_partition_fetch_bytes
         config = ConsumerConfig(
             auto_offset_reset=OffsetReset.NONE,
-            max_poll_records=RECORDS_MAX,
             max_partition_fetch_bytes=fetch_bytes,
             client_rack=self._options.client_rack,
         )

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from replica.client.clock import Clock
 from replica.client.connections import Connections
+from replica.client.delivery import Delivery
 from replica.client.failures import WriteError
 from replica.client.producer import Producer
 from replica.client.producer_config import Acks, ProducerConfig
-from replica.client.values import RecordMetadata
 from replica.records import Header
 from replica.spark.columns import Row, rows_of
 from replica.spark.errors import ColumnError, TopicTableError
@@ -71,13 +71,14 @@ async def write_rows(
         connections=connections,
         clock=clock,
     )
-    waiting: deque[asyncio.Future[RecordMetadata]] = deque()
+    waiting: deque[Delivery] = deque()
     count = 0
     try:
         # Where rows come slowly, those that wait for their acknowledgement must not wait for the next row as well.
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             for row in rows_of(batch):
-                waiting.append(await _send(producer, options, row, (*origin.headers(), _row_header(count))))
+                await producer.ready()
+                waiting.append(_send(producer, options, row, (*origin.headers(), _row_header(count))))
                 count += 1
                 if len(waiting) > UNACKNOWLEDGED_MAX:
                     await waiting.popleft()
@@ -98,14 +99,12 @@ def _row_header(number: int) -> Header:
     return ROW_HEADER, b"%d" % number
 
 
-async def _send(
-    producer: Producer, options: WriteOptions, row: Row, own_headers: tuple[Header, ...]
-) -> asyncio.Future[RecordMetadata]:
+def _send(producer: Producer, options: WriteOptions, row: Row, own_headers: tuple[Header, ...]) -> Delivery:
     topic = options.topic or row.topic
     if topic is None:
         raise ColumnError("a row names no topic; give the option topic, or fill the column")
     kept = tuple(header for header in row.headers if header[0] not in ORIGIN_HEADERS)
-    return await producer.send(topic, row.value, key=row.key, partition=row.partition, headers=(*kept, *own_headers))
+    return producer.send(topic, row.value, key=row.key, partition=row.partition, headers=(*kept, *own_headers))
 
 
 def _config(options: WriteOptions) -> ProducerConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.client.accumulator import RecordAccumulator, record_bytes_bound
+from replica.client.delivery import Delivery
 from replica.client.producer_values import (
     AccumulatorConfig,
     BatchId,
@@ -13,10 +14,9 @@ from replica.client.producer_values import (
     ProducerIdentity,
     ReadyBatch,
     RecordTooLargeError,
-    Ticket,
 )
 from replica.ids import TopicPartition
-from replica.records import HEADER_BYTES, Compression, decode_records, encode_batch
+from replica.records import HEADER_BYTES, Compression, Header, decode_records, encode_batch
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 IDENTITY = ProducerIdentity(producer_id=7, producer_epoch=0)
@@ -49,12 +49,33 @@ def accumulator_of(
     return accumulator
 
 
+def append(
+    accumulator: RecordAccumulator,
+    to: TopicPartition,
+    value: bytes | None,
+    *,
+    key: bytes | None = None,
+    headers: tuple[Header, ...] = (),
+    timestamp_ms: int = 0,
+    now_ms: int,
+) -> Delivery:
+    """Append one record."""
+    size = record_bytes_bound(key, value, headers)
+    return accumulator.append(accumulator.queue(to), size, value, key, headers, timestamp_ms, now_ms)
+
+
+def batch_id_of(delivery: Delivery) -> BatchId:
+    batch_id = delivery.batch.batch_id
+    assert batch_id is not None
+    return batch_id
+
+
 def put(accumulator: RecordAccumulator, *values: bytes, now_ms: int = 0, to: TopicPartition = P0) -> BatchId:
     """Append ``values`` and close their batch. Returns its id."""
-    tickets = [accumulator.append(to, value, timestamp_ms=0, now_ms=now_ms) for value in values]
+    deliveries = [append(accumulator, to, value, now_ms=now_ms) for value in values]
     accumulator.flush()
-    assert len({ticket.batch_id for ticket in tickets}) == 1
-    return tickets[0].batch_id
+    assert len({delivery.batch for delivery in deliveries}) == 1
+    return batch_id_of(deliveries[0])
 
 
 def known(accumulator: RecordAccumulator) -> None:
@@ -77,15 +98,32 @@ def values(ready: ReadyBatch) -> list[bytes | None]:
     return [record.value for record in decode_records(ready.batch)]
 
 
-def test_records_linger_for_company() -> None:
-    """A batch is sent ``linger_ms`` after its first record, with all that came meanwhile."""
+def test_a_batch_goes_at_once_where_nothing_is_in_flight() -> None:
+    """A record that comes alone waits for nobody; those behind it share a batch once its answer is there."""
     accumulator = accumulator_of()
-    tickets = [accumulator.append(P0, b"%d" % now_ms, timestamp_ms=0, now_ms=now_ms) for now_ms in (0, 2, 4)]
-    assert tickets == [Ticket(batch_id=BatchId(0), position=position) for position in range(3)]
+    first = append(accumulator, P0, b"0", now_ms=0)
+    assert accumulator.deadline_ms == 0
+    assert sent(accumulator, 0) == [batch_id_of(first)]
+    deliveries = [append(accumulator, P0, b"%d" % now_ms, now_ms=now_ms) for now_ms in (1, 2)]
+    assert accumulator.drain(2) == ()
+    accumulator.on_written(batch_id_of(first))
+    (ready,) = accumulator.drain(2)
+    assert values(ready) == [b"1", b"2"]
+    assert [delivery.position for delivery in deliveries] == [0, 1]
+
+
+def test_records_linger_for_company_behind_what_is_in_flight() -> None:
+    """A batch behind another is sent ``linger_ms`` after its first record, with all that came meanwhile."""
+    accumulator = accumulator_of()
+    known(accumulator)
+    put(accumulator, b"in flight")
+    assert len(sent(accumulator, 0)) == 1
+    deliveries = [append(accumulator, P0, b"%d" % now_ms, now_ms=now_ms) for now_ms in (0, 2, 4)]
+    assert [(batch_id_of(each), each.position) for each in deliveries] == [(BatchId(2), at) for at in range(3)]
     assert accumulator.deadline_ms == LINGER_MS
     assert accumulator.drain(LINGER_MS - 1) == ()
     (ready,) = accumulator.drain(LINGER_MS)
-    assert (ready.batch_id, ready.topic_partition, ready.attempt) == (0, P0, 1)
+    assert (ready.batch_id, ready.topic_partition, ready.attempt) == (2, P0, 1)
     assert values(ready) == [b"0", b"2", b"4"]
     assert accumulator.drain(LINGER_MS) == ()
     assert accumulator.deadline_ms == TIMEOUT_MS
@@ -94,16 +132,19 @@ def test_records_linger_for_company() -> None:
 def test_a_full_batch_does_not_linger() -> None:
     """A record that does not fit opens the next batch, and the full one is sent at once."""
     accumulator = accumulator_of(batch_bytes=200)
-    batch_ids = [accumulator.append(P0, bytes(50), timestamp_ms=0, now_ms=0).batch_id for _ in range(2)]
-    assert batch_ids == [0, 1]
-    assert sent(accumulator, 0) == [0]
+    known(accumulator)
+    put(accumulator, b"in flight")
+    assert len(sent(accumulator, 0)) == 1
+    batch_ids = [batch_id_of(append(accumulator, P0, bytes(50), now_ms=0)) for _ in range(2)]
+    assert batch_ids == [2, 3]
+    assert sent(accumulator, 0) == [2]
 
 
 def test_a_record_above_the_batch_size_goes_alone() -> None:
     """A large record makes a batch of its own, and takes nothing with it."""
     accumulator = accumulator_of(batch_bytes=200)
     for size in (1, 1000, 1):
-        accumulator.append(P0, bytes(size), timestamp_ms=0, now_ms=0)
+        append(accumulator, P0, bytes(size), now_ms=0)
     (first,) = accumulator.drain(LINGER_MS)
     accumulator.on_written(first.batch_id)
     large, last = accumulator.drain(LINGER_MS)
@@ -115,17 +156,17 @@ def test_a_batch_that_was_sent_takes_no_more() -> None:
     """A record that comes while a batch is in flight goes into the next, however empty that one was."""
     accumulator = accumulator_of()
     known(accumulator)
-    accumulator.append(P0, b"a", timestamp_ms=0, now_ms=0)
+    append(accumulator, P0, b"a", now_ms=0)
     (ready,) = accumulator.drain(LINGER_MS)
-    assert accumulator.append(P0, b"b", timestamp_ms=0, now_ms=LINGER_MS).batch_id != ready.batch_id
+    assert batch_id_of(append(accumulator, P0, b"b", now_ms=LINGER_MS)) != ready.batch_id
 
 
 def test_keys_headers_and_times_arrive_in_the_batch() -> None:
     """What makes a record is in the batch, compressed or not, each with its own time."""
     for compression in Compression:
         accumulator = accumulator_of(compression=compression)
-        accumulator.append(P0, b"v", key=b"k", headers=(("h", None),), timestamp_ms=77, now_ms=0)
-        accumulator.append(P0, None, key=b"k", timestamp_ms=70, now_ms=0)
+        append(accumulator, P0, b"v", key=b"k", headers=(("h", None),), timestamp_ms=77, now_ms=0)
+        append(accumulator, P0, None, key=b"k", timestamp_ms=70, now_ms=0)
         (ready,) = accumulator.drain(LINGER_MS)
         first, second = decode_records(ready.batch)
         assert (first.key, first.value, first.headers, first.timestamp_ms) == (b"k", b"v", (("h", None),), 77)
@@ -138,7 +179,7 @@ def test_the_size_of_a_record_is_estimated_from_above() -> None:
     accumulator = accumulator_of()
     headers = (("name" * 40, bytes(300)), ("", None))
     for timestamp_ms in (0, 2**62, -(2**62)):
-        accumulator.append(P0, bytes(9), key=bytes(70), headers=headers, timestamp_ms=timestamp_ms, now_ms=0)
+        append(accumulator, P0, bytes(9), key=bytes(70), headers=headers, timestamp_ms=timestamp_ms, now_ms=0)
     accumulator.flush()
     bound = record_bytes_bound(bytes(70), bytes(9), headers)
     while not accumulator.is_empty:
@@ -345,7 +386,7 @@ def test_a_batch_expires_wherever_it_is() -> None:
     assert sent(accumulator, 0) == [elsewhere]
     refused = accumulator.on_retriable(elsewhere, may_be_written=False, now_ms=990)
     assert refused is None
-    lingering = accumulator.append(P0, b"v", timestamp_ms=0, now_ms=1).batch_id
+    lingering = batch_id_of(append(accumulator, P0, b"v", now_ms=1))
     assert accumulator.expire(TIMEOUT_MS - 1) == ()
     assert accumulator.expire(TIMEOUT_MS) == (
         GivenUp(batch_id=in_flight, topic_partition=P0, may_be_written=True),
@@ -402,17 +443,17 @@ def test_memory_has_a_limit() -> None:
     """A full buffer refuses records until a batch is settled, and a record that never fits is refused as that."""
     accumulator = accumulator_of()
     with pytest.raises(RecordTooLargeError, match="is above"):
-        accumulator.append(P0, bytes(5000), timestamp_ms=0, now_ms=0)
+        append(accumulator, P0, bytes(5000), now_ms=0)
     assert accumulator.is_empty
     taken = 0
     with pytest.raises(BufferFullError, match="of 20000 bytes"):
         while True:
-            accumulator.append(P0, bytes(4000), timestamp_ms=0, now_ms=0)
+            append(accumulator, P0, bytes(4000), now_ms=0)
             taken += 1
     assert taken == 4
     (ready,) = accumulator.drain(0)
     accumulator.on_written(ready.batch_id)
-    accumulator.append(P0, bytes(4000), timestamp_ms=0, now_ms=0)
+    append(accumulator, P0, bytes(4000), now_ms=0)
 
 
 @pytest.mark.parametrize(

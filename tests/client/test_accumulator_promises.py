@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from replica.client.accumulator import RecordAccumulator
+from replica.client.accumulator import RecordAccumulator, record_bytes_bound
 from replica.client.producer_values import AccumulatorConfig, BatchId, GivenUp, ProducerIdentity, ReadyBatch
 from replica.ids import TopicPartition
 from replica.records import RecordBatch, decode_records, increment_sequence
@@ -93,10 +93,12 @@ class Walk:
 
     def _append(self, number: int) -> None:
         partition, value = self.random.choice(PARTITIONS), b"%d" % number
-        ticket = self.accumulator.append(partition, value, timestamp_ms=0, now_ms=self.now_ms)
+        queue, size = self.accumulator.queue(partition), record_bytes_bound(None, value, ())
+        delivery = self.accumulator.append(queue, size, value, None, (), 0, self.now_ms)
+        assert delivery.batch.batch_id is not None
         self.taken[partition].append(value)
-        batch = self.values.setdefault(ticket.batch_id, [])
-        assert ticket.position == len(batch)
+        batch = self.values.setdefault(delivery.batch.batch_id, [])
+        assert delivery.position == len(batch)
         batch.append(value)
 
     def _step(self) -> None:

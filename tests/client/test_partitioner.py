@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from ctypes import CDLL
 from itertools import pairwise
 from random import Random
 
@@ -10,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.client.partitioner import Partitioner, murmur2, partition_for_key
+from replica.client.partitioner import (
+    Partitioner,
+    murmur2,
+    partition_for_key,
+    rows_by_partition_in_c,
+    rows_by_partition_in_python,
+)
+from replica.records import Column
+from tests.records.compiled import compiled, needs_compiler
 
 
 @pytest.mark.parametrize(
@@ -44,62 +53,82 @@ def test_a_negative_hash_loses_its_sign_bit(key: bytes, partition_count: int, pa
     assert partition_for_key(key, partition_count) == partition
 
 
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> CDLL:
+    """The hash in C."""
+    return compiled(tmp_path_factory.mktemp("native"))
+
+
+@needs_compiler
+@given(st.lists(st.none() | st.binary(max_size=40), max_size=60), st.integers(1, 50), st.data())
+def test_a_column_of_keys_is_divided_alike(
+    native: CDLL, keys: list[bytes | None], partition_count: int, data: st.DataObject
+) -> None:
+    """In C and in Python rows go where their keys lead, in order, and those without key to one partition."""
+    column, keyless = Column.of(keys), data.draw(st.integers(0, partition_count - 1))
+    found = rows_by_partition_in_c(native, column, partition_count, keyless)
+    assert found == rows_by_partition_in_python(column, partition_count, keyless)
+    assert all(list(rows) == sorted(rows) for rows in found)
+    assert all(partition == keyless for partition, rows in enumerate(found) for row in rows if keys[row] is None)
+    assert sorted(row for rows in found for row in rows) == list(range(len(keys)))
+
+
 @given(st.binary(max_size=20), st.integers(1, 50), st.integers(0, 2**32))
 def test_a_key_decides_alone(key: bytes, partition_count: int, seed: int) -> None:
     """Neither dice nor the partitions that are available move a key, an empty one included."""
     partitioner = Partitioner(Random(seed), sticky_bytes=10)
-    chosen = partitioner.partition_of("t", key=key, size_bytes=99, partition_count=partition_count, available=[0])
+    partitioner.on_partitions(partition_count, [0])
+    chosen = partitioner.partition_of(key, 99)
     assert chosen == partition_for_key(key, partition_count)
     assert 0 <= chosen < partition_count
 
 
-def keyless(partitioner: Partitioner, topic: str = "t", *, partition_count: int = 4, size_bytes: int = 10) -> int:
-    return partitioner.partition_of(topic, key=None, size_bytes=size_bytes, partition_count=partition_count)
+def partitioner_of(seed: int, *, sticky_bytes: int, partition_count: int = 4) -> Partitioner:
+    partitioner = Partitioner(Random(seed), sticky_bytes=sticky_bytes)
+    partitioner.on_partitions(partition_count)
+    return partitioner
+
+
+def keyless(partitioner: Partitioner) -> int:
+    return partitioner.partition_of(None, 10)
 
 
 def test_records_without_key_stick_until_a_batch_is_full() -> None:
     """Ten records of ten bytes go to one partition, the next ten to another."""
-    partitioner = Partitioner(Random(1), sticky_bytes=100)
+    partitioner = partitioner_of(1, sticky_bytes=100)
     runs = [[keyless(partitioner) for _ in range(10)] for _ in range(8)]
     assert all(len(set(run)) == 1 for run in runs)
     assert all(before[0] != after[0] for before, after in pairwise(runs))
 
 
-def test_each_topic_sticks_for_itself() -> None:
-    """What is sent to one topic does not wear out the choice for another."""
-    partitioner = Partitioner(Random(2), sticky_bytes=20)
-    first = keyless(partitioner, "a")
-    for _ in range(9):
-        keyless(partitioner, "b")
-    assert keyless(partitioner, "a") == first
-
-
 def test_keyed_records_do_not_wear_out_the_choice() -> None:
     """Only bytes of records without key count."""
-    partitioner = Partitioner(Random(3), sticky_bytes=20)
+    partitioner = partitioner_of(3, sticky_bytes=20)
     first = keyless(partitioner)
-    partitioner.partition_of("t", key=b"k", size_bytes=1000, partition_count=4)
+    partitioner.partition_of(b"k", 1000)
     assert keyless(partitioner) == first
 
 
 def test_all_partitions_get_their_share() -> None:
     """Over many batches no partition is left out or preferred."""
-    partitioner = Partitioner(Random(4), sticky_bytes=1)
+    partitioner = partitioner_of(4, sticky_bytes=1)
     shares = Counter(keyless(partitioner) for _ in range(4000))
     assert all(800 < shares[partition] < 1200 for partition in range(4))
 
 
 def test_a_partition_that_is_not_available_is_left_at_once() -> None:
     """Records without key go where there is a leader, before the batch is full; with none known, anywhere."""
-    partitioner = Partitioner(Random(5), sticky_bytes=1000)
+    partitioner = partitioner_of(5, sticky_bytes=1000)
     first = keyless(partitioner)
     others = [partition for partition in range(4) if partition != first]
-    moved = partitioner.partition_of("t", key=None, size_bytes=10, partition_count=4, available=others[:1])
+    partitioner.on_partitions(4, others[:1])
+    moved = keyless(partitioner)
     assert moved == others[0]
+    partitioner.on_partitions(4)
     assert keyless(partitioner) == moved
 
 
 def test_a_lone_partition_is_drawn_again() -> None:
     """With one partition there is no other to go to."""
-    partitioner = Partitioner(Random(6), sticky_bytes=1)
-    assert {keyless(partitioner, partition_count=1) for _ in range(5)} == {0}
+    partitioner = partitioner_of(6, sticky_bytes=1, partition_count=1)
+    assert {keyless(partitioner) for _ in range(5)} == {0}

@@ -14,6 +14,7 @@ from replica.client.connections import Endpoint
 from replica.client.failures import NotWrittenError, OutcomeUnknownError, UnknownTopicError, WriteError
 from replica.client.producer import Producer
 from replica.client.producer_config import Acks, ProducerConfig
+from replica.client.producer_values import BufferFullError, RecordTooLargeError
 from replica.client.values import RecordMetadata
 from replica.core.messages import ProduceRequest, Request
 from replica.errors import ErrorCode
@@ -26,6 +27,9 @@ VIEW = ViewConfig(request_timeout_ms=1000, api_timeout_ms=10_000, metadata_timeo
 FAST = ProducerConfig(
     request_timeout_ms=1000, delivery_timeout_ms=20_000, max_block_ms=5000, retry_backoff_ms=20, linger_ms=2
 )
+
+SMALL = replace(FAST, buffer_memory=1000, max_request_size=500, batch_size=500)
+"""Room for two records of 400 bytes."""
 
 
 def producer_of(
@@ -42,7 +46,6 @@ def producer_of(
 
 
 def changed(**fields: object) -> ProducerConfig:
-
     return replace(FAST, **fields)  # type: ignore[arg-type] # the fields of a test's own choice
 
 
@@ -52,9 +55,9 @@ async def test_records_are_acknowledged_where_they_stand() -> None:
     topic = cluster.create("orders", (1, 2), (2, 3))
     producer, connections = producer_of(cluster)
     async with producer:
-        futures = [await producer.send("orders", b"%d" % number, partition=0) for number in range(3)]
-        other = await producer.send("orders", b"x", key=b"k", partition=1, headers=[("h", b"v")], timestamp_ms=7)
-        acknowledged = await asyncio.gather(*futures)
+        deliveries = [producer.send("orders", b"%d" % number, partition=0) for number in range(3)]
+        other = producer.send("orders", b"x", key=b"k", partition=1, headers=[("h", b"v")], timestamp_ms=7)
+        acknowledged = await asyncio.gather(*deliveries)
         assert [(done.topic_partition, done.offset, done.leader_epoch) for done in acknowledged] == [
             (topic, offset, 0) for offset in range(3)
         ]
@@ -73,7 +76,7 @@ async def test_batches_are_compressed(compression: Compression) -> None:
     topic = cluster.create("orders", (1,))
     producer, _ = producer_of(cluster, changed(compression=compression))
     async with producer:
-        await (await producer.send("orders", b"a" * 1000))
+        await producer.send("orders", b"a" * 1000)
     (batch,) = cluster.batches(1, topic)
     assert batch.compression is compression
     assert cluster.values(topic) == [b"a" * 1000]
@@ -88,11 +91,11 @@ async def test_a_lost_answer_does_not_write_twice() -> None:
         cluster, lose=lambda _, request: isinstance(request, ProduceRequest) and dice.random() < 0.4
     )
     async with producer:
-        futures = []
+        deliveries = []
         for number in range(30):
-            futures.append(await producer.send("orders", b"%d" % number))
+            deliveries.append(producer.send("orders", b"%d" % number))
             await connections.clock.sleep(3)
-        offsets = [done.offset for done in await asyncio.gather(*futures)]
+        offsets = [done.offset for done in await asyncio.gather(*deliveries)]
     assert offsets == list(range(30))
     assert cluster.values(topic) == [b"%d" % number for number in range(30)]
     assert len(connections.asked(ProduceRequest)) > len(cluster.batches(1, topic))
@@ -104,13 +107,13 @@ async def test_a_leader_that_dies_is_followed_by_the_next() -> None:
     topic = cluster.create("orders", (1, 2, 3))
     producer, connections = producer_of(cluster)
     async with producer:
-        futures = []
+        deliveries = []
         for number in range(40):
-            futures.append(await producer.send("orders", b"%d" % number))
+            deliveries.append(producer.send("orders", b"%d" % number))
             await connections.clock.sleep(3)
             if number == 15:
                 cluster.kill(1)
-        await asyncio.gather(*futures)
+        await asyncio.gather(*deliveries)
     assert cluster.values(topic) == [b"%d" % number for number in range(40)]
     assert cluster.leader(topic) != 1
 
@@ -124,9 +127,9 @@ async def test_without_idempotence_a_lost_answer_is_unknown() -> None:
     )
     outcomes: list[RecordMetadata | WriteError] = []
     async with producer:
-        future = await producer.send("orders", b"a", on_delivery=outcomes.append)
+        delivery = producer.send("orders", b"a", on_delivery=outcomes.append)
         with pytest.raises(OutcomeUnknownError, match="the answer was lost"):
-            await future
+            await delivery
     assert [type(outcome) for outcome in outcomes] == [OutcomeUnknownError]
     assert connections.asked(ProduceRequest) == [1]
     assert cluster.values(topic) == [b"a"]
@@ -138,11 +141,11 @@ async def test_a_refusal_is_definite() -> None:
     cluster.create("orders", (1,), max_message_bytes="100")
     producer, _ = producer_of(cluster)
     async with producer:
-        future = await producer.send("orders", b"a" * 1000)
+        delivery = producer.send("orders", b"a" * 1000)
         with pytest.raises(NotWrittenError, match="MESSAGE_TOO_LARGE") as refused:
-            await future
+            await delivery
         assert refused.value.error is ErrorCode.MESSAGE_TOO_LARGE
-        assert (await (await producer.send("orders", b"a"))).offset == 0
+        assert (await producer.send("orders", b"a")).offset == 0
 
 
 async def test_too_few_replicas_are_waited_for() -> None:
@@ -153,11 +156,11 @@ async def test_too_few_replicas_are_waited_for() -> None:
     cluster.kill(2)
     cluster.wait_for_isr(topic, 1)
     async with producer:
-        future = await producer.send("orders", b"a")
+        delivery = producer.send("orders", b"a")
         await connections.clock.sleep(3000)
-        assert not future.done()
+        assert not delivery.done()
         cluster.start(2)
-        assert (await future).offset == 0
+        assert (await delivery).offset == 0
 
 
 async def test_time_that_is_up_is_a_definite_failure_where_nothing_was_appended() -> None:
@@ -169,7 +172,7 @@ async def test_time_that_is_up_is_a_definite_failure_where_nothing_was_appended(
     cluster.wait_for_isr(topic, 1)
     async with producer:
         with pytest.raises(NotWrittenError, match="NOT_ENOUGH_REPLICAS"):
-            await (await producer.send("orders", b"a"))
+            await producer.send("orders", b"a")
     assert cluster.values(topic) == []
 
 
@@ -191,7 +194,7 @@ async def test_acks_none_claims_no_offset() -> None:
     topic = cluster.create("orders", (1,))
     producer, _ = producer_of(cluster, changed(acks=Acks.NONE))
     async with producer:
-        assert (await (await producer.send("orders", b"a"))).offset is None
+        assert (await producer.send("orders", b"a")).offset is None
     cluster.wait(lambda: cluster.values(topic) == [b"a"], "the record is there")
 
 
@@ -200,16 +203,16 @@ async def test_closing_in_a_hurry_gives_up_what_is_left() -> None:
     cluster = Cluster(1)
     cluster.create("orders", (1,))
     producer, connections = producer_of(cluster)
-    await (await producer.send("orders", b"a"))
+    await producer.send("orders", b"a")
     cluster.kill(1)
-    future = await producer.send("orders", b"b")
+    delivery = producer.send("orders", b"b")
     before_ms = connections.clock.now_ms()
     await producer.close(timeout_ms=500)
     assert connections.clock.now_ms() - before_ms < 3000
     with pytest.raises(NotWrittenError, match="refuses connections"):
-        await future
+        await delivery
     with pytest.raises(NotWrittenError, match="closed"):
-        await producer.send("orders", b"c")
+        producer.send("orders", b"c")
 
 
 async def test_what_was_sent_before_the_end_is_unknown() -> None:
@@ -217,26 +220,111 @@ async def test_what_was_sent_before_the_end_is_unknown() -> None:
     cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2, 3), min_insync_replicas="2")
     producer, connections = producer_of(cluster)
-    await (await producer.send("orders", b"a"))
+    await producer.send("orders", b"a")
     cluster.kill(2)
     cluster.kill(3)
-    future = await producer.send("orders", b"b")
+    delivery = producer.send("orders", b"b")
     await connections.clock.sleep(100)
     await producer.close(timeout_ms=100)
     with pytest.raises(OutcomeUnknownError, match="no answer has come yet"):
-        await future
+        await delivery
     assert cluster.replica(1, topic).log.log_end_offset == 2
 
 
 async def test_room_is_waited_for() -> None:
-    """With the buffer full, ``send`` waits until a batch is settled; every record is taken and written in order."""
+    """With the buffer full, ``ready`` waits until a batch is settled; every record is taken and written in order."""
     cluster = Cluster(1)
     topic = cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster, changed(buffer_memory=1000, max_request_size=500, batch_size=500))
+    producer, _ = producer_of(cluster, SMALL)
+    deliveries = []
     async with producer:
-        futures = [await producer.send("orders", b"%02d" % number + bytes(150)) for number in range(20)]
-        assert [done.offset for done in await asyncio.gather(*futures)] == list(range(20))
+        for number in range(20):
+            await producer.ready()
+            deliveries.append(producer.send("orders", b"%02d" % number + bytes(150)))
+        assert [done.offset for done in await asyncio.gather(*deliveries)] == list(range(20))
     assert [(value or b"")[:2] for value in cluster.values(topic)] == [b"%02d" % number for number in range(20)]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_full_buffer_refuses_records(is_known: bool) -> None:
+    """Who does not wait for room is told that there is none, and the record is not taken; known topic or not."""
+    cluster = Cluster(1)
+    topic = cluster.create("orders", (1,))
+    producer, _ = producer_of(cluster, SMALL)
+    async with producer:
+        if is_known:
+            await producer.send("orders", b"first")
+        taken = []
+        with pytest.raises(BufferFullError, match="of 1000 bytes wait"):
+            while True:
+                taken.append(producer.send("orders", bytes(400)))
+        with pytest.raises(RecordTooLargeError):
+            producer.send("orders", bytes(500))
+        await asyncio.gather(*taken)
+        await producer.send("orders", b"last")
+    assert len(cluster.values(topic)) == is_known + len(taken) + 1
+
+
+async def test_no_room_in_time_is_told() -> None:
+    """``ready`` gives up after ``max_block_ms``."""
+    cluster = Cluster(1)
+    cluster.create("orders", (1,))
+    producer, connections = producer_of(cluster, replace(SMALL, max_block_ms=200, delivery_timeout_ms=60_000))
+    await producer.send("orders", b"first")
+    cluster.kill(1)
+    waiting = [producer.send("orders", bytes(400)) for _ in range(2)]
+    before_ms = connections.clock.now_ms()
+    with pytest.raises(BufferFullError, match="no room in the buffer within 200 ms"):
+        await producer.ready()
+    assert connections.clock.now_ms() - before_ms < 2000
+    await producer.close(timeout_ms=0)
+    assert all(isinstance(done, WriteError) for done in await asyncio.gather(*waiting, return_exceptions=True))
+
+
+async def test_records_that_wait_for_their_topic_keep_their_order() -> None:
+    """What was sent before the topic was known is written before what was sent after that, in order."""
+    cluster = Cluster(1)
+    producer, connections = producer_of(cluster)
+    async with producer:
+        deliveries = [producer.send("orders", b"%d" % number) for number in range(5)]
+        await connections.clock.sleep(500)
+        assert not any(delivery.done() for delivery in deliveries)
+        topic = cluster.create("orders", (1,))
+        while not any(delivery.done() for delivery in deliveries):
+            deliveries.append(producer.send("orders", b"%d" % len(deliveries)))
+            await connections.clock.sleep(1)
+        assert [done.offset for done in await asyncio.gather(*deliveries)] == list(range(len(deliveries)))
+    assert cluster.values(topic) == [b"%d" % number for number in range(len(deliveries))]
+
+
+@pytest.mark.parametrize("timeout_ms", [None, 100])
+async def test_a_record_whose_topic_does_not_come_is_not_written(timeout_ms: int | None) -> None:
+    """A close waits for topics as long as for anything, and then says that nothing was written."""
+    cluster = Cluster(1)
+    producer, connections = producer_of(cluster, changed(max_block_ms=2000))
+    outcomes: list[RecordMetadata | WriteError] = []
+    producer.send("orders", b"a", on_delivery=outcomes.append)
+    before_ms = connections.clock.now_ms()
+    await producer.close(timeout_ms)
+    await asyncio.sleep(0)
+    (outcome,) = outcomes
+    assert isinstance(outcome, NotWrittenError)
+    assert (connections.clock.now_ms() - before_ms < 1500) is (timeout_ms is not None)
+
+
+async def test_who_waits_for_room_is_told_that_the_producer_is_closed() -> None:
+    """Nobody waits for room after the sender has stopped: none would come."""
+    cluster = Cluster(3)
+    cluster.create("orders", (1,))
+    producer, _ = producer_of(cluster, SMALL)
+    deliveries = [producer.send("orders", bytes(400)) for _ in range(2)]
+    waiting = asyncio.create_task(producer.ready())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    await producer.close()
+    with pytest.raises(NotWrittenError, match="the producer is closed"):
+        await waiting
+    assert all(delivery.done() for delivery in deliveries)
 
 
 @pytest.mark.parametrize(
@@ -253,20 +341,3 @@ def test_settings_that_contradict_each_other_are_refused(fields: dict[str, objec
     """Settings of which one makes another meaningless are named when the producer is made."""
     with pytest.raises(ValueError, match=complaint):
         changed(**fields)
-
-
-async def test_who_waits_for_room_is_told_that_the_producer_is_closed() -> None:
-    """Nobody is given a future after the sender has stopped: it would never tell anything."""
-    cluster = Cluster(3)
-    topic = cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster, changed(buffer_memory=1000, max_request_size=500, batch_size=500))
-    first = await producer.send(topic.topic, b"a" * 400)
-    second = await producer.send(topic.topic, b"b" * 400)
-    waiting = asyncio.create_task(producer.send(topic.topic, b"c" * 400))
-    for _ in range(3):
-        await asyncio.sleep(0)
-    await producer.close()
-    with pytest.raises(NotWrittenError, match="the producer is closed"):
-        await waiting
-    assert first.done()
-    assert second.done()

@@ -6,6 +6,7 @@ import pytest
 
 from replica.client.failures import UnreadableBatchError
 from replica.client.reading import EPOCHS_MAX, OffsetReset, Reading
+from replica.client.values import ConsumerRecord
 from replica.ids import Epoch, EpochEndOffset, Offset
 from replica.records import CorruptRecordError, RecordBatch, encode_batch, leader_change_batch, scan_batches
 from tests.client.views import ONE, ORDERS
@@ -28,11 +29,16 @@ def reading_at(offset: int, epoch: int | None = None) -> Reading:
     return reading
 
 
+def taken(reading: Reading, count: int) -> list[ConsumerRecord]:
+    """What is handed out, if anything is ready."""
+    return [] if reading.is_empty else reading.take(count).records()
+
+
 def having_read(*batches: RecordBatch) -> Reading:
     """A reader that began at 0 and was handed out all of these."""
     reading = reading_at(0)
     reading.add(batches)
-    reading.take(1000)
+    taken(reading, 1000)
     return reading
 
 
@@ -40,9 +46,9 @@ def test_records_are_handed_out_in_portions() -> None:
     """The position follows what was handed out, record by record, and in the end passes the protocol's own batches."""
     reading = reading_at(1)
     reading.add([batch(0, 1, b"a", b"b", b"c"), control(3, 2)])
-    assert [(record.offset, record.value, record.leader_epoch) for record in reading.take(1)] == [(1, b"b", 1)]
+    assert [(record.offset, record.value, record.leader_epoch) for record in taken(reading, 1)] == [(1, b"b", 1)]
     assert (reading.offset, reading.is_empty) == (2, False)
-    assert [record.value for record in reading.take(5)] == [b"c"]
+    assert [record.value for record in taken(reading, 5)] == [b"c"]
     assert (reading.offset, reading.is_empty, reading.last_epoch) == (4, True, 2)
     reading.add([control(4, 3)])
     assert (reading.offset, reading.is_empty, reading.last_epoch) == (5, True, 3)
@@ -58,7 +64,7 @@ def test_what_stands_before_an_odd_batch_is_handed_out() -> None:
     reading = reading_at(0)
     fetched = [batch(0, 1, b"a", b"b"), control(2, 2), odd(3, 2), batch(5, 2, b"c")]
     reading.add(fetched)
-    assert [record.value for record in reading.take(9)] == [b"a", b"b"]
+    assert [record.value for record in taken(reading, 9)] == [b"a", b"b"]
     assert (reading.offset, reading.is_empty, reading.last_epoch) == (3, True, 2)
     with pytest.raises(
         UnreadableBatchError, match=r"orders-0: the batch at offset 3 to 4 .*; seek to 5 to go on"
@@ -76,7 +82,7 @@ def test_an_odd_batch_can_be_left_out() -> None:
         reading.add([odd(3, 2), batch(5, 2, b"c")])
     reading.seek(Offset(5), None)
     reading.add([odd(3, 2), batch(5, 2, b"c")][1:])
-    assert [record.value for record in reading.take(9)] == [b"c"]
+    assert [record.value for record in taken(reading, 9)] == [b"c"]
 
 
 def test_batches_that_end_in_damage_are_taken_up_to_it() -> None:
@@ -84,7 +90,7 @@ def test_batches_that_end_in_damage_are_taken_up_to_it() -> None:
     good = batch(0, 1, b"a").data
     reading = reading_at(0)
     reading.add(scan_batches(good + good[:-1]))
-    assert [record.value for record in reading.take(9)] == [b"a"]
+    assert [record.value for record in taken(reading, 9)] == [b"a"]
     with pytest.raises(CorruptRecordError):
         reading.add(scan_batches(good[:-1] + b"\xff"))
     assert (reading.offset, reading.is_empty, reading.last_epoch) == (1, True, 1)
@@ -144,6 +150,6 @@ def test_epochs_are_forgotten_at_last() -> None:
     reading = reading_at(0)
     for number in range(EPOCHS_MAX + 5):
         reading.add([batch(number, number, b"a")])
-        reading.take(1)
+        taken(reading, 1)
     assert reading.divergence(EpochEndOffset(Epoch(2), Offset(3))) is not None
     assert reading.last_epoch == EPOCHS_MAX + 4

@@ -85,7 +85,7 @@ async def test_a_hint_is_followed_without_asking_again() -> None:
     """A refusal that names a newer leader leads there; nobody has to describe the cluster again."""
     producer, connections, _ = producer_of(wrong_broker(3), WRITTEN)
     async with producer:
-        written = await (await producer.send("orders", b"a"))
+        written = await producer.send("orders", b"a")
     assert (written.offset, written.leader_epoch) == (4, 5)
     assert connections.asked(ProduceRequest) == [1, 3]
     assert len(connections.asked(DescribeClusterRequest)) == 1
@@ -95,7 +95,7 @@ async def test_without_a_hint_the_view_is_made_new() -> None:
     """A refusal that names nobody has the cluster described before the next attempt."""
     producer, connections, _ = producer_of(wrong_broker(), WRITTEN)
     async with producer:
-        await (await producer.send("orders", b"a"))
+        await producer.send("orders", b"a")
     assert len(connections.asked(DescribeClusterRequest)) == 2
 
 
@@ -103,9 +103,9 @@ async def test_what_was_given_up_is_never_sent() -> None:
     """A batch whose time is up while the leader is being looked up is not written, and not sent when that is known."""
     producer, connections, clock = producer_of(wrong_broker(), WRITTEN, delay_ms=3000)
     async with producer:
-        future = await producer.send("orders", b"a")
+        delivery = producer.send("orders", b"a")
         with pytest.raises(NotWrittenError, match="NOT_LEADER_OR_FOLLOWER"):
-            await future
+            await delivery
         await clock.sleep(5000)
         assert len(connections.asked(DescribeClusterRequest)) == 2
         assert len(connections.asked(ProduceRequest)) == 1
@@ -117,7 +117,7 @@ async def test_an_idempotent_producer_asks_for_its_id_first() -> None:
     producer, connections, _ = producer_of(WRITTEN, WRITTEN, config=config)
     async with producer:
         for _ in range(2):
-            await (await producer.send("orders", b"a"))
+            await producer.send("orders", b"a")
     assert connections.asked(InitProducerIdRequest) == [2]
     produced = [request for _, request in connections.calls if isinstance(request, ProduceRequest)]
     assert {request.cluster_id for request in produced} == {"c"}
@@ -130,7 +130,8 @@ async def test_sending_in_a_loop_does_not_starve_the_sender() -> None:
     producer, connections, _ = producer_of(*[WRITTEN] * 50, config=config)
     async with producer:
         for _ in range(50):
-            await producer.send("orders", bytes(100))
+            await producer.ready()
+            producer.send("orders", bytes(100))
         assert len(connections.asked(ProduceRequest)) > 10
 
 
@@ -160,9 +161,9 @@ async def test_what_is_no_record_is_refused_at_once(given: dict[str, Any], error
     """What cannot be encoded is raised by ``send`` itself, and the producer goes on with other records."""
     producer, _, _ = producer_of(WRITTEN)
     async with producer:
-        first = await producer.send("orders", b"a", timestamp_ms=1)
+        first = producer.send("orders", b"a", timestamp_ms=1)
         with pytest.raises(error):
-            await producer.send(**{"topic": "orders", **given})
+            producer.send(**{"topic": "orders", **given})
         assert (await first).offset == 4
 
 
@@ -188,23 +189,26 @@ async def test_a_producer_that_has_failed_leaves_nobody_waiting(breaks: str) -> 
     with pytest.raises(OSError if breaks == "loop" else IndexError):
         async with producer:
             clock.is_broken = breaks == "loop"
-            future = await producer.send("orders", b"a", on_delivery=outcomes.append)
+            delivery = producer.send("orders", b"a", on_delivery=outcomes.append)
             with pytest.raises(OutcomeUnknownError, match="the producer has failed"):
-                await asyncio.wait_for(future, 10)
+                await asyncio.wait_for(delivery, 10)
             with pytest.raises(NotWrittenError, match="the producer has failed"):
-                await producer.send("orders", b"b")
+                producer.send("orders", b"b")
     assert [type(outcome) for outcome in outcomes] == [OutcomeUnknownError]
 
 
 @pytest.mark.parametrize("answer", [WRITTEN, ProduceResponse(error=ErrorCode.INVALID_RECORD, message="the reason")])
-async def test_a_cancelled_future_takes_nothing_back(answer: ProduceResponse) -> None:
-    """Who gave up waiting for a record, as a timeout on its future does, is told by ``on_delivery`` all the same."""
+async def test_who_ceases_to_wait_takes_nothing_back(answer: ProduceResponse) -> None:
+    """Who gave up waiting for a record, as a timeout does, is told by ``on_delivery`` all the same."""
     producer, connections, _ = producer_of(answer)
     outcomes: list[RecordMetadata | WriteError] = []
     async with producer:
-        future = await producer.send("orders", b"a", on_delivery=outcomes.append)
-        future.cancel()
+        delivery = producer.send("orders", b"a", on_delivery=outcomes.append)
+        waiting = asyncio.ensure_future(delivery)
+        await asyncio.sleep(0)
+        waiting.cancel()
         await producer.flush()
+        assert delivery.done()
         assert connections.asked(ProduceRequest) == [1]
     (outcome,) = outcomes
     if answer is WRITTEN:
@@ -216,21 +220,37 @@ async def test_a_cancelled_future_takes_nothing_back(answer: ProduceResponse) ->
 
 
 async def test_an_outcome_that_was_delivered_is_no_loose_end() -> None:
-    """Who is told by ``on_delivery`` need not look at the future as well: asyncio complains of nothing."""
+    """Who is told by ``on_delivery`` need not await it as well: asyncio complains of nothing."""
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     producer, _, _ = producer_of(ProduceResponse(error=ErrorCode.INVALID_RECORD, not_appended=True))
     outcomes: list[RecordMetadata | WriteError] = []
     async with producer:
-        await producer.send("orders", b"a", on_delivery=outcomes.append)
+        producer.send("orders", b"a", on_delivery=outcomes.append)
         await producer.flush()
     gc.collect()
     assert (len(outcomes), complaints) == (1, [])
 
 
-async def test_a_record_whose_future_is_cancelled_is_written_before_the_close() -> None:
+async def test_a_failure_that_nobody_looks_at_is_told() -> None:
+    """What was not written, and nobody has asked about, is told once a batch by asyncio's handler of loose ends."""
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    producer, _, _ = producer_of(WRITTEN, ProduceResponse(error=ErrorCode.INVALID_RECORD, not_appended=True))
+    async with producer:
+        await producer.send("orders", b"a")
+        for _ in range(3):
+            producer.send("orders", b"a")
+        await producer.flush()
+    gc.collect()
+    (complaint,) = complaints
+    assert complaint["message"].startswith("3 records for orders-0 are not acknowledged")
+    assert isinstance(complaint["exception"], NotWrittenError)
+
+
+async def test_a_record_that_nobody_waits_for_is_written_before_the_close() -> None:
     """A producer is not closed over records that nobody waits for any more."""
     producer, connections, _ = producer_of(wrong_broker(3), WRITTEN)
     async with producer:
-        (await producer.send("orders", b"a")).cancel()
+        producer.send("orders", b"a")
     assert connections.asked(ProduceRequest) == [1, 3]

@@ -45,7 +45,7 @@ def processes_in(folder: Path) -> list[psutil.Process]:
 async def write(cluster: Cluster) -> RecordMetadata:
     """Write one record and wait until it is acknowledged."""
     async with cluster.producer() as producer:
-        return await (await producer.send("topic1", b"x"))
+        return await producer.send("topic1", b"x")
 
 
 def start_pytest(folder: Path, time_limit: int) -> subprocess.Popen[str]:

@@ -82,11 +82,11 @@ RULES = (
         forbids=lambda found: is_outside(found.name, *VALUE_MODULES, *PURE_LAYER, ENCODING, "replica.machines"),
     ),
     Rule(
-        name="records import value modules, struct, ctypes, crc32c, lz4, zstandard, ids, errors, bounds and voters",
+        name="records import value modules, array, struct, ctypes, checksum, codecs, ids, errors, bounds, voters",
         binds=lambda module: within(module, "replica.records"),
         forbids=lambda found: is_outside(
             found.name,
-            *(VALUE_MODULES | {"struct", "ctypes", "crc32c", "lz4", "zstandard"}),
+            *(VALUE_MODULES | {"array", "struct", "ctypes", "crc32c", "lz4", "zstandard"}),
             "replica.records",
             *BASE_LAYER,
         ),

@@ -109,11 +109,11 @@ async def follow(folder: Path, tracer: Tracer) -> None:
         await admin.create_topic(TOPIC, partition_count=1, replication_factor=len(processes))
         async with Producer(address, ProducerConfig(linger_ms=0)) as producer:
             for _ in range(WARM_UPS):
-                await (await producer.send(TOPIC, b"v"))
+                await producer.send(TOPIC, b"v")
             while not any(map(is_waited_at, processes)):
                 await asyncio.sleep(0.01)
             tracer.is_on = True
-            await (await producer.send(TOPIC, b"v"))
+            await producer.send(TOPIC, b"v")
             tracer.is_on = False
     for task in running:
         task.cancel()

@@ -154,7 +154,7 @@ async def test_the_client_names_what_is_wrong(lone: LocalCluster, topics: Topics
     """Clients turn these answers into their own errors: not written for a write, the code for a read."""
     async with Producer(lone.addresses[ONE], ProducerConfig(max_request_size=4 << 20, max_block_ms=500)) as producer:
         with pytest.raises(NotWrittenError, match="MESSAGE_TOO_LARGE"):
-            await (await producer.send("t", bytes(2 << 20)))
+            await producer.send("t", bytes(2 << 20))
         for topic in ("nowhere", METADATA_LOG.topic):
             with pytest.raises(NotWrittenError, match=f"{topic} does not exist"):
                 await producer.send(topic, b"lost")
@@ -304,7 +304,7 @@ async def test_a_disk_that_refuses_a_write_halts_the_replica(lone: LocalCluster,
     psutil.Process(lone.processes[ONE].pid).rlimit(psutil.RLIMIT_FSIZE, (limit, limit))
     async with Producer(lone.addresses[ONE], ProducerConfig(enable_idempotence=False)) as producer:
         with pytest.raises(OutcomeUnknownError):
-            await (await producer.send("t", b"refused"))
+            await producer.send("t", b"refused")
     assert lone.processes[ONE].wait(20) == 1
     (halted,) = [line for line in lone.lines(ONE) if line["event"] == "halted"]
     assert str(lone.segment(ONE, LOG).parent) in halted["reason"]

@@ -57,8 +57,8 @@ class Live:
 
         async def write() -> None:
             async with Producer(self.servers, view_config=VIEW) as producer:
-                futures = [await producer.send(topic, value, partition=partition) for value in values]
-                await asyncio.gather(*futures)
+                for delivery in [producer.send(topic, value, partition=partition) for value in values]:
+                    await delivery
 
         asyncio.run(write())
 

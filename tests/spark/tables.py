@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from replica.client.polled import PolledRecords
 from replica.client.values import ConsumerRecord
 from replica.ids import TopicPartition
 from replica.spark.logs import TopicLogs
@@ -52,12 +53,16 @@ class Tables:
 
     async def read(self, options: ReadOptions, pieces: list[Piece]) -> list[ConsumerRecord]:
         """Read pieces one after the other."""
-        records: list[ConsumerRecord] = []
+        return [record for each in await self.polled(options, pieces) for record in each.records()]
+
+    async def polled(self, options: ReadOptions, pieces: list[Piece]) -> list[PolledRecords]:
+        """The same as columns."""
+        polled: list[PolledRecords] = []
         for piece in pieces:
             async with self.reader(options, piece) as reader:
-                while got := await reader.next_records():
-                    records += got
-        return records
+                while (got := await reader.next_records()) is not None:
+                    polled.append(got)
+        return polled
 
 
 class Stream:

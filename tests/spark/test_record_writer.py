@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from replica.client.arrow_records import HEADERS_TYPE
 from replica.ids import TopicPartition
 from replica.records import Header, decode_records
-from replica.spark.columns import HEADERS_TYPE, batch_of, check_columns
+from replica.spark.columns import batch_of, check_columns
 from replica.spark.errors import ColumnError
 from replica.spark.options import WriteOptions, write_options
 from replica.spark.record_writer import Origin, RowsNotWrittenError, write_rows
@@ -184,8 +185,8 @@ async def test_records_become_columns() -> None:
     stream = tables.batch_options()
     from replica.spark.batch_plan import batch_pieces
 
-    records = await tables.read(stream, await tables.ask(stream, lambda logs: batch_pieces(stream, logs)))
-    rows = batch_of(records).to_pylist()
+    polled = await tables.polled(stream, await tables.ask(stream, lambda logs: batch_pieces(stream, logs)))
+    rows = [row for each in polled for row in batch_of(each).to_pylist()]
     assert [(row["topic"], row["partition"], row["offset"], row["leader_epoch"]) for row in rows] == [
         ("orders", 0, 0, 0),
         ("orders", 0, 1, 0),

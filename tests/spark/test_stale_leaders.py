@@ -98,9 +98,10 @@ async def test_a_piece_is_read_from_who_has_it(rack: dict[str, str]) -> None:
     end = Position(offset=Offset(95), leader_epoch=Epoch(5))
     piece = Piece(topic_partition=ORDERS, topic_id=TopicId(7), start=READ, end=end)
     async with PieceReader(options, piece, connections=brokers.connections, clock=VirtualClock()) as reader:
-        records = await reader.next_records()
-        assert [record.offset for record in records] == list(range(90, 95))
-        assert await reader.next_records() == []
+        polled = await reader.next_records()
+        assert polled is not None
+        assert [record.offset for record in polled.records()] == list(range(90, 95))
+        assert await reader.next_records() is None
 
 
 async def test_a_batch_is_cut_by_who_has_it() -> None:

@@ -3,11 +3,9 @@
  * What Python calls, by ctypes: see walking.py, which has the same struct. Nothing is copied, nothing is allocated, and
  * nothing behind `end` is read. Every fault that record.py finds is found here, at the same byte, and no other. */
 
-#include <stddef.h>
-#include <stdint.h>
+#include "records.h"
 
-#define ABI_VERSION 2
-#define EXPORTED __attribute__((visibility("default")))
+#define ABI_VERSION 3
 #define NO_TIMESTAMP (-1)
 
 /* The first line is given. `position` is where the walk has ended, or where the fault is;
@@ -16,11 +14,6 @@
 struct records_walk {
     int64_t count, base_timestamp_ms, wanted_ms, wanted_from;
     int64_t position, oldest_ms, newest_ms, first;
-};
-
-struct cursor {
-    const uint8_t *data;
-    int64_t at, end;
 };
 
 /* Read an unsigned number of at most `bits` bits; whether it is one. The cursor stays where it is if not. */
@@ -42,7 +35,7 @@ static int read_unsigned(struct cursor *cursor, int bits, uint64_t *value)
     return 0;
 }
 
-static int read_zigzag(struct cursor *cursor, int bits, int64_t *value)
+int read_zigzag(struct cursor *cursor, int bits, int64_t *value)
 {
     uint64_t read;
     if (!read_unsigned(cursor, bits, &read))
@@ -51,18 +44,18 @@ static int read_zigzag(struct cursor *cursor, int bits, int64_t *value)
     return 1;
 }
 
-/* Step over a length and as many bytes. `length` is -1 for null. The cursor stays where it is at a fault. */
-static const char *skip_bytes(struct cursor *cursor, const char *fault, int64_t *length)
+const char *read_span(struct cursor *cursor, const char *fault, struct span *span)
 {
     int64_t at = cursor->at;
-    if (!read_zigzag(cursor, 32, length))
+    if (!read_zigzag(cursor, 32, &span->size))
         return "a length is no varint of 32 bits";
-    if (*length < -1 || *length > cursor->end - cursor->at) {
+    if (span->size < -1 || span->size > cursor->end - cursor->at) {
         cursor->at = at;
         return fault;
     }
-    if (*length > 0)
-        cursor->at += *length;
+    span->at = cursor->at;
+    if (span->size > 0)
+        cursor->at += span->size;
     return NULL;
 }
 
@@ -85,36 +78,38 @@ static int is_utf8(const uint8_t *text, int64_t size)
     return 1;
 }
 
-static const char *skip_headers(struct cursor *cursor)
+static const char *read_headers(struct cursor *cursor, struct record *record)
 {
     const char *fault;
-    int64_t count, length, at = cursor->at;
-    if (!read_zigzag(cursor, 32, &count))
+    struct span span;
+    int64_t at = cursor->at;
+    if (!read_zigzag(cursor, 32, &record->headers))
         return "the count of headers is no varint of 32 bits";
-    if (count < 0 || count > cursor->end - cursor->at) {
+    if (record->headers < 0 || record->headers > cursor->end - cursor->at) {
         cursor->at = at;
         return "more headers than the record has bytes left";
     }
-    for (; count > 0; count--) {
+    record->headers_at = cursor->at;
+    for (int64_t left = record->headers; left > 0; left--) {
         at = cursor->at;
-        fault = skip_bytes(cursor, "a header name is longer than what is left of the record", &length);
+        fault = read_span(cursor, "a header name is longer than what is left of the record", &span);
         if (fault)
             return fault;
-        if (length < 0 || !is_utf8(cursor->data + cursor->at - length, length)) {
+        if (span.size < 0 || !is_utf8(cursor->data + span.at, span.size)) {
             cursor->at = at;
-            return length < 0 ? "a header without a name" : "a header name is not UTF-8";
+            return span.size < 0 ? "a header without a name" : "a header name is not UTF-8";
         }
-        fault = skip_bytes(cursor, "a header value is longer than what is left of the record", &length);
+        fault = read_span(cursor, "a header value is longer than what is left of the record", &span);
         if (fault)
             return fault;
     }
     return NULL;
 }
 
-/* Step over what is behind a record's length; the cursor ends where the record does. */
-static const char *skip_record(struct cursor *cursor, int64_t delta, int64_t base_timestamp_ms, int64_t *timestamp_ms)
+/* Read what is behind a record's length; the cursor ends where the record does. */
+static const char *read_body(struct cursor *cursor, int64_t delta, int64_t base_timestamp_ms, struct record *record)
 {
-    int64_t start = cursor->at, at, timestamp_delta, offset_delta, length;
+    int64_t start = cursor->at, at, timestamp_delta, offset_delta;
     const char *fault;
     if (start == cursor->end)
         return "an empty record";
@@ -128,17 +123,32 @@ static const char *skip_record(struct cursor *cursor, int64_t delta, int64_t bas
         cursor->at = at;
         return "an offset delta is not the one that is due";
     }
-    if (__builtin_add_overflow(base_timestamp_ms, timestamp_delta, timestamp_ms)) {
+    if (__builtin_add_overflow(base_timestamp_ms, timestamp_delta, &record->timestamp_ms)) {
         cursor->at = start + 1;
         return "a timestamp delta leads out of 64 bits";
     }
-    if ((fault = skip_bytes(cursor, "a key is longer than what is left of the record", &length)))
+    if ((fault = read_span(cursor, "a key is longer than what is left of the record", &record->key)))
         return fault;
-    if ((fault = skip_bytes(cursor, "a value is longer than what is left of the record", &length)))
+    if ((fault = read_span(cursor, "a value is longer than what is left of the record", &record->value)))
         return fault;
-    if ((fault = skip_headers(cursor)))
+    if ((fault = read_headers(cursor, record)))
         return fault;
     return cursor->at == cursor->end ? NULL : "trailing bytes inside a record";
+}
+
+const char *read_record(struct cursor *whole, int64_t delta, int64_t base_timestamp_ms, struct record *record)
+{
+    int64_t length, at = whole->at;
+    if (!read_zigzag(whole, 32, &length))
+        return "a record's length is no varint of 32 bits";
+    if (length < 0 || length > whole->end - whole->at) {
+        whole->at = at;
+        return "a record is longer than what is left of the batch";
+    }
+    struct cursor inside = {whole->data, whole->at, whole->at + length};
+    const char *fault = read_body(&inside, delta, base_timestamp_ms, record);
+    whole->at = inside.at;
+    return fault;
 }
 
 static void note(struct records_walk *walk, int64_t delta, int64_t timestamp_ms)
@@ -163,20 +173,13 @@ EXPORTED const char *records_walk(const uint8_t *data, int64_t start, int64_t en
     walk->oldest_ms = walk->newest_ms = NO_TIMESTAMP;
     walk->first = -1;
     for (int64_t delta = 0; delta < walk->count; delta++) {
-        int64_t length, timestamp_ms;
-        walk->position = whole.at;
-        if (!read_zigzag(&whole, 32, &length))
-            return "a record's length is no varint of 32 bits";
-        if (length < 0 || length > end - whole.at)
-            return "a record is longer than what is left of the batch";
-        struct cursor record = {data, whole.at, whole.at + length};
-        const char *fault = skip_record(&record, delta, walk->base_timestamp_ms, &timestamp_ms);
+        struct record record;
+        const char *fault = read_record(&whole, delta, walk->base_timestamp_ms, &record);
         if (fault) {
-            walk->position = record.at;
+            walk->position = whole.at;
             return fault;
         }
-        note(walk, delta, timestamp_ms);
-        whole.at = record.end;
+        note(walk, delta, record.timestamp_ms);
     }
     walk->position = whole.at;
     return whole.at == end ? NULL : "trailing bytes behind the last record";
