@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -41,6 +42,14 @@ class NotAppliedError(TransportError):
 
 class MalformedRequestError(NotAppliedError):
     """The other side takes no such request: a field breaks a rule or a bound. To repeat it is in vain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostConnection:
+    """A connection to an address that is no more; it ``was_ready``, or was never there."""
+
+    address: str
+    was_ready: bool
 
 
 class _Peer:
@@ -103,6 +112,21 @@ class GrpcTransport:
         finally:
             turns.release()
         return response
+
+    async def wait_lost(self, replica_id: ReplicaId) -> LostConnection:
+        """Keep a connection to a replica, and return when it ends, or when none can be had.
+
+        Raises NotAppliedError where no address is known.
+        """
+        peer = self._peer(replica_id)
+        while (state := peer.channel.get_state(try_to_connect=True)) in (*_WAITING, grpc.ChannelConnectivity.READY):
+            try:
+                await peer.channel.wait_for_state_change(state)
+            except grpc.aio.UsageError:  # It was closed here: the replica is somewhere else.
+                break
+            if state is grpc.ChannelConnectivity.READY:
+                return LostConnection(address=peer.address, was_ready=True)
+        return LostConnection(address=peer.address, was_ready=False)
 
     async def close(self) -> None:
         """Close every channel; calls in flight fail."""

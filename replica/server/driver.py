@@ -35,12 +35,12 @@ from replica.core.events import (
 from replica.core.messages import ApplyRequest, PeerResponse, ProduceRequest, Request, Response
 from replica.core.refusals import refusal
 from replica.errors import ErrorCode
-from replica.ids import CallId, TopicPartition
+from replica.ids import CallId, ReplicaId, TopicPartition
 from replica.rpc.transport import TransportError
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.flusher import FlushOutcome
 from replica.server.performer import Performer
-from replica.server.ports import Core, PeerTransport, StepObserver, StoragePort
+from replica.server.ports import Core, PeerTransport, PeerWatch, StepObserver, StoragePort
 from replica.storage import StorageError
 
 _Told = ParamSpec("_Told")
@@ -73,6 +73,7 @@ class Driver:
         transport: PeerTransport,
         observer: StepObserver,
         clocks: Clocks = MACHINE_CLOCKS,
+        watch: PeerWatch | None = None,
     ) -> None:
         self.halted = asyncio.Event()
         self.halt_reason: str | None = None
@@ -82,6 +83,8 @@ class Driver:
         self._observer_is_broken = False
         self._clocks = clocks
         self._performer = Performer(storage, self)
+        self._watch = watch
+        self._watched: frozenset[ReplicaId] = frozenset()
         self.waiting_bytes_max = WAITING_BYTES_MAX
         self._events: deque[Event] = deque()
         self._stepping = False
@@ -122,6 +125,9 @@ class Driver:
         finally:
             self._stepping = False
             self._arm_timer()
+            if self._watch is not None and self._core.watched_peers is not self._watched and not self._stopped:
+                self._watched = self._core.watched_peers
+                self._watch.watch(self._watched)
             if self._stepped is not None:
                 self._stepped.set_result(None)
                 self._stepped = None
@@ -162,6 +168,8 @@ class Driver:
     async def stop(self) -> None:
         """Take no more events, fail the calls that still wait, end the sends, and wait for what is being written."""
         self._cease("the replica is stopping")
+        if self._watch is not None:
+            await self._watch.stop()
         for send in tuple(self._sends):
             send.cancel()
         await asyncio.gather(*self._sends, return_exceptions=True)
