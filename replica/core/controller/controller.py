@@ -140,9 +140,9 @@ class Controller:
         end_refused_session(self._active(), broker_id, refused_at_ms, now_ms)
 
     @property
-    def brokers_alive(self) -> frozenset[ReplicaId]:
-        """The brokers that count as alive, of whose end it wants to hear at once."""
-        return frozenset() if self._state is None else frozenset(self._state.session_deadlines_ms)
+    def session_deadlines_ms(self) -> Mapping[ReplicaId, int]:
+        """Until when each broker counts as alive that does; of their end it wants to hear at once."""
+        return {} if self._state is None else dict(self._state.session_deadlines_ms)
 
     @property
     def deadline_ms(self) -> int | None:

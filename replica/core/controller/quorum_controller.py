@@ -105,7 +105,7 @@ class QuorumController:
     @property
     def brokers_alive(self) -> frozenset[ReplicaId]:
         """The brokers that count as alive for this controller; none while it does not decide."""
-        return self.controller.brokers_alive
+        return frozenset(self.controller.session_deadlines_ms)
 
     def settle(self, metadata: MetadataReplay, now_ms: int) -> None:
         """Begin or end to be active, do what is due, and give the answers whose records are committed.
