@@ -72,8 +72,8 @@ class Driver:
         storage: StoragePort,
         transport: PeerTransport,
         observer: StepObserver,
+        watch: PeerWatch,
         clocks: Clocks = MACHINE_CLOCKS,
-        watch: PeerWatch | None = None,
     ) -> None:
         self.halted = asyncio.Event()
         self.halt_reason: str | None = None
@@ -84,7 +84,7 @@ class Driver:
         self._clocks = clocks
         self._performer = Performer(storage, self)
         self._watch = watch
-        self._watched: frozenset[ReplicaId] = frozenset()
+        self._watched = core.watched_peers
         self.waiting_bytes_max = WAITING_BYTES_MAX
         self._events: deque[Event] = deque()
         self._stepping = False
@@ -125,12 +125,16 @@ class Driver:
         finally:
             self._stepping = False
             self._arm_timer()
-            if self._watch is not None and self._core.watched_peers is not self._watched and not self._stopped:
-                self._watched = self._core.watched_peers
-                self._watch.watch(self._watched)
+            self._look_at_watched()
             if self._stepped is not None:
                 self._stepped.set_result(None)
                 self._stepped = None
+
+    def _look_at_watched(self) -> None:
+        """Have those watched whom the core wants watched by now."""
+        if self._core.watched_peers is not self._watched and not self._stopped:
+            self._watched = self._core.watched_peers
+            self._watch.watch(self._watched)
 
     async def call(self, request: Request) -> Response:
         """Hand a request to the core and wait for its reply; raises ReplicaStoppedError.
@@ -168,8 +172,7 @@ class Driver:
     async def stop(self) -> None:
         """Take no more events, fail the calls that still wait, end the sends, and wait for what is being written."""
         self._cease("the replica is stopping")
-        if self._watch is not None:
-            await self._watch.stop()
+        await self._watch.stop()
         for send in tuple(self._sends):
             send.cancel()
         await asyncio.gather(*self._sends, return_exceptions=True)

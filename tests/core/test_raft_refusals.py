@@ -111,7 +111,7 @@ def test_a_leader_that_answers_is_heard_again() -> None:
 
 
 def test_no_vote_is_awaited_of_who_has_ended() -> None:
-    """With one of three gone, the other's no ends a campaign: it begins anew soon, and not after an election timeout."""
+    """With one of three gone, the other's no ends a campaign: the next comes soon, not after an election timeout."""
     bench = served_follower()
     refuse(bench, 2)
     bench.elapse(TURN_MS // 2)
