@@ -35,7 +35,7 @@ from replica.core.events import (
 from replica.core.messages import ApplyRequest, PeerResponse, ProduceRequest, Request, Response
 from replica.core.refusals import refusal
 from replica.errors import ErrorCode
-from replica.ids import CallId, ReplicaId, TopicPartition
+from replica.ids import CallId, TopicPartition
 from replica.rpc.transport import TransportError
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.flusher import FlushOutcome
