@@ -24,9 +24,10 @@ CONFIRM_S = 0.02
 """How long after a refused dial the next one confirms it."""
 DIAL_TIMEOUT_S = 0.5
 """How long a dial may take to be refused; who takes longer is silent."""
-PAUSE_FIRST_S = 0.1
-PAUSE_MAX_S = 1.0
-"""How long it is until a peer without a connection is dialled again: this doubles, from the first to the longest."""
+PAUSE_FIRST_S = 0.03
+PAUSE_MAX_S = 0.25
+"""How long it is until a peer without a connection is dialled again: this doubles, from the first to the longest. While
+a process is ending its connections may be gone before its port, which then still takes a dial."""
 
 
 class Dialled(StrEnum):
