@@ -26,7 +26,7 @@ help:
 	@echo "make soak-sim-groups  the same of state machines, with store/sim-groups.json (an hour and a half on two cores)"
 	@echo "make soak-judges  10,000 histories of each model and form, judged in every way, with store/judges.json (two hours)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
-	@echo "make bench  measure the simulator, clusters, judging, topics as tables, groups, writes, keys and values, clients, partitions, slow disks, large logs and recovery, and write store/bench*.json"
+	@echo "make bench  measure the simulator, clusters, judging, topics as tables, groups, writes, keys and values, clients, partitions, failovers, slow disks, large logs and recovery, and write store/bench*.json"
 	@echo "make proto  generate replica/v1 from proto/"
 	@echo "make clean  remove everything that make has made but images; recorded runs in store/ stay"
 
@@ -83,6 +83,7 @@ bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python -m benchmarks.client_cost --output store/bench-client-cost.json
 	$(BIN)/python -m benchmarks.idle_consumers --output store/bench-idle-consumers.json
 	$(BIN)/python -m benchmarks.many_partitions --output store/bench-many-partitions.json
+	$(BIN)/python -m benchmarks.failover --output store/bench-failover.json
 	$(BIN)/python -m benchmarks.slow_disk --output store/bench-slow-disk.json
 	$(BIN)/python -m benchmarks.large_log --output store/bench-large-log.json
 	$(BIN)/python -m benchmarks.recovery --output store/bench-recovery.json

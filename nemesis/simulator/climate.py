@@ -54,7 +54,9 @@ class Climate:
     """The constants of one world. Rates are probabilities per message or per step, times milliseconds.
 
     ``spike`` is the share of messages that take up to ``spike_ms``. ``ordered`` keeps the messages of a link in their
-    order, as one connection would. ``refuses`` tells a sender at once that nobody listens, instead of by silence.
+    order, as one connection would. ``refuses`` tells a sender at once that nobody listens, instead of by silence. With
+    ``refusals`` whoever watches a machine is refused there soon after its process has ended, and its core hears of that
+    after ``refusal_ms``; ``false_refusals`` is how often a minute a process that lives seems to refuse.
     With ``slow_lanes`` above 0 whatever waits for a disk takes its time, for that share of the logs of each machine
     ``slow_lane_ms``; otherwise all of it but flushes is done at once. ``crash_in_step`` is how often a process dies
     between two effects, ``power_in_step`` how often the machine dies before some file operation of a step. ``ambush``
@@ -76,6 +78,9 @@ class Climate:
     duplication: float = 0.0
     ordered: bool = False
     refuses: bool = True
+    refusals: bool = False
+    refusal_ms: tuple[float, float] = (1.0, 30.0)
+    false_refusals: float = 0.0
     flush_ms: tuple[float, float] = (0.5, 4.0)
     slow_lanes: float = 0.0
     slow_lane_ms: tuple[float, float] = (20.0, 200.0)
@@ -131,6 +136,8 @@ BATCHES_SHARE = 0.3
 BATCH_RECORDS = 4
 SLOW_LANES_SHARE = 0.2
 """How many climates have disks that take their time."""
+REFUSALS_SHARE = 0.3
+"""How many climates have evidence of the end of processes."""
 QUICK_LANE_MS = (0.0, 3.0)
 """How long what waits for a disk takes there in a lane that is not slow."""
 
@@ -151,6 +158,16 @@ def with_slow_lanes(climate: Climate, dice: Random) -> Climate:
         climate,
         slow_lanes=dice.choice((0.2, 0.5, 0.9)),
         slow_lane_ms=dice.choice(((5.0, 60.0), (20.0, 200.0), (200.0, 1500.0))),
+    )
+
+
+def with_refusals(climate: Climate, dice: Random) -> Climate:
+    """The same climate where machines have evidence of the end of each other's processes: soon, late, and wrong."""
+    return replace(
+        climate,
+        refusals=True,
+        refusal_ms=dice.choice(((1.0, 30.0), (1.0, 30.0), (20.0, 600.0), (200.0, 5000.0))),
+        false_refusals=dice.choice((0.0, 6.0, 40.0)),
     )
 
 

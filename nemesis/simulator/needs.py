@@ -264,6 +264,23 @@ def _with_standing_clocks(climate: Climate) -> Climate:
     )
 
 
+def _with_late_refusals(climate: Climate) -> Climate:
+    """Processes are killed and at once there again, and of each end others hear a second or more later."""
+    return replace(
+        climate,
+        refusals=True,
+        refusal_ms=(500.0, 5000.0),
+        false_refusals=0.0,
+        weather=tuple(dict.fromkeys((*climate.weather, Weather.KILL))),
+        restart_ms=(5, 100),
+    )
+
+
+def _with_false_refusals(climate: Climate) -> Climate:
+    """Every half second a process that lives seems to have ended."""
+    return replace(climate, refusals=True, refusal_ms=(1.0, 30.0), false_refusals=120.0)
+
+
 def _with_changing_voters(climate: Climate) -> Climate:
     """Change upon change, among them machines that lose their disks."""
     assert climate.group is not None, climate
@@ -336,6 +353,8 @@ _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
         Need.OLD_FETCHES: _with_old_fetches,
         Need.LEASES: _with_leases,
         Need.STANDING_CLOCKS: _with_standing_clocks,
+        Need.LATE_REFUSALS: _with_late_refusals,
+        Need.FALSE_REFUSALS: _with_false_refusals,
         Need.CHANGING_VOTERS: _with_changing_voters,
         Need.CHANGES_CUT_OFF: _with_changes_cut_off,
         Need.CHANGES_AT_ONCE: _with_changes_at_once,

@@ -58,6 +58,10 @@ class Network:
         self._cut = frozenset().union(*self._cuts.values())
         self._clogged = frozenset().union(*self._clogs.values())
 
+    def is_open_between(self, one: int, other: int) -> bool:
+        """Whether nothing is cut or held up between the two, in either direction."""
+        return not {(one, other), (other, one)} & (self._cut | self._clogged)
+
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def deliver(self, source: int, target: int, action: Action) -> None:

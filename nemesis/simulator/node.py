@@ -141,9 +141,11 @@ class Node:
         for found in self.recovered.values():
             if found.damage is not None:
                 self.check_provoked(found.damage)
+        # A cut that was broken off may have taken everything, or nothing: what is there now is there.
+        there = {log: store.flushed_end_offset for log, store in self.stores.items()}
+        self.flushed_end |= {log: max(end, self.flushed_end.get(log, Offset(0))) for log, end in there.items()}
         self._world.on_boot(self, files.cut_bytes - cut_before)
-        kept = {log: self.flushed_end.get(log, Offset(0)) for log in self.recovered if log not in self.stores}
-        self.flushed_end = kept | {log: store.flushed_end_offset for log, store in self.stores.items()}
+        self.flushed_end = {log: there.get(log, self.flushed_end.get(log, Offset(0))) for log in self.recovered}
         self.after_ms(RECOVERY_POINT_MS, self._checkpoint)
         self.submit(ev.Started(unix_ms=UNIX_MS + self._world.queue.now_us // US_PER_MS))
         return True

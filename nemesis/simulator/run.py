@@ -23,7 +23,16 @@ from nemesis.simulator.appointees import AppointeeAmbush
 from nemesis.simulator.asking import CLIENT_TIMEOUT_MS
 from nemesis.simulator.census import Census, Rare
 from nemesis.simulator.clients import Clients
-from nemesis.simulator.climate import QUICK_LANE_MS, SLOW_LANES_SHARE, Climate, WorldKind, draw_climate, with_slow_lanes
+from nemesis.simulator.climate import (
+    QUICK_LANE_MS,
+    REFUSALS_SHARE,
+    SLOW_LANES_SHARE,
+    Climate,
+    WorldKind,
+    draw_climate,
+    with_refusals,
+    with_slow_lanes,
+)
 from nemesis.simulator.cluster_census import ClusterCensus
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.disk_loss import DiskLoss
@@ -47,6 +56,8 @@ from nemesis.simulator.reassigner import Reassigner
 from nemesis.simulator.reassignment_census import ReassignmentCensus
 from nemesis.simulator.record import Record
 from nemesis.simulator.recovery import GroupRecovery, copied, hosted_logs, lost_to_damage, why_not_converged
+from nemesis.simulator.refusal_invariants import RefusalInvariants
+from nemesis.simulator.refusals import Refusals
 from nemesis.simulator.rot import Rot
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
 from nemesis.simulator.violations import BrokenInvariantError, Violation
@@ -139,6 +150,9 @@ def _climate(options: SimOptions) -> Climate:
     dice = Random(f"{options.seed} lanes")
     if dice.random() < SLOW_LANES_SHARE:
         climate = with_slow_lanes(climate, dice)
+    dice = Random(f"{options.seed} refusals")
+    if dice.random() < REFUSALS_SHARE:
+        climate = with_refusals(climate, dice)
     return climate if options.variant is None else with_needs(climate, BUILT[options.variant].needs)
 
 
@@ -218,6 +232,7 @@ class _Simulation:
             self.operator = Operator(world, self._partitions, self.record, Random(f"{options.seed} operator"))
         self.rot = self._new_rot()
         self.reassigner = _reassigner_of(world, self.record, options.seed)
+        self.refusals = self._new_refusals()
         if options.climate.ambush:
             world.observers.append(Ambush(world, self.record, Random(f"{options.seed} ambush")))
         if options.climate.cluster is not None and options.climate.cluster.appointee_ambush:
@@ -230,6 +245,15 @@ class _Simulation:
         self.injector = SimulatedInjector(world, self.record)
         for observer in observers:
             observer.on_begin(world, self.record)
+
+    def _new_refusals(self) -> Refusals:
+        """Who lets cores know of ends of processes, and who watches what they make of it, if the climate has that."""
+        refusals = Refusals(self.world, self.record, Random(f"{self._options.seed} refused"))
+        if self.world.climate.refusals:
+            self.world.observers.append(refusals)
+            if self.world.climate.cluster is not None:
+                self.world.observers.append(RefusalInvariants(refusals))
+        return refusals
 
     def _new_rot(self) -> Rot | None:
         cluster, dice = self.world.climate.cluster, Random(f"{self._options.seed} rot")
@@ -275,6 +299,7 @@ class _Simulation:
             self.reassigner.start()
         if self.voters is not None:
             self.voters.start()
+        self.refusals.start()
         self.clients.start()
         self.injector.put_down(self._schedule)
         self._pass_time(self._schedule.time_limit_s)
@@ -305,6 +330,7 @@ class _Simulation:
             crash_in_step=0,
             power_in_step=0,
             ambush=0,
+            false_refusals=0,
             slow_lane_ms=QUICK_LANE_MS,
             cluster=None if cluster is None else replace(cluster, appointee_ambush=0),
         )
@@ -453,6 +479,7 @@ class _Simulation:
             self.reassignment_census.counts,
             self.group_census.counts,
             self.voter_census.counts,
+            self.refusals.counts,
         )
         outcome = Outcome(
             seed=self._options.seed,

@@ -18,6 +18,7 @@ from nemesis.simulator.corpus import RunRow
 from nemesis.simulator.group_census import GroupRare
 from nemesis.simulator.metadata_census import MetadataRare
 from nemesis.simulator.reassignment_census import ReassignmentRare
+from nemesis.simulator.refusals import RefusalRare
 from nemesis.simulator.voter_census import VoterRare
 
 ERROR = "error"
@@ -34,7 +35,10 @@ def rares_of(world: WorldKind) -> tuple[str, ...]:
         WorldKind.GROUP: (*[rare.value for rare in GroupRare], *[rare.value for rare in VoterRare]),
     }
     common = [rare.value for rare in Rare if rare is not Rare.SEVERAL_RECORDS or world is not WorldKind.GROUP]
-    return (*common, *own[world])
+    refusals = [
+        rare.value for rare in RefusalRare if rare is not RefusalRare.BROKER_REFUSED or world is WorldKind.CLUSTER
+    ]
+    return (*common, *refusals, *own[world])
 
 
 class Tally:

@@ -194,6 +194,14 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         controller.KilledWhileItRegisters,
     ),
     _variant(
+        "H31",
+        "fences-by-an-old-refusal",
+        "ours; KIP-631",
+        Invariant.VALID_CONTROLLER_STATE,
+        controller.FencesByAnOldRefusal,
+        Need.LATE_REFUSALS,
+    ),
+    _variant(
         "P17",
         "min-isr-after-append",
         "classic",

@@ -83,6 +83,15 @@ BUILT_ON_GROUPS: tuple[Variant, ...] = (
         Need.STANDING_CLOCKS,
     ),
     _variant(
+        "H30",
+        "lease-ended-by-a-refusal",
+        "ours; Ongaro's thesis, section 6.4.1",
+        Invariant.LINEARIZABLE,
+        groups.LeaseEndedByARefusal,
+        Need.LEASES,
+        Need.FALSE_REFUSALS,
+    ),
+    _variant(
         "H12",
         "log-begins-after-its-snapshot",
         "classic",

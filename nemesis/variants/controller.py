@@ -73,3 +73,11 @@ class ProducerIdsNotInSnapshot(PartitionsOnly):
     def producer_ids_are_in_snapshot(self) -> bool:
         """A controller that begins with it gives them away again."""
         return False
+
+
+class FencesByAnOldRefusal(PartitionsOnly):
+    """A controller that fences a broker because its process has ended, though the next one has registered since."""
+
+    def refusal_ends_session(self, *, refused_at_ms: int, heard_ms: int) -> bool:
+        """A broker is its id."""
+        return True

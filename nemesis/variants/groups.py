@@ -82,3 +82,11 @@ class LeaseByOneClock(Rules):
     def lease_end_ms(self, *, begins_ms: int, timeout_ms: int, clock_drift_max_percent: int) -> int:
         """It ends when the leader has counted a whole timeout."""
         return begins_ms + timeout_ms
+
+
+class LeaseEndedByARefusal(Rules):
+    """A voter that gives its leader up because that seems to have ended, though it still owes it its vote."""
+
+    def gives_up_refused_leader(self, *, refused_at_ms: int, heard_ms: int, withholds_vote: bool) -> bool:
+        """Who listens no more leads no more."""
+        return refused_at_ms >= heard_ms

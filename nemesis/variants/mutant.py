@@ -53,6 +53,8 @@ class Need(StrEnum):
     OLD_FETCHES = "leaders to which fetches come late, and many reads"
     LEASES = "leases, clocks that differ by a tenth, and leaders that are cut off from all but clients"
     STANDING_CLOCKS = "leases that no question is content with, leaders that are cut off, and clocks that stand still"
+    LATE_REFUSALS = "late news of processes that have ended, and others in their place"
+    FALSE_REFUSALS = "leaders that seem to have ended, again and again"
     CHANGING_VOTERS = "voters that come and go"
     CHANGES_CUT_OFF = "leaders that are cut off, and asked for one change of voters after the other"
     CHANGES_AT_ONCE = "leaders that are struck at once, and asked for changes of voters at once"

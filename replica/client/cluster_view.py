@@ -40,8 +40,9 @@ class ViewConfig:
     api_timeout_ms: int = 60_000
     metadata_timeout_ms: int = 2000
     """How long one broker may take to describe the cluster before the next is asked."""
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1000
+    retry_backoff_ms: int = 50
+    retry_backoff_max_ms: int = 250
+    """How long the pauses are after an attempt in vain: a leader that was killed is replaced after one or two."""
 
     def __post_init__(self) -> None:
         names = ("request_timeout_ms", "api_timeout_ms", "metadata_timeout_ms")

@@ -38,10 +38,14 @@ def check_numbers(config: QuorumConfig | BrokerConfig | ControllerConfig | Metad
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumConfig:
-    """Timing and limits of one quorum log."""
+    """Timing and limits of one quorum log.
+
+    ``campaign_turn_ms`` is how much later the next voter campaigns where all know that the leader's process has ended.
+    """
 
     election_timeout_ms: int = 1000
     election_backoff_max_ms: int = 1000
+    campaign_turn_ms: int = 100
     fetch_timeout_ms: int = 2000
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20

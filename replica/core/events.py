@@ -53,6 +53,18 @@ class SendFailed(Struct, frozen=True, kw_only=True):
     replica_id: ReplicaId
 
 
+class PeerRefused(Struct, frozen=True, kw_only=True):
+    """Nobody listens any more where a replica did: its process has ended, as far as a driver can see.
+
+    ``refused_at_ms`` is when that was seen, by the clock that steps go by. It comes for those whom the core watches
+    (``watched_peers``), again and again while they refuse; of a peer that is merely silent it never comes. It may be
+    late, and it may be wrong: something else than the process may refuse in its name.
+    """
+
+    replica_id: ReplicaId
+    refused_at_ms: int
+
+
 class Flushed(Struct, frozen=True, kw_only=True):
     """Everything below ``end_offset`` of this log is on stable storage."""
 
@@ -134,6 +146,7 @@ Event = (
     | RequestReceived
     | ResponseReceived
     | SendFailed
+    | PeerRefused
     | Flushed
     | LogRead
     | BatchFound

@@ -15,7 +15,7 @@ from replica.core.config import ControllerConfig, ReplicaConfig
 from replica.core.controller.quorum_controller import QuorumController
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Send
-from replica.core.events import LogRead
+from replica.core.events import LogRead, PeerRefused
 from replica.core.log.recovered import RecoveredLog
 from replica.core.loopback import Loopback
 from replica.core.metadata.pages import page_of, topics_told
@@ -119,6 +119,16 @@ class Member:
         """Let the controller decide, or say where another one may be."""
         self._has_news = True
         self.controller.on_request(call_id, request, now_ms)
+
+    def on_peer_refused(self, event: PeerRefused, now_ms: int) -> None:
+        """Let the controller know whose process has ended."""
+        self._has_news = True
+        self.controller.on_peer_refused(event.replica_id, event.refused_at_ms, now_ms)
+
+    @property
+    def brokers_alive(self) -> frozenset[ReplicaId]:
+        """The other brokers of whose end the controller wants to hear at once."""
+        return self.controller.brokers_alive - {self._config.replica_id}
 
     def describe_cluster(self, request: m.DescribeClusterRequest) -> m.DescribeClusterResponse:
         """Tell what the cluster has decided, as far as it is applied here."""

@@ -29,6 +29,7 @@ from replica.core.events import (
     LogDamaged,
     LogRead,
     LogStartMoved,
+    PeerRefused,
     ProducersScanned,
     RequestReceived,
     ResignRequested,
@@ -79,6 +80,8 @@ class Replica:
         """Quorum logs with which something was done, or with who reads them, that has not settled yet."""
         self._deadlines = Deadlines[TopicPartition]()
         """When a quorum log, or who reads it, is due; of those that are concerned it is not up to date."""
+        self.watched_peers: frozenset[ReplicaId] = frozenset()
+        """Of whose end (``PeerRefused``) this replica wants to hear at once; another object when they are others."""
         self._last_correlation_id = CorrelationId(0)
         self._asked_by_logs: dict[CorrelationId, TopicPartition] = {}
         """Which quorum log has asked; what is neither here nor a group's, the broker has."""
@@ -263,6 +266,12 @@ class Replica:
         elif self.broker is not None:
             self.broker.on_send_failed(event.correlation_id, now_ms)
 
+    def _on_peer_refused(self, event: PeerRefused, now_ms: int) -> None:
+        if event.replica_id in self.watched_peers:
+            self._step_every_log(event, now_ms)
+            if self._member is not None:
+                self._member.on_peer_refused(event, now_ms)
+
     def _on_flushed(self, event: Flushed | SnapshotStored | SnapshotTooLarge, now_ms: int) -> None:
         if event.topic_partition in self._logs:
             self._step_log(event.topic_partition, event, now_ms)
@@ -324,6 +333,15 @@ class Replica:
             if log.steps != steps:
                 self._concerned.add(name)
             self._deadlines.set(name, earliest(log.deadline_ms, None if group is None else group.deadline_ms))
+        if concerned:
+            self._choose_watched()
+
+    def _choose_watched(self) -> None:
+        """Name anew whose end is to be told at once, after something that can have changed that."""
+        leaders = {leader_id for log in self._logs.values() if (leader_id := log.watched_leader) is not None}
+        watched = leaders if self._member is None else leaders | self._member.brokers_alive
+        if watched != self.watched_peers:
+            self.watched_peers = frozenset(watched)
 
     def _tick_logs(self, now_ms: int) -> None:
         """Let no quorum log go on past what it has to do by now, because the event concerned something else.
@@ -378,6 +396,7 @@ ON_EVENT: Mapping[type[Event], Callable[[Replica, Any, int], None]] = {
     ClockRead: Replica._on_clock,
     ResponseReceived: Replica._on_answer,
     SendFailed: Replica._on_answer,
+    PeerRefused: Replica._on_peer_refused,
     Flushed: Replica._on_flushed,
     SnapshotStored: Replica._on_flushed,
     SnapshotTooLarge: Replica._on_flushed,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -27,6 +28,9 @@ NOT_APPLIED_KEY = "highwater-not-applied"
 _WAITING = frozenset({grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING})
 
 
+REDIAL_S = 0.1
+"""How long after a dial in vain the next one may come. gRPC itself waits longer and longer, up to a second."""
+
 _TOO_LARGE = "SERVER: Received message larger than max"
 """What gRPC itself says of a request that it has not even collected. There is no mark with it."""
 
@@ -43,12 +47,21 @@ class MalformedRequestError(NotAppliedError):
     """The other side takes no such request: a field breaks a rule or a bound. To repeat it is in vain."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostConnection:
+    """A connection to an address that is no more; it ``was_ready``, or was never there."""
+
+    address: str
+    was_ready: bool
+
+
 class _Peer:
     """The connection to where a replica is, and how each method is called on it."""
 
     def __init__(self, address: str, ping_ms: int) -> None:
         self.address = address
         self.channel = grpc.aio.insecure_channel(address, options=channel_options(ping_ms=ping_ms))
+        self.redial_at_s = asyncio.get_running_loop().time() + REDIAL_S
         self._calls: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
 
     def call_of(self, method: Method[Any, Any]) -> grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]:
@@ -91,6 +104,7 @@ class GrpcTransport:
         try:
             peer = self._peer(replica_id)
             if not peer.is_ready:
+                peer = self._dialled_anew(replica_id, peer)
                 await self._wait_ready(peer, replica_id, deadline, timeout_ms)
             method, timeout_s = method_of(request), max(0.001, deadline - loop.time())
             call = peer.call_of(method)
@@ -103,6 +117,18 @@ class GrpcTransport:
         finally:
             turns.release()
         return response
+
+    async def wait_lost(self, replica_id: ReplicaId) -> LostConnection:
+        """Keep a connection to a replica, and return when it ends, or when none can be had.
+
+        Raises NotAppliedError where no address is known.
+        """
+        peer = self._dialled_anew(replica_id, self._peer(replica_id))
+        while (state := peer.channel.get_state(try_to_connect=True)) in (*_WAITING, grpc.ChannelConnectivity.READY):
+            await peer.channel.wait_for_state_change(state)
+            if state is grpc.ChannelConnectivity.READY:
+                return LostConnection(address=peer.address, was_ready=True)
+        return LostConnection(address=peer.address, was_ready=False)
 
     async def close(self) -> None:
         """Close every channel; calls in flight fail."""
@@ -123,6 +149,19 @@ class GrpcTransport:
         if known is not None:
             self._close_later(known.channel)
         dialled = self._peers[replica_id] = _Peer(address, self._ping_ms)
+        return dialled
+
+    def _dialled_anew(self, replica_id: ReplicaId, peer: _Peer) -> _Peer:
+        """Dial again where the last dial was in vain: a replica may be back, and is needed now.
+
+        1. B of A, B and C is restarted. Nothing of A's is for B, and gRPC's pauses between two dials have grown. 2. C,
+        which leads, is killed. 3. A, with a pause left of a second, would not get the vote of B meanwhile.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if peer.channel.get_state() is not grpc.ChannelConnectivity.TRANSIENT_FAILURE or now_s < peer.redial_at_s:
+            return peer
+        self._close_later(peer.channel)
+        dialled = self._peers[replica_id] = _Peer(peer.address, self._ping_ms)
         return dialled
 
     def _close_later(self, channel: grpc.aio.Channel) -> None:

@@ -40,7 +40,7 @@ from replica.rpc.transport import TransportError
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.flusher import FlushOutcome
 from replica.server.performer import Performer
-from replica.server.ports import Core, PeerTransport, StepObserver, StoragePort
+from replica.server.ports import Core, PeerTransport, PeerWatch, StepObserver, StoragePort
 from replica.storage import StorageError
 
 _Told = ParamSpec("_Told")
@@ -72,6 +72,7 @@ class Driver:
         storage: StoragePort,
         transport: PeerTransport,
         observer: StepObserver,
+        watch: PeerWatch,
         clocks: Clocks = MACHINE_CLOCKS,
     ) -> None:
         self.halted = asyncio.Event()
@@ -82,6 +83,8 @@ class Driver:
         self._observer_is_broken = False
         self._clocks = clocks
         self._performer = Performer(storage, self)
+        self._watch = watch
+        self._watched = core.watched_peers
         self.waiting_bytes_max = WAITING_BYTES_MAX
         self._events: deque[Event] = deque()
         self._stepping = False
@@ -122,9 +125,16 @@ class Driver:
         finally:
             self._stepping = False
             self._arm_timer()
+            self._look_at_watched()
             if self._stepped is not None:
                 self._stepped.set_result(None)
                 self._stepped = None
+
+    def _look_at_watched(self) -> None:
+        """Have those watched whom the core wants watched by now."""
+        if self._core.watched_peers is not self._watched and not self._stopped:
+            self._watched = self._core.watched_peers
+            self._watch.watch(self._watched)
 
     async def call(self, request: Request) -> Response:
         """Hand a request to the core and wait for its reply; raises ReplicaStoppedError.
@@ -162,6 +172,7 @@ class Driver:
     async def stop(self) -> None:
         """Take no more events, fail the calls that still wait, end the sends, and wait for what is being written."""
         self._cease("the replica is stopping")
+        await self._watch.stop()
         for send in tuple(self._sends):
             send.cancel()
         await asyncio.gather(*self._sends, return_exceptions=True)

@@ -25,7 +25,7 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  
 from structlog.typing import FilteringBoundLogger
 
 from replica.core.config import InvalidConfigError
-from replica.core.events import ResignRequested, StorageFailed
+from replica.core.events import PeerRefused, ResignRequested, StorageFailed
 from replica.core.messages import Request, Response
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum import QuorumLog
@@ -49,6 +49,7 @@ from replica.server.loop_delay import LoopDelay
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
+from replica.server.peer_watch import DiallingWatch
 from replica.server.service import ReplicaService, ServiceLimits
 from replica.server.view import CoreView
 from replica.server.voter_addresses import VoterAddresses
@@ -178,6 +179,11 @@ class ReplicaProcess:
                 with_steps=options.log_level == "debug",
             ),
             clocks=clocks,
+            watch=DiallingWatch(
+                connections=self._transport,
+                submit=self._on_peer_refused,
+                now_ms=clocks.monotonic_ms,
+            ),
         )
         self._health = health.aio.HealthServicer()
         service = ReplicaService(
@@ -234,6 +240,9 @@ class ReplicaProcess:
                 heard.addresses,
             ),
         )
+
+    def _on_peer_refused(self, evidence: PeerRefused) -> None:
+        self._driver.submit(evidence)
 
     async def _serve_replica(self, request: Request) -> Response:
         """Let the core answer another replica; where leaders are is told and heard here."""

@@ -29,7 +29,7 @@ from replica.core.effects import (
     StartLogAt,
     Truncate,
 )
-from replica.core.events import Event, RequestReceived, ResponseReceived
+from replica.core.events import Event, PeerRefused, RequestReceived, ResponseReceived
 from replica.core.messages import CurrentLeader, PeerRequest
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.server.cluster_lines import ClusterLines
@@ -90,6 +90,7 @@ class ReplicaObserver:
         self._believes_time = True
         self._unreachable: set[ReplicaId] = set()
         self._without_address: set[ReplicaId] = set()
+        self._refused_peers: set[ReplicaId] = set()
 
     def on_step(self, event: Event, effects: tuple[Effect, ...], now_ms: int) -> None:
         """Write what this step was, and what changed by it."""
@@ -119,6 +120,8 @@ class ReplicaObserver:
         self._offline.on_step(event, rare, self._view.offline)
         if isinstance(event, ResponseReceived):
             self._on_answer(event.replica_id)
+        elif isinstance(event, PeerRefused):
+            self._on_peer_refused(event.replica_id)
         if self._with_steps:
             self._on_debug(event, effects, now_ms)
 
@@ -155,7 +158,14 @@ class ReplicaObserver:
             self._without_address.add(replica_id)
             self._logger.warning("leader_address_unknown", leader_id=replica_id, logs=logs)
 
+    def _on_peer_refused(self, replica_id: ReplicaId) -> None:
+        """Say once that the process of a peer has ended, until it answers again."""
+        if replica_id not in self._refused_peers:
+            self._refused_peers.add(replica_id)
+            self._logger.info("peer_refused", peer=replica_id)
+
     def _on_answer(self, replica_id: ReplicaId) -> None:
+        self._refused_peers.discard(replica_id)
         self._without_address.discard(replica_id)
         if replica_id in self._unreachable:
             self._unreachable.remove(replica_id)

@@ -23,6 +23,10 @@ class Core(Protocol):
     def deadline_ms(self) -> int | None:
         """When the core wants to be stepped again at the latest; absent = only when something happens."""
 
+    @property
+    def watched_peers(self) -> frozenset[ReplicaId]:
+        """Whose end the core wants to hear of at once, as ``PeerRefused``; another object when they are others."""
+
     def step(self, event: Event, now_ms: int) -> tuple[Effect, ...]:
         """Take one event; return what to do, in order."""
 
@@ -65,6 +69,16 @@ class PeerTransport(Protocol):
 
     async def call(self, replica_id: ReplicaId, request: PeerRequest, timeout_ms: int) -> Response:
         """Send one request and return its answer; raises TransportError when none came in time."""
+
+
+class PeerWatch(Protocol):
+    """Whoever sees that the process of a peer has ended."""
+
+    def watch(self, replica_ids: frozenset[ReplicaId]) -> None:
+        """Watch these from now on, and nobody else."""
+
+    async def stop(self) -> None:
+        """Watch nobody any more."""
 
 
 class StepObserver(Protocol):

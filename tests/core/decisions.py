@@ -129,6 +129,11 @@ def _withholds(name: str, heard_ms: int | None, expected: bool) -> Row:
     return Row(name, {"now_ms": 100, "heard_leader_ms": heard_ms, "fetch_timeout_ms": 30}, expected)
 
 
+def _gives_up(name: str, refused_at_ms: int, *, withholds_vote: bool, expected: bool) -> Row:
+    asked = {"refused_at_ms": refused_at_ms, "heard_ms": 100, "withholds_vote": withholds_vote}
+    return Row(name, asked, expected)
+
+
 def _hands_over(name: str, end: int | None, *, has_fetched: bool, high_watermark: int | None, expected: bool) -> Row:
     asked = {
         "target_end_offset": end,
@@ -285,6 +290,12 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
         _withholds("within_the_timeout", 71, True),
         _withholds("a_timeout_ago", 70, False),
         _withholds("long_ago", 0, False),
+    ),
+    "gives_up_refused_leader": (
+        _gives_up("refused_later", 110, withholds_vote=False, expected=True),
+        _gives_up("refused_at_once", 100, withholds_vote=False, expected=True),
+        _gives_up("heard_since", 99, withholds_vote=False, expected=False),
+        _gives_up("within_a_lease", 110, withholds_vote=True, expected=False),
     ),
     "heard_leader_at_start_ms": (Row("at_once", {"now_ms": 0}, 0), Row("later", {"now_ms": 70}, 70)),
     "may_hand_over": (

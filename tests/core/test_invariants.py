@@ -177,7 +177,7 @@ def test_clauses_about_one_state(build: Callable[[], Bench], breakage: Break) ->
 
 
 def follows_in_its_own_epoch(q: QuorumLog) -> None:
-    q.role = Follower(leader_id=ReplicaId(1), fetch_deadline_ms=0)
+    q.role = Follower(leader_id=ReplicaId(1), heard_ms=0, fetch_deadline_ms=0)
 
 
 def forgets_its_leadership(q: QuorumLog) -> None:

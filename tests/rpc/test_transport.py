@@ -13,7 +13,7 @@ import pytest
 from replica.core.messages import ListOffsetsRequest
 from replica.ids import ReplicaId
 from replica.rpc.addresses import AddressTable
-from replica.rpc.transport import GrpcTransport, NotAppliedError
+from replica.rpc.transport import REDIAL_S, GrpcTransport, NotAppliedError
 from tests.server.driver_fakes import LOG
 
 ONE = ReplicaId(1)
@@ -54,6 +54,22 @@ async def test_a_refused_connection_is_not_applied_and_fails_at_once(bound_addre
         with pytest.raises(NotAppliedError, match="replica 1"):
             await transport.call(ONE, LIST, 20_000)
         assert time.monotonic() - began < 5
+
+
+async def test_a_replica_that_is_back_is_dialled_at_once() -> None:
+    """However long it was away, and however seldom gRPC tries by then: it may be needed now."""
+    with socket.socket() as port:
+        port.bind(("127.0.0.1", 0))
+        async with transport_to(f"127.0.0.1:{port.getsockname()[1]}") as transport:
+            away_until = time.monotonic() + 1.5
+            while time.monotonic() < away_until:
+                with pytest.raises(NotAppliedError, match="refuses connections"):
+                    await transport.call(ONE, LIST, 20_000)
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(REDIAL_S)
+            port.listen(1)
+            with pytest.raises(NotAppliedError, match="could not be reached within 300 ms"):
+                await transport.call(ONE, LIST, 300)
 
 
 async def test_a_replica_that_moves_is_dialled_where_it_is_now(bound_address: str) -> None:

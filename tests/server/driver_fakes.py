@@ -52,6 +52,7 @@ class ScriptedCore:
         self.script = script
         self.events: list[Event] = []
         self.deadline_ms: int | None = None
+        self.watched_peers: frozenset[ReplicaId] = frozenset()
         self._depth = 0
 
     def step(self, event: Event, now_ms: int) -> tuple[Effect, ...]:
@@ -67,6 +68,22 @@ class ScriptedCore:
     def seen(self, kind: type[Event]) -> list[Event]:
         """Return the events of one kind so far, in order."""
         return [event for event in self.events if isinstance(event, kind)]
+
+
+class FakeWatch:
+    """A watch that notes whom it was to watch, one after the other, and whether it was stopped."""
+
+    def __init__(self) -> None:
+        self.watched: list[frozenset[ReplicaId]] = []
+        self.is_stopped = False
+
+    def watch(self, replica_ids: frozenset[ReplicaId]) -> None:
+        """Note them."""
+        self.watched.append(replica_ids)
+
+    async def stop(self) -> None:
+        """Note that."""
+        self.is_stopped = True
 
 
 class FakeLog:

@@ -12,7 +12,7 @@ from replica.ids import Offset, TopicPartition
 from replica.records import RecordBatch, encode_batch
 from replica.server.clocks import MachineClocks
 from replica.server.driver import Driver
-from tests.server.driver_fakes import LOG, FakeStorage, FakeTransport, NotingObserver, Script, ScriptedCore
+from tests.server.driver_fakes import LOG, FakeStorage, FakeTransport, FakeWatch, NotingObserver, Script, ScriptedCore
 
 ASK = ListOffsetsRequest(topic_partition=LOG, latest=True)
 NOW_MS = 1_700_000_000_000
@@ -34,11 +34,13 @@ class Rig:
         self.log = self.storage.logs[LOG]
         self.transport = FakeTransport()
         self.observer = NotingObserver()
+        self.watch = FakeWatch()
         self.driver = Driver(
             core=self.core,
             storage=self.storage,
             transport=self.transport,
             observer=self.observer,
+            watch=self.watch,
             clocks=clocks or FixedDate(),
         )
 

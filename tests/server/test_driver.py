@@ -398,3 +398,16 @@ async def test_wait_until_sees_what_a_step_changed() -> None:
         rig.driver.submit(Ticked())
         assert await waiting
         assert not await rig.driver.wait_until(lambda: False, 10)
+
+
+async def test_whom_the_core_watches_is_watched_from_that_step_on() -> None:
+    """The watch is told when they are others, and not at every step; it ends with the driver."""
+    watched = [frozenset({ReplicaId(2)}), frozenset({ReplicaId(2), ReplicaId(3)})]
+    async with running(on(Started, lambda _: ())) as rig:
+        rig.core.watched_peers = watched[0]
+        rig.driver.submit(Ticked())
+        rig.driver.submit(Ticked())
+        rig.core.watched_peers = watched[1]
+        rig.driver.submit(Ticked())
+        assert rig.watch.watched == watched
+    assert rig.watch.is_stopped

@@ -6,7 +6,7 @@ from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
 from replica.core.effects import Append, ApplyRetention, CreateLog, DeleteLog, InstallSnapshot, StartLogAt, Truncate
-from replica.core.events import ResponseReceived, Started, Ticked
+from replica.core.events import PeerRefused, ResponseReceived, Started, Ticked
 from replica.core.log.recovered import StoredSnapshot
 from replica.core.messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse, CurrentLeader
 from replica.core.metadata.replay import METADATA_LOG
@@ -40,6 +40,19 @@ def test_a_change_of_leadership_is_one_line() -> None:
         ("role_changed", "follower", 3, 2),
         ("role_changed", "unattached", 4, None),
     ]
+
+
+def test_the_end_of_a_peers_process_is_one_line() -> None:
+    """peer_refused comes once, and again only for a peer that has answered meanwhile."""
+    observer, _ = observer_of(FakeView())
+    refused = PeerRefused(replica_id=TWO, refused_at_ms=1)
+    answered = ResponseReceived(
+        correlation_id=CorrelationId(1), replica_id=TWO, response=BeginQuorumEpochResponse(error=ErrorCode.NONE)
+    )
+    with capture_logs() as lines:
+        for event in (refused, refused, answered, refused):
+            observer.on_step(event, (), 1)
+    assert [line["peer"] for line in lines if line["event"] == "peer_refused"] == [TWO, TWO]
 
 
 def test_a_change_of_voters_is_one_line() -> None:

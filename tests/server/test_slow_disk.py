@@ -29,7 +29,14 @@ from replica.server.driver import Driver
 from replica.storage import LogTable, OsFiles, format_directory, open_directory
 from replica.storage.files import Handle, OpenMode
 from replica.voters import VoterSet
-from tests.server.driver_fakes import PATIENCE_SECONDS, FakeTransport, NotingObserver, ScriptedCore, wait_until
+from tests.server.driver_fakes import (
+    PATIENCE_SECONDS,
+    FakeTransport,
+    FakeWatch,
+    NotingObserver,
+    ScriptedCore,
+    wait_until,
+)
 from tests.server.driver_rig import batch, on
 
 METADATA = TopicPartition("metadata", 0)
@@ -75,7 +82,13 @@ class Machine:
         format_directory(folder, cluster_id="test", replica_id=ReplicaId(1), initial_voters=VoterSet(()))
         self.table = LogTable.open(open_directory(folder, files=self.files), (METADATA,))
         self.core = ScriptedCore(lambda _: ())
-        self.driver = Driver(core=self.core, storage=self.table, transport=FakeTransport(), observer=NotingObserver())
+        self.driver = Driver(
+            core=self.core,
+            storage=self.table,
+            transport=FakeTransport(),
+            observer=NotingObserver(),
+            watch=FakeWatch(),
+        )
 
     async def fill(self) -> None:
         """Give every log four flushed records."""

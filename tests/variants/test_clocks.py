@@ -10,9 +10,10 @@ import pytest
 from nemesis.faults.dials import Dials, set_dials
 from nemesis.variants.clocks import LOOK_S, DialledClocks
 from replica.core.events import Event, Ticked
+from replica.ids import ReplicaId
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.driver import Driver
-from tests.server.driver_fakes import FakeStorage, FakeTransport, NotingObserver
+from tests.server.driver_fakes import FakeStorage, FakeTransport, FakeWatch, NotingObserver
 
 MS = 1_000_000
 PATIENCE_S = 10.0
@@ -118,6 +119,7 @@ class WaitingCore:
     def __init__(self, deadline_ms: int) -> None:
         self.came = asyncio.Event()
         self._wanted_ms = deadline_ms
+        self.watched_peers: frozenset[ReplicaId] = frozenset()
 
     @property
     def deadline_ms(self) -> int | None:
@@ -133,7 +135,12 @@ async def came_within(clocks: Clocks, deadline_ms: int, at_most_s: float, meanwh
     """Let a driver wait by these clocks, and set them while it does; whether its core was called in time."""
     core = WaitingCore(deadline_ms)
     driver = Driver(
-        core=core, storage=FakeStorage(), transport=FakeTransport(), observer=NotingObserver(), clocks=clocks
+        core=core,
+        storage=FakeStorage(),
+        transport=FakeTransport(),
+        observer=NotingObserver(),
+        watch=FakeWatch(),
+        clocks=clocks,
     )
     driver.start()
     set_dials(path, meanwhile)

@@ -206,6 +206,16 @@ def fence_silent_brokers(c: ControllerState, now_ms: int) -> None:
         remove_broker(c, broker_id)
 
 
+def end_refused_session(c: ControllerState, broker_id: ReplicaId, refused_at_ms: int, now_ms: int) -> None:
+    """End the session of a broker whose process has ended, unless it, or its next one, was heard from since."""
+    deadline_ms = c.session_deadlines_ms.get(broker_id)
+    if deadline_ms is None:
+        return
+    heard_ms = deadline_ms - c.config.broker_session_timeout_ms
+    if c.rules.refusal_ends_session(refused_at_ms=refused_at_ms, heard_ms=heard_ms):
+        c.session_deadlines_ms[broker_id] = min(deadline_ms, now_ms)
+
+
 def _first_of(c: ControllerState, silent: list[ReplicaId]) -> list[ReplicaId]:
     """As many as one decision can carry, a record for each of their partitions; one at least, which has no more."""
     if len(silent) <= 1:

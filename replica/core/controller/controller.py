@@ -18,7 +18,13 @@ from replica.core import messages as m
 from replica.core.config import ControllerConfig
 from replica.core.controller.alter_partition import on_alter_partition
 from replica.core.controller.alter_reassignments import on_alter_reassignments, on_list_reassignments
-from replica.core.controller.brokers import fence_silent_brokers, on_heartbeat, on_registration, on_unregister_broker
+from replica.core.controller.brokers import (
+    end_refused_session,
+    fence_silent_brokers,
+    on_heartbeat,
+    on_registration,
+    on_unregister_broker,
+)
 from replica.core.controller.elections import MS_PER_SECOND, maybe_elect_leaderless, maybe_rebalance, on_elect_leader
 from replica.core.controller.invariants import check_decision
 from replica.core.controller.producer_ids import on_init_producer_id
@@ -29,7 +35,7 @@ from replica.core.metadata.records import MetadataRecord
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from replica.ids import Offset
+from replica.ids import Offset, ReplicaId
 
 CONTROLLER_REQUESTS: Mapping[type[m.ControllerRequest], Callable[[ControllerState, Any, int], m.Response]] = {
     m.BrokerRegistrationRequest: on_registration,
@@ -128,6 +134,15 @@ class Controller:
             if not c.has_decided:
                 maybe_decide(c, now_ms)
         return _finished(c, before)
+
+    def on_peer_refused(self, broker_id: ReplicaId, refused_at_ms: int, now_ms: int) -> None:
+        """Take it that the process of a broker has ended: ``tick`` is due if that is news of it."""
+        end_refused_session(self._active(), broker_id, refused_at_ms, now_ms)
+
+    @property
+    def session_deadlines_ms(self) -> Mapping[ReplicaId, int]:
+        """Until when each broker counts as alive that does; of their end it wants to hear at once."""
+        return {} if self._state is None else dict(self._state.session_deadlines_ms)
 
     @property
     def deadline_ms(self) -> int | None:

@@ -32,7 +32,7 @@ from replica.core.quorum.roles import Leader
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from replica.ids import CallId, Epoch, Offset
+from replica.ids import CallId, Epoch, Offset, ReplicaId
 
 
 class Pending(Struct, frozen=True, kw_only=True):
@@ -96,6 +96,16 @@ class QuorumController:
                 response=decision.response,
             )
         )
+
+    def on_peer_refused(self, broker_id: ReplicaId, refused_at_ms: int, now_ms: int) -> None:
+        """Take it that the process of a broker has ended; what follows is decided when this settles."""
+        if self.is_active:
+            self.controller.on_peer_refused(broker_id, refused_at_ms, now_ms)
+
+    @property
+    def brokers_alive(self) -> frozenset[ReplicaId]:
+        """The brokers that count as alive for this controller; none while it does not decide."""
+        return frozenset(self.controller.session_deadlines_ms)
 
     def settle(self, metadata: MetadataReplay, now_ms: int) -> None:
         """Begin or end to be active, do what is due, and give the answers whose records are committed.

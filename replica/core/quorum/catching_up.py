@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from replica.core.effects import InstallSnapshot, StoreEpochs
 from replica.core.log.recovered import StoredSnapshot
 from replica.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
+from replica.core.quorum.hearing import heard
 from replica.core.quorum.roles import CatchingUp, Follower
 from replica.core.quorum.snapshot_header import split_snapshot
 from replica.core.quorum.state import QuorumLogState
@@ -80,8 +81,7 @@ def on_fetch_snapshot_response(
     elif response.error is not ErrorCode.NONE:
         _fetch_records_later(q, role, now_ms)
     else:
-        role = replace(role, has_fetched=True, fetch_deadline_ms=now_ms + q.quorum.fetch_timeout_ms)
-        _take_piece(q, role, asked_as.catching_up, response, now_ms)
+        _take_piece(q, heard(q, role, now_ms), asked_as.catching_up, response, now_ms)
 
 
 def _take_piece(

@@ -18,8 +18,9 @@ from msgspec.structs import replace
 
 from replica.core.messages import VoteRequest, VoteResponse
 from replica.core.quorum.fencing import ahead_error, peer_error, spend_epochs, wrong_voter
+from replica.core.quorum.hearing import hears_from_leader
 from replica.core.quorum.leasing import withholds_vote
-from replica.core.quorum.roles import Campaign, Candidate, Follower, Leader, Prospective
+from replica.core.quorum.roles import Campaign, Candidate, Leader, Prospective
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import (
     become_candidate,
@@ -88,7 +89,7 @@ def _log_is_up_to_date(q: QuorumLogState, request: VoteRequest) -> bool:
 
 def _keeps_leader(q: QuorumLogState) -> bool:
     """Tell whether a later epoch that a candidate brings is no news here; where there are leases, those say when."""
-    return isinstance(q.role, Leader) or (_hears_from_leader(q) and not q.has_leases)
+    return isinstance(q.role, Leader) or (hears_from_leader(q) and not q.has_leases)
 
 
 def _gives_way(q: QuorumLogState, request: VoteRequest) -> bool:
@@ -101,13 +102,9 @@ def _gives_way(q: QuorumLogState, request: VoteRequest) -> bool:
     return isinstance(q.role, Leader) and request.pre_vote and request.candidate_epoch > q.leader_epoch
 
 
-def _hears_from_leader(q: QuorumLogState) -> bool:
-    return isinstance(q.role, Leader) or (isinstance(q.role, Follower) and q.role.has_fetched)
-
-
 def _would_vote(q: QuorumLogState, request: VoteRequest) -> bool:
     """A leader would not; a follower that hears from its leader would not; anyone else looks at the log."""
-    return not _hears_from_leader(q) and _log_is_up_to_date(q, request)
+    return not hears_from_leader(q) and _log_is_up_to_date(q, request)
 
 
 def _maybe_vote(q: QuorumLogState, request: VoteRequest, now_ms: int) -> bool:
@@ -163,7 +160,7 @@ def pump_candidate(q: QuorumLogState, role: Candidate, now_ms: int) -> None:
     elif now_ms >= role.election_deadline_ms or (
         role.back_off_until_ms is not None and now_ms >= role.back_off_until_ms
     ):
-        become_prospective(q, now_ms, retries=role.retries)
+        become_prospective(q, now_ms, retries=role.retries, gone=role.campaign.gone)
     elif role.back_off_until_ms is None and _is_lost(q, role.campaign):
         q.role = replace(role, back_off_until_ms=now_ms + q.election_back_off_ms(role.retries))
     elif role.back_off_until_ms is None:
@@ -178,7 +175,7 @@ def campaign_deadline_ms(role: Prospective | Candidate) -> int:
 
 
 def _is_lost(q: QuorumLogState, campaign: Campaign) -> bool:
-    return len(q.voters.voters) - len(campaign.rejected) < q.majority
+    return len(q.voters.voters) - len(campaign.rejected | campaign.gone) < q.majority
 
 
 def _ask_for_votes(q: QuorumLogState, campaign: Campaign, now_ms: int, *, pre_vote: bool) -> Campaign:
@@ -219,9 +216,10 @@ def _counted(campaign: Campaign, correlation_id: CorrelationId, response: VoteRe
     voter = campaign.pending[correlation_id]
     pending = _without(campaign.pending, correlation_id)
     ask_at_ms = {other: due_ms for other, due_ms in campaign.ask_at_ms.items() if other != voter}
+    answered = replace(campaign, pending=pending, ask_at_ms=ask_at_ms, gone=campaign.gone - {voter})
     if response.vote_granted:
-        return replace(campaign, pending=pending, ask_at_ms=ask_at_ms, granted=campaign.granted | {voter})
-    return replace(campaign, pending=pending, ask_at_ms=ask_at_ms, rejected=campaign.rejected | {voter})
+        return replace(answered, granted=campaign.granted | {voter})
+    return replace(answered, rejected=campaign.rejected | {voter})
 
 
 def on_vote_send_failed(q: QuorumLogState, correlation_id: CorrelationId, now_ms: int) -> None:

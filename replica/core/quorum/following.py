@@ -21,6 +21,7 @@ from replica.core.messages import (
     FetchResponse,
 )
 from replica.core.quorum.catching_up import begin_catching_up, send_fetch_snapshot
+from replica.core.quorum.hearing import heard
 from replica.core.quorum.producing import acknowledge_committed
 from replica.core.quorum.roles import Follower, Unattached
 from replica.core.quorum.state import QuorumLogState
@@ -32,10 +33,10 @@ from replica.records import CorruptRecordError, parse_batches
 
 
 def pump_follower(q: QuorumLogState, role: Follower, now_ms: int) -> None:
-    """Give the leader up after a fetch timeout; otherwise keep one request out."""
+    """Give the leader up after a fetch timeout, or in its turn when its process has ended; or keep one request out."""
     if now_ms >= role.fetch_deadline_ms:
         if q.campaigns:
-            become_prospective(q, now_ms)
+            become_prospective(q, now_ms, gone=frozenset({role.leader_id} if role.is_refused else ()))
         else:
             become_unattached(q, q.leader_epoch, now_ms)
     elif role.pending is None and role.received is None and now_ms >= role.retry_at_ms and may_fetch(q):
@@ -130,7 +131,7 @@ def on_fetch_response(q: QuorumLogState, correlation_id: CorrelationId, response
         _on_refused(q, asked_as, answer.error, now_ms)
         return
     q.heard_leader_ms = now_ms
-    q.role = replace(asked_as, pending=None, has_fetched=True, fetch_deadline_ms=now_ms + q.quorum.fetch_timeout_ms)
+    q.role = heard(q, replace(asked_as, pending=None), now_ms)
     match answer:
         case FetchedPartition(snapshot_id=SnapshotId() as snapshot_id):
             begin_catching_up(q, q.role, snapshot_id, now_ms)

@@ -20,6 +20,7 @@ from replica.core.events import (
     LogDamaged,
     LogRead,
     LogStartMoved,
+    PeerRefused,
     ProducersScanned,
     RequestReceived,
     ResignRequested,
@@ -38,6 +39,7 @@ from replica.core.quorum import (
     describing,
     elections,
     following,
+    hearing,
     invariants,
     leading,
     leasing,
@@ -233,6 +235,11 @@ class QuorumLog(QuorumLogState):
             invariants.check_step(before, self)
         return self.take_outbox()
 
+    @property
+    def watched_leader(self) -> ReplicaId | None:
+        """The leader of whose end this replica wants to hear at once; absent where there is none."""
+        return hearing.watched_leader(self)
+
     # --- events -----------------------------------------------------------------------------------------------------
 
     @property
@@ -268,6 +275,8 @@ class QuorumLog(QuorumLogState):
                 elections.on_vote_send_failed(self, correlation_id, now_ms)
                 following.on_follow_send_failed(self, correlation_id, now_ms)
                 leading.on_end_quorum_epoch_send_failed(self, correlation_id, now_ms)
+            case PeerRefused(replica_id=replica_id, refused_at_ms=refused_at_ms):
+                hearing.on_peer_refused(self, replica_id, refused_at_ms, now_ms)
             case Flushed(end_offset=end_offset):
                 self.log.flushed(end_offset)
             case StorageFailed(reason=reason):

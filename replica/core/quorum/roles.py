@@ -7,7 +7,7 @@
         |                              |    +-----lost, or out of time-------+                            |
         +-----nobody leads here--------+                                                                  |
     Follower <----a leader of this or a later epoch is heard of (from every role but Leader)              |
-    Follower --no answer to fetches--> Prospective                                                        |
+    Follower --no answer to fetches, or its leader's process has ended--> Prospective                     |
     Resigned <---no majority fetches, a transfer or graceful stop, or a restart of the recorded leader----+
     Resigned --election timeout--> Prospective
 
@@ -41,10 +41,14 @@ class Unattached(Struct, frozen=True, kw_only=True):
 
 
 class Campaign(Struct, frozen=True, kw_only=True):
-    """The votes of one round: who said yes, who said no, which requests are out and when to ask whom again."""
+    """The votes of one round: who said yes, who said no, which requests are out and when to ask whom again.
+
+    Of those who are ``gone`` no answer is awaited: their processes have ended. One that answers all the same counts.
+    """
 
     granted: frozenset[ReplicaId]
     rejected: frozenset[ReplicaId] = frozenset()
+    gone: frozenset[ReplicaId] = frozenset()
     pending: Mapping[CorrelationId, ReplicaId]
     ask_at_ms: Mapping[ReplicaId, int]
 
@@ -172,13 +176,16 @@ class Follower(Struct, frozen=True, kw_only=True):
 
     ``read_round`` is the newest of this leadership that it was told, and that its next fetch echoes. While it is
     ``catching_up`` it asks for pieces of a snapshot; once that has been ``received`` whole it asks for nothing, until
-    the snapshot is taken. ``rejected`` counts those in a row that could not be loaded.
+    the snapshot is taken. ``rejected`` counts those in a row that could not be loaded. ``heard_ms`` is when the leader
+    was last heard from, or of; it ``is_refused`` once there is evidence that its process has ended since.
     """
 
     name: ClassVar[str] = "follower"
     leader_id: ReplicaId
+    heard_ms: int
     fetch_deadline_ms: int
     has_fetched: bool = False
+    is_refused: bool = False
     pending: CorrelationId | None = None
     retry_at_ms: int = 0
     read_round: int = 0

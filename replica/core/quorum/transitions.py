@@ -56,7 +56,9 @@ def restore(q: QuorumLogState, now_ms: int) -> None:
     elif stored.voted_id == q.replica_id and stored.voted_directory_id == q.config.directory_id:
         # The vote for itself is already on disk: the same epoch's campaign goes on.
         q.role = Candidate(
-            election_deadline_ms=now_ms + q.election_timeout_ms(), campaign=_new_campaign(q, now_ms), retries=1
+            election_deadline_ms=now_ms + q.election_timeout_ms(),
+            campaign=_new_campaign(q, now_ms, gone=frozenset()),
+            retries=1,
         )
     else:
         become_unattached(q, stored.leader_epoch, now_ms)
@@ -92,13 +94,17 @@ def grant_vote(q: QuorumLogState, candidate_id: ReplicaId, directory_id: str | N
     _change_role(q, Unattached(election_deadline_ms=now_ms + q.election_timeout_ms()))
 
 
-def become_prospective(q: QuorumLogState, now_ms: int, *, retries: int = 0) -> None:
+def become_prospective(
+    q: QuorumLogState, now_ms: int, *, retries: int = 0, gone: frozenset[ReplicaId] = frozenset()
+) -> None:
     """Ask the voters whether an election could be won. The epoch stays; nothing is stored."""
     assert q.campaigns, (q.key, q.voters)
     _change_role(
         q,
         Prospective(
-            election_deadline_ms=now_ms + q.election_timeout_ms(), campaign=_new_campaign(q, now_ms), retries=retries
+            election_deadline_ms=now_ms + q.election_timeout_ms(),
+            campaign=_new_campaign(q, now_ms, gone),
+            retries=retries,
         ),
     )
 
@@ -107,7 +113,7 @@ def become_candidate(q: QuorumLogState, now_ms: int) -> None:
     """Begin a new epoch and vote for oneself in it, durably, before anybody is asked."""
     assert isinstance(q.role, Prospective), q.role
     assert q.log.is_flushed, (q.log.flushed_end_offset, q.log.log_end_offset)
-    retries = q.role.retries
+    retries, gone = q.role.retries, q.role.campaign.gone
     _store(
         q,
         QuorumState(
@@ -118,7 +124,7 @@ def become_candidate(q: QuorumLogState, now_ms: int) -> None:
         q,
         Candidate(
             election_deadline_ms=now_ms + q.election_timeout_ms(),
-            campaign=_new_campaign(q, now_ms),
+            campaign=_new_campaign(q, now_ms, gone),
             retries=retries + 1,
         ),
     )
@@ -178,6 +184,7 @@ def become_follower(
         q,
         Follower(
             leader_id=leader_id,
+            heard_ms=now_ms,
             fetch_deadline_ms=now_ms + (fetch_timeout_ms or q.quorum.fetch_timeout_ms),
         ),
     )
@@ -233,9 +240,9 @@ def _store(q: QuorumLogState, state: QuorumState) -> None:
         q.emit(StoreQuorumState(topic_partition=q.topic_partition, state=state))
 
 
-def _new_campaign(q: QuorumLogState, now_ms: int) -> Campaign:
+def _new_campaign(q: QuorumLogState, now_ms: int, gone: frozenset[ReplicaId]) -> Campaign:
     granted = frozenset({q.replica_id} if q.is_voter else ())
-    return Campaign(granted=granted, pending={}, ask_at_ms=dict.fromkeys(q.other_voters, now_ms))
+    return Campaign(granted=granted, gone=gone, pending={}, ask_at_ms=dict.fromkeys(q.other_voters, now_ms))
 
 
 def _change_role(q: QuorumLogState, role: Role) -> None:

@@ -55,6 +55,14 @@ class ControllerRules:
         """
         return metadata_offset > broker_epoch
 
+    def refusal_ends_session(self, *, refused_at_ms: int, heard_ms: int) -> bool:
+        """Decide whether a broker's session ends because nobody listens there: if it was not heard from since.
+
+        1. Broker B is killed, and a dial there is refused. 2. B is started again, and registers. 3. The news of the
+        dial comes late: it is of another process than the one that has just been let in.
+        """
+        return refused_at_ms >= heard_ms
+
     def producer_ids_are_in_snapshot(self) -> bool:
         """Decide whether a snapshot of the metadata says which producer ids are taken: always, they are part of it.
 

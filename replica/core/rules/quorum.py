@@ -136,6 +136,16 @@ class QuorumRules:
         """
         return heard_leader_ms is not None and now_ms < heard_leader_ms + fetch_timeout_ms
 
+    def gives_up_refused_leader(self, *, refused_at_ms: int, heard_ms: int, withholds_vote: bool) -> bool:
+        """Decide whether a follower gives its leader up because nobody listens there: if it has not heard of it since.
+
+        What is older is of an earlier process, or of a leader that is back. Not while a leader may count on its vote:
+
+        1. A answers by lease, since B has echoed its round; C has not heard from A for long. 2. A firewall refuses B
+        and C in A's name. 3. B campaigns at once, is elected by C, and commits x=2. 4. A still answers x=1.
+        """
+        return refused_at_ms >= heard_ms and not withholds_vote
+
     def heard_leader_at_start_ms(self, *, now_ms: int) -> int | None:
         """Name when a voter that starts has last heard from a leader: just now, for all that it knows.
 

@@ -123,6 +123,11 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         _stopped(None, True, flushes=True),
     ),
     "may_unfence": (_unfence(8, True), _unfence(7, False), _unfence(0, False)),
+    "refusal_ends_session": (
+        Row("refused_later", {"refused_at_ms": 110, "heard_ms": 100}, True),
+        Row("refused_at_once", {"refused_at_ms": 100, "heard_ms": 100}, True),
+        Row("heard_since", {"refused_at_ms": 99, "heard_ms": 100}, False),
+    ),
     "producer_ids_are_in_snapshot": (Row("always", {}, True),),
     "eligible_for_isr": (
         _eligible("active", _broker(), 7, True),
