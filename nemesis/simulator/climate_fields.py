@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from msgspec.structs import replace
-
 from nemesis.simulator.climate import CALM, Climate, WorldKind
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.group_climate import GroupClimate
@@ -56,7 +54,7 @@ def with_fields(climate: Climate, fields: Mapping[str, Any]) -> Climate:
     for part in (CLUSTER, GROUP):
         of_part = {name: value for name, value in fields.items() if _PART_OF.get(name) == part}
         if of_part:
-            own[part] = replace(getattr(climate, part), **of_part)
+            own[part] = dataclasses.replace(getattr(climate, part), **of_part)
     return dataclasses.replace(climate, **own)
 
 
