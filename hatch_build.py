@@ -24,7 +24,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 GENERATED_PACKAGE = Path("replica/v1")
 ACCELERATOR = Path("nemesis/linearizability/native/register_search.so")
 RECORDS_WALK = Path("replica/records/native/walk.so")
-LIBRARIES = {ACCELERATOR: "The register search", RECORDS_WALK: "The walk over records and batches"}
+LIBRARIES = {ACCELERATOR: "The register search", RECORDS_WALK: "What walks over, encodes and decodes records"}
 """What is compiled, each from all ``.c`` beside it, and what it is called where Python has to do its work."""
 PURE = "HIGHWATER_PURE"
 COMPILE_TIMEOUT_S = 120

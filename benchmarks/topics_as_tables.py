@@ -19,7 +19,7 @@ import click
 from benchmarks.brokers import running
 from benchmarks.result import write_result
 from nemesis.pipeline.session import spark_session
-from replica.client import Admin, Consumer, ConsumerConfig, OffsetReset, Producer, ProducerConfig
+from replica.client import Admin, Consumer, ConsumerConfig, OffsetReset, Producer
 from replica.spark import register
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ async def fill(servers: str, records: int, record_bytes: int, partitions: int) -
             await asyncio.sleep(0.2)
         await admin.create_topic(TOPIC, partition_count=partitions, replication_factor=BROKERS)
     value = bytes(record_bytes)
-    async with Producer(servers, ProducerConfig(batch_size=256 << 10, linger_ms=20)) as producer:
-        for number in range(records):
-            await producer.ready()
-            producer.send(TOPIC, value, partition=number % partitions)
-        await producer.flush()
+    shares = [len(range(partition, records, partitions)) for partition in range(partitions)]
+    async with Producer(servers) as producer:
+        await asyncio.gather(
+            *(producer.send_many(TOPIC, [value] * share, partition=partition) for partition, share in enumerate(shares))
+        )
 
 
 async def consume(servers: str, records: int) -> None:

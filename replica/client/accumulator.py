@@ -54,6 +54,8 @@ class RecordAccumulator:
         self._config = config
         self._identity: ProducerIdentity | None = None
         self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._busy: dict[PartitionQueue, None] = {}
+        """Those that have batches, in the order in which they got the first: no others are looked at."""
         self._batches: dict[BatchId, QueuedBatch] = {}
         self._batch_ids = count()
         self._buffered_bytes = 0
@@ -68,12 +70,12 @@ class RecordAccumulator:
     @property
     def wants_producer_id(self) -> bool:
         """Whether batches wait for InitProducerId: at first, and when an epoch can grow no more."""
-        return any(queue.wants_identity for queue in self._queues.values())
+        return any(queue.wants_identity for queue in self._busy)
 
     @property
     def deadline_ms(self) -> int | None:
         """When to call ``drain`` and ``expire`` at the latest; absent if only an answer or a record can matter."""
-        times = [time for queue in self._queues.values() for time in (queue.send_at_ms, queue.expire_at_ms)]
+        times = [time for queue in self._busy for time in (queue.send_at_ms, queue.expire_at_ms)]
         return min((time for time in times if time is not None), default=None)
 
     @property
@@ -125,20 +127,20 @@ class RecordAccumulator:
 
     def flush(self) -> None:
         """Let all that was taken so far go out without lingering."""
-        for queue in self._queues.values():
+        for queue in self._busy:
             queue.close()
 
     def drain(self, now_ms: int) -> tuple[ReadyBatch, ...]:
         """Return every batch that is to be sent now, in order within each partition; they count as in flight."""
         ready = []
-        for queue in self._queues.values():
+        for queue in self._busy:
             while (send_at_ms := queue.send_at_ms) is not None and send_at_ms <= now_ms:
                 ready.append(queue.send())
         return tuple(ready)
 
     def expire(self, now_ms: int) -> tuple[GivenUp, ...]:
         """Give up every batch whose delivery timeout is over, sent or not."""
-        given_up = [over for queue in self._queues.values() for over in queue.expire(now_ms)]
+        given_up = [over for queue in self._busy for over in queue.expire(now_ms)]
         for over in given_up:
             self._forget(over.batch_id)
         return tuple(given_up)
@@ -218,6 +220,7 @@ class RecordAccumulator:
         batch = QueuedBatch(batch_id=batch_id, created_ms=now_ms, delivery=delivery)
         queue.open(batch)
         self._batches[batch_id] = batch
+        self._busy[queue] = None
         return batch
 
     def _answered(self, batch_id: BatchId) -> QueuedBatch | None:
@@ -231,4 +234,8 @@ class RecordAccumulator:
         return given_up
 
     def _forget(self, batch_id: BatchId) -> None:
-        self.release(self._batches.pop(batch_id).size_bytes)
+        batch = self._batches.pop(batch_id)
+        self.release(batch.size_bytes)
+        queue = self.queue(batch.delivery.topic_partition)
+        if queue.is_empty:
+            self._busy.pop(queue, None)  # Several of its batches may end together.

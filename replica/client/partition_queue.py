@@ -108,6 +108,11 @@ class PartitionQueue:
             self.adopt(identity)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether all its batches are settled."""
+        return not self._batches
+
+    @property
     def wants_identity(self) -> bool:
         """Whether batches wait for a producer id."""
         return self._config.enable_idempotence and self._identity is None and bool(self._batches)

@@ -36,23 +36,30 @@ _Record = tuple[bytes | None, bytes | None, tuple[Header, ...], int]
 
 
 class Route:
-    """The way of one topic's records, as ``image`` has it: which partitions there are, and the queue of each."""
+    """The way of one topic's records, as ``image`` has it: which partitions there are, and the queues of those used."""
 
-    __slots__ = ("image", "partitioner", "queues")
+    __slots__ = ("_accumulator", "_queues", "image", "partitioner")
 
-    def __init__(self, image: TopicImage, partitioner: Partitioner, queues: dict[int, PartitionQueue]) -> None:
+    def __init__(self, image: TopicImage, partitioner: Partitioner, accumulator: RecordAccumulator) -> None:
         self.image = image
         self.partitioner = partitioner
-        self.queues = queues
+        self._accumulator = accumulator
+        self._queues: dict[int, PartitionQueue] = {}
 
     def queue(self, partition: int | None, key: bytes | None, size_bytes: int) -> PartitionQueue:
         """Where a record goes. Raises UnknownTopicError for a partition that the topic has not."""
         if partition is None:
-            return self.queues[self.partitioner.partition_of(key, size_bytes)]
-        queue = self.queues.get(partition)
+            partition = self.partitioner.partition_of(key, size_bytes)
+        queue = self._queues.get(partition)
         if queue is None:
-            raise UnknownTopicError(f"{self.image.name}-{partition}")
+            self.check_partition(partition)
+            queue = self._queues[partition] = self._accumulator.queue(TopicPartition(self.image.name, partition))
         return queue
+
+    def check_partition(self, partition: int) -> None:
+        """Raise UnknownTopicError for a partition that the topic has not."""
+        if partition not in self.image.partitions:
+            raise UnknownTopicError(f"{self.image.name}-{partition}")
 
 
 class Producer(Closing):
@@ -205,8 +212,7 @@ class Producer(Closing):
         partitioner = known.partitioner if known else Partitioner(self._random, sticky_bytes=self._config.batch_size)
         led = [number for number, of in sorted(image.partitions.items()) if of.leader_id is not None]
         partitioner.on_partitions(len(image.partitions), led)
-        queues = {number: self._accumulator.queue(TopicPartition(topic, number)) for number in image.partitions}
-        route = self._routes[topic] = Route(image, partitioner, queues)
+        route = self._routes[topic] = Route(image, partitioner, self._accumulator)
         return route
 
     def _park(self, topic: str, partition: int | None, size_bytes: int, record: _Record) -> Delivery:
@@ -218,6 +224,7 @@ class Producer(Closing):
         parked.timestamps_ms.append(record[3])
 
         async def place() -> None:
+            self._sender.check_failure()
             queue = self._known_route(topic).queue(partition, record[1], size_bytes)
             self._accumulator.release(room_bytes)
             self._take(queue, size_bytes, *record).tell(parked.settled_like)
@@ -242,9 +249,9 @@ class Producer(Closing):
         """Bring rows into batches, as there is room, and account for each."""
         route = self._known_route(topic)
         if partition is not None:
-            route.queue(partition, None, 0)  # Raises where there is none.
+            route.check_partition(partition)
         keyless = route.partitioner.partition_of(None, 0)
-        groups = groups_of(columns, partition, sorted(route.queues), keyless, self._config.compression)
+        groups = groups_of(columns, partition, sorted(route.image.partitions), keyless, self._config.compression)
         reason: WriteError = NotWrittenError("the producer was closed before they were sent")
         try:
             while groups:

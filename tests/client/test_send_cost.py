@@ -10,6 +10,8 @@ from types import FrameType
 from typing import Any
 
 from replica.client.producer import Producer
+from replica.ids import TopicPartition
+from tests.client.test_accumulator import accumulator_of, put
 from tests.client.test_sender import WRITTEN, producer_of
 
 RECORDS = 100
@@ -63,6 +65,20 @@ async def test_a_record_costs_few_calls() -> None:
     assert calls["Producer.send"] == RECORDS
     per_record = {name: count for name, count in calls.items() if count >= RECORDS}
     assert sum(per_record.values()) <= RECORDS * CALLS_OF_SEND_MAX, per_record
+
+
+def test_partitions_that_have_nothing_to_send_cost_nothing() -> None:
+    """What is due is found with as few calls beside a hundred idle partitions as beside none."""
+    costs = []
+    for idle in (0, 100):
+        accumulator = accumulator_of()
+        for number in range(idle):
+            batch_id = put(accumulator, b"v", to=TopicPartition("idle", number))
+            accumulator.drain(0)
+            accumulator.on_written(batch_id)
+        put(accumulator, b"v")
+        costs.append(calls_of(lambda: (accumulator.wants_producer_id, accumulator.deadline_ms, accumulator.drain(0))))  # noqa: B023 - called at once
+    assert costs[0].total() == costs[1].total()
 
 
 async def test_outcomes_cost_a_task_per_batch() -> None:

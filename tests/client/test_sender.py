@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from replica.client.producer_config import ProducerConfig
 from replica.client.values import RecordMetadata
 from replica.core.messages import (
     DescribeClusterRequest,
+    DescribeClusterResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     ProduceRequest,
@@ -195,6 +197,28 @@ async def test_a_producer_that_has_failed_leaves_nobody_waiting(breaks: str) -> 
             with pytest.raises(NotWrittenError, match="the producer has failed"):
                 producer.send("orders", b"b")
     assert [type(outcome) for outcome in outcomes] == [OutcomeUnknownError]
+
+
+async def test_a_record_that_waits_for_its_topic_is_not_left_behind_by_a_failure() -> None:
+    """A producer that has failed meanwhile takes no record any more, and says that it is not written."""
+    producer, connections, clock = producer_of()
+    known = connections.script
+
+    def script(endpoint: Endpoint, request: Request) -> Answer:
+        answer = known(endpoint, request)
+        if isinstance(answer, DescribeClusterResponse) and clock.now_ms() > 100:
+            others = tuple(replace(topic, name="other") for topic in answer.topics)
+            return replace(answer, topics=(*answer.topics, *others), metadata_offset=Offset(11))
+        return answer
+
+    connections.script = script
+    with pytest.raises(IndexError):  # The script has no answer to what is produced.
+        async with producer:
+            waiting, failing = producer.send("other", b"a"), producer.send("orders", b"b")
+            with pytest.raises(OutcomeUnknownError):
+                await failing
+            with pytest.raises(NotWrittenError, match="the producer has failed"):
+                await asyncio.wait_for(waiting, 10)
 
 
 @pytest.mark.parametrize("answer", [WRITTEN, ProduceResponse(error=ErrorCode.INVALID_RECORD, message="the reason")])

@@ -1,5 +1,5 @@
-"""The walks over records and over batches in C, as source; ``walk.so`` is beside it where there was a compiler.
+"""What is done with records in C, as source; ``walk.so`` is beside it where there was a compiler.
 
-Owns nothing in Python: ``replica.records.walking`` loads the library, for ``runs`` there as well, and
-``hatch_build.py`` compiles it.
+The walks over records and over batches, the codec between batches and columns, and the hash of a column of keys. Owns
+nothing in Python: ``replica.records.walking`` loads the library for all that call it, ``hatch_build.py`` compiles it.
 """
