@@ -41,6 +41,15 @@ class Brokers:
         """Start them all; none may be running."""
         self.processes[:] = [self._started(number) for number in range(1, len(self.addresses) + 1)]
 
+    def start(self, number: int) -> None:
+        """Start one again that has ended."""
+        self.processes[number - 1] = self._started(number)
+
+    def kill(self, number: int) -> None:
+        """End one, as it stands."""
+        self.processes[number - 1].kill()
+        self.processes[number - 1].wait()
+
     def kill_all(self) -> None:
         """End them all at once, as they stand."""
         for process in self.processes:
