@@ -32,6 +32,7 @@ from replica.client.groups.quorum import describe_quorum
 from replica.client.producer import Producer
 from replica.client.producer_config import ProducerConfig
 from replica.client.reading import OffsetReset
+from replica.core.metadata.records import PartitionRegistration
 from replica.ids import TopicPartition
 
 GROUP = "kv"
@@ -63,6 +64,8 @@ class Highwater(System):
         self._open = ExitStack()
         self._brokers: Brokers | None = None
         self._killed: set[int] = set()
+        self._epoch_killed = -1
+        self._admin: Admin | None = None
         self._at_once: Producer | None = None
         self._in_bulk: Producer | None = None
         self._store: KeyValueClient | None = None
@@ -85,12 +88,12 @@ class Highwater(System):
         self._at_once = Producer(self._addresses, AT_ONCE)
         self._in_bulk = Producer(self._addresses, IN_BULK)
         self._store = KeyValueClient(self._addresses, GROUP)
-        async with Admin(self._addresses) as admin:
-            await wait_for_brokers(admin)
+        self._admin = Admin(self._addresses)
+        await wait_for_brokers(self._admin)
 
     async def stop(self) -> None:
         """Close the clients, end the replicas."""
-        for client in (self._at_once, self._in_bulk, self._store):
+        for client in (self._admin, self._at_once, self._in_bulk, self._store):
             if client is not None:
                 await client.close()
         await asyncio.to_thread(self._open.close)
@@ -102,8 +105,8 @@ class Highwater(System):
 
     async def create(self, topic: str) -> None:
         """One partition, all replicas in sync."""
-        async with Admin(self._addresses) as admin:
-            await create(admin, topic, 1, {"min.insync.replicas": str(MIN_IN_SYNC)})
+        assert self._admin is not None, "it is not started"
+        await create(self._admin, topic, 1, {"min.insync.replicas": str(MIN_IN_SYNC)})
 
     # --- records ------------------------------------------------------------------------------------------------------
 
@@ -191,8 +194,8 @@ class Highwater(System):
             quorum = await describe_quorum(self._addresses, GROUP)
             leader_id = None if quorum.current_leader is None else quorum.current_leader.leader_id
         else:
-            async with Admin(self._addresses) as admin:
-                leader_id = (await admin.describe_topic(topic)).partitions[0].leader_id
+            partition = await self._partition(topic)
+            leader_id, self._epoch_killed = partition.leader_id, partition.leader_epoch
         assert leader_id is not None, f"nobody leads {topic or GROUP}"
         return int(leader_id)
 
@@ -202,5 +205,11 @@ class Highwater(System):
             ends = [voter.log_end_offset for voter in quorum.current_voters]
             committed = quorum.high_watermark
             return committed is not None and all(end is not None and end >= committed for end in ends)
-        async with Admin(self._addresses) as admin:
-            return len((await admin.describe_topic(topic)).partitions[0].isr) == NODES
+        partition = await self._partition(topic)
+        # Whoever was just started may tell of the epoch in which it led.
+        return len(partition.isr) == NODES and partition.leader_epoch > self._epoch_killed
+
+    async def _partition(self, topic: str) -> PartitionRegistration:
+        """By a client that is kept: it believes nobody who is behind what others have told it."""
+        assert self._admin is not None, "it is not started"
+        return (await self._admin.describe_topic(topic)).partitions[0]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 from xml.etree import ElementTree
 
@@ -15,10 +16,12 @@ from click.testing import CliRunner
 
 from benchmarks.peers.__main__ import draw, main, run
 from benchmarks.peers.chart import chart_of
+from benchmarks.peers.kafka import POM
 from benchmarks.peers.rows import ROWS, Aim, Row, Turn, leader_killed
 from benchmarks.peers.system import Ability, Answered, Durability, System, closed_loop
 from benchmarks.peers.table import BEGIN, END, with_table
 from benchmarks.peers.turns import SYSTEMS, Measured, Plan, measure, row_figures
+from nemesis.systems.kafka.jars import LIBS_VARIABLE, jars_folder
 
 PAGE = f"# Performance\n\nBefore.\n\n{BEGIN}\nold\n{END}\n\nAfter.\n"
 
@@ -29,7 +32,7 @@ class Ours(System):
     name = "Highwater"
     abilities = frozenset(Ability)
     durabilities: ClassVar[tuple[Durability, ...]] = (Durability.FSYNC, Durability.PAGE_CACHE)
-    settings = {"bulk": "<none>"}  # noqa: RUF012
+    settings = MappingProxyType({"bulk": "<none>"})
     running = 0
     refuses = 0
 
@@ -256,6 +259,13 @@ async def test_a_try_that_hangs_keeps_no_other_from_being_made(tmp_path: Path) -
 
     assert calls == 4
     assert took_s > 0
+
+
+def test_the_kafka_of_the_comparison_is_not_the_one_under_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the two has its own jars: neither is measured, nor judged, in the place of the other."""
+    monkeypatch.delenv(LIBS_VARIABLE, raising=False)
+    assert jars_folder(POM) != jars_folder()
+    assert "<version>4.1" in POM.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
