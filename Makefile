@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 GENERATED := replica/v1/__init__.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench proto clean python java
+.PHONY: help demo test lint images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
@@ -27,6 +27,7 @@ help:
 	@echo "make soak-judges  10,000 histories of each model and form, judged in every way, with store/judges.json (two hours)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
 	@echo "make bench  measure the simulator, clusters, judging, topics as tables, groups, writes, keys and values, clients, partitions, failovers, slow disks, large logs and recovery, and write store/bench*.json"
+	@echo "make bench-peers  measure Kafka, etcd and RabbitMQ beside, and write store/bench-peers.json, docs/performance.md and its chart (20 minutes)"
 	@echo "make proto  generate replica/v1 from proto/"
 	@echo "make clean  remove everything that make has made but images; recorded runs in store/ stay"
 
@@ -88,6 +89,11 @@ bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python -m benchmarks.large_log --output store/bench-large-log.json
 	$(BIN)/python -m benchmarks.recovery --output store/bench-recovery.json
 	$(BIN)/python -m benchmarks.hostile_rpcs --output store/hostile-rpcs.json
+
+# The peers' clients are an extra of their own. What is not installed is left out, and said: see docs/performance.md.
+bench-peers: $(INSTALLED) $(GENERATED)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile --editable '.[peers]'
+	$(BIN)/python -m benchmarks.peers --output store/bench-peers.json --table docs/performance.md
 
 # With PYTEST_ARGS that choose tests, one of the two runs may find none of them: pytest's status 5.
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)

@@ -35,9 +35,9 @@ async def wait_for_brokers(admin: Admin) -> None:
         await asyncio.sleep(0.2)
 
 
-async def create(admin: Admin, name: str, partitions: int) -> None:
+async def create(admin: Admin, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
     """Create a topic, and wait until all of its replicas are in sync."""
-    await admin.create_topic(name, partition_count=partitions, replication_factor=BROKERS)
+    await admin.create_topic(name, partition_count=partitions, replication_factor=BROKERS, configs=configs)
     deadline_s = time.monotonic() + TO_BE_IN_SYNC_S
     while time.monotonic() < deadline_s:
         for topic in (await admin.describe_cluster(topics=[name])).topics:
