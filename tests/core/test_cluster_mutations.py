@@ -49,6 +49,7 @@ BUILT_CONVICTED: Mapping[str, Scenario] = {
     "unclean-restart-stays-in-isr": controller.who_stopped_uncleanly_is_not_eligible,
     "brokers-by-id-alone": controller.who_has_another_disk_is_not_elected,
     "killed-while-it-registers": controller.who_was_not_let_in_has_lost_nothing,
+    "fences-by-an-old-refusal": controller.evidence_of_an_earlier_process_does_not_fence_the_next,
     "producer-ids-not-in-snapshot": controller.a_producer_id_is_given_once,
     "min-isr-after-append": partition.a_write_with_too_few_replicas_is_refused,
     "timeout-drops-maximal-isr": partition.who_was_proposed_in_vain_counts_until_it_is_sure,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from replica.core import messages as m
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
+from replica.ids import ReplicaId
 from tests.core.controller.bench import Bench
 
 
@@ -51,6 +52,20 @@ def who_was_not_let_in_has_lost_nothing(rules: Rules) -> None:
 def a_broker_that_is_heard_keeps_its_id(rules: Rules) -> None:
     bench = three_replicas(rules)
     assert bench.register(1, "second").error is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def evidence_of_an_earlier_process_does_not_fence_the_next(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    bench.now_ms += 10
+    refused_at_ms = bench.now_ms
+    bench.controller.on_peer_refused(ReplicaId(1), refused_at_ms, bench.now_ms)
+    bench.tick()
+    bench.now_ms += 100
+    assert bench.register(1, "second").error is ErrorCode.NONE
+    bench.heartbeat(1)
+    bench.controller.on_peer_refused(ReplicaId(1), refused_at_ms, bench.now_ms)
+    bench.tick()
+    assert not bench.broker(1).fenced
 
 
 def a_producer_id_is_given_once(rules: Rules) -> None:

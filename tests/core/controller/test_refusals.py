@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
+from tests.core.controller import mutations
 from tests.core.controller.bench import SESSION_MS, Bench
 
 
@@ -42,13 +44,7 @@ def test_evidence_that_is_older_than_a_heartbeat_fences_nobody() -> None:
 
 def test_evidence_of_an_earlier_process_does_not_fence_the_next() -> None:
     """The broker was started again, and has registered, before the news of its end came."""
-    bench = started()
-    refuse(bench, 1)
-    bench.now_ms += 100
-    assert bench.register(1, "second").error is ErrorCode.NONE
-    bench.heartbeat(1)
-    refuse(bench, 1, ago_ms=50)
-    assert not bench.broker(1).fenced
+    mutations.evidence_of_an_earlier_process_does_not_fence_the_next(Rules())
 
 
 def test_a_broker_is_started_again_at_once() -> None:

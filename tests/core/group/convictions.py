@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nemesis.variants.groups import LeaseEndedByARefusal
 from replica.bounds import INT32_MAX
 from replica.core import events as ev
 from replica.core.config import GroupConfig, QuorumConfig
@@ -184,6 +185,17 @@ def a_voter_that_starts_votes_for_nobody(rules: Rules) -> None:
     assert voted(bench, vote(6, candidate=2)).vote_granted
 
 
+def a_voter_that_owes_its_vote_keeps_its_leader(rules: Rules) -> None:
+    """Evidence that its process has ended may be wrong, and the leader answer by lease."""
+    bench = GroupBench(rules=rules, group=LEASES, quorum_state=stored(5, leader_id=1))
+    bench.elapse(LEASES_START_MS)
+    answer_fetch(bench, records([], leader_id=1, epoch=5))
+    bench.step(ev.PeerRefused(replica_id=ReplicaId(1), refused_at_ms=bench.now_ms))
+    bench.elapse(2 * bench.log.quorum.campaign_turn_ms)
+    assert bench.role == "follower"
+    assert not voted(bench, vote(6, candidate=2)).vote_granted
+
+
 # --- where groups are led -------------------------------------------------------------------------------------------
 
 
@@ -236,5 +248,6 @@ OF_LOGS: list[tuple[type[Rules], Callable[[Rules], None]]] = [
     (wrong_rules.VotesWithinALease, a_voter_that_hears_from_a_leader_votes_for_nobody),
     (wrong_rules.ForgetsWhomItHeard, a_voter_that_starts_votes_for_nobody),
     (wrong_rules.ResignsAtOnce, the_target_of_a_transfer_is_there),
+    (LeaseEndedByARefusal, a_voter_that_owes_its_vote_keeps_its_leader),
 ]
 """Wrong rules of logs that show only with a group on them, and who convicts them."""

@@ -17,7 +17,7 @@ from replica.core.effects import QuorumState
 from replica.core.quorum.roles import BegunRound, Leader
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from replica.ids import Epoch, ReplicaId
+from replica.ids import Epoch
 from tests.core.group import convictions, wrong_rules
 from tests.core.group.bench import LEASE, GroupBench, add, answer_of, ask, leading_bench, replies_of
 from tests.core.group.cluster import CONFIG, GroupCluster, Node
@@ -171,13 +171,7 @@ def test_a_leader_that_resigns_frees_its_voters(how: str) -> None:
 
 def test_evidence_of_a_leaders_end_does_not_free_its_voters() -> None:
     """It may be wrong, and the leader answer by lease: until a fetch timeout is over nobody gives it up for that."""
-    bench = GroupBench(group=LEASES, quorum_state=stored(5, leader_id=1))
-    bench.elapse(LEASES_START_MS)
-    answer_fetch(bench, records([], leader_id=1, epoch=5))
-    bench.step(ev.PeerRefused(replica_id=ReplicaId(1), refused_at_ms=bench.now_ms))
-    bench.elapse(2 * bench.log.quorum.campaign_turn_ms)
-    assert bench.role == "follower"
-    assert not voted(bench, vote(6, candidate=2)).vote_granted
+    convictions.a_voter_that_owes_its_vote_keeps_its_leader(Rules())
 
 
 @pytest.mark.parametrize("make", [leader_bench, lambda **others: leading_bench(group=GroupConfig(), **others)])
