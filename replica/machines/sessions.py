@@ -24,7 +24,6 @@ Source: Ongaro's thesis, section 6.3, where clients acknowledge and sessions exp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 from msgspec import Struct
@@ -138,8 +137,7 @@ class _Session:
         self.kept_bytes += size_bytes(outcome)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionsView:
+class SessionsView(Struct, frozen=True, kw_only=True):
     """All sessions as they stood at one moment."""
 
     sessions: Mapping[SessionId, _Session]

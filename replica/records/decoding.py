@@ -11,9 +11,10 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from ctypes import CDLL, Structure, addressof, byref, c_char, c_int64, c_void_p
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+
+from msgspec import Struct
 
 from replica.records.batch import HEADER_BYTES, RecordBatch
 from replica.records.compression import DECOMPRESSED_BYTES_MAX
@@ -102,8 +103,7 @@ def _address(buffer: bytearray) -> int | None:
     return addressof(c_char.from_buffer(buffer)) if buffer else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodedRecords:
+class DecodedRecords(Struct, frozen=True, kw_only=True):
     """Records as columns of equal lengths, in order. Timestamps are -1 for none.
 
     The headers of row n are those from ``header_offsets[n]`` up to the next in ``names`` and ``contents``.

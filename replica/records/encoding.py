@@ -10,11 +10,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from ctypes import CDLL, Structure, byref, c_char, c_char_p, c_int64
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from types import NoneType
 from typing import Any
+
+from msgspec import Struct
 
 from replica.records.compression import Compression
 from replica.records.record import EncodedRecords, compress_records, write_record
@@ -92,8 +93,7 @@ def _fits(timestamp_delta: int) -> bool:
     return -(1 << 63) <= timestamp_delta < 1 << 63
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordColumns:
+class RecordColumns(Struct, frozen=True, kw_only=True):
     """Records as columns of equal lengths. ``headers`` are encoded; without ``timestamps_ms`` all are of one time."""
 
     values: Column

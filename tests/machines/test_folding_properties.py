@@ -201,7 +201,7 @@ class _WithoutSessions(AppliedLog):
         return replace(super().view(), sessions=NO_SESSIONS)
 
 
-class _SilentView(SessionsView):
+class _SilentView(SessionsView, frozen=True):
     """All sessions, and nothing that was replied to them."""
 
     def states(self) -> tuple[SessionState, ...]:
@@ -260,7 +260,7 @@ class _WithoutLogTime(AppliedLog):
         self.log_time_ms = 0
 
 
-class _UnorderedView(SessionsView):
+class _UnorderedView(SessionsView, frozen=True):
     """Writes sessions down in the order of a set of their names."""
 
     def states(self) -> tuple[SessionState, ...]:

@@ -22,7 +22,7 @@ CONVICTED = [
     ("log-begins-after-its-snapshot", 1, "core-assertion"),
     ("read-without-read-index", 1, "nonlinearizable"),
     ("read-before-applying", 11, "stale-read"),
-    ("read-index-of-an-old-fetch", 4, "nonlinearizable"),
+    ("read-index-of-an-old-fetch", 2, "stale-read"),
     ("voters-count-when-committed", 2, "committed-is-durable"),
     ("change-upon-change", 21, "leader-completeness"),
     ("change-before-own-epoch", 143, "leader-completeness"),
@@ -32,7 +32,7 @@ CONVICTED = [
     ("voters-outlive-their-record", 4, "voters-of-the-log"),
     ("snapshot-without-voters", 1, "snapshot-voters"),
     ("only-voters-campaign", 3, "liveness"),
-    ("lease-without-a-clock-bound", 5, "stale-read"),
+    ("lease-without-a-clock-bound", 6, "nonlinearizable"),
     ("lease-read-under-a-paused-clock", 1, "stale-read"),
 ]
 
