@@ -23,7 +23,7 @@ from benchmarks.peers.chart import chart_of
 from benchmarks.peers.rows import ROWS
 from benchmarks.peers.system import System
 from benchmarks.peers.table import table_of, with_table
-from benchmarks.peers.turns import SYSTEMS, Measured, Plan, document, measure
+from benchmarks.peers.turns import SYSTEMS, Measured, Plan, described, document, measure
 from benchmarks.result import write_result
 
 QUICK = {"rounds": 1, "warm_up": 1.0, "seconds": 0.5, "kills": 0}
@@ -75,6 +75,7 @@ def told_missing(kind: type[System]) -> bool:
 def run(plan: Plan, known: Sequence[type[System]], output: Path) -> None:
     """Measure, and write the figures."""
     load_before = round(os.getloadavg()[0], 2)
+    systems = [described(kind) for kind in known]  # Of a checkout, which may be another one when all is measured.
     measured = event_loop()(partial(measure, plan, click.echo))
     write_result(
         output,
@@ -82,7 +83,7 @@ def run(plan: Plan, known: Sequence[type[System]], output: Path) -> None:
         processor=processor(),
         load_before=load_before,
         event_loop=event_loop_name(),
-        **document(plan, measured, known),
+        **document(plan, measured, systems),
     )
 
 

@@ -18,7 +18,7 @@ BAR_HEIGHT, TITLE_HEIGHT, PADDING = 18, 26, 14
 LABEL_WIDTH, FIGURE_WIDTH = 130, 90
 BAR_WIDTH = PANEL_WIDTH - LABEL_WIDTH - FIGURE_WIDTH - 2 * PADDING
 COLOURS = ("#1f6feb", "#6e7781", "#2da44e", "#bf8700", "#8250df")
-STYLE = "text{font:12px sans-serif;fill:#24292f}.title{font-weight:bold}"
+STYLE = "text{font:12px sans-serif;fill:#24292f}.title{font-weight:bold;font-size:11px}"
 
 
 def chart_of(document: Document) -> str:

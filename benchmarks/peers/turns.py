@@ -110,17 +110,17 @@ def shown(figure: float) -> str:
     return f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
 
 
-def document(plan: Plan, measured: Measured, known: Sequence[type[System]]) -> dict[str, Any]:
+def document(plan: Plan, measured: Measured, systems: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What is written as JSON: all figures, and what must be known of where they come from.
 
-    ``known`` are all systems, those that are missing here too.
+    ``systems`` are all, as they were ``described`` before they were measured, those that are missing here too.
     """
     return {
         "rounds": plan.rounds,
         "warm_up_s": plan.warm_up,
         "seconds": plan.seconds,
         "kills_a_round": plan.kills,
-        "systems": [described(system) for system in known],
+        "systems": systems,
         "rows": [row_figures(row, plan.systems, measured) for row in plan.rows],
         "failures": measured.failures,
     }
