@@ -22,18 +22,19 @@ CONVICTED = [
     ("log-begins-after-its-snapshot", 1, "core-assertion"),
     ("read-without-read-index", 1, "nonlinearizable"),
     ("read-before-applying", 11, "stale-read"),
-    ("read-index-of-an-old-fetch", 4, "nonlinearizable"),
+    ("read-index-of-an-old-fetch", 6, "nonlinearizable"),
     ("voters-count-when-committed", 2, "committed-is-durable"),
     ("change-upon-change", 21, "leader-completeness"),
     ("change-before-own-epoch", 143, "leader-completeness"),
     ("any-disk-votes", 1, "committed-is-durable"),
     ("removed-leader-counts-itself", 2, "committed-is-durable"),
     ("join-without-catching-up", 3, "newcomer-has-caught-up"),
-    ("voters-outlive-their-record", 4, "voters-of-the-log"),
+    ("voters-outlive-their-record", 14, "voters-of-the-log"),
     ("snapshot-without-voters", 1, "snapshot-voters"),
     ("only-voters-campaign", 3, "liveness"),
     ("lease-without-a-clock-bound", 5, "stale-read"),
     ("lease-read-under-a-paused-clock", 1, "stale-read"),
+    ("lease-ended-by-a-refusal", 1, "nonlinearizable"),
 ]
 
 
