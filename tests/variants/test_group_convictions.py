@@ -29,11 +29,12 @@ CONVICTED = [
     ("any-disk-votes", 1, "committed-is-durable"),
     ("removed-leader-counts-itself", 2, "committed-is-durable"),
     ("join-without-catching-up", 3, "newcomer-has-caught-up"),
-    ("voters-outlive-their-record", 4, "voters-of-the-log"),
+    ("voters-outlive-their-record", 14, "voters-of-the-log"),
     ("snapshot-without-voters", 1, "snapshot-voters"),
     ("only-voters-campaign", 3, "liveness"),
     ("lease-without-a-clock-bound", 6, "nonlinearizable"),
     ("lease-read-under-a-paused-clock", 1, "stale-read"),
+    ("lease-ended-by-a-refusal", 1, "nonlinearizable"),
 ]
 
 
