@@ -133,6 +133,6 @@ class Learned:
             ("rack", "rack_id"): ["forged", "a"],
             ("records",): records(),
             ("entries",): entries(),
-            ("request",): questions(),
+            ("requests",): questions(),
         }
         return {**TOPIC_SETTINGS, **{name: values for names, values in lists.items() for name in names}}

@@ -104,7 +104,8 @@ class GrpcTransport:
         try:
             peer = self._peer(replica_id)
             if not peer.is_ready:
-                peer = self._dialled_anew(replica_id, peer)
+                if deadline - loop.time() > REDIAL_S:  # With less, a new dial would only hide what the last one met.
+                    peer = self._dialled_anew(replica_id, peer)
                 await self._wait_ready(peer, replica_id, deadline, timeout_ms)
             method, timeout_s = method_of(request), max(0.001, deadline - loop.time())
             call = peer.call_of(method)

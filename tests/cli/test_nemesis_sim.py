@@ -17,6 +17,7 @@ from nemesis.cli import main
 from nemesis.cli_exit import Exit
 from nemesis.cli_sim import exit_of
 from nemesis.simulator.census import Rare
+from nemesis.simulator.refusals import RefusalRare
 from nemesis.variants.catalogue import ALL, BUILT
 
 WRONG = ("--variant", "ack-before-replication", "--time-limit", "12")
@@ -78,7 +79,8 @@ def test_a_sweep_is_told_and_written(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "seeds a minute" in out
     assert document["verdicts"] == {"valid": 4, "invalid": 0, "unknown": 0, "error": 0}
     assert (document["seeds"], document["failures"], document["interrupted"]) == (4, [], False)
-    assert document["rare"].keys() == {name.value for name in Rare}
+    of_refusals = {RefusalRare.LEADER_REFUSED, RefusalRare.REFUSED_FALSELY}
+    assert document["rare"].keys() == {name.value for name in (*Rare, *of_refusals)}
     assert "highwater" in document["versions"]
     assert pq.read_table(corpus / "runs").column("seed").to_pylist() == [4, 5, 6, 9]
 

@@ -35,6 +35,7 @@ PREFIX_BYTES = 7
 BOUNDED_BY_THEIR_MAKERS = {
     "FetchResponse": "records are counted by whoever reads them, see below",
     "ApplyResponse": "outcomes are counted while they are made (GroupConfig.answer_bytes_max)",
+    "QueryResponse": "outcomes are counted while they are made (GroupConfig.answer_bytes_max)",
     "DescribeClusterResponse": "a page counts partitions, whosever they are, see below",
 }
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from nemesis.checks.verdict import Verdict
 from nemesis.schedule import Schedule
@@ -74,8 +74,8 @@ class Forger(Observer):
                 image, snapshot_id = self._forge(image, effect.snapshot_id)
                 forged = encode_image(image, snapshot_id)
                 header = data.removesuffix(content)
-                object.__setattr__(effect, "state", EncodedState(header + forged.data))  # Before it is judged.
-                object.__setattr__(effect, "snapshot_id", forged.id)
+                force_setattr(effect, "state", EncodedState(header + forged.data))  # Before it is judged.
+                force_setattr(effect, "snapshot_id", forged.id)
                 self.is_done = True
 
 
@@ -126,7 +126,7 @@ class Thawer(Observer):
         """See ``Observer``."""
         for effect in step.effects:
             if isinstance(effect, fx.StoreSnapshot) and node.replica_id == ONE:
-                object.__setattr__(effect, "state", Thawing(effect.state))
+                force_setattr(effect, "state", Thawing(effect.state))
                 self.views += 1
 
 
