@@ -13,12 +13,14 @@ import json
 import time
 from array import array
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import click
 import pyarrow as pa
 
 from benchmarks.result import write_result
+from replica.client.arrow_columns import Rows
 from replica.client.connections import Endpoint
 from replica.client.polled import PolledRecords
 from replica.client.producer import Producer
@@ -147,7 +149,7 @@ async def sending_many(records: int, rounds: int) -> dict[str, float]:
     """The costs of ``send_many`` until its outcome is there, of objects and of an array of Arrow."""
     values = [VALUE] * records
     keys = [b"key-%d" % number for number in range(records)]
-    forms: dict[str, tuple[object, object]] = {
+    forms: dict[str, tuple[Rows, Rows | None]] = {
         "send_many": (values, None),
         "send_many_with_keys": (values, keys),
         "send_many_arrow": (pa.array(values, pa.binary()), None),
@@ -157,7 +159,7 @@ async def sending_many(records: int, rounds: int) -> dict[str, float]:
     async with producer(ProducerConfig()) as many:
         for name, (rows, their_keys) in forms.items():
             found[name] = await each_costs(
-                lambda rows=rows, their_keys=their_keys: many.send_many(TOPIC, rows, keys=their_keys),  # type: ignore[misc]
+                partial(many.send_many, TOPIC, rows, keys=their_keys),
                 records,
                 rounds,
             )

@@ -302,7 +302,7 @@ class Kafka(ForeignPeer):
         from confluent_kafka.admin import OffsetSpec
 
         partition = TopicPartition(topic, 0)
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # it has no annotations there
         asked = self._admin().list_offsets({partition: latest}, request_timeout=CREATED_S_MAX)
         return int(asked[partition].result(CREATED_S_MAX).offset)
 

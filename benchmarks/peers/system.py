@@ -81,7 +81,8 @@ def key_of(number: int) -> bytes:
 class System(ABC):
     """One system, with its nodes' files in ``folder``. ``start`` it before use, ``stop`` it whatever happens.
 
-    What it is not able to do raises NotImplementedError. All that it writes is acknowledged when a call returns.
+    What is not among its ``abilities`` raises NotImplementedError, and no row asks for it. All that it writes is
+    acknowledged when a call returns.
     """
 
     name: ClassVar[str]

@@ -67,14 +67,14 @@ def _machine(document: Document) -> str:
     machine, versions = document["machine"], document["versions"]
     rounds, row, kills = document["rounds"], document["seconds"], document["kills_a_round"]
     how_long = (
-        f"{rounds} rounds, in each {document['warm_up_s']:g} s to warm up, {row:g} s a row and {kills} kills of each "
-        "leader"
+        f"{rounds} round{'' if rounds == 1 else 's'}, in each {document['warm_up_s']:g} s to warm up, {row:g} s a row "
+        f"and {kills} kills of each leader"
     )
     where = f"{machine['cores']} cores ({document['processor']}), {machine['memory_gb']:g} GB"
     with_what = f"{versions['system']}, Python {versions['python']}, {document['event_loop']}"
     load = f"{document['load_before']:g} before, {machine['load']:g} at the end"
     return (
-        f"Written by `make bench-peers` on {document['date']}: {how_long}. {where}, {with_what}; load "
+        f"Written by `python -m benchmarks.peers` on {document['date']}: {how_long}. {where}, {with_what}; load "
         f"{load}. A figure is the median of the rounds, or of all kills, with the lowest and the highest of them."
     )
 
