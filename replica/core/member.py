@@ -58,7 +58,6 @@ class Member:
         self._has_news = False
         """Whether the controller was asked, or something was applied, since then."""
         self._due_ms: int | None = None
-        self._broker_due_ms: int | None = None
         pace = SnapshotPace(
             record_bytes_between=config.metadata.metadata_log_max_record_bytes_between_snapshots,
             interval_ms=config.metadata.metadata_log_max_snapshot_interval_ms,
@@ -100,7 +99,7 @@ class Member:
     @property
     def deadline_ms(self) -> int | None:
         """When it is to settle at the latest; absent while only an event can change anything."""
-        return earliest(self._due_ms, self._broker_due_ms)
+        return earliest(self._due_ms, None if self.broker is None else self.broker.deadline_ms)
 
     # --- what happens -----------------------------------------------------------------------------------------------
 
@@ -179,11 +178,12 @@ class Member:
             self.broker.has_news = True
 
     def _maybe_settle_broker(self, now_ms: int) -> None:
-        broker, due_ms = self.broker, self._broker_due_ms
-        if broker is not None and (broker.has_news or (due_ms is not None and due_ms <= now_ms)):
+        broker = self.broker
+        if broker is not None and (
+            broker.has_news or (broker.deadline_ms is not None and broker.deadline_ms <= now_ms)
+        ):
             flushed_end_offset = self._log.log.flushed_end_offset
             broker.settle(self._metadata, self._log.leader_id, now_ms, flushed_end_offset=flushed_end_offset)
-            self._broker_due_ms = broker.deadline_ms
 
     def _hand_over(self, now_ms: int) -> bool:
         """Pass on what the parts ask of each other; whether there was anything."""

@@ -153,7 +153,9 @@ class ReplicaService:
         self, method: Method[Any, Any], _requests: object, context: _CLIENTS_CONTEXT, *, with_peers: bool = True
     ) -> None:
         """Serve a stream: one call, and each further one that the caller makes on it. A refusal ends the stream."""
-        while (request := await self._next_request(context)) is not None:
+        stream = asyncio.current_task()
+        assert stream is not None, "gRPC serves each stream in a task"
+        while (request := await self._next_request(stream, context)) is not None:
             refusal = (
                 _STOPPING if self._is_ending else await self._serve(method, request, context, with_peers=with_peers)
             )
@@ -165,14 +167,12 @@ class ReplicaService:
                     await self._pace.wait_turn(context.peer())
                 await _abort(refusal, context)
 
-    async def _next_request(self, context: _CLIENTS_CONTEXT) -> bytes | None:
+    async def _next_request(self, stream: asyncio.Task[Any], context: _CLIENTS_CONTEXT) -> bytes | None:
         """Wait for the next message of a stream, or its end.
 
         Where this side ends it the status is OK: a caller that makes one call a stream may have had its answer, and
         takes it for good only with that status. One that has just made another call does not know what became of it.
         """
-        stream = asyncio.current_task()
-        assert stream is not None, "gRPC serves each stream in a task"
         self._idle_streams.add(stream)
         try:
             message = None if self._is_ending else await context.read()
@@ -228,9 +228,8 @@ class ReplicaService:
         place: Place | None = None,
     ) -> _Refusal | None:
         """Let the core answer a request, and send the answer: until it has gone out, it takes its place."""
-        response = self._quota_refusal(method.rpc, request, context)
         try:
-            response = response or await call(request)
+            response = self._quota_refusal(method.rpc, request, context) or await call(request)
         except ReplicaStoppedError as error:
             return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
         answer: bytes = method.response.encode(self._completed(method.rpc, response, context))

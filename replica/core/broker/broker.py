@@ -95,6 +95,7 @@ class Broker:
             partitions=self.partitions,
             why_not_hosted=self._why_not_hosted,
             last_fetches=session_fetches,
+            on_change=self._note_change,
         )
         self._fetchers = Fetchers(
             config=config, partitions=self.partitions, is_waited_at=self._server.is_waited_at, send=send
@@ -106,6 +107,8 @@ class Broker:
         self._leaders: set[ReplicaId] = set()
         """Leaders that may be asked something new."""
         self._deadlines = Deadlines[TopicPartition]()
+        self.deadline_ms: int | None = None
+        """When it is to settle at the latest; absent while only an event can change anything."""
         self._checkpoint_at_ms = 0
         self._checkpointed: Mapping[TopicPartition, Offset] = {}
         self._controller_id: ReplicaId | None = None
@@ -114,18 +117,6 @@ class Broker:
     def high_watermarks(self) -> Mapping[TopicPartition, Offset]:
         """The high watermark of every partition, as the checkpoint wants it."""
         return {name: partition.high_watermark for name, partition in sorted(self.partitions.items())}
-
-    @property
-    def deadline_ms(self) -> int | None:
-        """When the broker wants to be called at the latest."""
-        return earliest(
-            self._deadlines.earliest_ms,
-            self._fetchers.deadline_ms,
-            self._server.deadline_ms,
-            self._checkpoint_at_ms if self.partitions else None,
-            self._tells_at_ms,
-            None if self._controller_id is None else self.lifecycle.deadline_ms,
-        )
 
     # --- events -----------------------------------------------------------------------------------------------------
 
@@ -138,20 +129,20 @@ class Broker:
 
     def _touch(self, topic_partition: TopicPartition) -> Partition | None:
         """Find a partition to which something is about to happen; None where none of that name is here."""
-        partition = self.partitions.get(topic_partition)
-        if partition is not None:
-            self.has_news = True
-            self._touched.add(topic_partition)
-        return partition
+        self._note_change(topic_partition)
+        return self.partitions.get(topic_partition)
 
     def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
-        """Answer or park a fetch of partitions."""
-        self.has_news = True
+        """Answer or park a fetch of partitions: most change nothing else."""
         for effect in self._server.on_fetch(call_id, request, now_ms):
             self._emit(effect)
-        self._touched |= {
-            part.topic_partition for part in request.partitions if part.topic_partition in self.partitions
-        }
+        self.deadline_ms = earliest(self.deadline_ms, self._server.deadline_ms)
+
+    def _note_change(self, topic_partition: TopicPartition) -> None:
+        """Have all who may be concerned look at a partition, if it is here."""
+        if topic_partition in self.partitions:
+            self.has_news = True
+            self._touched.add(topic_partition)
 
     def on_response(self, correlation_id: CorrelationId, response: PeerResponse, now_ms: int) -> None:
         """Take the answer to something that this broker has asked."""
@@ -244,6 +235,14 @@ class Broker:
             self._ask_controller(controller_id, min(self._told_offset, flushed_end_offset), now_ms)
         if self.lifecycle.refusal is not None:
             self._emit(Halt(reason=self.lifecycle.refusal))
+        self.deadline_ms = earliest(
+            self._deadlines.earliest_ms,
+            self._fetchers.deadline_ms,
+            self._server.deadline_ms,
+            self._checkpoint_at_ms if self.partitions else None,
+            self._tells_at_ms,
+            None if controller_id is None else self.lifecycle.deadline_ms,
+        )
 
     def _take_image(self, image: MetadataImage) -> None:
         if image is self._image:

@@ -2,8 +2,8 @@
 
 Owns the parked fetches and which partition wakes which of them. What each partition has to say is the partition's
 business, and what a follower wants besides is its session's. A follower's progress is noted once, when its fetch
-comes, not again when it is answered. Its fetch offset is an acknowledgement, so that it names its cluster, itself and
-its disk, as its broker has registered.
+comes, not again when it is answered; others are concerned only where it commits something or changes who is in sync.
+Its fetch offset is an acknowledgement, so that it names its cluster, itself and its disk, as its broker has registered.
 
 Source: Kafka ``ReplicaManager.fetchMessages``, ``DelayedFetch``; KIP-1166 for waking on a new high watermark.
 """
@@ -71,12 +71,14 @@ class FetchServer:
         partitions: Mapping[TopicPartition, Partition],
         why_not_hosted: Callable[[TopicPartition], ErrorCode],
         last_fetches: MutableMapping[ReplicaId, SessionFetch],
+        on_change: Callable[[TopicPartition], None],
     ) -> None:
         self._cluster_id = cluster_id
         self._registered = registered
         self._why_not_hosted = why_not_hosted
         self._config = config
         self._partitions = partitions
+        self._on_change = on_change
         self._parked: Purgatory[ParkedFetch] = Purgatory(config.parked_fetches_max)
         self._waiting_at: dict[TopicPartition, _Waiting] = {}
         self._sessions = FetchSessions(self._look_at, last_fetches)
@@ -110,6 +112,7 @@ class FetchServer:
         self._parked.add(parked)
         for part in request.partitions:
             self._waiting_at.setdefault(part.topic_partition, _Waiting()).of(request)[call_id] = parked, part
+            self._on_change(part.topic_partition)  # A follower asks its leader for more once a consumer waits here.
         return []
 
     def _go_on(self, call_id: CallId, request: FetchRequest, now_ms: int) -> list[Effect]:
@@ -175,13 +178,17 @@ class FetchServer:
         partition = self._partitions.get(part.topic_partition)
         if partition is None:
             return self._not_hosted(part)
-        return partition.fetch(
+        before = partition.high_watermark, partition.maximal_isr
+        read = partition.fetch(
             part,
             replica_id=request.replica_id,
             broker_epoch=request.broker_epoch,
             rack_id=request.rack_id,
             now_ms=now_ms,
         )
+        if before != (partition.high_watermark, partition.maximal_isr):
+            self._on_change(part.topic_partition)
+        return read
 
     def _not_hosted(self, part: FetchPartition) -> Read:
         error = self._why_not_hosted(part.topic_partition)
