@@ -17,15 +17,17 @@ from replica.ids import ReplicaId
 
 def maybe_rebalance(g: GroupState, now_ms: int) -> None:
     """Watch the preferred leader, and hand over when it is time."""
-    role = g.log.role
-    if g.log.leader_id == g.preferred_leader:
+    role, preferred = g.log.role, g.preferred_leader
+    if g.log.leader_id == preferred:
         g.transfers_tried = 0
-    if not isinstance(role, Leader) or not _is_imbalanced(g):
+    if not isinstance(role, Leader) or preferred in (None, g.log.replica_id) or not _rebalances(g):
         g.watch = None
-    elif g.watch is None or not _is_there(g, role.voters[_preferred(g)], now_ms):
+        return
+    assert preferred is not None, g.topic_partition
+    if g.watch is None or not _is_there(g, role.voters[preferred], now_ms):
         g.watch = _fresh(g, now_ms)
     elif now_ms >= _due_ms(g, g.watch) and not g.log.is_handing_over:
-        _try(g, role, g.watch, now_ms)
+        _try(g, role, g.watch, preferred, now_ms)
 
 
 def rebalance_deadline_ms(g: GroupState) -> int | None:
@@ -33,14 +35,8 @@ def rebalance_deadline_ms(g: GroupState) -> int | None:
     return None if g.watch is None or g.log.is_handing_over else _due_ms(g, g.watch)
 
 
-def _is_imbalanced(g: GroupState) -> bool:
-    is_elsewhere = g.preferred_leader not in (None, g.log.replica_id)
-    return g.config.auto_leader_rebalance_enable and g.leadership is not None and is_elsewhere
-
-
-def _preferred(g: GroupState) -> ReplicaId:
-    assert g.preferred_leader is not None, g.topic_partition
-    return g.preferred_leader
+def _rebalances(g: GroupState) -> bool:
+    return g.config.auto_leader_rebalance_enable and g.leadership is not None
 
 
 def _fresh(g: GroupState, now_ms: int) -> Watch:
@@ -56,11 +52,11 @@ def _is_there(g: GroupState, voter: ReplicaProgress, now_ms: int) -> bool:
     return voter.has_fetched and now_ms < voter.last_fetch_ms + g.log.quorum.fetch_timeout_ms
 
 
-def _try(g: GroupState, role: Leader, watch: Watch, now_ms: int) -> None:
+def _try(g: GroupState, role: Leader, watch: Watch, preferred: ReplicaId, now_ms: int) -> None:
     """Hand over, unless somebody who is there has not got what there was when the watch began."""
     g.watch = _fresh(g, now_ms)
     there = [voter for voter in role.voters.values() if _is_there(g, voter, now_ms)]
     if any((voter.log_end_offset or 0) < watch.end_offset for voter in there):
         return
     g.transfers_tried += 1
-    g.emit_all(g.log.begin_transfer(_preferred(g), g.log.quorum.election_timeout_ms, now_ms))
+    g.emit_all(g.log.begin_transfer(preferred, g.log.quorum.election_timeout_ms, now_ms))
