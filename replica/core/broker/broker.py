@@ -67,8 +67,7 @@ class Broker:
         self._send = send
         self._image = MetadataImage()
         self._told_offset = Offset(0)
-        """Up to where all partitions were told what the metadata says; the others are told at ``_tells_at_ms``."""
-        self._tells_at_ms: int | None = None
+        """Up to where all partitions were told what the metadata says."""
         self.broker_epoch: BrokerEpoch | None = None
         """Under which this incarnation acts: absent until its own registration has come by the metadata log."""
         self.lifecycle = Lifecycle(config=config, identity=identity, metadata_end_offset=metadata_end_offset)
@@ -111,7 +110,6 @@ class Broker:
         """When it is to settle at the latest; absent while only an event can change anything."""
         self._checkpoint_at_ms = 0
         self._checkpointed: Mapping[TopicPartition, Offset] = {}
-        self._controller_id: ReplicaId | None = None
 
     @property
     def high_watermarks(self) -> Mapping[TopicPartition, Offset]:
@@ -224,7 +222,6 @@ class Broker:
         is the same disk.
         """
         self.has_news = False
-        self._controller_id = controller_id
         self._take_image(metadata.image)
         self._tell_some(metadata.applied_offset, now_ms)
         self._tick(now_ms)
@@ -240,7 +237,7 @@ class Broker:
             self._fetchers.deadline_ms,
             self._server.deadline_ms,
             self._checkpoint_at_ms if self.partitions else None,
-            self._tells_at_ms,
+            now_ms if self._hosting.has_more else None,
             None if controller_id is None else self.lifecycle.deadline_ms,
         )
 
@@ -263,8 +260,7 @@ class Broker:
                 self._note_hosting(topic_partition)
             if self.reports():
                 self.lifecycle.hurry(now_ms)
-        self._tells_at_ms = now_ms if self._hosting.has_more else None
-        if self._tells_at_ms is None:
+        if not self._hosting.has_more:
             self._told_offset = applied_offset
 
     def _note_hosting(self, topic_partition: TopicPartition) -> None:
