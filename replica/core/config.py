@@ -41,6 +41,8 @@ class QuorumConfig:
     """Timing and limits of one quorum log.
 
     ``campaign_turn_ms`` is how much later the next voter campaigns where all know that the leader's process has ended.
+    ``high_watermark_wait_ms`` is how long a follower of a group that is owed a high watermark waits for it to come with
+    records.
     """
 
     election_timeout_ms: int = 1000
@@ -50,6 +52,7 @@ class QuorumConfig:
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
     fetch_max_wait_ms: int = 500
+    high_watermark_wait_ms: int = 10
     fetch_max_bytes: int = 1 << 20
     transfer_timeout_max_ms: int = 30_000
     change_voters_timeout_max_ms: int = 600_000

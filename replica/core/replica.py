@@ -95,7 +95,7 @@ class Replica:
                 rules=rules.of_quorum_logs,
                 random=random,
                 next_correlation_id=partial(self._next_correlation_id, topic_partition),
-                has_leases=config.group.lease_reads and topic_partition in (groups or {}),
+                is_of_group=topic_partition in (groups or {}),
             )
             for topic_partition, recovered in logs.items()
             if not recovered.is_of_partition

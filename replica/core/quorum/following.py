@@ -95,12 +95,15 @@ def ask_whether_it_leads(q: QuorumLogState, replica_id: ReplicaId) -> None:
 
 
 def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
+    """Ask for what comes next; of a group's log what is committed may come with that, or a moment later."""
+    is_owed = q.is_of_group and (q.log.high_watermark or 0) < q.log.log_end_offset
     part = FetchPartition(
         topic_partition=q.topic_partition,
         current_leader_epoch=q.leader_epoch,
         fetch_offset=q.log.log_end_offset,
         last_fetched_epoch=q.rules.last_fetched_epoch(last_epoch=q.log.last_epoch, leader_epoch=q.leader_epoch),
         high_watermark=q.log.high_watermark or Offset(0),
+        high_watermark_may_wait=is_owed,
         max_bytes=q.quorum.fetch_max_bytes,
         read_round=q.role.read_round if isinstance(q.role, Follower) else 0,
     )
@@ -111,7 +114,9 @@ def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
             cluster_id=q.config.cluster_id,
             replica_id=q.replica_id,
             replica_directory_id=q.config.directory_id,
-            max_wait_ms=q.quorum.fetch_max_wait_ms,
+            max_wait_ms=min(q.quorum.fetch_max_wait_ms, q.quorum.high_watermark_wait_ms)
+            if is_owed
+            else q.quorum.fetch_max_wait_ms,
             max_bytes=q.quorum.fetch_max_bytes,
         ),
     )

@@ -49,7 +49,7 @@ class QuorumLogState(ReplicatedLog):
         rules: Rules,
         random: Random,
         next_correlation_id: Callable[[], CorrelationId],
-        has_leases: bool = False,
+        is_of_group: bool = False,
     ) -> None:
         self._outbox: list[Effect] = []
         super().__init__(
@@ -62,7 +62,9 @@ class QuorumLogState(ReplicatedLog):
             rules=rules,
             emit=self._outbox.append,
         )
-        self.has_leases = has_leases
+        self.is_of_group = is_of_group
+        """Whether a state machine stands on it, and not the metadata, of which everybody waits to hear."""
+        self.has_leases = is_of_group and config.group.lease_reads
         """Whether a leader may answer by lease, for which voters withhold their votes."""
         self.answers_wait: Callable[[], bool] = lambda: False
         """Whether calls wait for what is in the log of which it knows nothing; who hosts something on it says so."""
