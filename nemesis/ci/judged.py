@@ -16,7 +16,7 @@ from typing import Any
 
 from nemesis.ci.command import Execute
 from nemesis.ci.settings import at_most_s, words_of
-from nemesis.cli_exit import VERDICT_EXITS
+from nemesis.cli.exit import VERDICT_EXITS
 
 VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
 VERDICTS = (VALID, UNKNOWN, INVALID)

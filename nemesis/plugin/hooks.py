@@ -19,7 +19,7 @@ import pytest
 
 from nemesis.ci.command import Execute, execute
 from nemesis.ci.settings import SettingError, words_of
-from nemesis.cli_cluster import NAMES
+from nemesis.cli.cluster import NAMES
 from nemesis.plugin.asked import GivenOptions, merged
 from nemesis.plugin.chaos import Chaos
 from nemesis.plugin.cluster import Cluster

@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 
-from nemesis.cli_cluster import cluster_options, replica_options
+from nemesis.cli.cluster import cluster_options, replica_options
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import NodeFailedError, UnsupportedError

@@ -16,7 +16,7 @@ from nemesis.ci.settings import (
     draws_its_faults,
     words_of,
 )
-from nemesis.cli_run import TIME_LIMIT_S_DEFAULT
+from nemesis.cli.run import TIME_LIMIT_S_DEFAULT
 from nemesis.faults.directed import DIRECTED
 from nemesis.schedule import Schedule
 from nemesis.variants.catalogue import DIRECTED_VARIANTS

@@ -14,10 +14,10 @@ from pathlib import Path
 import click
 import pytest
 
-from nemesis.cli import main
-from nemesis.cli_exit import Exit, UnsupportedError, exit_code_of
-from nemesis.cli_run import plan, run
-from nemesis.cli_soak import command_of
+from nemesis.cli.__main__ import main
+from nemesis.cli.exit import Exit, UnsupportedError, exit_code_of
+from nemesis.cli.run import plan, run
+from nemesis.cli.soak import command_of
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES, Reads, StoreOptions
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.drawing import random_schedule
@@ -407,7 +407,7 @@ def test_latest_is_the_newest_run(tmp_path: Path) -> None:
 def test_help_is_light() -> None:
     """``nemesis --help`` loads neither gRPC, nor Arrow, nor Spark."""
     program = (
-        "import sys; from nemesis.cli import main\n"
+        "import sys; from nemesis.cli.__main__ import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "print([m for m in ('grpc', 'pyarrow', 'pyspark', 'numpy', 'rich') if m in sys.modules])"

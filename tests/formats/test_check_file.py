@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nemesis.checks.verdict import Verdict
-from nemesis.cli import cli
-from nemesis.cli_check_file import FORMATS, KEY_PAIRS, verdict_of
-from nemesis.cli_exit import Exit, exit_code_of
+from nemesis.cli.__main__ import cli
+from nemesis.cli.check_file import FORMATS, KEY_PAIRS, verdict_of
+from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.recognise import Format
 from nemesis.linearizability.judgement import KeyJudgement

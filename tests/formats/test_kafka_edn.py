@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from nemesis.cli import cli
+from nemesis.cli.__main__ import cli
 from nemesis.formats.edn_text import edn_text
 from nemesis.formats.kafka_edn import export_kafka_edn, kafka_events
 from nemesis.formats.reading import read_history_file

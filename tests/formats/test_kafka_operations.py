@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from nemesis.checks import judge_transactions
-from nemesis.cli import cli
-from nemesis.cli_exit import Exit
+from nemesis.cli.__main__ import cli
+from nemesis.cli.exit import Exit
 from nemesis.formats.errors import HistoryError
 from nemesis.formats.kafka_edn import export_kafka_edn
 from nemesis.formats.kafka_operations import micro_operations

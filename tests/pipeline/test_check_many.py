@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from nemesis.checks.verdict import Verdict
-from nemesis.cli import cli
-from nemesis.cli_exit import Exit, exit_code_of
+from nemesis.cli.__main__ import cli
+from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.register import Register
 from nemesis.linearizability.operations import Operation, Value

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nemesis.checks import Verdict
-from nemesis.cli_follow import Watch, first_anomaly, judged_at_the_end
+from nemesis.cli.follow import Watch, first_anomaly, judged_at_the_end
 from nemesis.faults.targets import Role
 from nemesis.faults.values import Kill
 from nemesis.history import HistoryError, HistoryWriter, Kind, ShardListing, list_shards, read_history

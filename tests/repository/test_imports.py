@@ -308,7 +308,7 @@ OFFENDERS = [
     ("nemesis.checks.append", "from replica.ids import Offset", RULES[8]),
     ("nemesis.report.page", "def page():\n    import grpc", RULES[8]),
     ("nemesis.formats.kafka_edn", "from replica.records import batch", RULES[8]),
-    ("nemesis.cli", "def check():\n    from pyspark.sql import SparkSession", RULES[9]),
+    ("nemesis.cli.check", "def check():\n    from pyspark.sql import SparkSession", RULES[9]),
     ("nemesis.pipeline.session", "from pyspark.sql import SparkSession", RULES[10]),
     ("nemesis.checks.append", "import pandas", RULES[11]),
     ("nemesis.checks.append", "from nemesis.pipeline import session", RULES[11]),
@@ -393,7 +393,7 @@ def loaded_by(module: str, root: Path) -> set[str]:
 def test_commands_start_light(pytestconfig: pytest.Config) -> None:
     """Importing a command line loads neither grpc nor what judges: a health check has half a second in all."""
     sources = modules(pytestconfig.rootpath)
-    commands = [name for name in ("replica.cli.__main__", "nemesis.cli") if name in sources]
+    commands = [name for name in ("replica.cli.__main__", "nemesis.cli.__main__") if name in sources]
 
     assert {name: loaded_by(name, pytestconfig.rootpath) for name in commands} == {name: set() for name in commands}
 

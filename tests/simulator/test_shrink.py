@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from nemesis.cli import main
-from nemesis.cli_exit import Exit
+from nemesis.cli.__main__ import main
+from nemesis.cli.exit import Exit
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
 from nemesis.faults.values import Clog, DamageDisk, Fault, Kill, Partition

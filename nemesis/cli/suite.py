@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_exit import VERDICT_EXITS
+from nemesis.cli.exit import VERDICT_EXITS
 
 if TYPE_CHECKING:
     from nemesis.suite.document import Suite
@@ -72,7 +72,7 @@ def _check(asked: Suite) -> None:
     """Refuse what does not go together before the first run starts. Raises click.UsageError, and
     UnsupportedError for a fault that a cluster cannot do."""
     from nemesis.ci.settings import words_of
-    from nemesis.cli_run import plan, run
+    from nemesis.cli.run import plan, run
     from nemesis.runner import check_supported
     from nemesis.suite.matrix import RUNS_MAX, cells_of, count_of
 

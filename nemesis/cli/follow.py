@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_exit import VERDICT_EXITS, refusal_of
-from nemesis.cli_judge import LOCAL, SPARK, tell
+from nemesis.cli.exit import VERDICT_EXITS, refusal_of
+from nemesis.cli.judge import LOCAL, SPARK, tell
 
 if TYPE_CHECKING:
     from nemesis.history.stopped import Found

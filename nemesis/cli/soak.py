@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_cluster import cluster_options, enter_network, replica_options, words_of
-from nemesis.cli_exit import VERDICT_EXITS, Exit
-from nemesis.cli_faults import NO_FAULTS, drawn_schedule, flip_flop_option, nemesis_option
-from nemesis.cli_judge import choose_engine, engine_option, master_option
-from nemesis.cli_progress import progress_shown
-from nemesis.cli_workload import (
+from nemesis.cli.cluster import cluster_options, enter_network, replica_options, words_of
+from nemesis.cli.exit import VERDICT_EXITS, Exit
+from nemesis.cli.faults import NO_FAULTS, drawn_schedule, flip_flop_option, nemesis_option
+from nemesis.cli.judge import choose_engine, engine_option, master_option
+from nemesis.cli.progress import progress_shown
+from nemesis.cli.workload import (
     KEYS_DEFAULT,
     ON_LOGS,
     cluster_for,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nemesis.cli_exit import UnsupportedError
+from nemesis.cli.exit import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

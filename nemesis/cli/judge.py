@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nemesis.cli_exit import VERDICT_EXITS, UnsupportedError, refusal_of
+from nemesis.cli.exit import VERDICT_EXITS, UnsupportedError, refusal_of
 
 if TYPE_CHECKING:
     from nemesis.pipeline import Judgement

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nemesis.cli_sim import world_of
+from nemesis.cli.sim import world_of
 from nemesis.variants.catalogue import BUILT
 
 if TYPE_CHECKING:

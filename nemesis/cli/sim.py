@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_exit import VERDICT_EXITS, Exit, UnsupportedError
-from nemesis.cli_sim_progress import described, sweep_shown
+from nemesis.cli.exit import VERDICT_EXITS, Exit, UnsupportedError
+from nemesis.cli.sim_progress import described, sweep_shown
 from nemesis.variants.catalogue import BUILT
 
 if TYPE_CHECKING:

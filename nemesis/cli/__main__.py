@@ -1,7 +1,7 @@
 """The ``nemesis`` command.
 
-Owns the list of subcommands; what they do is in the ``cli_*`` siblings. Whatever is heavy (gRPC, Arrow, Spark) is
-imported inside the commands. Results go to standard output, everything else to standard error.
+Owns the list of subcommands; what they do is in the files beside this one. Whatever is heavy (gRPC, Arrow,
+Spark) is imported inside the commands. Results go to standard output, everything else to standard error.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Sequence
 
 import click
 
-from nemesis.cli_check import check, export, list_variants
-from nemesis.cli_convict import convict
-from nemesis.cli_doctor import doctor
-from nemesis.cli_exit import exit_code_of
-from nemesis.cli_run import demo, run
-from nemesis.cli_shrink import shrink
-from nemesis.cli_sim import sim
-from nemesis.cli_soak import soak
-from nemesis.cli_story import story
-from nemesis.cli_suite import suite
-from nemesis.cli_synth import synth
+from nemesis.cli.check import check, export, list_variants
+from nemesis.cli.convict import convict
+from nemesis.cli.doctor import doctor
+from nemesis.cli.exit import exit_code_of
+from nemesis.cli.run import demo, run
+from nemesis.cli.shrink import shrink
+from nemesis.cli.sim import sim
+from nemesis.cli.soak import soak
+from nemesis.cli.story import story
+from nemesis.cli.suite import suite
+from nemesis.cli.synth import synth
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
