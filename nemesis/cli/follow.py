@@ -109,7 +109,7 @@ def follow_and_tell(folder: Path, *, engine: str, master: str, patience_s: float
             judgement = judged_at_the_end(folder, watch, master)
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
-    tell(judgement, folder, None)
+    tell(judgement, folder)
     return VERDICT_EXITS[judgement.verdict.value]
 
 

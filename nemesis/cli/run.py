@@ -236,15 +236,18 @@ def record_and_judge(
 
 def _recorded(folder: Path, options: RunOptions, schedule: Schedule, wait: FirstAnomaly | None) -> bool:
     """Record; whether nobody interrupted it."""
+    from nemesis.cluster.closing import notes_of, told
     from nemesis.cluster.system import NodeFailedError
 
     try:
         asyncio.run(_record(folder, options, schedule, wait))
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except (KeyboardInterrupt, asyncio.CancelledError) as error:
+        for note in notes_of(error):
+            click.echo(note, err=True)
         click.echo(f"interrupted; what was recorded is kept: nemesis check {folder}", err=True)
         return False
     except NodeFailedError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(told(error)) from error
     return True
 
 

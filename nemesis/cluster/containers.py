@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from nemesis.cluster.closing import closed_by
 from nemesis.cluster.containers_engine import Engine, find_engine
 from nemesis.cluster.containers_kernel import why_not_done
 from nemesis.cluster.containers_network import ContainerNetwork
@@ -95,9 +96,11 @@ class ContainersHost(ProcessesByNode[ContainerProcess]):
 
     async def close(self) -> None:
         """Take every container and network away. Raises NodeFailedError if something is left."""
-        for process in self._processes.values():
-            process.leave()
-        self._network.close()
+        async with closed_by(self._network.close, self._reap):
+            for process in self._processes.values():
+                process.leave()
+
+    async def _reap(self) -> None:
         all_gone = self._reaper is None or await asyncio.to_thread(self._reaper.reap)
         if not all_gone:
             raise NodeFailedError(f"containers or networks are left over: look for the label {LABEL}={self._run}")

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nemesis.cluster.closing import closed_by
 from nemesis.cluster.control import Control
 from nemesis.cluster.deaths import death_of
 from nemesis.cluster.disks import ReplicaDisks
@@ -144,13 +145,13 @@ class ReplicaCluster:
         await asyncio.gather(*(self.start(node) for node in self._nodes))
 
     async def close(self) -> None:
-        """Stop every replica and take the network down. Nothing of the cluster runs afterwards."""
-        try:
-            await asyncio.gather(*(self.stop(node) for node in self._nodes))
-            if self._control is not None:
-                await self._control.close()
-        finally:
-            await self._host.close()
+        """Heal the links, stop every replica, and take the network down. Nothing of the cluster runs afterwards."""
+        looking = () if self._control is None else (self._control.close,)
+        async with closed_by(self._stop_all, *looking, self._host.close):
+            self.links.heal_all()
+
+    async def _stop_all(self) -> None:
+        await asyncio.gather(*(self.stop(node) for node in self._nodes))
 
     # --- processes ----------------------------------------------------------------------------------------------------
 

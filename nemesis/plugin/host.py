@@ -14,7 +14,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 import click
 
 from nemesis.cli.cluster import cluster_options, replica_options
+from nemesis.cluster.closing import closed_by, notes_of, told
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
@@ -54,16 +54,16 @@ async def _serve(cluster: ReplicaCluster) -> None:
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     calls = Calls(cluster)
-    with suppress(asyncio.CancelledError):
-        try:
+    try:
+        async with closed_by(cluster.close):
             answer(await calls.open())
             async for line in await _lines():
                 answer(await calls.answer_to(json.loads(line)))
-        except NodeFailedError as error:
-            answer({"error": str(error)})
-        finally:
-            cluster.links.heal_all()
-            await cluster.close()
+    except NodeFailedError as error:
+        answer({"error": told(error)})
+    except asyncio.CancelledError as error:
+        for note in notes_of(error):
+            click.echo(note, err=True)
 
 
 async def _lines() -> asyncio.StreamReader:

@@ -99,6 +99,19 @@ def test_a_stored_run_is_judged_again(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (run / "report.html").stat().st_size > 1000
 
 
+def test_a_page_that_cannot_be_written_hides_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Verdict and results are there before the page is made, and decide the exit; what is wrong with it is told."""
+    run = stored_run(tmp_path / "run", read=[])
+    (run / "report.html").mkdir()
+
+    assert code_of("check", run, "--engine", "local") == Exit.INVALID
+
+    said = capsys.readouterr()
+    assert said.out.startswith("verdict: invalid")
+    assert "no report: " in said.err
+    assert json.loads((run / "results.json").read_text())["verdict"] == "invalid"
+
+
 def test_a_lost_write_exits_with_1(tmp_path: Path) -> None:
     """An invalid run exits with 1."""
     assert code_of("check", stored_run(tmp_path, read=[]), "--engine", "local") == Exit.INVALID

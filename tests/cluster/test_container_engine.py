@@ -24,55 +24,15 @@ from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
 from nemesis.faults.values import Clog, Kill, Partition, PowerLoss
 from nemesis.reaper import LABEL, Reaper
+from tests.cluster.fake_engine import Fake, fake_engine
 
 PATIENCE_S = 30.0
-FAKE = """#!/bin/sh
-# Has the containers and networks that are files, and the image "there".
-cd "$(dirname "$0")"
-echo "$*" >> told
-case "$*" in
-    info) test ! -e refuses || { echo "the engine is ill" >&2; exit 1; } ;;
-    "image inspect"*) for last; do :; done; test "$last" = there ;;
-    "ps "*) ls containers ;;
-    "network ls"*) ls networks ;;
-    "rm "*) shift 3; cd containers && rm -- "$@" ;;
-    "network rm"*) shift 2; cd networks && rm -- "$@" ;;
-esac
-"""
-
-
-class Fake:
-    """An engine that is a script; ``told`` is what it was told."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.program = folder / "docker"
-        self.program.write_text(FAKE)
-        self.program.chmod(0o755)
-        for name in ("containers", "networks"):
-            (folder / name).mkdir()
-
-    @property
-    def told(self) -> list[str]:
-        return (self.folder / "told").read_text().splitlines()
-
-    def make(self, *names: str) -> None:
-        for name in names:
-            (self.folder / name).touch()
-
-    @property
-    def left(self) -> list[str]:
-        return [path.name for name in ("containers", "networks") for path in sorted((self.folder / name).iterdir())]
 
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     """The only engine of this machine."""
-    folder = tmp_path / "engine"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    monkeypatch.setenv(ENGINE_VARIABLE, str(folder / "docker"))
-    return Fake(folder)
+    return fake_engine(tmp_path / "engine", monkeypatch)
 
 
 def test_the_engine_that_is_named_is_taken(fake: Fake) -> None:
