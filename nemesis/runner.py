@@ -28,9 +28,10 @@ from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import System, UnsupportedError
 from nemesis.faults.injector import Injector, is_set_within
-from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, METADATA_LOG, POLL, READ, EventType, HistoryWriter
+from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, METADATA_LOG, POLL, READ, EventType
 from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.history.workloads import TEST_NAME, Workload
+from nemesis.history.writer import HistoryWriter
 from nemesis.packages import CLOCKS, OF_DISKS, Package, leader_fault
 from nemesis.schedule import Schedule
 from nemesis.systems.catalogue import HIGHWATER, new_system, shows_logs

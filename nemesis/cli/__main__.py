@@ -1,7 +1,8 @@
 """The ``nemesis`` command.
 
-Owns the list of subcommands; what they do is in the files beside this one. Whatever is heavy (gRPC, Arrow,
-Spark) is imported inside the commands. Results go to standard output, everything else to standard error.
+Owns the list of subcommands; what they do is in the files beside this one. A subcommand's file is imported when that is
+asked for, and whatever is heavy (gRPC, Arrow, Spark) inside the commands: judging a small file takes no longer than
+that. Results go to standard output, everything else to standard error.
 """
 
 from __future__ import annotations
@@ -9,23 +10,50 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 import click
 
-from nemesis.cli.check import check, export, list_variants
-from nemesis.cli.convict import convict
-from nemesis.cli.doctor import doctor
 from nemesis.cli.exit import exit_code_of
-from nemesis.cli.run import demo, run
-from nemesis.cli.shrink import shrink
-from nemesis.cli.sim import sim
-from nemesis.cli.soak import soak
-from nemesis.cli.story import story
-from nemesis.cli.suite import suite
-from nemesis.cli.synth import synth
+
+COMMANDS = {
+    "check": "check",
+    "convict": "convict",
+    "demo": "run",
+    "doctor": "doctor",
+    "export": "check",
+    "list-variants": "check",
+    "run": "run",
+    "shrink": "shrink",
+    "sim": "sim",
+    "soak": "soak",
+    "story": "story",
+    "suite": "suite",
+    "synth": "synth",
+}
+"""The file beside this one that each subcommand is in."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+class Commands(click.Group):
+    """The subcommands, of which only that one is loaded that is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The one of that name, if there is one."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"nemesis.cli.{COMMANDS[cmd_name]}")
+        command = getattr(module, cmd_name.replace("-", "_"))
+        assert isinstance(command, click.Command), f"{cmd_name} is {command!r}"
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="highwater")
 def cli() -> None:
     """Break a replicated log on purpose, record everything, and judge whether every promise was kept.
@@ -33,21 +61,6 @@ def cli() -> None:
     Exit codes: 0 valid, 1 invalid, 2 unknown, 3 unsupported here, 254 bad arguments, 255 internal error,
     130 interrupted.
     """
-
-
-cli.add_command(sim)
-cli.add_command(shrink)
-cli.add_command(convict)
-cli.add_command(story)
-cli.add_command(run)
-cli.add_command(demo)
-cli.add_command(soak)
-cli.add_command(suite)
-cli.add_command(doctor)
-cli.add_command(check)
-cli.add_command(export)
-cli.add_command(list_variants)
-cli.add_command(synth)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

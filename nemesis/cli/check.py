@@ -114,7 +114,9 @@ def _check_many(
 def export(folder: Path, output: Path | None, form: str) -> None:
     """Write a stored RUN for other tools: its history, logs and events."""
     from nemesis.formats.kafka_edn import export_kafka_edn
-    from nemesis.history import Kind, export_jsonl, workload_of
+    from nemesis.history import workload_of
+    from nemesis.history.json_lines import export_jsonl
+    from nemesis.history.schemas import Kind
 
     _check_is_run(folder)
     if form == "edn" and (workload := workload_of(folder)).is_on_objects:

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from nemesis.checks.verdict import Verdict
 from nemesis.scenarios.files import Directive, ScenarioError
 from nemesis.schedule import Schedule
 from nemesis.simulator.climate import Climate, Weather, WorldKind
@@ -20,6 +19,7 @@ from nemesis.simulator.climate_fields import CALM_CLIMATES, FIELDS, calm_field, 
 from nemesis.simulator.run import HOSTILE_SHARE, Outcome, SimOptions, resolved, simulate
 from nemesis.simulator.schedule_lines import line_of, number_text, step_of, whole_number
 from nemesis.variants.catalogue import BUILT
+from nemesis.verdict import Verdict
 
 COMMAND = "simulate"
 SCHEDULE = "simulated"

@@ -15,7 +15,7 @@ from random import Random
 from types import MappingProxyType
 
 from nemesis.checks.schemas import Severity
-from nemesis.checks.verdict import RunCounts, Verdict, decide
+from nemesis.checks.verdict import RunCounts, decide
 from nemesis.schedule import Schedule
 from nemesis.simulator.administrator import Administrator
 from nemesis.simulator.ambush import Ambush
@@ -65,6 +65,7 @@ from nemesis.simulator.voter_administrator import VoterAdministrator, voter_chan
 from nemesis.simulator.voter_census import VoterCensus
 from nemesis.simulator.world import Observer, World
 from nemesis.variants.catalogue import BUILT
+from nemesis.verdict import Verdict
 from replica.core.rules import Rules
 from replica.ids import TopicPartition
 from replica.records import CorruptRecordError

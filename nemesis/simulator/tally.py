@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nemesis.checks.verdict import Verdict
 from nemesis.simulator.census import Rare
 from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.cluster_census import ClusterRare
@@ -20,6 +19,7 @@ from nemesis.simulator.metadata_census import MetadataRare
 from nemesis.simulator.reassignment_census import ReassignmentRare
 from nemesis.simulator.refusals import RefusalRare
 from nemesis.simulator.voter_census import VoterRare
+from nemesis.verdict import Verdict
 
 ERROR = "error"
 """What stands for a verdict where the harness failed. Never a verdict itself."""

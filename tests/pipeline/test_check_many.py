@@ -8,7 +8,6 @@ from typing import NoReturn
 import pyarrow.parquet as pq
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.cli.__main__ import cli
 from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.linearizability.judgement import Budget
@@ -17,6 +16,7 @@ from nemesis.linearizability.operations import Operation, Value
 from nemesis.pipeline.objects.bucket import Task
 from nemesis.pipeline.objects.histories import Reading, judge_histories
 from nemesis.synth.manifest import is_manifest
+from nemesis.verdict import Verdict
 from tests.pipeline.corpora import write_corpus
 from tests.pipeline.stores import mixed, sequence, write_store
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nemesis.checks import Verdict
-from nemesis.history import EventType, HistoryEvent, HistoryWriter
+from nemesis.history import EventType, HistoryEvent
+from nemesis.history.writer import HistoryWriter
 from nemesis.pipeline import Judgement, judge_run, judge_runs
 from tests.checks.histories import append, poll, replica_log
 from tests.checks.simulation import Run, simulate

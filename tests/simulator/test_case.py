@@ -7,7 +7,6 @@ from typing import get_args
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.faults.clocks import DriftClock, WallClockFault
 from nemesis.faults.links import LinkMode
 from nemesis.faults.network import NetworkFault
@@ -47,6 +46,7 @@ from nemesis.simulator.climate import CALM, WorldKind
 from nemesis.simulator.run import Outcome, SimOptions, resolved, simulate
 from nemesis.simulator.schedule_lines import line_of, step_of
 from nemesis.variants.catalogue import BUILT
+from nemesis.verdict import Verdict
 
 FAULTS: tuple[Fault, ...] = (
     Partition(shape=Shape.ISOLATE, target=Role.LEADER, mode=LinkMode.RESET),

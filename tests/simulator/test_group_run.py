@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.history import INCREMENT, READ, EventType
 from nemesis.schedule import Schedule
 from nemesis.simulator.case import directive_of, options_of
@@ -22,6 +21,7 @@ from nemesis.simulator.record import Record
 from nemesis.simulator.run import Run, SimOptions, resolved, simulate
 from nemesis.simulator.tally import rares_of
 from nemesis.simulator.world import Observer, World
+from nemesis.verdict import Verdict
 from replica.core.messages import Consistency, QueryRequest
 from replica.ids import CallId, ReplicaId
 

@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.schedule import Schedule
 from nemesis.simulator.climate import CALM, Weather
 from nemesis.simulator.cluster_census import ClusterRare
@@ -19,6 +18,7 @@ from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.steps import Step
 from nemesis.simulator.world import Observer
 from nemesis.variants.catalogue import BUILT
+from nemesis.verdict import Verdict
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.lanes import Lane

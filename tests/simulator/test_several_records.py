@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from nemesis.checks.verdict import Verdict
 from nemesis.history import APPEND, EventType
 from nemesis.simulator.census import Rare
 from nemesis.simulator.clients import Clients
@@ -23,6 +22,7 @@ from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.record import Record
 from nemesis.simulator.run import DRAWN, Run, SimOptions, simulate
 from nemesis.simulator.world import World
+from nemesis.verdict import Verdict
 from replica.core import messages as m
 from replica.ids import Offset, ReplicaId
 from replica.records import scan_batches

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.schedule import Schedule
 from nemesis.simulator.climate import CALM, Weather, WorldKind
 from nemesis.simulator.group_census import GroupRare
@@ -20,6 +19,7 @@ from nemesis.simulator.tally import rares_of
 from nemesis.simulator.trace import Trace
 from nemesis.simulator.voter_census import VoterRare
 from nemesis.simulator.world import Observer, World, base_voters, initial_voters_of
+from nemesis.verdict import Verdict
 from replica.core import effects as fx
 from replica.core.config import GroupConfig
 from replica.ids import ReplicaId
