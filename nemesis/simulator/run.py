@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from nemesis.checks.schemas import Severity
 from nemesis.checks.verdict import RunCounts, decide
+from nemesis.history.record_batches import DamagedError
 from nemesis.schedule import Schedule
 from nemesis.simulator.administrator import Administrator
 from nemesis.simulator.ambush import Ambush
@@ -68,7 +69,6 @@ from nemesis.variants.catalogue import BUILT
 from nemesis.verdict import Verdict
 from replica.core.rules import Rules
 from replica.ids import TopicPartition
-from replica.records import CorruptRecordError
 from replica.storage import StorageError
 
 TIME_LIMIT_S = 60.0
@@ -385,7 +385,7 @@ class _Simulation:
             if not node.disk.is_damaged and log not in node.disk.rotten:
                 raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}") from error
             self.census.counts[Rare.DAMAGE_DETECTED] += 1
-        except CorruptRecordError as error:
+        except DamagedError as error:
             detail = f"replica {node.replica_id} read without an error what is damaged: {error}"
             raise BrokenInvariantError("damage-served", detail) from error
 
