@@ -7,7 +7,6 @@ the label is taken away by the reaper, a process that waits for the harness's en
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from nemesis.cluster.containers_network import ContainerNetwork
 from nemesis.cluster.containers_process import ContainerProcess
 from nemesis.cluster.host import SERVICE_PORT
 from nemesis.cluster.netns_links import KernelLinks
+from nemesis.cluster.off_loop import off_loop
 from nemesis.cluster.processes_by_node import ProcessesByNode
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CONTROL
@@ -86,13 +86,7 @@ class ContainersHost(ProcessesByNode[ContainerProcess]):
         for node in self._nodes:
             self.folder(node).mkdir(parents=True, exist_ok=True)
         self._reaper = Reaper(self._engine.program, self._run)
-        making = asyncio.ensure_future(asyncio.to_thread(self._network.open))
-        try:
-            await asyncio.shield(making)
-        except asyncio.CancelledError:
-            # The thread goes on: nothing is to be made after all was taken away.
-            await asyncio.wait([making])
-            raise
+        await off_loop(self._network.open)
 
     async def close(self) -> None:
         """Take every container and network away. Raises NodeFailedError if something is left."""
@@ -101,7 +95,7 @@ class ContainersHost(ProcessesByNode[ContainerProcess]):
                 process.leave()
 
     async def _reap(self) -> None:
-        all_gone = self._reaper is None or await asyncio.to_thread(self._reaper.reap)
+        all_gone = self._reaper is None or await off_loop(self._reaper.reap)
         if not all_gone:
             raise NodeFailedError(f"containers or networks are left over: look for the label {LABEL}={self._run}")
 

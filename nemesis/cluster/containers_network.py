@@ -57,10 +57,10 @@ class ContainerNetwork:
         self._services |= {node: f"{self.service_net}.{node}" for node in self._nodes}
         self._services[CLIENTS] = f"{self.service_net}.{HARNESS}"
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Do nothing more to the links, and let the namespaces go; containers and networks are the reaper's."""
         with suppress(NodeFailedError):
-            self.links.heal_all()
+            await self.links.heal_all()
         while self._namespaces:
             os.close(self._namespaces.popitem()[1])
 

@@ -119,19 +119,20 @@ class Calls:
 
     async def do_pause(self, node: int) -> bool:
         """SIGSTOP."""
-        return self._cluster.pause(node)
+        return await self._cluster.pause(node)
 
     async def do_resume(self, node: int) -> bool:
         """SIGCONT."""
-        return self._cluster.resume(node)
+        return await self._cluster.resume(node)
 
     async def do_cut(self, key: str, links: list[list[int]], mode: str) -> None:
         """Break directed links until they are healed by the key."""
-        self._cluster.links.cut(key, frozenset((source, destination) for source, destination in links), LinkMode(mode))
+        directed = frozenset((source, destination) for source, destination in links)
+        await self._cluster.links.cut(key, directed, LinkMode(mode))
 
     async def do_heal(self) -> None:
         """Let all links pass again."""
-        self._cluster.links.heal_all()
+        await self._cluster.links.heal_all()
 
     async def do_state(self) -> dict[str, Any] | None:
         """Who controls, who is active, and of each partition its leader, its epoch, and who is in sync."""

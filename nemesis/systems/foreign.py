@@ -188,7 +188,7 @@ class ForeignSystem(ABC):
     async def close(self) -> None:
         """End every node and take the network down. All was read: nobody waits for an orderly end."""
         async with closed_by(self._kill_all, self.close_looking, self.host.close):
-            self.links.heal_all()
+            await self.links.heal_all()
 
     async def _kill_all(self) -> None:
         await asyncio.gather(*(self.kill(node) for node in self.nodes))
@@ -226,13 +226,13 @@ class ForeignSystem(ABC):
         """Refuse: who has lost its disk would have to be told to the others. Raises NodeFailedError."""
         raise NodeFailedError(f"the disk of node {node} cannot be wiped in another system")
 
-    def pause(self, node: int) -> bool:
+    async def pause(self, node: int) -> bool:
         """SIGSTOP."""
-        return self.host.pause(node)
+        return await self.host.pause(node)
 
-    def resume(self, node: int) -> bool:
+    async def resume(self, node: int) -> bool:
         """SIGCONT."""
-        return self.host.resume(node)
+        return await self.host.resume(node)
 
     def is_running(self, node: int) -> bool:
         """Whether the node's process is there."""

@@ -9,7 +9,8 @@ import pytest
 from nemesis.cluster.containers_engine import ENGINE_VARIABLE
 
 FAKE = """#!/bin/sh
-# Has the containers and networks that are files, and the image "there"; makes one network for each run, not two.
+# Has the containers and networks that are files, and the image "there"; makes one network for each run, not two;
+# a container is a client that sleeps, and pauses when it may go on.
 cd "$(dirname "$0")"
 echo "$*" >> told
 case "$*" in
@@ -17,6 +18,9 @@ case "$*" in
     "image inspect"*) for last; do :; done; test "$last" = there ;;
     "ps "*) ls containers ;;
     "network ls"*) ls networks ;;
+    "run "*) exec sleep 60 ;;
+    "inspect "*) echo true ;;
+    "pause "*|"unpause "*) touch asked; while ! test -e go; do sleep 0.05; done ;;
     "network create"*-control) echo "no more networks" >&2; exit 1 ;;
     "network create"*) for last; do :; done; touch "networks/$last" ;;
     "rm "*) shift 3; cd containers && rm -- "$@" ;;

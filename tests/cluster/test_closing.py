@@ -73,7 +73,7 @@ async def test_a_cancellation_takes_every_step() -> None:
 class Unhealing(Links):
     """Links that cannot be healed."""
 
-    def heal_all(self) -> None:
+    async def heal_all(self) -> None:
         raise NodeFailedError("the links cannot be healed")
 
 

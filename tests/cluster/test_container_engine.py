@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ from nemesis.cluster import containers_engine
 from nemesis.cluster.containers import IMAGE_VARIABLE, ContainersHost
 from nemesis.cluster.containers_engine import ENGINE_VARIABLE, EngineError, find_engine
 from nemesis.cluster.containers_kernel import why_not_done
+from nemesis.cluster.containers_process import ContainerProcess
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.netns_links import WHY_PROXIES_ONLY
 from nemesis.cluster.system import UnsupportedError
@@ -66,6 +68,23 @@ def test_what_the_engine_refuses_is_told_in_its_words(fake: Fake) -> None:
     fake.make("refuses")
     with pytest.raises(EngineError, match=r"docker info: the engine is ill$"):
         engine.call("info")
+
+
+async def test_the_loop_goes_on_while_an_engine_pauses(fake: Fake, tmp_path: Path) -> None:
+    """Clients do not wait for what an engine takes to pause a container, nor to let it go on."""
+    process = ContainerProcess(find_engine(), "one", ("there",), tmp_path / "log")
+    try:
+        for done in (process.pause, process.resume):
+            doing = asyncio.create_task(done())
+            async with asyncio.timeout(PATIENCE_S):
+                while not (fake.folder / "asked").exists():
+                    await asyncio.sleep(0.01)
+            fake.make("go")
+            assert await doing
+            for name in ("asked", "go"):
+                (fake.folder / name).unlink()
+    finally:
+        process.leave()
 
 
 def test_links_take_root_and_the_rest_does_not(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

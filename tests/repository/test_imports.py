@@ -41,6 +41,10 @@ ENCODING = "replica.encoding"
 BASE_LAYER = ("replica.ids", "replica.errors", "replica.bounds", "replica.voters")
 PURE_LAYER = ("replica.core", "replica.records", *BASE_LAYER)
 JUDGES = ("nemesis.checks", "nemesis.pipeline", "nemesis.report", "nemesis.history", "nemesis.formats")
+READERS = (
+    *("nemesis.cluster.control", "nemesis.cluster.topic_client"),
+    *("nemesis.systems", "nemesis.simulator.final_logs"),
+)
 REGISTRY = "replica.machines.registry"
 REGISTRY_MODULE = "importlib.metadata"
 OF_SYSTEMS = {"etcd": "aiohttp", "redis": "redis", "kafka": "confluent_kafka"}
@@ -147,7 +151,7 @@ RULES = (
     ),
     Rule(
         name="what clients were answered and what logs hold is decoded by the harness, not by the accused",
-        binds=lambda module: within(module, "nemesis.cluster", "nemesis.systems", "nemesis.simulator.final_logs"),
+        binds=lambda module: within(module, *READERS),
         forbids=lambda found: within(found.name, "replica.records"),
     ),
     Rule(
