@@ -27,9 +27,26 @@ if TYPE_CHECKING:
 
 def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
     """The judgements of these runs, in their order."""
+    from pyspark import StorageLevel
+
     folders = folders_of(spark, runs)
     history, logs, events = (read_shards(spark, runs, folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
-    operations = history.transform(frames.paired_operations)
+    # Both actions need them, and to pair them is most of what the second would do again.
+    operations = history.transform(frames.paired_operations).persist(StorageLevel.DISK_ONLY)
+    try:
+        return _judged(spark, runs, history, operations, logs, events)
+    finally:
+        operations.unpersist()
+
+
+def _judged(
+    spark: SparkSession,
+    runs: Sequence[RunFolder],
+    history: DataFrame,
+    operations: DataFrame,
+    logs: DataFrame,
+    events: DataFrame,
+) -> tuple[Judgement, ...]:
     options = CheckOptions(
         incomplete_runs=frozenset(run.run_id for run in runs if not run.history_whole or run.workload.is_on_objects),
         evident_runs=frozenset(run.run_id for run in runs if run.is_evident),
