@@ -28,7 +28,7 @@ COMMANDS = {
     "sim": "sim",
     "soak": "soak",
     "story": "story",
-    "suite": "suite",
+    "suite": "suite.command",
     "synth": "synth",
 }
 """The file beside this one that each subcommand is in."""

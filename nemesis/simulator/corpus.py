@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from nemesis.history import RunEvent
 from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.history.tables import table_of
-from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.sweep import Lost
 from nemesis.simulator.world import Observer
+from nemesis.variants.worlds import WorldKind
 
 RUNS = "runs"
 _RUN_ID = pa.field("run_id", pa.string())

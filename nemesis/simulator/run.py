@@ -29,7 +29,6 @@ from nemesis.simulator.climate import (
     REFUSALS_SHARE,
     SLOW_LANES_SHARE,
     Climate,
-    WorldKind,
     draw_climate,
     with_refusals,
     with_slow_lanes,
@@ -66,6 +65,7 @@ from nemesis.simulator.voter_administrator import VoterAdministrator, voter_chan
 from nemesis.simulator.voter_census import VoterCensus
 from nemesis.simulator.world import Observer, World
 from nemesis.variants.catalogue import BUILT
+from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from replica.core.rules import Rules
 from replica.ids import TopicPartition

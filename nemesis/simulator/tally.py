@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nemesis.simulator.census import Rare
-from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.corpus import RunRow
 from nemesis.simulator.group_census import GroupRare
@@ -19,6 +18,7 @@ from nemesis.simulator.metadata_census import MetadataRare
 from nemesis.simulator.reassignment_census import ReassignmentRare
 from nemesis.simulator.refusals import RefusalRare
 from nemesis.simulator.voter_census import VoterRare
+from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 
 ERROR = "error"

@@ -39,13 +39,14 @@ from nemesis.faults.values import (
     Stop,
     StopClock,
 )
-from nemesis.scenarios.files import Directive, ScenarioError, parse_scenario, render_scenario
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 from nemesis.simulator.case import directive_of, options_of, run_case, verdict_text
-from nemesis.simulator.climate import CALM, WorldKind
+from nemesis.simulator.climate import CALM
 from nemesis.simulator.run import Outcome, SimOptions, resolved, simulate
+from nemesis.simulator.scenario_files import Directive, ScenarioError, parse_scenario, render_scenario
 from nemesis.simulator.schedule_lines import line_of, step_of
 from nemesis.variants.catalogue import BUILT
+from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 
 FAULTS: tuple[Fault, ...] = (

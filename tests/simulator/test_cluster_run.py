@@ -11,7 +11,7 @@ import pytest
 from nemesis.history import APPEND, FINAL_READ, EventType
 from nemesis.schedule import Inject, Schedule
 from nemesis.simulator.case import directive_of, options_of
-from nemesis.simulator.climate import CALM, Climate, Weather, WorldKind
+from nemesis.simulator.climate import CALM, Climate, Weather
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate, is_bearable
@@ -20,6 +20,7 @@ from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.record import Record
 from nemesis.simulator.run import RECOVERY_S_MAX, Run, SimOptions, resolved, simulate
 from nemesis.simulator.world import Observer, World
+from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from replica.core.messages import InitProducerIdRequest
 from replica.ids import CallId, ReplicaId

@@ -9,9 +9,9 @@ import pytest
 
 from nemesis.faults.values import StopClock
 from nemesis.schedule import Inject
-from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.run import Outcome, SimOptions, resolved, simulate
 from nemesis.variants.catalogue import BUILT
+from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 
 CONVICTED = [
