@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, assert_never
 
+from nemesis.cluster.closing import closed_by
 from nemesis.cluster.deaths import DIED
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES
 from nemesis.cluster.kinds import ClusterKind
@@ -27,9 +28,10 @@ from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import System, UnsupportedError
 from nemesis.faults.injector import Injector, is_set_within
-from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, METADATA_LOG, POLL, READ, EventType, HistoryWriter
+from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, METADATA_LOG, POLL, READ, EventType
 from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.history.workloads import TEST_NAME, Workload
+from nemesis.history.writer import HistoryWriter
 from nemesis.packages import CLOCKS, OF_DISKS, Package, leader_fault
 from nemesis.schedule import Schedule
 from nemesis.systems.catalogue import HIGHWATER, new_system, shows_logs
@@ -210,8 +212,9 @@ async def record_run(
     """Run the schedule against a cluster in ``folder`` and record it.
 
     With ``first_anomaly`` the run ends when that has come: no further step, everything heals, and all is read. Raises
-    UnsupportedError as ``check_supported`` does, and NodeFailedError when the cluster does not start. When cancelled,
-    faults are undone, processes ended, and what was recorded is kept, without the mark of a complete history.
+    UnsupportedError as ``check_supported`` does, NodeFailedError when the cluster does not start, or something of it
+    is left over. Whatever is raised, and when cancelled, faults are undone, processes ended, and what was recorded is
+    kept, without the mark of a complete history.
     """
     cluster = _new_cluster(folder, options)
     _check_supported(cluster, options, schedule)
@@ -219,17 +222,17 @@ async def record_run(
         clock = Clock()
         reports = ReportWriter(writer, clock)
         run = OpenRun(cluster, writer, clock, reports, options, schedule, on_progress, first_anomaly)
-        try:
+        ended = (
+            lambda: reports.write_new(cluster.reports()),
+            # What befalls the replicas now is their being stopped, not the run; unless one ends otherwise.
+            cluster.close,
+            lambda: reports.write_new([report for report in cluster.reports() if report.event in ENDED_OTHERWISE]),
+        )
+        async with closed_by(*ended):
             await cluster.open()
             stopped = await run.record()
             if stopped is not None:
                 write_stopped(folder, stopped)
-        finally:
-            # What befalls the replicas now is their being stopped, not the run; unless one ends otherwise.
-            reports.write_new(cluster.reports())
-            cluster.links.heal_all()
-            await cluster.close()
-            reports.write_new([report for report in cluster.reports() if report.event in ENDED_OTHERWISE])
 
 
 class OpenRun:

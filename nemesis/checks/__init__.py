@@ -29,7 +29,8 @@ from nemesis.checks.schemas import (
     AnomalyName,
     Severity,
 )
-from nemesis.checks.verdict import Decision, RunCounts, Verdict, decide, faults_bit
+from nemesis.checks.verdict import Decision, RunCounts, decide, faults_bit
+from nemesis.verdict import Verdict
 
 __all__ = [
     "ANOMALY_SCHEMA",

@@ -11,12 +11,12 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from nemesis.checks.schemas import AnomalyName, Severity
 from nemesis.history.events import MOVED, OFFLINE, UNCLEAN_ELECTION, VOTERS_CHANGED
+from nemesis.verdict import Verdict
 
 CAUSES_MAX = 3
 """So many causes are named in the sentence about a kind of anomaly."""
@@ -37,14 +37,6 @@ RESTS_ON_ALL = frozenset(
 )
 """What says that *nobody* did something, or what a process did *next*: a line that is missing could explain it; or that
 one operation did something twice: so does one that is there twice. All others convict by the lines that they name."""
-
-
-class Verdict(StrEnum):
-    """What is known of a run."""
-
-    VALID = "valid"
-    INVALID = "invalid"
-    UNKNOWN = "unknown"
 
 
 COUNTED_EVENTS: Mapping[str, str] = MappingProxyType(

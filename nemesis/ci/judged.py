@@ -14,18 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nemesis.ci.command import Execute
-from nemesis.ci.settings import at_most_s, words_of
-from nemesis.cli_exit import VERDICT_EXITS
-
 VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
 VERDICTS = (VALID, UNKNOWN, INVALID)
 """From good to bad."""
 VIOLATION = "violation"
 MORE = "more"
 REPORT_NAME = "report.html"
-RUN_LINE = "run: "
-ERROR_LINES_MAX = 12
 
 
 class NotJudgedError(Exception):
@@ -127,23 +121,6 @@ def _worst_first(anomalies: Sequence[Mapping[str, Any]], reasons: Sequence[str])
         return row["severity"] != VIOLATION, weights.get(row["anomaly"], len(weights)), MORE in row["evidence"]
 
     return tuple(sorted(anomalies, key=order))
-
-
-def record_and_judge(settings: Mapping[str, Any], *, store: Path, execute: Execute, engine: str = "local") -> JudgedRun:
-    """Run ``nemesis run`` with these settings to its verdict. Raises NotJudgedError when it comes to none."""
-    words = (*words_of(settings), "--engine", engine, "--store", str(store))
-    try:
-        finished = execute(("run", *words), at_most_s(settings))
-    except TimeoutError as error:
-        raise NotJudgedError(str(error)) from None
-    told = [line.removeprefix(RUN_LINE) for line in finished.out.splitlines() if line.startswith(RUN_LINE)]
-    if finished.exit_code not in range(len(VERDICTS)) or not told:
-        last = "\n".join(finished.err.rstrip().splitlines()[-ERROR_LINES_MAX:])
-        raise NotJudgedError(f"nemesis run ended with {finished.exit_code} and without a verdict:\n{last}")
-    run = judged_run(Path(told[-1]))
-    if VERDICT_EXITS.get(run.verdict) != finished.exit_code:
-        raise NotJudgedError(f"nemesis run ended with {finished.exit_code}, and {run.folder} says {run.verdict}")
-    return run
 
 
 def worst(verdicts: Sequence[str]) -> str:

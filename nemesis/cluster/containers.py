@@ -7,18 +7,19 @@ the label is taken away by the reaper, a process that waits for the harness's en
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from nemesis.cluster.closing import closed_by
 from nemesis.cluster.containers_engine import Engine, find_engine
 from nemesis.cluster.containers_kernel import why_not_done
 from nemesis.cluster.containers_network import ContainerNetwork
 from nemesis.cluster.containers_process import ContainerProcess
 from nemesis.cluster.host import SERVICE_PORT
 from nemesis.cluster.netns_links import KernelLinks
+from nemesis.cluster.off_loop import off_loop
 from nemesis.cluster.processes_by_node import ProcessesByNode
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CONTROL
@@ -85,20 +86,16 @@ class ContainersHost(ProcessesByNode[ContainerProcess]):
         for node in self._nodes:
             self.folder(node).mkdir(parents=True, exist_ok=True)
         self._reaper = Reaper(self._engine.program, self._run)
-        making = asyncio.ensure_future(asyncio.to_thread(self._network.open))
-        try:
-            await asyncio.shield(making)
-        except asyncio.CancelledError:
-            # The thread goes on: nothing is to be made after all was taken away.
-            await asyncio.wait([making])
-            raise
+        await off_loop(self._network.open)
 
     async def close(self) -> None:
         """Take every container and network away. Raises NodeFailedError if something is left."""
-        for process in self._processes.values():
-            process.leave()
-        self._network.close()
-        all_gone = self._reaper is None or await asyncio.to_thread(self._reaper.reap)
+        async with closed_by(self._network.close, self._reap):
+            for process in self._processes.values():
+                process.leave()
+
+    async def _reap(self) -> None:
+        all_gone = self._reaper is None or await off_loop(self._reaper.reap)
         if not all_gone:
             raise NodeFailedError(f"containers or networks are left over: look for the label {LABEL}={self._run}")
 

@@ -36,14 +36,10 @@ class ContainerNetwork:
         self._nodes = nodes
         self._image = image
         self._namespaces: dict[int, int] = {}
+        self._services: dict[int, str] = {}
         self.service_net = self.control_net = ""
-        self._links: KernelLinks | None = None
-
-    @property
-    def links(self) -> KernelLinks:
-        """The links among the nodes, and from clients, once the network is there."""
-        assert self._links is not None, "the network is not open"
-        return self._links
+        self.links = KernelLinks(nodes, self._services, ContainerKernel(self._namespaces, self._services))
+        """The links among the nodes, and from clients; they can be broken once the network is there."""
 
     def holder(self, node: int) -> str:
         """The name of the container that holds a node's network."""
@@ -58,15 +54,13 @@ class ContainerNetwork:
         if why_not_entered() is None:
             for node in self._nodes:
                 self._namespaces[node] = self._namespace(node)
-        services = {node: f"{self.service_net}.{node}" for node in self._nodes}
-        services[CLIENTS] = f"{self.service_net}.{HARNESS}"
-        self._links = KernelLinks(self._nodes, services, ContainerKernel(self._namespaces, services))
+        self._services |= {node: f"{self.service_net}.{node}" for node in self._nodes}
+        self._services[CLIENTS] = f"{self.service_net}.{HARNESS}"
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Do nothing more to the links, and let the namespaces go; containers and networks are the reaper's."""
-        if self._links is not None:
-            with suppress(NodeFailedError):
-                self._links.heal_all()
+        with suppress(NodeFailedError):
+            await self.links.heal_all()
         while self._namespaces:
             os.close(self._namespaces.popitem()[1])
 

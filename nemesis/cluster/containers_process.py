@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nemesis.cluster.containers_engine import Engine, EngineError
+from nemesis.cluster.off_loop import off_loop
 from nemesis.cluster.processes import NodeProcess
 from nemesis.cluster.system import NodeFailedError
 
@@ -73,18 +74,18 @@ class ContainerProcess:
                 await asyncio.sleep(_POLL_S)
         return exit_code
 
-    def pause(self) -> bool:
+    async def pause(self) -> bool:
         """Freeze it; whether it ran."""
         if self.exit_code is not None or self.is_paused:
             return False
-        self.is_paused = self._done("pause")
+        self.is_paused = await off_loop(self._done, "pause")
         return self.is_paused
 
-    def resume(self) -> bool:
+    async def resume(self) -> bool:
         """Let it go on; whether it was paused."""
         if self.exit_code is not None or not self.is_paused:
             return False
-        self.is_paused = not self._done("unpause")
+        self.is_paused = not await off_loop(self._done, "unpause")
         return not self.is_paused
 
     async def kill(self) -> bool:
@@ -96,7 +97,7 @@ class ContainerProcess:
 
     async def stop(self, grace_s: float) -> None:
         """SIGTERM, and SIGKILL if it is still there after ``grace_s``. Raises NodeFailedError."""
-        self.resume()
+        await self.resume()
         self._told_to_end |= self.exit_code is None
         await self._end("stop", "--time", str(math.ceil(grace_s)))
 

@@ -22,6 +22,7 @@ from nemesis.cluster.system import (
 )
 from nemesis.cluster.topic_client import decode_value, named
 from nemesis.history import METADATA_LOG
+from nemesis.history.record_batches import DamagedError, RecordBatch, batches_in, values_of
 from replica.core.messages import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -34,7 +35,6 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicPartition
-from replica.records import CorruptRecordError, RecordBatch, decode_records, parse_batches
 from replica.rpc.transport import GrpcTransport, TransportError
 
 LOOK_TIMEOUT_MS = 400
@@ -44,8 +44,6 @@ DUMP_TRIES = 10
 DUMP_BYTES_MAX = 1 << 20
 DUMPED_BATCHES_MAX = 10_000_000
 _LOOKED_FOR = frozenset({ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE})
-CRC_AT = 17
-"""Where the checksum stands in a record batch, format v2: behind base offset, length, leader epoch and magic."""
 
 
 class Transport(Protocol):
@@ -143,8 +141,11 @@ class Control:
             answer = await self._dumped(node, named(topic_partition), position)
             if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 return None
-            batches += parse_batches(answer.records)
-            position = batches[-1].end_offset if batches else start
+            try:
+                batches += batches_in(answer.records)
+            except DamagedError as error:
+                raise NodeFailedError(f"the log {topic_partition} of replica {node} is damaged: {error}") from error
+            position = Offset(batches[-1].last_offset + 1) if batches else start
             if not answer.records or len(batches) >= DUMPED_BATCHES_MAX:
                 break
         end = position if answer.log_end_offset is None else answer.log_end_offset
@@ -205,12 +206,12 @@ def _cluster_state(answer: DescribeClusterResponse) -> ClusterState:
 
 def dumped_batch(batch: RecordBatch, *, has_values: bool) -> DumpedBatch:
     """A batch in the words of a run; ``has_values`` says that its records are values of the workload."""
-    numbered = batch.is_idempotent
+    numbered = batch.producer_id >= 0
     return DumpedBatch(
         base_offset=batch.base_offset,
-        last_offset=batch.end_offset - 1,
+        last_offset=batch.last_offset,
         leader_epoch=batch.leader_epoch,
-        crc=int.from_bytes(batch.data[CRC_AT : CRC_AT + 4]),
+        crc=batch.crc,
         is_control=batch.is_control,
         values=_values(batch) if has_values and not batch.is_control else None,
         producer_id=batch.producer_id if numbered else None,
@@ -221,6 +222,6 @@ def dumped_batch(batch: RecordBatch, *, has_values: bool) -> DumpedBatch:
 
 def _values(batch: RecordBatch) -> tuple[int, ...] | None:
     try:
-        return tuple(decode_value(record.value) for record in decode_records(batch))
-    except CorruptRecordError:
+        return tuple(map(decode_value, values_of(batch)))
+    except DamagedError:
         return None

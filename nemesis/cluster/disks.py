@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -65,7 +64,7 @@ class ReplicaDisks:
         self._spans: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
         self._spoilt: dict[int, Spoiled] = {}
         self._rotten: dict[int, list[_Rot]] = defaultdict(list)
-        self._lines_seen: dict[int, int] = {}
+        self._log_seen_bytes: dict[int, int] = {}
 
     def ended_by_itself(self, node: int) -> bool:
         """Whether the replica's process is gone and nobody here has ended it."""
@@ -88,7 +87,7 @@ class ReplicaDisks:
             if not await self._kill(node):
                 return None
             place, dice = self._place(node), Random(f"{draw} {node}")
-            self._lines_seen[node] = sum(1 for _ in log_lines(place.log))
+            self._log_seen_bytes[node] = place.log.stat().st_size if place.log.exists() else 0
             spoilt = self._spoilt[node] = await asyncio.to_thread(spoil, place, part, how, dice)
             self._rotten[node].append(_Rot(since_ns=time.monotonic_ns(), sign=_sign(spoilt.damage)))
         return spoilt.damage
@@ -113,7 +112,7 @@ class ReplicaDisks:
 
     def last_words(self, node: int) -> str | None:
         """The reason in the last line by which the replica has said what is wrong, since its disk was damaged."""
-        lines = islice(log_lines(self._place(node).log), self._lines_seen.get(node, 0), None)
+        lines = log_lines(self._place(node).log, skip_bytes=self._log_seen_bytes.get(node, 0))
         told = [line["reason"] for line in lines if line.get("event") in NOTICING_LINES and "reason" in line]
         return str(told[-1]) if told else None
 

@@ -84,10 +84,10 @@ class Host(Protocol):
     async def kill(self, node: int) -> bool:
         """SIGKILL, paused or not; whether it was there."""
 
-    def pause(self, node: int) -> bool:
-        """SIGSTOP; whether it ran. The loop waits meanwhile, as it does for ``resume`` and for cuts."""
+    async def pause(self, node: int) -> bool:
+        """SIGSTOP; whether it ran."""
 
-    def resume(self, node: int) -> bool:
+    async def resume(self, node: int) -> bool:
         """SIGCONT; whether it was paused."""
 
     def is_running(self, node: int) -> bool:

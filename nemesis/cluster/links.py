@@ -47,7 +47,7 @@ class Links:
 
     async def close(self) -> None:
         """Give all ports back and abort all connections."""
-        self.heal_all()
+        await self.heal_all()
         for proxy in self._proxies.values():
             await proxy.close()
 
@@ -61,12 +61,12 @@ class Links:
             if destination == node:
                 proxy.upstream = port
 
-    def cut(self, key: str, links: Iterable[Link], mode: LinkMode) -> None:
+    async def cut(self, key: str, links: Iterable[Link], mode: LinkMode) -> None:
         """Break these links until ``heal(key)``. Raises ``ValueError`` for a link that does not exist."""
         self._cuts[key] = (mode, self._known(links))
         self._apply()
 
-    def impair(self, key: str, links: Iterable[Link], fault: NetworkFault, draw: int) -> None:
+    async def impair(self, key: str, links: Iterable[Link], fault: NetworkFault, draw: int) -> None:
         """Let these links suffer from a fault until ``heal(key)``; ``draw`` seeds its dice.
 
         What strikes whole connections strikes those that the source of a link dials to its destination. Raises
@@ -95,7 +95,7 @@ class Links:
         """What an impairment has done so far: bytes held, packets lost, connections reset, conversations copied."""
         return dict(self._tallies.get(key, {}))
 
-    def heal(self, key: str) -> None:
+    async def heal(self, key: str) -> None:
         """Take back what was done by this key; one that does nothing is fine."""
         self._cuts.pop(key, None)
         self._apply()
@@ -108,10 +108,10 @@ class Links:
         for proxy in self._proxies.values():
             proxy.mend(key)
 
-    def heal_all(self) -> None:
+    async def heal_all(self) -> None:
         """Take everything back."""
         for key in (*self._cuts, *self._tallies):
-            self.heal(key)
+            await self.heal(key)
 
     @property
     def cuts(self) -> Mapping[str, tuple[LinkMode, frozenset[Link]]]:

@@ -10,7 +10,8 @@ interpreter's last words) is passed over. Reads files only.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,12 +56,24 @@ KINDS = {
 """The lines that matter, but for those of which another field says what they are."""
 
 
-def read_reports(path: Path, node: int) -> Iterator[Report]:
-    """The reports in one node's log file, in the order of its lines; none when there is no such file."""
-    for line in log_lines(path):
-        report = report_of(line, node)
-        if report is not None:
-            yield report
+class ReportLog:
+    """The reports in one node's log file, which is read on from where reading has ended each time."""
+
+    def __init__(self, path: Path, node: int) -> None:
+        self._path = path
+        self._node = node
+        self._read_bytes = 0
+        self._found: list[Report] = []
+
+    def reports(self) -> Sequence[Report]:
+        """All so far, in the order of their lines; none when there is no such file. A line counts when it is whole."""
+        with suppress(FileNotFoundError), self._path.open("rb") as file:
+            file.seek(self._read_bytes)
+            whole, end, _ = file.read().rpartition(b"\n")
+            self._read_bytes += len(whole) + len(end)
+            reports = (report_of(line, self._node) for line in _parsed(whole.splitlines()))
+            self._found += [report for report in reports if report is not None]
+        return self._found
 
 
 def log_lines(path: Path, *, skip_bytes: int = 0) -> Iterator[dict[str, Any]]:
@@ -69,13 +82,17 @@ def log_lines(path: Path, *, skip_bytes: int = 0) -> Iterator[dict[str, Any]]:
         return
     with path.open("rb") as lines:
         lines.seek(skip_bytes)
-        for text in lines:
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(line, dict):
-                yield line
+        yield from _parsed(lines)
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    for text in lines:
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(line, dict):
+            yield line
 
 
 def check_clock(node: int, line: Mapping[str, Any], *, since_ns: int, now_ns: int) -> None:

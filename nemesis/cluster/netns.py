@@ -21,6 +21,7 @@ from nemesis.cluster.netns_links import WHY_PROXIES_ONLY, KernelLinks, needs_of
 from nemesis.cluster.netns_probe import probed
 from nemesis.cluster.netns_rules import Shaped, filter_script, reset_words, shape_script, unshape_words
 from nemesis.cluster.netns_tools import ToolError, inside_of, run_tool
+from nemesis.cluster.off_loop import off_loop
 from nemesis.cluster.process_nodes import ProcessNodes
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CLIENTS, CONTROL
@@ -61,25 +62,28 @@ class NetnsHost(ProcessNodes):
             raise UnsupportedError("the harness has not entered a network namespace of its own")
         self.make_folders()
         try:
-            with ThreadPoolExecutor(max_workers=1) as pool:
-                for node in self.nodes:
-                    self._namespaces[node] = pool.submit(new_namespace).result()
-            run_tool(("ip", "-batch", "-"), _bridges())
-            for node, namespace in self._namespaces.items():
-                run_tool(("ip", "-batch", "-"), _cables(node, namespace), files=(namespace,))
-                run_tool(("ip", "-batch", "-"), _plugged_in(node), namespace=namespace)
+            await off_loop(self._make)
         except (OSError, ToolError) as error:
             raise NodeFailedError(f"the network cannot be made: {error}") from error
+
+    def _make(self) -> None:
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            for node in self.nodes:
+                self._namespaces[node] = pool.submit(new_namespace).result()
+        run_tool(("ip", "-batch", "-"), _bridges())
+        for node, namespace in self._namespaces.items():
+            run_tool(("ip", "-batch", "-"), _cables(node, namespace), files=(namespace,))
+            run_tool(("ip", "-batch", "-"), _plugged_in(node), namespace=namespace)
 
     async def close(self) -> None:
         """End every process, and take the network down."""
         self.kill_all_now()
-        with suppress(ToolError):
-            self._links.heal_all()
+        with suppress(NodeFailedError):
+            await self._links.heal_all()
         # The kernel would do it by itself, but later, and the next cluster of this process uses the same names.
         for words in _unplugged(self.nodes):
             with suppress(ToolError):
-                run_tool(words)
+                await off_loop(run_tool, words)
         while self._namespaces:
             os.close(self._namespaces.popitem()[1])
 

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from nemesis.cluster.netns_rules import Shaped, drop_rule, loss_rule, reset_rules
-from nemesis.cluster.system import UnsupportedError
+from nemesis.cluster.off_loop import off_loop
+from nemesis.cluster.system import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CLIENTS, Link, LinkMode
 from nemesis.faults.network import Bandwidth, Delay, Duplicate, Loss, NetworkFault, ReplyLost, Reset, SlowClose
 
@@ -26,7 +27,10 @@ WHY_PROXIES_ONLY = "the kernel does not know whose bytes are whose: only the pro
 
 
 class Kernel(Protocol):
-    """What rules are put into: the network of a node, or that of CLIENTS."""
+    """What rules are put into: the network of a node, or that of CLIENTS. Called in threads, for it takes its time.
+
+    Each call raises NodeFailedError where it could not be done.
+    """
 
     def filter(self, end: int, rules: tuple[str, ...]) -> None:
         """Let these rules, and no others, decide on what comes in there."""
@@ -53,16 +57,19 @@ class KernelLinks:
         self._resetting: dict[str, asyncio.Task[None]] = {}
         self._filtered: dict[int, tuple[str, ...]] = {}
         self._shaped: dict[int, tuple[Shaped, ...]] = {}
+        self._changing = asyncio.Lock()
 
-    def cut(self, key: str, links: frozenset[Link], mode: LinkMode) -> None:
+    async def cut(self, key: str, links: frozenset[Link], mode: LinkMode) -> None:
         """Break these links until ``heal(key)``. Raises ``ValueError`` for a link that does not exist."""
-        self._cuts[key] = (mode, self._known(links))
-        if mode is LinkMode.RESET:
-            # Before the rules are there: who is reset must hear of it.
-            self._reset(links)
-        self._apply()
+        known = self._known(links)
+        async with self._changing:
+            self._cuts[key] = (mode, known)
+            if mode is LinkMode.RESET:
+                # Before the rules are there: who is reset must hear of it.
+                await off_loop(self._reset, known)
+            await off_loop(self._apply)
 
-    def impair(self, key: str, links: frozenset[Link], fault: NetworkFault, draw: int) -> None:
+    async def impair(self, key: str, links: frozenset[Link], fault: NetworkFault, draw: int) -> None:
         """Let these links suffer from a fault until ``heal(key)``; the kernel has dice of its own.
 
         Raises ``ValueError`` for a link that does not exist, UnsupportedError for what the kernel cannot do.
@@ -71,29 +78,34 @@ class KernelLinks:
         known = self._known(links)
         if isinstance(fault, SlowClose | ReplyLost | Duplicate):
             raise UnsupportedError(WHY_PROXIES_ONLY)
-        tally = self._tallies[key] = Counter()
-        if isinstance(fault, Reset):
-            self._resetting[key] = asyncio.create_task(self._reset_again(known, fault, tally))
-        self._impaired[key] = (fault, known)
-        self._apply()
+        async with self._changing:
+            tally = self._tallies[key] = Counter()
+            if isinstance(fault, Reset):
+                self._resetting[key] = asyncio.create_task(self._reset_again(known, fault, tally))
+            self._impaired[key] = (fault, known)
+            await off_loop(self._apply)
 
     def tally(self, key: str) -> Mapping[str, int]:
         """How many connections were reset; all else the kernel does not count for us."""
         return dict(self._tallies.get(key, {}))
 
-    def heal(self, key: str) -> None:
+    async def heal(self, key: str) -> None:
         """Take back what was done by this key; one that does nothing is fine."""
-        self._cuts.pop(key, None)
-        self._impaired.pop(key, None)
-        self._tallies.pop(key, None)
-        if key in self._resetting:
-            self._resetting.pop(key).cancel()
-        self._apply()
+        await self._heal(key)
 
-    def heal_all(self) -> None:
-        """Take everything back."""
-        for key in (*self._cuts, *self._impaired):
-            self.heal(key)
+    async def heal_all(self) -> None:
+        """Take everything back, also what could not be taken back before."""
+        await self._heal(*self._cuts, *self._impaired)
+
+    async def _heal(self, *keys: str) -> None:
+        async with self._changing:
+            for key in keys:
+                self._cuts.pop(key, None)
+                self._impaired.pop(key, None)
+                self._tallies.pop(key, None)
+                if key in self._resetting:
+                    self._resetting.pop(key).cancel()
+            await off_loop(self._apply)
 
     def _known(self, links: frozenset[Link]) -> frozenset[Link]:
         unknown = links - self._links
@@ -107,7 +119,7 @@ class KernelLinks:
         for time in range(fault.times):
             if time:
                 await asyncio.sleep(fault.every_ms / 1000)
-            tally["connections"] += self._reset(links)
+            tally["connections"] += await off_loop(self._reset, links)
 
     def _reset(self, links: Iterable[Link]) -> int:
         """Reset what the sources of the links dial to their destinations: nobody dials a client."""
@@ -117,16 +129,25 @@ class KernelLinks:
     # --- as long as it lasts ------------------------------------------------------------------------------------------
 
     def _apply(self) -> None:
-        """Tell the kernel of each end for which something has changed."""
+        """Tell the kernel of each end for which something has changed; of the others, too, where one cannot be told."""
+        errors = []
         for end in self._ends:
-            rules = tuple(self._rules(end))
-            if rules != self._filtered.get(end, ()):
-                self._kernel.filter(end, rules)
-                self._filtered[end] = rules
-            shaped = tuple(self._shapes(end))
-            if shaped != self._shaped.get(end, ()):
-                self._kernel.shape(end, shaped)
-                self._shaped[end] = shaped
+            try:
+                self._apply_at(end)
+            except NodeFailedError as error:
+                errors.append(str(error))
+        if errors:
+            raise NodeFailedError("; ".join(errors))
+
+    def _apply_at(self, end: int) -> None:
+        rules = tuple(self._rules(end))
+        if rules != self._filtered.get(end, ()):
+            self._kernel.filter(end, rules)
+            self._filtered[end] = rules
+        shaped = tuple(self._shapes(end))
+        if shaped != self._shaped.get(end, ()):
+            self._kernel.shape(end, shaped)
+            self._shaped[end] = shaped
 
     def _rules(self, destination: int) -> Iterable[str]:
         for source, here in self._into(destination):

@@ -10,13 +10,15 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
+from nemesis.cluster.system import NodeFailedError
+
 CALL_S_MAX = 10.0
 SYSTEM_PATH = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/bin", "/bin"))
 """Where these are, also where the path of an ordinary user does not lead."""
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "nft": "nftables", "nsenter": "util-linux"}
 
 
-class ToolError(Exception):
+class ToolError(NodeFailedError):
     """A program is not there, or has refused; the message has its words."""
 
 

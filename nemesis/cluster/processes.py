@@ -78,7 +78,7 @@ class NodeProcess:
         """When it was found ended by a SIGKILL that nobody here has sent; absent if it was not."""
         return self._gone_ns if self.died and self.exit_code == -signal.SIGKILL else None
 
-    def pause(self) -> bool:
+    async def pause(self) -> bool:
         """SIGSTOP; whether it ran."""
         if self.exit_code is not None or self.is_paused:
             return False
@@ -86,7 +86,7 @@ class NodeProcess:
         self.is_paused = True
         return True
 
-    def resume(self) -> bool:
+    async def resume(self) -> bool:
         """SIGCONT; whether it was paused."""
         if self.exit_code is not None or not self.is_paused:
             return False
@@ -104,7 +104,7 @@ class NodeProcess:
 
     async def stop(self, grace_s: float) -> None:
         """SIGTERM, and SIGKILL if it is still there after ``grace_s``."""
-        self.resume()
+        await self.resume()
         self._told_to_end |= self.exit_code is None
         self._signal(signal.SIGTERM)
         if not await self._wait_gone(grace_s):

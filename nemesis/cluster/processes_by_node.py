@@ -25,10 +25,10 @@ class Process(Protocol):
     def killed_ns(self) -> int | None:
         """When it was found ended by a SIGKILL of somebody else."""
 
-    def pause(self) -> bool:
+    async def pause(self) -> bool:
         """Let it stand still; whether it ran."""
 
-    def resume(self) -> bool:
+    async def resume(self) -> bool:
         """Let it go on; whether it was paused."""
 
     async def kill(self) -> bool:
@@ -58,13 +58,13 @@ class ProcessesByNode(Generic[ProcessT]):
         """SIGKILL, paused or not; whether it was there."""
         return self.is_running(node) and await self._processes[node].kill()
 
-    def pause(self, node: int) -> bool:
+    async def pause(self, node: int) -> bool:
         """Let it stand still; whether it ran."""
-        return node in self._processes and self._processes[node].pause()
+        return node in self._processes and await self._processes[node].pause()
 
-    def resume(self, node: int) -> bool:
+    async def resume(self, node: int) -> bool:
         """Let it go on; whether it was paused."""
-        return node in self._processes and self._processes[node].resume()
+        return node in self._processes and await self._processes[node].resume()
 
     def is_running(self, node: int) -> bool:
         """Whether the process is there, paused or not."""

@@ -14,13 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nemesis.cluster.closing import closed_by
 from nemesis.cluster.control import Control
 from nemesis.cluster.deaths import death_of
 from nemesis.cluster.disks import ReplicaDisks
 from nemesis.cluster.groups import group_states
 from nemesis.cluster.host import Host
 from nemesis.cluster.key_value_client import KeyValueStore, open_store
-from nemesis.cluster.log_lines import check_clock, log_lines, read_reports
+from nemesis.cluster.log_lines import ReportLog, check_clock, log_lines
 from nemesis.cluster.memory import KILLED_BY_MEMORY, ReplicaMemory
 from nemesis.cluster.moves import ReplicaMoves
 from nemesis.cluster.replica_options import OS, ReplicaOptions
@@ -61,6 +62,7 @@ class ReplicaCluster:
         self._starting = {node: asyncio.Lock() for node in self._nodes}
         self._disks = ReplicaDisks(host, host.kill, self._wiping)
         self._memory = ReplicaMemory(host)
+        self._logs = [ReportLog(self._log_file(node), node) for node in self._nodes]
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -144,13 +146,13 @@ class ReplicaCluster:
         await asyncio.gather(*(self.start(node) for node in self._nodes))
 
     async def close(self) -> None:
-        """Stop every replica and take the network down. Nothing of the cluster runs afterwards."""
-        try:
-            await asyncio.gather(*(self.stop(node) for node in self._nodes))
-            if self._control is not None:
-                await self._control.close()
-        finally:
-            await self._host.close()
+        """Heal the links, stop every replica, and take the network down. Nothing of the cluster runs afterwards."""
+        looking = () if self._control is None else (self._control.close,)
+        async with closed_by(self._stop_all, *looking, self._host.close):
+            await self.links.heal_all()
+
+    async def _stop_all(self) -> None:
+        await asyncio.gather(*(self.stop(node) for node in self._nodes))
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
@@ -192,13 +194,13 @@ class ReplicaCluster:
         """SIGKILL a replica, paused or not."""
         return await self._host.kill(node)
 
-    def pause(self, node: int) -> bool:
+    async def pause(self, node: int) -> bool:
         """SIGSTOP a replica."""
-        return self._host.pause(node)
+        return await self._host.pause(node)
 
-    def resume(self, node: int) -> bool:
+    async def resume(self, node: int) -> bool:
         """SIGCONT a replica."""
-        return self._host.resume(node)
+        return await self._host.resume(node)
 
     async def wipe(self, node: int) -> None:
         """Give a replica that does not run an empty disk in the place of its own: one that has no vote.
@@ -399,7 +401,7 @@ class ReplicaCluster:
         Of the logs that are judged, and of no log at all.
         """
         judged = {None, METADATA_LOG, *self.topic_partitions}
-        told = (report for node in self._nodes for report in read_reports(self._log_file(node), node))
+        told = (report for log in self._logs for report in log.reports())
         found = [*(report for report in told if report.topic_partition in judged), *self._deaths]
         return tuple(self._disks.judged(sorted(found, key=lambda report: (report.monotonic_ns, report.node))))
 

@@ -167,21 +167,21 @@ class LogClient(Protocol):
 
 
 class SystemLinks(Protocol):
-    """The directed links of a cluster."""
+    """The directed links of a cluster. All but ``tally`` raise NodeFailedError where it could not be done."""
 
-    def cut(self, key: str, links: frozenset[Link], mode: LinkMode) -> None:
+    async def cut(self, key: str, links: frozenset[Link], mode: LinkMode) -> None:
         """Break links until ``heal(key)``."""
 
-    def impair(self, key: str, links: frozenset[Link], fault: NetworkFault, draw: int) -> None:
+    async def impair(self, key: str, links: frozenset[Link], fault: NetworkFault, draw: int) -> None:
         """Let links suffer from a fault until ``heal(key)``; ``draw`` seeds its dice. Raises UnsupportedError."""
 
     def tally(self, key: str) -> Mapping[str, int]:
         """What an impairment has done so far, counted by name; nothing where nobody counts."""
 
-    def heal(self, key: str) -> None:
+    async def heal(self, key: str) -> None:
         """Take back what was done by this key."""
 
-    def heal_all(self) -> None:
+    async def heal_all(self) -> None:
         """Take everything back."""
 
 
@@ -389,10 +389,10 @@ class System(Protocol):
     async def wipe(self, node: int) -> None:
         """Give a node that does not run an empty disk, without a vote; a start waits meanwhile. NodeFailedError."""
 
-    def pause(self, node: int) -> bool:
+    async def pause(self, node: int) -> bool:
         """SIGSTOP; whether the node was running."""
 
-    def resume(self, node: int) -> bool:
+    async def resume(self, node: int) -> bool:
         """SIGCONT; whether the node was paused."""
 
     def is_running(self, node: int) -> bool:

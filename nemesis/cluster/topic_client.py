@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nemesis.cluster.system import UNREADABLE_VALUE, Appended, NotDoneError, Polled, UnknownOutcomeError
+from nemesis.history.record_batches import DamagedError, batches_in, values_of
 from replica.client.asking import Failed, repeated, unanswered
 from replica.client.clock import Deadline
 from replica.client.cluster_view import ClusterView, ViewConfig
@@ -22,7 +23,6 @@ from replica.client.producer_config import Acks, ProducerConfig
 from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicPartition
-from replica.records import CorruptRecordError, decode_records, parse_batches
 from replica.rpc.transport import TransportError
 
 POLL_BYTES_MAX = 64 << 10
@@ -136,14 +136,19 @@ class TopicClient:
 
 def _polled(answer: FetchedPartition, offset: int, node: int) -> Polled | Failed:
     try:
-        batches = parse_batches(answer.records)
-        records = [record for batch in batches if not batch.is_control for record in decode_records(batch)]
-    except CorruptRecordError as error:
+        batches = tuple(batches_in(answer.records))
+        records = [
+            (batch.base_offset + place, decode_value(value))
+            for batch in batches
+            if not batch.is_control
+            for place, value in enumerate(values_of(batch))
+        ]
+    except DamagedError as error:
         return Failed(reason=f"broker {node} sent damaged records: {error}", is_final=True)
     return Polled(
-        records=tuple((record.offset, decode_value(record.value)) for record in records if record.offset >= offset),
+        records=tuple((at, value) for at, value in records if at >= offset),
         high_watermark=answer.high_watermark,
-        next_offset=max(offset, batches[-1].end_offset) if batches else offset,
+        next_offset=max(offset, batches[-1].last_offset + 1) if batches else offset,
         node=node,
     )
 

@@ -1,13 +1,16 @@
-"""Damage to one file of a replica's disk, as a value: what was really done to it.
+"""Damage to one file of a disk, a real one or one of the simulator, as a value: what was really done to it.
 
-Owns the words for how something can be damaged. How it is done, and undone, is the business of ``spoiling``.
+Owns the words for how something can be damaged, and what becomes of bytes by each. Which bytes of a replica's files,
+and how that is undone, is the business of ``spoiling``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
+SECTOR_BYTES = 512
 CUT = "cut"
 WAYS = ("flip", "zero", "misdirect", CUT)
 """A bit flipped, a sector zeroed or overwritten by another one, the end cut off."""
@@ -30,3 +33,21 @@ class Damage:
         """The same for the history, without what is absent."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in fields.items() if value is not None}
+
+
+def spoiled(how: str, content: bytes, start: int, dice: Random) -> bytes:
+    """The content with the sector at ``start`` spoiled, or cut off within it; it may happen to be the same."""
+    end = min(start + SECTOR_BYTES, len(content))
+    match how:
+        case "flip":
+            position = dice.randrange(start, end)
+            return content[:position] + bytes([content[position] ^ 1 << dice.randrange(8)]) + content[position + 1 :]
+        case "zero":
+            return content[:start] + bytes(end - start) + content[end:]
+        case "misdirect":
+            source = dice.randrange(0, len(content) - (end - start) + 1)
+            return content[:start] + content[source : source + end - start] + content[end:]
+        case "cut":
+            return content[: dice.randrange(start, end)]
+        case _:
+            raise ValueError(f"{how!r} is no damage: give flip, zero, misdirect or cut")

@@ -15,7 +15,7 @@ from random import Random
 
 from nemesis.disks.account import Call, Record, read_account
 from nemesis.disks.place import DiskPlace
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.storage.files import Handle, OpenMode
 
 ROOT = Path("/")

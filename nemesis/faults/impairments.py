@@ -25,11 +25,11 @@ class Impairments(Family[NetworkFault]):
 
     async def strike(self, opened: OpenFault[NetworkFault]) -> tuple[int, ...]:
         """Impair them."""
-        self._system.links.impair(str(opened.fault_id), opened.aim.links, opened.fault, opened.draw)
+        await self._system.links.impair(str(opened.fault_id), opened.aim.links, opened.fault, opened.draw)
         return opened.nodes
 
     async def heal(self, opened: OpenFault[NetworkFault]) -> Healed:
         """Mend them, and tell what was done to what passed there."""
         done = self._system.links.tally(str(opened.fault_id))
-        self._system.links.heal(str(opened.fault_id))
+        await self._system.links.heal(str(opened.fault_id))
         return Healed(detail={"done": dict(done)})

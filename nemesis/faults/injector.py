@@ -79,9 +79,9 @@ class Injector:
         """Undo whatever is still open, start what does not run, whoever ended it, and let all vote again."""
         for fault_id in tuple(self._open):
             await self._heal(fault_id)
-        self._system.links.heal_all()
+        await self._system.links.heal_all()
         for node in self._system.nodes:
-            self._system.resume(node)
+            await self._system.resume(node)
             if not self._system.is_running(node):
                 detail = {"replicas": [node]}
                 self._recorder.nemesis(EventType.INVOKE, "start-dead", detail)

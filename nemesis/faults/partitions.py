@@ -45,12 +45,12 @@ class Partitions(Family[Cut]):
 
     async def strike(self, opened: OpenFault[Cut]) -> tuple[int, ...]:
         """Cut them."""
-        self._system.links.cut(str(opened.fault_id), opened.aim.links, opened.fault.mode)
+        await self._system.links.cut(str(opened.fault_id), opened.aim.links, opened.fault.mode)
         return opened.nodes
 
     async def heal(self, opened: OpenFault[Cut]) -> Healed:
         """Let them pass, as far as no other fault cuts them."""
-        self._system.links.heal(str(opened.fault_id))
+        await self._system.links.heal(str(opened.fault_id))
         return Healed()
 
 

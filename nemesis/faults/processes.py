@@ -40,7 +40,7 @@ class Processes(Family[OfProcesses]):
             case Stop():
                 return await _hit(opened.nodes, self._system.stop)
             case Pause():
-                return tuple(node for node in opened.nodes if self._system.pause(node))
+                return await _hit(opened.nodes, self._system.pause)
             case _:
                 assert_never(opened.fault)
 
@@ -50,8 +50,7 @@ class Processes(Family[OfProcesses]):
             case Kill() | KillStarting() | Stop():
                 return Healed(error=await start_all(self._system, opened.nodes))
             case Pause():
-                for node in opened.nodes:
-                    self._system.resume(node)
+                await _hit(opened.nodes, self._system.resume)
                 return Healed()
             case _:
                 assert_never(opened.fault)

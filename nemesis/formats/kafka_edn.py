@@ -21,7 +21,9 @@ from nemesis.formats.edn_writer import write_edn
 from nemesis.formats.events import Event
 from nemesis.formats.kafka_marks import MARKS, marks_of
 from nemesis.formats.values import Keyword, MapValue
-from nemesis.history import APPEND, FINAL_READ, POLL, EventType, Kind, list_shards
+from nemesis.history import APPEND, FINAL_READ, POLL, EventType
+from nemesis.history.reader import list_shards
+from nemesis.history.schemas import Kind
 from nemesis.linearizability.operations import Value
 
 _POLLS = (POLL, FINAL_READ)

@@ -3,12 +3,15 @@
 The way of the data: ``events`` (the values that are recorded) -> ``schemas`` (their Arrow columns) -> ``writer``
 (Parquet shards, written while the run goes on) -> ``reader`` (the shards again, and what is wrong with them) ->
 ``json_lines`` (the same for people and other tools); ``tables`` is the short way, from values to columns without files,
+``record_batches`` is how logs of replicas are decoded, by nobody's code but the harness's;
 ``stopped`` says what ended a run before its time, and ``workloads`` by which promises it is judged.
-Judging starts where this package ends: it needs the folder, never the cluster.
+Judging starts where this package ends: it needs the folder, never the cluster. Whatever reads or writes columns is
+imported from its own file, so that who needs the names of events alone does not load Arrow.
 """
 
 from __future__ import annotations
 
+from nemesis.history.errors import HistoryError
 from nemesis.history.events import (
     ACQUIRE,
     ADD,
@@ -44,20 +47,7 @@ from nemesis.history.events import (
     ReplicaLogBatch,
     RunEvent,
 )
-from nemesis.history.json_lines import export_jsonl
-from nemesis.history.reader import (
-    HistoryError,
-    ShardListing,
-    is_complete,
-    list_shards,
-    read_history,
-    read_replica_events,
-    read_replica_logs,
-)
-from nemesis.history.schemas import HISTORY_SCHEMA, REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA, Kind
-from nemesis.history.tables import table_of
 from nemesis.history.workloads import Workload, workload_of
-from nemesis.history.writer import HistoryWriter
 
 __all__ = [
     "ACQUIRE",
@@ -70,7 +60,6 @@ __all__ = [
     "FINAL_READ",
     "HARNESS_PROCESS",
     "HIGH_WATERMARK",
-    "HISTORY_SCHEMA",
     "INCREMENT",
     "KILLED_FROM_OUTSIDE",
     "LAST_KNOWN_LEADER_ELECTED",
@@ -83,8 +72,6 @@ __all__ = [
     "POLL",
     "READ",
     "RELEASE",
-    "REPLICA_EVENT_SCHEMA",
-    "REPLICA_LOG_SCHEMA",
     "TRANSFER",
     "UNCLEAN_ELECTION",
     "VOTERS_CHANGED",
@@ -93,20 +80,10 @@ __all__ = [
     "EventType",
     "HistoryError",
     "HistoryEvent",
-    "HistoryWriter",
-    "Kind",
     "PolledRecord",
     "ReplicaEvent",
     "ReplicaLogBatch",
     "RunEvent",
-    "ShardListing",
     "Workload",
-    "export_jsonl",
-    "is_complete",
-    "list_shards",
-    "read_history",
-    "read_replica_events",
-    "read_replica_logs",
-    "table_of",
     "workload_of",
 ]

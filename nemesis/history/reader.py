@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from nemesis.history.errors import HistoryError
 from nemesis.history.schemas import COMPLETE_MARKER, SCHEMAS, Kind
 
 SHARD_BYTES_MAX = 1024**3
@@ -22,10 +23,6 @@ SHARD_BYTES_MAX = 1024**3
 TABLE_BYTES_MAX = 4 * 1024**3
 """How much all shards of one table of a run may come to when they are read together."""
 _SHARD_NAME = re.compile(r"part-(\d{5,})\.parquet")
-
-
-class HistoryError(Exception):
-    """The folder is not a run folder, or its tables are not what their schema declares."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nemesis.history.reader import HistoryError
+from nemesis.history.errors import HistoryError
 
 STOPPED_NAME = "stopped.json"
 

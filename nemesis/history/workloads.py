@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from nemesis.history.reader import HistoryError
+from nemesis.history.errors import HistoryError
 
 TEST_NAME = "test.json"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.operations import Operation, Value
+from nemesis.verdict import Verdict
 
 CONFIGURATIONS = 2_000_000
 CONFIGURATIONS_PER_EVENT = 16

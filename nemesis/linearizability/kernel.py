@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability import (
     accelerator,
     lists,
@@ -42,6 +41,7 @@ from nemesis.linearizability.register_states import values_before
 from nemesis.linearizability.slots import ordered_events
 from nemesis.linearizability.violation import InapplicableError, Violation
 from nemesis.linearizability.witness import objection
+from nemesis.verdict import Verdict
 
 STATES_WORK = 200_000
 """How many elements of states are tried, so that a kernel that does not search can tell the states at the end."""

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.beam import Answer, Finding
 from nemesis.linearizability.counterexample import STATES_MAX, decided, told, until
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Operation, Value
 from nemesis.linearizability.search import Config, Search, Start
+from nemesis.verdict import Verdict
 
 KERNEL = "search"
 

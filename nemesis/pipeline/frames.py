@@ -6,7 +6,7 @@ step. The judgement of a topic-partition is ``judge_partitions``, called over ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -59,6 +59,14 @@ def with_run_id(rows: DataFrame, folders: DataFrame) -> DataFrame:
     folder = F.regexp_extract(F.regexp_replace(path, "^file:/*", "/"), "^(.*)/[^/]+/[^/]+$", 1)
     # One row for each folder: the runs were made distinct by their resolved folders.
     return rows.withColumn("folder", folder).join(F.broadcast(folders), on="folder", how="inner").drop("folder")
+
+
+def of_other_runs(rows: DataFrame, run_ids: Iterable[str]) -> DataFrame:
+    """The rows of all runs but these. The names are a table, for there may be 100,000 of them."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    names = rows.sparkSession.createDataFrame(pa.table({"run_id": pa.array(run_ids, pa.string())}))
+    return rows.join(F.broadcast(names), on="run_id", how="left_anti")
 
 
 def paired_operations(history: DataFrame) -> DataFrame:
@@ -182,23 +190,22 @@ def object_anomalies(history: DataFrame, workloads: Mapping[str, Workload], buck
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    chosen = (F.col("process") >= 0) & F.col("run_id").isin(*workloads)
-    events = history.where(chosen).select("run_id", *HISTORY_SCHEMA.names)
-    bucketed = events.repartition(buckets, *KEY)
-    return bucketed.mapInArrow(object_judge(workloads), from_arrow_schema(ANOMALY_SCHEMA))
+    names = pa.table({"run_id": list(workloads), "workload": [workload.value for workload in workloads.values()]})
+    of_objects = F.broadcast(history.sparkSession.createDataFrame(names))
+    # One row for each run: these are its objects' workloads, and all others are left out.
+    events = history.where(F.col("process") >= 0).join(of_objects, on="run_id", how="inner")
+    bucketed = events.select("run_id", *HISTORY_SCHEMA.names, "workload").repartition(buckets, *KEY)
+    return bucketed.mapInArrow(_judge_objects, from_arrow_schema(ANOMALY_SCHEMA))
 
 
-def object_judge(workloads: Mapping[str, Workload]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that Spark calls with the events of one bucket of objects."""
-    # What Spark pickles must be plain.
-    named = dict(workloads)
-
-    def judge_bucket(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gathered = list(batches)
-        if gathered:
-            yield from judge_objects(pa.Table.from_batches(gathered), named).to_batches()
-
-    return judge_bucket
+def _judge_objects(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What Spark calls with the events of one bucket of objects."""
+    gathered = list(batches)
+    if gathered:
+        events = pa.Table.from_batches(gathered)
+        runs = events.group_by(["run_id", "workload"]).aggregate([]).to_pylist()
+        workloads = {run["run_id"]: Workload(run["workload"]) for run in runs}
+        yield from judge_objects(events.drop_columns("workload"), workloads).to_batches()
 
 
 def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, events: DataFrame) -> DataFrame:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from nemesis.checks.anomalies import row_order
-from nemesis.checks.verdict import RunCounts, Verdict, decide, faults_bit, undecided_where_lines_lack
+from nemesis.checks.verdict import RunCounts, decide, faults_bit, undecided_where_lines_lack
 from nemesis.history.workloads import TEST_NAME
 from nemesis.pipeline.implied import is_shown
 from nemesis.pipeline.runs import RunFolder
+from nemesis.verdict import Verdict
 
 RESULTS_NAME = "results.json"
 

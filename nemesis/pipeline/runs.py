@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from nemesis.checks.replica_events import ANY
 from nemesis.checks.schemas import RUN_EVENT_SCHEMA
+from nemesis.history.errors import HistoryError
 from nemesis.history.events import DUE
-from nemesis.history.reader import HistoryError, ShardListing, is_complete, list_shards
+from nemesis.history.reader import ShardListing, is_complete, list_shards
 from nemesis.history.schemas import Kind
 from nemesis.history.stopped import Stopped, read_stopped
 from nemesis.history.workloads import Workload, logs_of, shows_logs, workload_of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +27,26 @@ if TYPE_CHECKING:
 
 def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
     """The judgements of these runs, in their order."""
+    from pyspark import StorageLevel
+
     folders = folders_of(spark, runs)
     history, logs, events = (read_shards(spark, runs, folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
-    operations = history.transform(frames.paired_operations)
+    # Both actions need them, and to pair them is most of what the second would do again.
+    operations = history.transform(frames.paired_operations).persist(StorageLevel.DISK_ONLY)
+    try:
+        return _judged(spark, runs, history, operations, logs, events)
+    finally:
+        operations.unpersist()
+
+
+def _judged(
+    spark: SparkSession,
+    runs: Sequence[RunFolder],
+    history: DataFrame,
+    operations: DataFrame,
+    logs: DataFrame,
+    events: DataFrame,
+) -> tuple[Judgement, ...]:
     options = CheckOptions(
         incomplete_runs=frozenset(run.run_id for run in runs if not run.history_whole or run.workload.is_on_objects),
         evident_runs=frozenset(run.run_id for run in runs if run.is_evident),
@@ -37,7 +54,8 @@ def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judg
     workloads = {run.run_id: run.workload for run in runs if run.workload.is_on_objects}
     due = _frame(spark, pa.concat_tables([due_logs(run) for run in runs]))
     told = events.unionByName(history.transform(frames.dumped_logs)).unionByName(due)
-    facts = frames.facts(_without(operations, workloads), logs, told)
+    on_logs = operations.transform(frames.of_other_runs, workloads) if workloads else operations
+    facts = frames.facts(on_logs, logs, told)
     judged = facts.transform(frames.anomalies, options, buckets(spark))
     if workloads:
         judged = judged.unionByName(history.transform(frames.object_anomalies, workloads, buckets(spark)))
@@ -48,13 +66,6 @@ def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judg
     counts = {row["run_id"]: _counts(row) for row in counted.toArrow().to_pylist()}
     engine = _engine(spark)
     return tuple(judgement_of(run, counts.get(run.run_id, RunCounts()), rows[run.run_id], engine) for run in runs)
-
-
-def _without(operations: DataFrame, run_ids: Collection[str]) -> DataFrame:
-    """The operations of the other runs."""
-    from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
-
-    return operations.where(~F.col("run_id").isin(*run_ids)) if run_ids else operations
 
 
 def folders_of(spark: SparkSession, runs: Sequence[RunFolder]) -> DataFrame:

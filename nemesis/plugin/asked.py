@@ -11,7 +11,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
-from nemesis.ci.settings import FAULTS, SettingError, check_settings, draws_its_faults
+from nemesis.cli.settings import FAULTS, SettingError, check_settings, draws_its_faults
 
 SEED_BITS = 32
 DRAWN_BY = (FAULTS, "time_limit")

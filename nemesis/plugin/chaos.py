@@ -13,9 +13,10 @@ from typing import Any
 
 from nemesis.ci.cases import properties_of, properties_without_verdict
 from nemesis.ci.command import Execute
-from nemesis.ci.judged import UNKNOWN, JudgedRun, NotJudgedError, record_and_judge
+from nemesis.ci.judged import UNKNOWN, JudgedRun, NotJudgedError
 from nemesis.ci.keeping import make_small
 from nemesis.ci.words import told
+from nemesis.cli.one_run import record_and_judge
 from nemesis.plugin.asked import GivenOptions, settled
 
 

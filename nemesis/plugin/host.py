@@ -14,14 +14,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nemesis.cli_cluster import cluster_options, replica_options
+from nemesis.cli.cluster import cluster_options, replica_options
+from nemesis.cluster.closing import closed_by, notes_of, told
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
@@ -54,16 +54,16 @@ async def _serve(cluster: ReplicaCluster) -> None:
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     calls = Calls(cluster)
-    with suppress(asyncio.CancelledError):
-        try:
+    try:
+        async with closed_by(cluster.close):
             answer(await calls.open())
             async for line in await _lines():
                 answer(await calls.answer_to(json.loads(line)))
-        except NodeFailedError as error:
-            answer({"error": str(error)})
-        finally:
-            cluster.links.heal_all()
-            await cluster.close()
+    except NodeFailedError as error:
+        answer({"error": told(error)})
+    except asyncio.CancelledError as error:
+        for note in notes_of(error):
+            click.echo(note, err=True)
 
 
 async def _lines() -> asyncio.StreamReader:
@@ -119,19 +119,20 @@ class Calls:
 
     async def do_pause(self, node: int) -> bool:
         """SIGSTOP."""
-        return self._cluster.pause(node)
+        return await self._cluster.pause(node)
 
     async def do_resume(self, node: int) -> bool:
         """SIGCONT."""
-        return self._cluster.resume(node)
+        return await self._cluster.resume(node)
 
     async def do_cut(self, key: str, links: list[list[int]], mode: str) -> None:
         """Break directed links until they are healed by the key."""
-        self._cluster.links.cut(key, frozenset((source, destination) for source, destination in links), LinkMode(mode))
+        directed = frozenset((source, destination) for source, destination in links)
+        await self._cluster.links.cut(key, directed, LinkMode(mode))
 
     async def do_heal(self) -> None:
         """Let all links pass again."""
-        self._cluster.links.heal_all()
+        await self._cluster.links.heal_all()
 
     async def do_state(self) -> dict[str, Any] | None:
         """Who controls, who is active, and of each partition its leader, its epoch, and who is in sync."""

@@ -14,7 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from nemesis.history.reader import HistoryError, is_complete, list_shards, read_table
+from nemesis.history.errors import HistoryError
+from nemesis.history.reader import is_complete, list_shards, read_table
 from nemesis.history.schemas import SCHEMAS, Kind
 
 Json = Mapping[str, Any]

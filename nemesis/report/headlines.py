@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from nemesis.checks.schemas import AnomalyName
-from nemesis.checks.verdict import Verdict
 from nemesis.history.events import APPEND, METADATA_LOG, ON_LOGS
 from nemesis.report.operations import Bools, Ints, Operations
 from nemesis.report.values import (
@@ -26,6 +25,7 @@ from nemesis.report.values import (
     Timeline,
     UncleanElection,
 )
+from nemesis.verdict import Verdict
 
 SENTENCES_MAX = 3
 ABOUT_OBJECTS = frozenset({AnomalyName.NONLINEARIZABLE.value, AnomalyName.WRONG_ORDER.value})

@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from nemesis.checks.schemas import AnomalyName, Severity
-from nemesis.checks.verdict import Verdict
 from nemesis.report.evidence import operation_rows, shortened, worded
 from nemesis.report.final_logs import held_at
 from nemesis.report.folder import RunFiles
@@ -21,6 +20,7 @@ from nemesis.report.lost_records import lost_records, unlisted
 from nemesis.report.operations import Operations
 from nemesis.report.timeline import parsed
 from nemesis.report.values import AnomalyView, Judgement, Kept, OperationRow, Promise, ReplicaLog
+from nemesis.verdict import Verdict
 
 ANOMALIES_PER_KIND_MAX = 8
 OPERATIONS_PER_ANOMALY_MAX = 12

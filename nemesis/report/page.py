@@ -15,13 +15,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from nemesis.checks.verdict import Verdict
 from nemesis.report.data import read_run
 from nemesis.report.figures import run_figure
 from nemesis.report.headlines import counted_marks, is_by
 from nemesis.report.legend import LEGEND
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX
 from nemesis.report.values import Fault, Kept, RunView
+from nemesis.verdict import Verdict
 
 REPORT_NAME = "report.html"
 

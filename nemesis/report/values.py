@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nemesis.checks.verdict import Verdict
+from nemesis.verdict import Verdict
 
 
 class Kept(StrEnum):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nemesis.scenarios.files import Directive
 from nemesis.scenarios.performance import (
     Performance,
     happened,
@@ -17,6 +16,7 @@ from nemesis.scenarios.performance import (
     wrong,
 )
 from nemesis.scenarios.quorum_stage import HURRY_MS, QuorumStage
+from nemesis.simulator.scenario_files import Directive
 
 ELECTION_TRIES = 5
 """How often `elect` hurries a replica: one whose pre-votes were refused goes back to waiting."""

@@ -9,7 +9,6 @@ import re
 
 from nemesis.scenarios.cluster_shape import ClusterShape
 from nemesis.scenarios.cluster_stage import PARTITION, SETTLE_MS, ClusterStage
-from nemesis.scenarios.files import Directive
 from nemesis.scenarios.performance import (
     Performance,
     cluster_stage_of,
@@ -22,6 +21,7 @@ from nemesis.scenarios.performance import (
     wrong,
 )
 from nemesis.simulator.node import Node
+from nemesis.simulator.scenario_files import Directive
 from nemesis.variants.catalogue import BUILT
 from replica.core.config import InvalidConfigError
 from replica.core.messages import AlterTopicRequest, ElectionType, ElectLeaderRequest

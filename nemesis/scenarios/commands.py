@@ -11,7 +11,6 @@ from dataclasses import fields
 from types import MappingProxyType
 
 from nemesis.scenarios import campaigns, cluster_commands, doing_harm, passing_time
-from nemesis.scenarios.files import Directive
 from nemesis.scenarios.performance import (
     Handler,
     Performance,
@@ -26,6 +25,7 @@ from nemesis.scenarios.quorum_stage import QuorumStage, calm
 from nemesis.scenarios.stage import Stage
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.node import Node
+from nemesis.simulator.scenario_files import Directive
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.variants.catalogue import BUILT
 from replica.core.config import InvalidConfigError

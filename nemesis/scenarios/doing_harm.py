@@ -6,7 +6,6 @@ Owns the words for which links are cut. Knows nothing of time and clients.
 from __future__ import annotations
 
 from nemesis.faults.links import Link
-from nemesis.scenarios.files import Directive
 from nemesis.scenarios.performance import (
     Performance,
     happened,
@@ -18,6 +17,7 @@ from nemesis.scenarios.performance import (
     wrong,
 )
 from nemesis.scenarios.stage import Stage
+from nemesis.simulator.scenario_files import Directive
 
 # --- links ----------------------------------------------------------------------------------------------------------
 

@@ -16,11 +16,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from nemesis.scenarios.client_memory import INCONSISTENT, LOST
-from nemesis.scenarios.files import Directive
 from nemesis.scenarios.performance import SAME
 from nemesis.scenarios.picture import EPOCH_COLOURS, NOTE_X, WIDTH, Picture, draw
 from nemesis.scenarios.play import Played
 from nemesis.scenarios.tables import world_table
+from nemesis.simulator.scenario_files import Directive
 
 BEGINNINGS = ("world", "cluster")
 """The commands that begin an act."""

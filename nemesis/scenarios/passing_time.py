@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from nemesis.scenarios.files import Directive
 from nemesis.scenarios.performance import (
     Performance,
     cluster_stage_of,
@@ -22,6 +21,7 @@ from nemesis.scenarios.performance import (
 from nemesis.scenarios.stage import Stage
 from nemesis.scenarios.tables import world_table
 from nemesis.simulator.node import Node
+from nemesis.simulator.scenario_files import Directive
 
 
 def run(performance: Performance, directive: Directive) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from nemesis.scenarios.cluster_stage import ClusterStage
-from nemesis.scenarios.files import Directive, ScenarioError
 from nemesis.scenarios.quorum_stage import QuorumStage
 from nemesis.scenarios.stage import Stage
 from nemesis.scenarios.tables import world_table
 from nemesis.scenarios.views import WorldView
 from nemesis.simulator.node import Node
+from nemesis.simulator.scenario_files import Directive, ScenarioError
 
 SAME = "(no replica changed)"
 

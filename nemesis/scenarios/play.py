@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from nemesis.scenarios.commands import perform
-from nemesis.scenarios.files import Directive
 from nemesis.scenarios.performance import Performance
 from nemesis.scenarios.views import WorldView
+from nemesis.simulator.scenario_files import Directive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from nemesis.checks.verdict import Verdict
-from nemesis.scenarios.files import Directive, ScenarioError
 from nemesis.schedule import Schedule
-from nemesis.simulator.climate import Climate, Weather, WorldKind
+from nemesis.simulator.climate import Climate, Weather
 from nemesis.simulator.climate_fields import CALM_CLIMATES, FIELDS, calm_field, field_of, with_fields
 from nemesis.simulator.run import HOSTILE_SHARE, Outcome, SimOptions, resolved, simulate
+from nemesis.simulator.scenario_files import Directive, ScenarioError
 from nemesis.simulator.schedule_lines import line_of, number_text, step_of, whole_number
 from nemesis.variants.catalogue import BUILT
+from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 
 COMMAND = "simulate"
 SCHEDULE = "simulated"

@@ -15,6 +15,7 @@ from random import Random
 
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.group_climate import GroupClimate
+from nemesis.variants.worlds import WorldKind
 
 CLIMATE_VOTERS = (3, 3, 3, 3, 3, 3, 5, 5, 4, 2, 1)
 """Cluster sizes in the proportion in which seeds have them."""
@@ -36,17 +37,6 @@ class Weather(StrEnum):
     IO_ERROR = "io-error"
     DAMAGE = "damage"
     STALE_METADATA = "stale-metadata"
-
-
-class WorldKind(StrEnum):
-    """What the machines of a world are.
-
-    Voters of one quorum log, brokers and controllers of a cluster, or voters of logs with state machines on them.
-    """
-
-    QUORUM = "quorum"
-    CLUSTER = "cluster"
-    GROUP = "group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from nemesis.simulator.climate import CALM, Climate, WorldKind
+from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.group_climate import GroupClimate
+from nemesis.variants.worlds import WorldKind
 
 CLUSTER, GROUP = "cluster", "group"
 _QUORUM_FIELDS = tuple(field.name for field in dataclasses.fields(Climate) if field.name not in (CLUSTER, GROUP))

@@ -16,12 +16,12 @@ from itertools import count
 from statistics import median
 from typing import Any, assert_never
 
-from nemesis.checks.verdict import Verdict
 from nemesis.simulator.corpus import run_seed
 from nemesis.simulator.run import TIME_LIMIT_S, SimOptions
 from nemesis.simulator.sweep import Lost, Workers
 from nemesis.variants.catalogue import ALL, BUILT
 from nemesis.variants.mutant import Equivalent, Variant
+from nemesis.verdict import Verdict
 
 TRIALS = 11
 SEEDS_MAX = 1000

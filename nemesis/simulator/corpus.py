@@ -16,12 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nemesis.history import Kind, RunEvent, table_of
-from nemesis.history.schemas import SCHEMAS
-from nemesis.simulator.climate import WorldKind
+from nemesis.history import RunEvent
+from nemesis.history.schemas import SCHEMAS, Kind
+from nemesis.history.tables import table_of
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.sweep import Lost
 from nemesis.simulator.world import Observer
+from nemesis.variants.worlds import WorldKind
 
 RUNS = "runs"
 _RUN_ID = pa.field("run_id", pa.string())

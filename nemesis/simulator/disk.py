@@ -12,7 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.damage import SECTOR_BYTES, spoiled
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.rules.log import LogRules
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.storage import BoundedFiles, LogConfig, LogTable, format_directory, open_directory
@@ -25,7 +26,6 @@ LOG_CONFIG = LogConfig(segment_bytes=2 << 10, index_interval_bytes=512, tail_byt
 """Small segments and a short tail in memory: a minute of a world must roll, and read from its disk."""
 OPEN_FILES_MAX = OPEN_MAX_LEAST
 """Fewer than there are segments: they are closed, and opened again."""
-SECTOR_BYTES = 512
 
 
 class NodeDisk:
@@ -135,21 +135,3 @@ class NodeDisk:
 def directory_id_for(replica_id: ReplicaId, wiped: int = 0) -> str:
     """The directory id of a machine's disk after so many before it: 16 bytes that say just that."""
     return directory_id_of((b"disk %d.%d" % (replica_id, wiped)).ljust(DIRECTORY_ID_BYTES))
-
-
-def spoiled(how: str, content: bytes, start: int, dice: Random) -> bytes:
-    """The content with the sector at ``start`` spoiled, or cut off within it; it may happen to be the same."""
-    end = min(start + SECTOR_BYTES, len(content))
-    match how:
-        case "flip":
-            position = dice.randrange(start, end)
-            return content[:position] + bytes([content[position] ^ 1 << dice.randrange(8)]) + content[position + 1 :]
-        case "zero":
-            return content[:start] + bytes(end - start) + content[end:]
-        case "misdirect":
-            source = dice.randrange(0, len(content) - (end - start) + 1)
-            return content[:start] + content[source : source + end - start] + content[end:]
-        case "cut":
-            return content[: dice.randrange(start, end)]
-        case _:
-            raise ValueError(f"{how!r} is no damage: give flip, zero, misdirect or cut")

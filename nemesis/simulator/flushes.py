@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nemesis.simulator.files import PowerLossError
+from nemesis.disks.simulated_files import PowerLossError
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.surroundings import Surroundings
 from replica.core import events as ev

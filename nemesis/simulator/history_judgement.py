@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 from nemesis.checks.judge import CheckOptions, judge_partitions
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import RunCounts
-from nemesis.history import Kind, Workload, table_of
+from nemesis.history import Workload
+from nemesis.history.schemas import Kind
+from nemesis.history.tables import table_of
 from nemesis.pipeline.local import count, judge_tables, of_run, pair_operations, with_run_id
 from nemesis.pipeline.machines.judge import judge_objects
 from nemesis.simulator.climate import Climate

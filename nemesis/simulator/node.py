@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
 
+from nemesis.disks.simulated_files import PowerLossError
 from nemesis.simulator.clock import NodeClock
 from nemesis.simulator.disk import NodeDisk
-from nemesis.simulator.files import PowerLossError
 from nemesis.simulator.flushes import Flushes
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.steps import Crash, Step, clause_of

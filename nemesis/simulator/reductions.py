@@ -15,7 +15,7 @@ from nemesis.faults.shapes import Shape
 from nemesis.faults.values import Clog, DamageDisk, Partition
 from nemesis.schedule import Heal, Inject, Name, Schedule, Step
 from nemesis.simulator.case import directive_of
-from nemesis.simulator.climate import CALM, Climate, WorldKind
+from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.climate_fields import (
     CALM_CLIMATES,
     FIELDS,
@@ -28,6 +28,7 @@ from nemesis.simulator.climate_fields import (
 from nemesis.simulator.cluster_seeds import is_bearable
 from nemesis.simulator.plan import damages_max
 from nemesis.simulator.run import SimOptions
+from nemesis.variants.worlds import WorldKind
 
 Reduction = Callable[[SimOptions], Iterator[SimOptions]]
 """The candidates that take something from a run; none when it has nothing left to take."""

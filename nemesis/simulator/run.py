@@ -15,7 +15,8 @@ from random import Random
 from types import MappingProxyType
 
 from nemesis.checks.schemas import Severity
-from nemesis.checks.verdict import RunCounts, Verdict, decide
+from nemesis.checks.verdict import RunCounts, decide
+from nemesis.history.record_batches import DamagedError
 from nemesis.schedule import Schedule
 from nemesis.simulator.administrator import Administrator
 from nemesis.simulator.ambush import Ambush
@@ -28,7 +29,6 @@ from nemesis.simulator.climate import (
     REFUSALS_SHARE,
     SLOW_LANES_SHARE,
     Climate,
-    WorldKind,
     draw_climate,
     with_refusals,
     with_slow_lanes,
@@ -65,9 +65,10 @@ from nemesis.simulator.voter_administrator import VoterAdministrator, voter_chan
 from nemesis.simulator.voter_census import VoterCensus
 from nemesis.simulator.world import Observer, World
 from nemesis.variants.catalogue import BUILT
+from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 from replica.core.rules import Rules
 from replica.ids import TopicPartition
-from replica.records import CorruptRecordError
 from replica.storage import StorageError
 
 TIME_LIMIT_S = 60.0
@@ -384,7 +385,7 @@ class _Simulation:
             if not node.disk.is_damaged and log not in node.disk.rotten:
                 raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}") from error
             self.census.counts[Rare.DAMAGE_DETECTED] += 1
-        except CorruptRecordError as error:
+        except DamagedError as error:
             detail = f"replica {node.replica_id} read without an error what is damaged: {error}"
             raise BrokenInvariantError("damage-served", detail) from error
 

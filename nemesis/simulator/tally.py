@@ -10,9 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nemesis.checks.verdict import Verdict
 from nemesis.simulator.census import Rare
-from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.corpus import RunRow
 from nemesis.simulator.group_census import GroupRare
@@ -20,6 +18,8 @@ from nemesis.simulator.metadata_census import MetadataRare
 from nemesis.simulator.reassignment_census import ReassignmentRare
 from nemesis.simulator.refusals import RefusalRare
 from nemesis.simulator.voter_census import VoterRare
+from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 
 ERROR = "error"
 """What stands for a verdict where the harness failed. Never a verdict itself."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from nemesis.cluster.closing import closed_by
 from nemesis.cluster.deaths import death_of
 from nemesis.cluster.faketime import OFFSET_NAME, faked_by, set_offset, why_no_faketime
 from nemesis.cluster.host import Host
@@ -186,11 +187,11 @@ class ForeignSystem(ABC):
 
     async def close(self) -> None:
         """End every node and take the network down. All was read: nobody waits for an orderly end."""
-        try:
-            await asyncio.gather(*(self.kill(node) for node in self.nodes))
-            await self.close_looking()
-        finally:
-            await self.host.close()
+        async with closed_by(self._kill_all, self.close_looking, self.host.close):
+            await self.links.heal_all()
+
+    async def _kill_all(self) -> None:
+        await asyncio.gather(*(self.kill(node) for node in self.nodes))
 
     async def start(self, node: int) -> None:
         """Start a node and wait until it serves. Raises NodeFailedError.
@@ -225,13 +226,13 @@ class ForeignSystem(ABC):
         """Refuse: who has lost its disk would have to be told to the others. Raises NodeFailedError."""
         raise NodeFailedError(f"the disk of node {node} cannot be wiped in another system")
 
-    def pause(self, node: int) -> bool:
+    async def pause(self, node: int) -> bool:
         """SIGSTOP."""
-        return self.host.pause(node)
+        return await self.host.pause(node)
 
-    def resume(self, node: int) -> bool:
+    async def resume(self, node: int) -> bool:
         """SIGCONT."""
-        return self.host.resume(node)
+        return await self.host.resume(node)
 
     def is_running(self, node: int) -> bool:
         """Whether the node's process is there."""

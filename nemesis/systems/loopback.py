@@ -26,12 +26,12 @@ BLOCK_MIN, BLOCK_MAX = 1, 254
 class NoLinks:
     """The links of a host that cannot cut any."""
 
-    def cut(self, key: str, links: frozenset[Link], mode: LinkMode) -> None:
+    async def cut(self, key: str, links: frozenset[Link], mode: LinkMode) -> None:
         """Refuse. Raises UnsupportedError."""
         del key, links, mode
         raise UnsupportedError(WHY_NO_CUT)
 
-    def impair(self, key: str, links: frozenset[Link], fault: NetworkFault, draw: int) -> None:
+    async def impair(self, key: str, links: frozenset[Link], fault: NetworkFault, draw: int) -> None:
         """Refuse. Raises UnsupportedError."""
         del key, links, fault, draw
         raise UnsupportedError(WHY_NO_CUT)
@@ -41,11 +41,11 @@ class NoLinks:
         del key
         return {}
 
-    def heal(self, key: str) -> None:
+    async def heal(self, key: str) -> None:
         """Nothing is ever cut."""
         del key
 
-    def heal_all(self) -> None:
+    async def heal_all(self) -> None:
         """Nothing is ever cut."""
 
 

@@ -5,9 +5,9 @@ Owns the table; the wrong rules are in the modules beside it.
 
 from __future__ import annotations
 
-from nemesis.simulator.climate import WorldKind
 from nemesis.variants import controller, isr, log_start, producing, reconciling
 from nemesis.variants.mutant import Invariant, Need, Variant
+from nemesis.variants.worlds import WorldKind
 from replica.core.rules import Rules
 
 _SPECIFICATION = "hachikuji/kafka-specification"

@@ -5,9 +5,9 @@ Owns the table; the wrong rules are in ``groups`` and ``snapshots``.
 
 from __future__ import annotations
 
-from nemesis.simulator.climate import WorldKind
 from nemesis.variants import groups, snapshots
 from nemesis.variants.mutant import Invariant, Need, Variant
+from nemesis.variants.worlds import WorldKind
 from replica.core.rules import Rules
 
 

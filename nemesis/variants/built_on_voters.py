@@ -5,9 +5,9 @@ Owns the table; the wrong rules are in ``voters``.
 
 from __future__ import annotations
 
-from nemesis.simulator.climate import WorldKind
 from nemesis.variants import voters
 from nemesis.variants.mutant import Invariant, Need, Variant
+from nemesis.variants.worlds import WorldKind
 from replica.core.rules import Rules
 
 

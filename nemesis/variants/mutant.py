@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nemesis.schedule import Schedule
-from nemesis.simulator.climate import WorldKind
+from nemesis.variants.worlds import WorldKind
 from replica.core.rules import Rules
 
 

@@ -23,7 +23,8 @@ from nemesis.cluster.system import (
     System,
     UnknownOutcomeError,
 )
-from nemesis.history import DUMP, FINAL_ISR, FINAL_READ, EventType, HistoryWriter, ReplicaEvent, ReplicaLogBatch
+from nemesis.history import DUMP, FINAL_ISR, FINAL_READ, EventType, ReplicaEvent, ReplicaLogBatch
+from nemesis.history.writer import HistoryWriter
 from nemesis.workload.append import polled_fields
 from nemesis.workload.objects import ObjectWorkload
 from nemesis.workload.recorder import Clock, Recorder

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, HistoryEvent, HistoryWriter, ReplicaEvent
+from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, HistoryEvent, ReplicaEvent
+from nemesis.history.writer import HistoryWriter
 
 
 class Clock:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from nemesis.checks.verdict import RunCounts, Verdict, decide
+from nemesis.checks.verdict import RunCounts, decide
 from nemesis.history import BECAME_LEADER, LAST_KNOWN_LEADER_ELECTED, UNCLEAN_ELECTION
+from nemesis.verdict import Verdict
 from tests.checks.histories import PARTITION, Row, append, judge, names, poll, told
 
 CAUSE = "unclean election in epoch 2 of replica 3"

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.ci.judged import NotJudgedError, judged_run, record_and_judge, worst
+from nemesis.ci.judged import NotJudgedError, judged_run, worst
 from nemesis.ci.keeping import make_small
 from nemesis.ci.words import told
+from nemesis.cli.one_run import record_and_judge
 from tests.ci.runs import MORE, FakeRuns, fake_run, write_run
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from nemesis.ci.settings import (
+from nemesis.cli.run import TIME_LIMIT_S_DEFAULT
+from nemesis.cli.settings import (
     FINAL_TIME_LIMIT_S_DEFAULT,
     OVERHEAD_S_MAX,
     SettingError,
@@ -16,7 +17,6 @@ from nemesis.ci.settings import (
     draws_its_faults,
     words_of,
 )
-from nemesis.cli_run import TIME_LIMIT_S_DEFAULT
 from nemesis.faults.directed import DIRECTED
 from nemesis.schedule import Schedule
 from nemesis.variants.catalogue import DIRECTED_VARIANTS

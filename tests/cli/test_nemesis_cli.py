@@ -14,10 +14,10 @@ from pathlib import Path
 import click
 import pytest
 
-from nemesis.cli import main
-from nemesis.cli_exit import Exit, UnsupportedError, exit_code_of
-from nemesis.cli_run import plan, run
-from nemesis.cli_soak import command_of
+from nemesis.cli.__main__ import main
+from nemesis.cli.exit import Exit, UnsupportedError, exit_code_of
+from nemesis.cli.run import plan, run
+from nemesis.cli.soak import command_of
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES, Reads, StoreOptions
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.drawing import random_schedule
@@ -97,6 +97,19 @@ def test_a_stored_run_is_judged_again(tmp_path: Path, capsys: pytest.CaptureFixt
     results = json.loads((run / "results.json").read_text())
     assert (results["verdict"], results["engine"]["name"]) == ("valid", "local")
     assert (run / "report.html").stat().st_size > 1000
+
+
+def test_a_page_that_cannot_be_written_hides_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Verdict and results are there before the page is made, and decide the exit; what is wrong with it is told."""
+    run = stored_run(tmp_path / "run", read=[])
+    (run / "report.html").mkdir()
+
+    assert code_of("check", run, "--engine", "local") == Exit.INVALID
+
+    said = capsys.readouterr()
+    assert said.out.startswith("verdict: invalid")
+    assert "no report: " in said.err
+    assert json.loads((run / "results.json").read_text())["verdict"] == "invalid"
 
 
 def test_a_lost_write_exits_with_1(tmp_path: Path) -> None:
@@ -407,7 +420,7 @@ def test_latest_is_the_newest_run(tmp_path: Path) -> None:
 def test_help_is_light() -> None:
     """``nemesis --help`` loads neither gRPC, nor Arrow, nor Spark."""
     program = (
-        "import sys; from nemesis.cli import main\n"
+        "import sys; from nemesis.cli.__main__ import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "print([m for m in ('grpc', 'pyarrow', 'pyspark', 'numpy', 'rich') if m in sys.modules])"

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from nemesis.cli_doctor import told
+from nemesis.cli.doctor import told
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.system import UnsupportedError
 from nemesis.doctor import Examined, examined, samples

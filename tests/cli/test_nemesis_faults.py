@@ -8,8 +8,8 @@ from typing import Any
 import click
 import pytest
 
-from nemesis.cli_run import plan, run
-from nemesis.cli_soak import command_of, soak
+from nemesis.cli.run import plan, run
+from nemesis.cli.soak import command_of, soak
 from nemesis.drawing import flip_flop_schedule, random_schedule
 from nemesis.packages import OF_DISKS, USUAL, Package
 from nemesis.runner import SERVER_IN_HAND, SMALL_SEGMENT_BYTES

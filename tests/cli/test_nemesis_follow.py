@@ -10,10 +10,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from nemesis.cli_check import check
-from nemesis.cli_exit import UnsupportedError
-from nemesis.cli_follow import follow_and_tell
-from nemesis.cli_run import record_and_judge
+from nemesis.cli.check import check
+from nemesis.cli.exit import UnsupportedError
+from nemesis.cli.follow import follow_and_tell
+from nemesis.cli.run import record_and_judge
 from nemesis.faults.directed import DEMO
 from nemesis.runner import RunOptions
 from tests.cli.commands import nemesis

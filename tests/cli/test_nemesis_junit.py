@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nemesis.ci.cases import at_most, plain_case
-from nemesis.cli_exit import Exit
+from nemesis.cli.exit import Exit
 from tests.ci.runs import write_run
 from tests.cli.test_nemesis_cli import code_of, stored_run
 from tests.formats.histories import ALL_SAMPLES

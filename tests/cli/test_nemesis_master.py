@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cli_exit import Exit
+from nemesis.cli.exit import Exit
 from nemesis.pipeline.session import CONNECT_S_MAX
 from tests.cli.commands import nemesis
 from tests.cli.test_nemesis_cli import stored_run

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nemesis.cli_workload import KEYS_DEFAULT, WORKLOADS
+from nemesis.cli.workload import KEYS_DEFAULT, WORKLOADS
 from nemesis.history import Workload
 from nemesis.report.data import read_run
 from nemesis.report.values import Kept

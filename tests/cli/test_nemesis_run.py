@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
-from nemesis.history import is_complete, read_history, read_replica_events
+from nemesis.history.reader import is_complete, read_history, read_replica_events
 from nemesis.history.stopped import read_stopped
 
 pytestmark = pytest.mark.cluster

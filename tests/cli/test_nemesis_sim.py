@@ -13,9 +13,9 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from nemesis.cli import main
-from nemesis.cli_exit import Exit
-from nemesis.cli_sim import exit_of
+from nemesis.cli.__main__ import main
+from nemesis.cli.exit import Exit
+from nemesis.cli.sim import exit_of
 from nemesis.simulator.census import Rare
 from nemesis.simulator.refusals import RefusalRare
 from nemesis.variants.catalogue import ALL, BUILT

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cli_exit import Exit
-from nemesis.cli_soak import unseen, worst
+from nemesis.cli.exit import Exit
+from nemesis.cli.soak import unseen, worst
 from tests.cli.commands import nemesis
 
 

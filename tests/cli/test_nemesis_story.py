@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from nemesis.cli import cli
+from nemesis.cli.__main__ import cli
 from nemesis.scenarios.collection import story_names, story_text
 
 

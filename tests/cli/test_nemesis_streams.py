@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cli_exit import VERDICT_EXITS, Exit, exit_code_of
-from nemesis.cli_progress import progress_shown
+from nemesis.cli.exit import VERDICT_EXITS, Exit, exit_code_of
+from nemesis.cli.progress import progress_shown
 from nemesis.runner import Progress
 from tests.cli.commands import TIMEOUT_S
 from tests.cli.test_nemesis_cli import stored_run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cli_exit import Exit
+from nemesis.cli.exit import Exit
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
 from nemesis.faults.values import Clog, DelayMetadata, Fault, Kill

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +73,14 @@ class Stage:
                 await asyncio.sleep(0.02)
         return {"pids": self.host.pids}
 
-    def cut(self, key: str, links: list[list[int]], mode: str) -> None:
-        self.host.links.cut(key, frozenset((a, b) for a, b in links), LinkMode(mode))
+    async def cut(self, key: str, links: list[list[int]], mode: str) -> None:
+        await self.host.links.cut(key, frozenset((a, b) for a, b in links), LinkMode(mode))
 
-    def impair(self, key: str, links: list[list[int]], fault: dict[str, Any]) -> None:
-        self.host.links.impair(key, frozenset((a, b) for a, b in links), fault_from_json(fault), 1)  # type: ignore[arg-type]  # a network fault, says the test
+    async def impair(self, key: str, links: list[list[int]], fault: dict[str, Any]) -> None:
+        await self.host.links.impair(key, frozenset((a, b) for a, b in links), fault_from_json(fault), 1)  # type: ignore[arg-type]  # a network fault, says the test
 
-    def heal(self, key: str) -> None:
-        self.host.links.heal(key)
+    async def heal(self, key: str) -> None:
+        await self.host.links.heal(key)
 
     def map(self) -> dict[str, str]:
         """How everyone fares who dials anyone."""
@@ -142,6 +143,8 @@ async def main() -> None:
                 break
             request = json.loads(line)
             answer = getattr(stage, request.pop("do"))(**request)
+            if isawaitable(answer):
+                answer = await answer
     except asyncio.CancelledError:
         is_interrupted = True
     finally:

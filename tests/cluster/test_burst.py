@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cli_exit import Exit
+from nemesis.cli.exit import Exit
 from nemesis.faults.values import Burst
-from nemesis.history import APPEND, POLL, read_history
+from nemesis.history import APPEND, POLL
+from nemesis.history.reader import read_history
 from nemesis.schedule import Heal, Inject, Schedule, Step
 from nemesis.workload.pace import BEHIND_S_MAX
 from tests.systems.running import run

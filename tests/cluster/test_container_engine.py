@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ from nemesis.cluster import containers_engine
 from nemesis.cluster.containers import IMAGE_VARIABLE, ContainersHost
 from nemesis.cluster.containers_engine import ENGINE_VARIABLE, EngineError, find_engine
 from nemesis.cluster.containers_kernel import why_not_done
+from nemesis.cluster.containers_process import ContainerProcess
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.netns_links import WHY_PROXIES_ONLY
 from nemesis.cluster.system import UnsupportedError
@@ -24,55 +26,15 @@ from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
 from nemesis.faults.values import Clog, Kill, Partition, PowerLoss
 from nemesis.reaper import LABEL, Reaper
+from tests.cluster.fake_engine import Fake, fake_engine
 
 PATIENCE_S = 30.0
-FAKE = """#!/bin/sh
-# Has the containers and networks that are files, and the image "there".
-cd "$(dirname "$0")"
-echo "$*" >> told
-case "$*" in
-    info) test ! -e refuses || { echo "the engine is ill" >&2; exit 1; } ;;
-    "image inspect"*) for last; do :; done; test "$last" = there ;;
-    "ps "*) ls containers ;;
-    "network ls"*) ls networks ;;
-    "rm "*) shift 3; cd containers && rm -- "$@" ;;
-    "network rm"*) shift 2; cd networks && rm -- "$@" ;;
-esac
-"""
-
-
-class Fake:
-    """An engine that is a script; ``told`` is what it was told."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.program = folder / "docker"
-        self.program.write_text(FAKE)
-        self.program.chmod(0o755)
-        for name in ("containers", "networks"):
-            (folder / name).mkdir()
-
-    @property
-    def told(self) -> list[str]:
-        return (self.folder / "told").read_text().splitlines()
-
-    def make(self, *names: str) -> None:
-        for name in names:
-            (self.folder / name).touch()
-
-    @property
-    def left(self) -> list[str]:
-        return [path.name for name in ("containers", "networks") for path in sorted((self.folder / name).iterdir())]
 
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     """The only engine of this machine."""
-    folder = tmp_path / "engine"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    monkeypatch.setenv(ENGINE_VARIABLE, str(folder / "docker"))
-    return Fake(folder)
+    return fake_engine(tmp_path / "engine", monkeypatch)
 
 
 def test_the_engine_that_is_named_is_taken(fake: Fake) -> None:
@@ -106,6 +68,23 @@ def test_what_the_engine_refuses_is_told_in_its_words(fake: Fake) -> None:
     fake.make("refuses")
     with pytest.raises(EngineError, match=r"docker info: the engine is ill$"):
         engine.call("info")
+
+
+async def test_the_loop_goes_on_while_an_engine_pauses(fake: Fake, tmp_path: Path) -> None:
+    """Clients do not wait for what an engine takes to pause a container, nor to let it go on."""
+    process = ContainerProcess(find_engine(), "one", ("there",), tmp_path / "log")
+    try:
+        for done in (process.pause, process.resume):
+            doing = asyncio.create_task(done())
+            async with asyncio.timeout(PATIENCE_S):
+                while not (fake.folder / "asked").exists():
+                    await asyncio.sleep(0.01)
+            fake.make("go")
+            assert await doing
+            for name in ("asked", "go"):
+                (fake.folder / name).unlink()
+    finally:
+        process.leave()
 
 
 def test_links_take_root_and_the_rest_does_not(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,8 +45,8 @@ async def main():
         await host.open()
         await host.run(1, ("sleep", "infinity"), host.folder(1) / "log")
         if why_not_entered() is None:
-            host.links.cut("a", frozenset({(1, 2)}), LinkMode.BLACKHOLE)
-        host.pause(1)
+            await host.links.cut("a", frozenset({(1, 2)}), LinkMode.BLACKHOLE)
+        await host.pause(1)
         print(host.run_id, flush=True)
         await asyncio.to_thread(sys.stdin.readline)
     finally:
@@ -91,10 +91,10 @@ class Stage:
         return self.host.exit_code(node)
 
     def cut(self, key: str, *links: tuple[int, int], mode: LinkMode = LinkMode.BLACKHOLE) -> None:
-        self.host.links.cut(key, frozenset(links), mode)
+        asyncio.run(self.host.links.cut(key, frozenset(links), mode))
 
     def heal(self, key: str) -> None:
-        self.host.links.heal(key)
+        asyncio.run(self.host.links.heal(key))
 
     def map(self) -> dict[tuple[int, int], str]:
         """How everyone fares who dials anyone."""
@@ -218,7 +218,7 @@ def test_a_narrow_link_is_slow(stage: Stage, source: int) -> None:
     if why_not := probed()["throttle"]:
         pytest.skip(why_not)
     narrow = Bandwidth(rate_bytes_per_s=50_000, target=Role.ALL)
-    stage.host.links.impair("a", frozenset({(source, 2)}), narrow, 1)
+    asyncio.run(stage.host.links.impair("a", frozenset({(source, 2)}), narrow, 1))
 
     slow_s, other_s = stage.transfer_s(source, 2, 100_000), stage.transfer_s(source, 3, 100_000)
     stage.heal("a")
@@ -233,7 +233,7 @@ def test_packets_are_lost(stage: Stage, link: tuple[int, int]) -> None:
     """A link that loses nearly all packets is silent, either way of dialling it, and nobody else notices."""
     if why_not := probed()["dice"]:
         pytest.skip(why_not)
-    stage.host.links.impair("a", frozenset({link}), Loss(percent=99, target=Role.ALL), 1)
+    asyncio.run(stage.host.links.impair("a", frozenset({link}), Loss(percent=99, target=Role.ALL), 1))
 
     # One or two of a thousand who dial over it are lucky and hear an answer, hardly ever twice in a row.
     over_it = {link, link[::-1]} & set(EVERYBODY)
@@ -252,7 +252,7 @@ def test_connections_are_reset_at_once(stage: Stage) -> None:
     over_it, beside_it = stage.linger(CLIENTS, 2), stage.linger(CLIENTS, 3)
 
     async def reset() -> None:
-        stage.host.links.impair("a", frozenset({(CLIENTS, 2)}), Reset(target=Role.ALL), 1)
+        await stage.host.links.impair("a", frozenset({(CLIENTS, 2)}), Reset(target=Role.ALL), 1)
         async with asyncio.timeout(PATIENCE_S):
             while not stage.host.links.tally("a"):
                 await asyncio.sleep(0.01)
@@ -280,16 +280,20 @@ def test_a_cut_outlasts_the_process(stage: Stage) -> None:
 
 def test_a_paused_node_is_silent_and_can_be_killed(stage: Stage) -> None:
     """What is paused does not answer and is still there; resumed it answers; it can be killed while it is paused."""
-    assert stage.host.pause(3)
-    assert (stage.host.pause(3), stage.host.is_running(3), stage.host.is_paused(3)) == (False, True, True)
+    assert asyncio.run(stage.host.pause(3))
+    assert (asyncio.run(stage.host.pause(3)), stage.host.is_running(3), stage.host.is_paused(3)) == (False, True, True)
     assert stage.dialled(CONTROL, 3) == "silent"
-    assert stage.host.resume(3)
+    assert asyncio.run(stage.host.resume(3))
     assert stage.dialled(CONTROL, 3) == "answered"
 
-    assert stage.host.pause(3)
+    assert asyncio.run(stage.host.pause(3))
     assert asyncio.run(stage.host.kill(3))
     assert (stage.host.exit_code(3), stage.host.died(3)) == (KILLED, False)
-    assert (stage.host.pause(3), stage.host.resume(3), asyncio.run(stage.host.kill(3))) == (False, False, False)
+    assert (asyncio.run(stage.host.pause(3)), asyncio.run(stage.host.resume(3)), asyncio.run(stage.host.kill(3))) == (
+        False,
+        False,
+        False,
+    )
     stage.start(3)
 
 
@@ -301,7 +305,7 @@ def test_a_process_is_told_to_stop(stage: Stage) -> None:
     stage.run(3, "sh", "-c", f"cd {INSIDE} && {minds}")
     wait_file(stage.host.folder(3) / "minds")
 
-    assert stage.host.pause(3)
+    assert asyncio.run(stage.host.pause(3))
     assert asyncio.run(stage.host.stop(3, GRACE_S))
     assert (stage.host.exit_code(3), stage.host.died(3)) == (7, False)
     assert not asyncio.run(stage.host.stop(3, GRACE_S))

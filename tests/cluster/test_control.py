@@ -83,3 +83,18 @@ def test_a_replica_that_never_answers_has_no_log(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("nemesis.cluster.control.DUMP_TIMEOUT_MS", 300)
     with pytest.raises(NodeFailedError, match="it does not answer"):
         dump(Busy(unreachable=1_000_000))
+
+
+def test_a_damaged_log_is_told() -> None:
+    """What a replica shows of its log and is no log ends the dump with the reason, not the run."""
+
+    class Damaged(Busy):
+        """A replica whose log is something else."""
+
+        async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response:
+            if isinstance(request, DescribeReplicaRequest):
+                return DESCRIBED
+            return DumpLogResponse(error=ErrorCode.NONE, log_end_offset=Offset(1), records=bytes(70))
+
+    with pytest.raises(NodeFailedError, match="topic1-0 of replica 1 is damaged: byte 0: "):
+        dump(Damaged())

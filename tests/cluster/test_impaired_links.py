@@ -35,8 +35,8 @@ class Rig:
         host, _, port = self.links.addresses(source)[destination].partition(":")
         return await asyncio.open_connection(host, int(port))
 
-    def impair(self, fault: NetworkFault, links: frozenset[tuple[int, int]] = BOTH_WAYS) -> None:
-        self.links.impair("0", links, fault, 7)
+    async def impair(self, fault: NetworkFault, links: frozenset[tuple[int, int]] = BOTH_WAYS) -> None:
+        await self.links.impair("0", links, fault, 7)
 
 
 @asynccontextmanager
@@ -67,7 +67,7 @@ async def test_a_delayed_link_answers_later() -> None:
     """A question and its answer take at least the latency of both directions, and those of another link do not."""
     async with rig() as made:
         connection = await made.dial()
-        made.impair(Delay(latency_ms=150, target=ANY))
+        await made.impair(Delay(latency_ms=150, target=ANY))
         began_s = now_s()
         assert await ask(connection, b"abcd") == b"dcba"
 
@@ -84,7 +84,7 @@ async def test_jitter_keeps_the_order_of_a_connection() -> None:
     """Bytes that are late by different times arrive in the order in which they were sent, and all of them."""
     async with rig() as made:
         reader, writer = await made.dial()
-        made.impair(Delay(latency_ms=10, jitter_ms=10, target=ANY))
+        await made.impair(Delay(latency_ms=10, jitter_ms=10, target=ANY))
         sent = [b"%04d" % number for number in range(100)]
         for message in sent:
             writer.write(message)
@@ -110,13 +110,13 @@ async def test_what_is_held_goes_when_the_link_heals(fault: NetworkFault) -> Non
     async with rig() as made:
         connection = await made.dial()
         assert await ask(connection, b"0000") == b"0000"
-        made.impair(fault)
+        await made.impair(fault)
         message = b"".join(b"%04d" % number for number in range(100))
         connection[1].write(message)
         await assert_silent(connection[0])
         assert len(made.sinks[2].received) < 100
 
-        made.links.heal("0")
+        await made.links.heal("0")
 
         async with asyncio.timeout(PATIENCE_S):
             assert len(await connection[0].readexactly(len(message))) == len(message)
@@ -131,14 +131,14 @@ async def test_a_late_connection_that_is_cut_holds_what_was_on_its_way() -> None
     async with rig() as made:
         connection = await made.dial()
         assert await ask(connection, b"0000") == b"0000"
-        made.impair(Delay(latency_ms=50, target=ANY))
+        await made.impair(Delay(latency_ms=50, target=ANY))
         connection[1].write(b"abcd")
         await until(lambda: made.links.tally("0").get("bytes") == 4)
-        made.links.cut("1", BOTH_WAYS, LinkMode.BLACKHOLE)
+        await made.links.cut("1", BOTH_WAYS, LinkMode.BLACKHOLE)
         await assert_silent(connection[0])
         assert made.sinks[2].received == b"0000"
 
-        made.links.heal("1")
+        await made.links.heal("1")
 
         async with asyncio.timeout(PATIENCE_S):
             assert await connection[0].readexactly(4) == b"dcba"
@@ -149,7 +149,7 @@ async def test_lost_packets_are_late_and_never_missing() -> None:
     """With half of the packets lost every byte arrives, in order, after a retransmission timeout for each loss."""
     async with rig() as made:
         connection = await made.dial()
-        made.impair(Loss(percent=50, retransmit_ms=5, target=ANY))
+        await made.impair(Loss(percent=50, retransmit_ms=5, target=ANY))
         began_s = now_s()
         for number in range(20):
             assert await ask(connection, b"%04d" % number) == (b"%04d" % number)[::-1]
@@ -165,7 +165,7 @@ async def test_a_narrow_link_takes_its_time_for_all_connections_together() -> No
     """Two connections get no more bytes through than one would, in the direction that is narrow."""
     async with rig() as made:
         first, second = await made.dial(), await made.dial()
-        made.impair(Bandwidth(rate_bytes_per_s=4000, target=ANY), THERE)
+        await made.impair(Bandwidth(rate_bytes_per_s=4000, target=ANY), THERE)
         began_s = now_s()
         first[1].write(bytes(1000))
         second[1].write(bytes(1000))
@@ -182,7 +182,7 @@ async def test_connections_are_reset_and_new_ones_are_not() -> None:
     async with rig() as made:
         connection, other = await made.dial(), await made.dial(1, 3)
         assert await ask(connection, b"abcd") == b"dcba"
-        made.impair(Reset(target=ANY))
+        await made.impair(Reset(target=ANY))
 
         with pytest.raises(ConnectionError):
             await ask(connection, b"efgh")
@@ -195,7 +195,7 @@ async def test_connections_are_reset_and_new_ones_are_not() -> None:
 async def test_resets_come_again_until_they_are_healed() -> None:
     """Asked for several resets, each new connection is broken in its turn; a healed link breaks none."""
     async with rig() as made:
-        made.impair(Reset(times=1000, every_ms=10, target=ANY))
+        await made.impair(Reset(times=1000, every_ms=10, target=ANY))
         for _ in range(3):
             reader, writer = await made.dial()
             with pytest.raises(ConnectionError):
@@ -205,7 +205,7 @@ async def test_resets_come_again_until_they_are_healed() -> None:
             writer.transport.abort()
         assert made.links.tally("0")["connections"] >= 3
 
-        made.links.heal("0")
+        await made.links.heal("0")
 
         connection = await made.dial()
         await asyncio.sleep(0.05)
@@ -217,14 +217,14 @@ async def test_a_slow_close_is_seen_later() -> None:
     """The end of a connection is not seen while it is held back, data before it is; healing lets it through."""
     async with rig() as made:
         connection = await made.dial()
-        made.impair(SlowClose(delay_ms=FOR_EVER_MS, target=ANY))
+        await made.impair(SlowClose(delay_ms=FOR_EVER_MS, target=ANY))
         assert await ask(connection, b"abcd") == b"dcba"
         connection[1].close()
         await until(lambda: made.links.tally("0").get("ends") == 1)
         await asyncio.sleep(SILENCE_S)
         assert made.sinks[2].ended == 0
 
-        made.links.heal("0")
+        await made.links.heal("0")
 
         await until(lambda: made.sinks[2].ended == 1)
 
@@ -232,7 +232,7 @@ async def test_a_slow_close_is_seen_later() -> None:
 async def test_a_lost_reply_was_asked_for_and_given() -> None:
     """The request arrives, its sender sees the connection break instead of an answer, and the other way is spared."""
     async with rig() as made:
-        made.impair(ReplyLost(target=ANY), THERE)
+        await made.impair(ReplyLost(target=ANY), THERE)
         connection = await made.dial()
 
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
@@ -241,14 +241,14 @@ async def test_a_lost_reply_was_asked_for_and_given() -> None:
         assert made.links.tally("0") == {"replies": 1, "lost": 1}
         assert await passes(made.links, 2, 1)
 
-        made.links.heal("0")
+        await made.links.heal("0")
         assert await passes(made.links, 1, 2)
 
 
 async def test_some_replies_are_lost() -> None:
     """With a share of less than all, some are lost and some arrive, as the dice of the seed say."""
     async with rig() as made:
-        made.impair(ReplyLost(percent=50, target=ANY), THERE)
+        await made.impair(ReplyLost(percent=50, target=ANY), THERE)
         answered = [await passes(made.links, 1, 2) for _ in range(30)]
 
         assert made.links.tally("0") == {"replies": 30, "lost": answered.count(False)}
@@ -260,7 +260,7 @@ async def test_a_duplicate_arrives_twice_and_is_answered_once() -> None:
     async with rig() as made:
         old = await made.dial()
         assert await ask(old, b"0000") == b"0000"
-        made.impair(Duplicate(target=ANY))
+        await made.impair(Duplicate(target=ANY))
         with pytest.raises(ConnectionError):
             await ask(old, b"1111")
         connection = await made.dial()
@@ -269,7 +269,7 @@ async def test_a_duplicate_arrives_twice_and_is_answered_once() -> None:
         assert made.links.tally("0") == {"conversations": 1, "bytes": 4}
         await assert_silent(connection[0])
 
-        made.links.heal("0")
+        await made.links.heal("0")
         again = await made.dial()
         assert await ask(again, b"efgh") == b"hgfe"
         await wait_for(made.sinks[2], b"0000ababababefgh")
@@ -280,7 +280,7 @@ async def test_a_duplicate_arrives_twice_and_is_answered_once() -> None:
 async def test_a_late_duplicate_comes_after_the_original() -> None:
     """With a delay the second delivery is at least so much later than the first answer could be."""
     async with rig() as made:
-        made.impair(Duplicate(delay_ms=200, target=ANY))
+        await made.impair(Duplicate(delay_ms=200, target=ANY))
         connection = await made.dial()
         began_s = now_s()
         assert await ask(connection, b"abcd") == b"dcba"
@@ -293,14 +293,14 @@ async def test_a_late_duplicate_comes_after_the_original() -> None:
 async def test_a_cut_link_carries_no_duplicates() -> None:
     """What is to be said again waits like everything else while the link is cut."""
     async with rig() as made:
-        made.impair(Duplicate(delay_ms=50, target=ANY))
+        await made.impair(Duplicate(delay_ms=50, target=ANY))
         connection = await made.dial()
         assert await ask(connection, b"abcd") == b"dcba"
-        made.links.cut("1", THERE, LinkMode.BLACKHOLE)
+        await made.links.cut("1", THERE, LinkMode.BLACKHOLE)
         await asyncio.sleep(SILENCE_S)
         assert made.sinks[2].received == b"abcd"
 
-        made.links.heal("1")
+        await made.links.heal("1")
 
         await wait_for(made.sinks[2], b"abcdabcd")
         connection[1].close()
@@ -318,7 +318,7 @@ async def test_a_copy_is_bounded() -> None:
 
     async with rig() as made, await asyncio.start_server(listen, "127.0.0.1", 0) as server:
         made.links.set_upstream(2, server.sockets[0].getsockname()[1])
-        made.impair(Duplicate(target=ANY), THERE)
+        await made.impair(Duplicate(target=ANY), THERE)
         _, writer = await made.dial()
         size = COPIED_BYTES_MAX + (1 << 18)
         writer.write(bytes(size))
@@ -326,25 +326,25 @@ async def test_a_copy_is_bounded() -> None:
         await until(lambda: heard == size + COPIED_BYTES_MAX)
         assert made.links.tally("0") == {"conversations": 1, "bytes": COPIED_BYTES_MAX}
         writer.close()
-        made.links.heal("0")
+        await made.links.heal("0")
 
 
-def test_a_link_that_does_not_exist_cannot_be_impaired() -> None:
+async def test_a_link_that_does_not_exist_cannot_be_impaired() -> None:
     """An impairment of a link that nobody has is refused."""
     with pytest.raises(ValueError, match="no links"):
-        Links((1, 2, 3)).impair("a", [(1, 9)], Delay(latency_ms=1, target=ANY), 0)
+        await Links((1, 2, 3)).impair("a", [(1, 9)], Delay(latency_ms=1, target=ANY), 0)
 
 
 async def test_everything_is_taken_back_at_once() -> None:
     """Healing all leaves no impairment, whichever there were."""
     async with rig() as made:
-        made.links.impair("a", BOTH_WAYS, Delay(latency_ms=FOR_EVER_MS, target=ANY), 1)
-        made.links.impair("b", BOTH_WAYS, ReplyLost(target=ANY), 2)
-        made.links.impair("c", BOTH_WAYS, Reset(times=1000, every_ms=5, target=ANY), 3)
-        made.links.impair("d", BOTH_WAYS, Duplicate(target=ANY), 4)
-        made.links.cut("e", BOTH_WAYS, LinkMode.RESET)
+        await made.links.impair("a", BOTH_WAYS, Delay(latency_ms=FOR_EVER_MS, target=ANY), 1)
+        await made.links.impair("b", BOTH_WAYS, ReplyLost(target=ANY), 2)
+        await made.links.impair("c", BOTH_WAYS, Reset(times=1000, every_ms=5, target=ANY), 3)
+        await made.links.impair("d", BOTH_WAYS, Duplicate(target=ANY), 4)
+        await made.links.cut("e", BOTH_WAYS, LinkMode.RESET)
 
-        made.links.heal_all()
+        await made.links.heal_all()
 
         assert (made.links.impaired, made.links.cuts) == (frozenset(), {})
         connection = await made.dial()
@@ -398,7 +398,7 @@ async def test_the_reply_of_a_call_is_lost() -> None:
     """A call is handled by the server and fails at the client as unavailable; also on a connection opened before."""
     async with calling() as (links, calls, call):
         assert await call(b"before", timeout=PATIENCE_S) == b"erofeb"
-        links.impair("0", CLIENTS_TO_2, ReplyLost(target=ANY), 0)
+        await links.impair("0", CLIENTS_TO_2, ReplyLost(target=ANY), 0)
         for request in (b"first", b"second"):
             while (answer := await answer_of(call, request)) is None and request not in calls.received:
                 pass
@@ -406,7 +406,7 @@ async def test_the_reply_of_a_call_is_lost() -> None:
         assert calls.received == [b"before", b"first", b"second"]
         assert links.tally("0") == {"replies": 2, "lost": 2}
 
-        links.heal("0")
+        await links.heal("0")
 
         while (answer := await answer_of(call, b"after")) is None:
             assert b"after" not in calls.received
@@ -429,14 +429,14 @@ async def answer_of(call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], reques
 async def test_a_call_is_handled_twice() -> None:
     """Each call on a conversation that is copied reaches the server's handler twice and is answered once."""
     async with calling() as (links, calls, call):
-        links.impair("0", CLIENTS_TO_2, Duplicate(target=ANY), 0)
+        await links.impair("0", CLIENTS_TO_2, Duplicate(target=ANY), 0)
         requests = [b"%03d" % number for number in range(20)]
         for request in requests:
             assert await call(request, timeout=PATIENCE_S, wait_for_ready=True) == request[::-1]
 
         await until(lambda: len(calls.received) == 40)
         assert sorted(calls.received) == sorted(requests * 2)
-        links.heal("0")
+        await links.heal("0")
         assert await call(b"after", timeout=PATIENCE_S, wait_for_ready=True) == b"retfa"
         assert calls.received[40:] == [b"after"]
 
@@ -444,7 +444,7 @@ async def test_a_call_is_handled_twice() -> None:
 async def test_large_calls_are_handled_twice() -> None:
     """Copies are heard at the pace of their originals also where they exceed the windows of a young connection."""
     async with calling() as (links, calls, call):
-        links.impair("0", CLIENTS_TO_2, Duplicate(target=ANY), 0)
+        await links.impair("0", CLIENTS_TO_2, Duplicate(target=ANY), 0)
         for number in range(5):
             await call(bytes([number]) * 150_000, timeout=PATIENCE_S, wait_for_ready=True)
 

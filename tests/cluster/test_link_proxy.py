@@ -158,14 +158,14 @@ async def test_overlapping_cuts_heal_one_by_one() -> None:
     links = Links((1, 2, 3))
     sinks = await echo_cluster(links, (1, 2, 3))
     try:
-        links.cut("a", [(1, 2), (2, 1)], LinkMode.BLACKHOLE)
-        links.cut("b", [(1, 2)], LinkMode.BLACKHOLE)
+        await links.cut("a", [(1, 2), (2, 1)], LinkMode.BLACKHOLE)
+        await links.cut("b", [(1, 2)], LinkMode.BLACKHOLE)
         assert not await passes(links, 1, 2)
         assert await passes(links, 1, 3)
-        links.heal("a")
+        await links.heal("a")
         assert not await passes(links, 1, 2)
         assert not await passes(links, 2, 1), "its answers flow from 1 to 2"
-        links.heal("b")
+        await links.heal("b")
         assert await passes(links, 1, 2)
         assert await passes(links, 2, 1)
     finally:
@@ -179,12 +179,12 @@ async def test_a_reset_concerns_who_dials() -> None:
     links = Links((1, 2, 3))
     sinks = await echo_cluster(links, (1, 2, 3))
     try:
-        links.cut("a", [(1, 2)], LinkMode.RESET)
+        await links.cut("a", [(1, 2)], LinkMode.RESET)
 
         assert not await passes(links, 1, 2)
         assert await passes(links, 2, 1)
         assert await passes(links, CLIENTS, 2)
-        links.heal_all()
+        await links.heal_all()
         assert await passes(links, 1, 2)
     finally:
         await links.close()
@@ -192,7 +192,7 @@ async def test_a_reset_concerns_who_dials() -> None:
             await sink.close()
 
 
-def test_a_link_that_does_not_exist_cannot_be_cut() -> None:
+async def test_a_link_that_does_not_exist_cannot_be_cut() -> None:
     """Cutting between unknown nodes is refused with the nodes that there are."""
     with pytest.raises(ValueError, match=r"no links \[\(1, 9\)\] among nodes \(1, 2, 3\)"):
-        Links((1, 2, 3)).cut("a", [(1, 9)], LinkMode.BLACKHOLE)
+        await Links((1, 2, 3)).cut("a", [(1, 9)], LinkMode.BLACKHOLE)

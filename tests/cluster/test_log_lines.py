@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cluster.log_lines import check_clock, log_lines, read_reports, report_of
+from nemesis.cluster.log_lines import ReportLog, check_clock, log_lines, report_of
 from nemesis.cluster.system import NodeFailedError, Report
 from nemesis.history import (
     BECAME_LEADER,
@@ -142,8 +142,23 @@ def test_a_file_may_hold_anything(tmp_path: Path) -> None:
         b'replica: cannot start\n{"event": "role_ch'
     )
 
-    assert [report.event for report in read_reports(path, 2)] == [BECAME_LEADER]
-    assert list(read_reports(tmp_path / "absent.log", 2)) == []
+    assert [report.event for report in ReportLog(path, 2).reports()] == [BECAME_LEADER]
+    assert list(ReportLog(tmp_path / "absent.log", 2).reports()) == []
+
+
+def test_a_log_is_read_on_from_where_reading_ended(tmp_path: Path) -> None:
+    """Asked again, no line is read twice, none is told twice, and one that was torn is read when it is whole."""
+    path = tmp_path / "replica.log"
+    log = ReportLog(path, 2)
+    assert list(log.reports()) == []
+    first, second = (json.dumps(line).encode() + b"\n" for line in (LED, CUT))
+    path.write_bytes(first + second[:9])
+    assert [report.event for report in log.reports()] == [BECAME_LEADER]
+
+    # Whoever reads it again finds something else there.
+    path.write_bytes(bytes(len(first)) + second)
+    assert [report.event for report in log.reports()] == [BECAME_LEADER, "truncated"]
+    assert len(log.reports()) == 2
 
 
 def test_lines_of_an_earlier_life_are_skipped(tmp_path: Path) -> None:

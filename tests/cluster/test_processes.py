@@ -110,22 +110,22 @@ async def test_a_paused_process_stands_still(tmp_path: Path) -> None:
     process = NodeProcess(SLEEPER, tmp_path / "out")
     await wait_up(tmp_path / "out")
 
-    assert [process.pause(), process.pause()] == [True, False]
+    assert [await process.pause(), await process.pause()] == [True, False]
     async with asyncio.timeout(PATIENCE_S):
         while status(process) != psutil.STATUS_STOPPED:
             await asyncio.sleep(0.01)
-    assert [process.resume(), process.resume()] == [True, False]
+    assert [await process.resume(), await process.resume()] == [True, False]
     async with asyncio.timeout(PATIENCE_S):
         while status(process) == psutil.STATUS_STOPPED:
             await asyncio.sleep(0.01)
     await process.kill()
-    assert [process.pause(), process.resume()] == [False, False]
+    assert [await process.pause(), await process.resume()] == [False, False]
 
 
 async def test_a_paused_process_can_be_killed(tmp_path: Path) -> None:
     """SIGKILL reaches a process that stands still."""
     process = NodeProcess(SLEEPER, tmp_path / "out")
-    process.pause()
+    await process.pause()
 
     assert await process.kill()
 

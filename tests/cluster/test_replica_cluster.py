@@ -99,14 +99,14 @@ async def test_a_cluster_lives_through_kill_pause_partition_and_stop(tmp_path: P
         await cluster.start(first)
         acknowledged |= await append(client, range(5, 8))
 
-        assert cluster.pause(second)
+        assert await cluster.pause(second)
         third = await wait_leader(cluster, second)
-        assert cluster.resume(second)
+        assert await cluster.resume(second)
         await wait_converged(cluster)
 
-        cluster.links.cut("a", isolate(cluster.nodes, [third]), LinkMode.BLACKHOLE)
+        await cluster.links.cut("a", isolate(cluster.nodes, [third]), LinkMode.BLACKHOLE)
         await wait_leader(cluster, third)
-        cluster.links.heal("a")
+        await cluster.links.heal("a")
         await wait_converged(cluster)
         acknowledged |= await append(client, range(8, 11))
 
@@ -174,13 +174,13 @@ async def test_clients_can_be_cut_off_alone(tmp_path: Path) -> None:
         leader = await wait_leader(cluster)
         client = cluster.client()
         await client.append(NAME, 1)
-        cluster.links.cut("a", frozenset({(CLIENTS, leader)}), LinkMode.RESET)
+        await cluster.links.cut("a", frozenset({(CLIENTS, leader)}), LinkMode.RESET)
         cut_off = asyncio.create_task(client.append(NAME, 2))
         await asyncio.wait([cut_off], timeout=6.0)
         assert not cut_off.done()
         assert await wait_leader(cluster) == leader
 
-        cluster.links.heal("a")
+        await cluster.links.heal("a")
 
         assert (await cut_off).offset == 1
         await client.close()

@@ -10,8 +10,8 @@ from itertools import chain
 
 import pytest
 
-from nemesis.simulator.climate import WorldKind
 from nemesis.variants.catalogue import BUILT
+from nemesis.variants.worlds import WorldKind
 from replica.core.rules import Rules
 from replica.core.rules.controller import ControllerRules
 from replica.core.rules.partition import PartitionRules

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from nemesis.simulator.climate import WorldKind
 from nemesis.variants.catalogue import BUILT
 from nemesis.variants.groups import ReadIndexOfAnOldFetch
 from nemesis.variants.mutant import overridden
 from nemesis.variants.reconciling import EpochZeroNotRecovered
+from nemesis.variants.worlds import WorldKind
 from replica.core import messages as m
 from replica.core.rules import Rules
 from replica.core.rules.log import LogRules

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nemesis.history import DUMP, HARNESS_PROCESS, METADATA_LOG, NEMESIS_PROCESS, Kind
-from nemesis.history.schemas import COMPLETE_MARKER, SCHEMAS
+from nemesis.history import DUMP, HARNESS_PROCESS, METADATA_LOG, NEMESIS_PROCESS
+from nemesis.history.schemas import COMPLETE_MARKER, SCHEMAS, Kind
 from nemesis.history.writer import shard_name
 
 Row = dict[str, Any]

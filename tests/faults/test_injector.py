@@ -383,7 +383,7 @@ async def test_everything_is_healed_at_the_end(tmp_path: Path) -> None:
     )
     assert stage.system.links.impaired
     stage.system.running.discard(3)
-    stage.system.links.cut("by hand", ISOLATED, LinkMode.RESET)
+    await stage.system.links.cut("by hand", ISOLATED, LinkMode.RESET)
 
     await stage.injector.heal_all()
 

@@ -19,7 +19,8 @@ from nemesis.faults.injector import Injector
 from nemesis.faults.moves import ALL_PLACED, Moves, drawn_target
 from nemesis.faults.names import healer_of, name_of
 from nemesis.faults.values import Course, Reassign
-from nemesis.history import MOVED, read_replica_events
+from nemesis.history import MOVED
+from nemesis.history.reader import read_replica_events
 from nemesis.report.timeline import BEGINS, ENDS, kind_of
 from nemesis.report.values import FaultKind
 from nemesis.schedule import Action, Heal, Inject, Schedule, Step

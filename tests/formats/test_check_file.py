@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from nemesis.checks.verdict import Verdict
-from nemesis.cli import cli
-from nemesis.cli_check_file import FORMATS, KEY_PAIRS, verdict_of
-from nemesis.cli_exit import Exit, exit_code_of
+from nemesis.cli.__main__ import cli
+from nemesis.cli.check_file import FORMATS, KEY_PAIRS, verdict_of
+from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.recognise import Format
 from nemesis.linearizability.judgement import KeyJudgement
+from nemesis.verdict import Verdict
 from tests.formats.histories import ALL_SAMPLES, Sample, written
 
 STALE = (
@@ -192,3 +194,24 @@ def test_the_choices_are_those_of_the_formats() -> None:
     """The command line repeats two lists, so that it starts without what they need."""
     assert tuple(Format) == FORMATS
     assert tuple(KeyPairs) == KEY_PAIRS
+
+
+LOADED = """
+import resource, sys
+from nemesis.cli.__main__ import main
+try:
+    main(sys.argv[1:])
+finally:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    heavy = {"grpc", "numpy", "pyarrow", "nemesis.simulator", "nemesis.variants", "asyncio"} & set(sys.modules)
+    print(f"{used.ru_utime + used.ru_stime:.3f}", *sorted(heavy))
+"""
+
+
+@pytest.mark.parametrize("sample", ALL_SAMPLES, ids=lambda sample: sample.name)
+def test_a_small_file_is_judged_at_once(sample: Sample) -> None:
+    """What it does not need is not loaded, of Arrow, numpy, the simulator; half a second of a processor is enough."""
+    command = (sys.executable, "-c", LOADED, "check", str(sample.path), "--model", sample.model)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    seconds, *heavy = done.stdout.splitlines()[-1].split()
+    assert (heavy, float(seconds) < 0.5) == (["numpy", "pyarrow"] if sample.format is Format.PARQUET else [], True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from nemesis.cli import cli
+from nemesis.cli.__main__ import cli
 from tests.formats.histories import SAMPLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "histories.md"

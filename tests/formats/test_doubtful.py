@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 
-from nemesis.cli_exit import Exit
+from nemesis.cli.exit import Exit
 from nemesis.formats import edn as edn_module
 from nemesis.formats import json_lines
 from nemesis.formats.errors import HistoryError

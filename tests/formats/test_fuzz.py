@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.formats.errors import HistoryError
 from nemesis.formats.reading import read_history_file
 from nemesis.formats.recognise import Format
@@ -17,6 +16,7 @@ from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model, ModelError
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.models.text_store import TextStore
+from nemesis.verdict import Verdict
 from tests.formats.histories import ALL_SAMPLES, Sample, parquet, written
 from tests.formats.test_readers import ROWS
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from nemesis.cli import cli
+from nemesis.cli.__main__ import cli
 from nemesis.formats.edn_text import edn_text
 from nemesis.formats.kafka_edn import export_kafka_edn, kafka_events
 from nemesis.formats.reading import read_history_file
-from nemesis.history import APPEND, FINAL_READ, POLL, EventType, HistoryEvent, HistoryWriter, PolledRecord
+from nemesis.history import APPEND, FINAL_READ, POLL, EventType, HistoryEvent, PolledRecord
+from nemesis.history.writer import HistoryWriter
 
 INVOKE, OK, FAIL, INFO = EventType.INVOKE, EventType.OK, EventType.FAIL, EventType.INFO
 

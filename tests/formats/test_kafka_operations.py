@@ -10,14 +10,15 @@ import pytest
 from click.testing import CliRunner
 
 from nemesis.checks import judge_transactions
-from nemesis.cli import cli
-from nemesis.cli_exit import Exit
+from nemesis.cli.__main__ import cli
+from nemesis.cli.exit import Exit
 from nemesis.formats.errors import HistoryError
 from nemesis.formats.kafka_edn import export_kafka_edn
 from nemesis.formats.kafka_operations import micro_operations
 from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.reading import read_history_file
-from nemesis.history import REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA, read_history
+from nemesis.history.reader import read_history
+from nemesis.history.schemas import REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA
 from nemesis.pipeline.local import judge_tables
 from tests.checks.simulation import Run, simulate
 from tests.formats.histories import written

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nemesis.cli import main
+from nemesis.cli.__main__ import main
 from nemesis.formats import event_columns
 from nemesis.formats import parquet as parquet_module
 from nemesis.formats.errors import HistoryError

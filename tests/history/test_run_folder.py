@@ -11,28 +11,28 @@ import pytest
 
 from nemesis.history import (
     APPEND,
-    HISTORY_SCHEMA,
     NEMESIS_PROCESS,
     POLL,
-    REPLICA_EVENT_SCHEMA,
-    REPLICA_LOG_SCHEMA,
     EventType,
     HistoryError,
     HistoryEvent,
-    HistoryWriter,
-    Kind,
     PolledRecord,
     ReplicaEvent,
     ReplicaLogBatch,
-    export_jsonl,
+)
+from nemesis.history import reader as reader_module
+from nemesis.history.json_lines import export_jsonl
+from nemesis.history.reader import (
+    ShardListing,
     is_complete,
     list_shards,
     read_history,
     read_replica_events,
     read_replica_logs,
+    read_table,
 )
-from nemesis.history import reader as reader_module
-from nemesis.history.reader import ShardListing, read_table
+from nemesis.history.schemas import HISTORY_SCHEMA, REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA, Kind
+from nemesis.history.writer import HistoryWriter
 
 
 def event(index: int, **fields: Any) -> HistoryEvent:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.accelerator import loaded
 from nemesis.linearizability.counterexample import until
 from nemesis.linearizability.judgement import Budget, KeyJudgement
@@ -22,6 +21,7 @@ from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation
 from nemesis.linearizability.register_batch import proofs
 from nemesis.linearizability.violation import InapplicableError
+from nemesis.verdict import Verdict
 from tests.linearizability.histories import ASK, large_shape, random_history, random_shape
 from tests.linearizability.oracle import linearizable
 from tests.linearizability.runs import verdicts_of_runs

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.beam import Answer, Beam, Effort
 from nemesis.linearizability.forms import EVER, RegisterForm, RegisterKind
 from nemesis.linearizability.model import Model, relevant
@@ -17,6 +16,7 @@ from nemesis.linearizability.register_outline import outline_run
 from nemesis.linearizability.register_search import START, RegisterWalker, relaxed_run
 from nemesis.linearizability.search import ModelWalker
 from nemesis.linearizability.slots import ordered_events
+from nemesis.verdict import Verdict
 
 ROOM = 200_000
 WIDTHS = (1, 2, 3, 128)

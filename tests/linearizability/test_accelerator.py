@@ -9,7 +9,6 @@ from random import Random
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability import accelerator
 from nemesis.linearizability.accelerator import SLOTS_MAX, SWITCH, UNKNOWN_MAX, NativeRuns, fits, load, runs_over
 from nemesis.linearizability.beam import Answer
@@ -21,6 +20,7 @@ from nemesis.linearizability.operations import Operation
 from nemesis.linearizability.register_events import RegisterEvents
 from nemesis.linearizability.register_pending import REUSED
 from nemesis.linearizability.register_search import RELAXED_WIDTH, PythonRuns, search
+from nemesis.verdict import Verdict
 from tests.linearizability.fuzz import model_of
 from tests.linearizability.histories import Shape, random_history, random_shape
 from tests.linearizability.native import compiled_from, differences, differences_of, needs_compiler

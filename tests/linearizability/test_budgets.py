@@ -11,11 +11,11 @@ from time import monotonic
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.accelerator import SWITCH, NativeRuns
 from nemesis.linearizability.judgement import CONFIGURATIONS, CONFIGURATIONS_PER_EVENT, Budget
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.registry import load_model
+from nemesis.verdict import Verdict
 from tests.linearizability.histories import Shape, random_history
 from tests.linearizability.native import needs_compiler
 from tests.linearizability.test_accelerator import encoded, many_pending

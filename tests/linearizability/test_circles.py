@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from time import process_time
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.registry import load_model
+from nemesis.verdict import Verdict
 from tests.linearizability.written import sequence
 
 LENGTH = 3000

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.accelerator import SWITCH
 from nemesis.linearizability.arrays.judge import judge_columns
 from nemesis.linearizability.counterexample import Contradiction, Cut, PrefixSearch, Silence, shortest
@@ -21,6 +20,7 @@ from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Value
 from nemesis.linearizability.violation import InapplicableError
+from nemesis.verdict import Verdict
 from tests.linearizability.columns import columns
 from tests.linearizability.fuzz import model_of
 from tests.linearizability.histories import ASK, random_history, random_shape

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model, Refusal
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Value
+from nemesis.verdict import Verdict
 from tests.linearizability.histories import Shape, random_history
 from tests.linearizability.written import sequence
 

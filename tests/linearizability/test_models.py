@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.key_value import KeyValue
 from nemesis.linearizability.models.multi_register import MultiRegister
 from nemesis.linearizability.models.registry import MODELS, UnknownModelError, load_model, model_names
+from nemesis.verdict import Verdict
 from tests.linearizability.written import sequence
 
 VALID, INVALID = Verdict.VALID, Verdict.INVALID

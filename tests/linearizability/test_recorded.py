@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.registry import load_model
+from nemesis.verdict import Verdict
 from tests.linearizability.recorded import DIRECTORY, Recorded, recorded
 
 COUNTS = {"etcd": 52, "adversarial": 79, "perf": 3}

@@ -10,7 +10,6 @@ from random import Random
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.accelerator import SWITCH
 from nemesis.linearizability.forms import Form
 from nemesis.linearizability.judgement import Budget
@@ -19,6 +18,7 @@ from nemesis.linearizability.model import ModelError
 from nemesis.linearizability.models.register import CasRegister
 from nemesis.linearizability.operations import Operation
 from nemesis.linearizability.register_batch import MEANINGS_MAX, OPERATIONS_MIN, TooManyMeaningsError, proofs
+from nemesis.verdict import Verdict
 from tests.linearizability.fuzz import model_of
 from tests.linearizability.histories import random_history, random_shape
 from tests.linearizability.native import needs_compiler

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model, ModelError
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Outcome
+from nemesis.verdict import Verdict
 from tests.linearizability.written import sequence
 
 VALID, INVALID = Verdict.VALID, Verdict.INVALID

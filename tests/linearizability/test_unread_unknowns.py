@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.registry import load_model
+from nemesis.verdict import Verdict
 from tests.linearizability.written import sequence
 
 CASES = [

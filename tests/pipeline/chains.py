@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.judgement import Budget, KeyJudgement
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import REFUSED, Model, Refusal
@@ -18,6 +17,7 @@ from nemesis.linearizability.operations import Operation, Outcome, Value
 from nemesis.pipeline.objects.bucket import Task
 from nemesis.pipeline.objects.encoding import rows_of
 from nemesis.pipeline.objects.hot import judge_chains
+from nemesis.verdict import Verdict
 from tests.linearizability.histories import ASK, Shape, random_history, random_shape
 
 WORST = (Verdict.INVALID, Verdict.UNKNOWN, Verdict.VALID)

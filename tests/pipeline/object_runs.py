@@ -10,16 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from nemesis.history import (
-    EventType,
-    HistoryEvent,
-    HistoryWriter,
-    ReplicaEvent,
-    ReplicaLogBatch,
-    Workload,
-    table_of,
-)
+from nemesis.history import EventType, HistoryEvent, ReplicaEvent, ReplicaLogBatch, Workload
 from nemesis.history.schemas import Kind
+from nemesis.history.tables import table_of
+from nemesis.history.writer import HistoryWriter
 from nemesis.workload.objects import Objects, ObjectWorkload
 from nemesis.workload.recorder import Clock, Recorder
 from nemesis.workload.uses import USES

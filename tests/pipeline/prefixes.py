@@ -9,17 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from nemesis.checks import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA, CheckOptions, judge_partitions
-from nemesis.history import (
-    HistoryWriter,
-    Kind,
-    ReplicaEvent,
-    ReplicaLogBatch,
-    read_history,
-    read_replica_events,
-    read_replica_logs,
-    table_of,
-)
-from nemesis.history.schemas import SCHEMAS
+from nemesis.history import ReplicaEvent, ReplicaLogBatch
+from nemesis.history.reader import read_history, read_replica_events, read_replica_logs
+from nemesis.history.schemas import SCHEMAS, Kind
+from nemesis.history.tables import table_of
+from nemesis.history.writer import HistoryWriter
 from nemesis.pipeline.local import of_run, pair_operations
 from nemesis.pipeline.streaming.finality import Row
 from tests.checks.histories import RUN

@@ -17,11 +17,11 @@ from nemesis.history import (
     UNCLEAN_ELECTION,
     EventType,
     HistoryEvent,
-    HistoryWriter,
     PolledRecord,
     ReplicaEvent,
     ReplicaLogBatch,
 )
+from nemesis.history.writer import HistoryWriter
 from tests.checks.histories import Row, append, became_leader, final_isr, poll, replica_log, told
 from tests.checks.simulation import Run
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.formats.edn_text import edn_text
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.counter import Counter as CounterModel
@@ -19,6 +18,7 @@ from nemesis.linearizability.models.log import Log
 from nemesis.linearizability.operations import Outcome, Value
 from nemesis.pipeline.objects.engine import judge_store
 from nemesis.pipeline.objects.plan import Sizes
+from nemesis.verdict import Verdict
 from tests.linearizability.histories import ASK
 from tests.pipeline.chains import KINDS, drawn, in_windows, model_of, overlapping, right, spoiled, verdict_of, whole
 from tests.pipeline.stores import write_store

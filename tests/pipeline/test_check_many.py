@@ -8,15 +8,15 @@ from typing import NoReturn
 import pyarrow.parquet as pq
 import pytest
 
-from nemesis.checks.verdict import Verdict
-from nemesis.cli import cli
-from nemesis.cli_exit import Exit, exit_code_of
+from nemesis.cli.__main__ import cli
+from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.register import Register
 from nemesis.linearizability.operations import Operation, Value
 from nemesis.pipeline.objects.bucket import Task
 from nemesis.pipeline.objects.histories import Reading, judge_histories
 from nemesis.synth.manifest import is_manifest
+from nemesis.verdict import Verdict
 from tests.pipeline.corpora import write_corpus
 from tests.pipeline.stores import mixed, sequence, write_store
 

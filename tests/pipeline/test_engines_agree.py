@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nemesis.checks import Verdict
-from nemesis.history import EventType, HistoryEvent, HistoryWriter
+from nemesis.history import EventType, HistoryEvent
+from nemesis.history.writer import HistoryWriter
 from nemesis.pipeline import Judgement, judge_run, judge_runs
 from tests.checks.histories import append, poll, replica_log
 from tests.checks.simulation import Run, simulate
@@ -132,6 +133,26 @@ def test_a_bucket_of_many_batches(spark: SparkSession, tmp_path: Path) -> None:
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before or "10000")
     assert without_engine((judgement,)) == without_engine((judge_run(folder, engine="local"),))
     assert {row["anomaly"]: row["offsets"] for row in judgement.anomalies}["int-poll-skip"] == [77]
+
+
+def test_operations_are_paired_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Both actions read the same operations: all events of clients are moved to be paired, and they are so once."""
+    appends = [append((2 * i, 2 * i + 1), i, i) for i in range(400)]
+    run = Run(operations=appends, logs=replica_log(1, [(1, [0])]), events=[], gapless=True)
+    folder = record_run(tmp_path / "run", run)
+    before = moved_records(spark)
+    judge_run(folder, spark=spark)
+    assert 1200 <= moved_records(spark) - before < 1600, "800 events to be paired, 400 operations to be judged"
+
+
+def moved_records(spark: SparkSession) -> int:
+    """How many records all stages so far have read from shuffles."""
+    context, java = spark.sparkContext, spark._jvm
+    assert java is not None
+    assert context._gateway is not None
+    none, quantiles = java.java.util.ArrayList(), context._gateway.new_array(java.double, 0)
+    stages = context._jsc.sc().statusStore().stageList(none, False, False, quantiles, none)
+    return sum(int(stages.apply(place).shuffleReadRecords()) for place in range(stages.size()))
 
 
 def test_the_bytes_are_the_same_again(spark: SparkSession, tmp_path: Path) -> None:

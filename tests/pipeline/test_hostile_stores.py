@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nemesis.cli import cli
-from nemesis.cli_exit import Exit, exit_code_of
+from nemesis.cli.__main__ import cli
+from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.formats.errors import HistoryError
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.register import CasRegister

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.judgement import KeyJudgement
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model
@@ -14,6 +13,7 @@ from nemesis.linearizability.models.register import CasRegister, Register
 from nemesis.linearizability.operations import Operation, Outcome, Value
 from nemesis.pipeline.objects.engine import judge_store
 from nemesis.pipeline.objects.plan import Sizes
+from nemesis.verdict import Verdict
 from tests.pipeline.stores import write_store
 
 TINY = Sizes(bucket=4, hot=1, window=1, call=1_000)

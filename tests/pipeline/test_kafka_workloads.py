@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from nemesis.cli import cli
-from nemesis.cli_exit import Exit, exit_code_of
+from nemesis.cli.__main__ import cli
+from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.pipeline.objects.workloads import judge_workloads
 from nemesis.synth.build import build
 from nemesis.synth.plan import Plan, SynthModel

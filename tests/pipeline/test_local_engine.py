@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from nemesis.checks import Verdict
-from nemesis.history import METADATA_LOG, EventType, HistoryError, HistoryEvent, HistoryWriter, read_history
+from nemesis.history import METADATA_LOG, EventType, HistoryError, HistoryEvent
+from nemesis.history.reader import read_history
+from nemesis.history.writer import HistoryWriter
 from nemesis.pipeline import judge_run, judge_runs, write_results
 from nemesis.pipeline.local import pair_operations
 from nemesis.pipeline.runs import open_runs

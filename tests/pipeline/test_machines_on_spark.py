@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,9 +12,10 @@ import pytest
 
 from nemesis.checks import Verdict
 from nemesis.history import Workload
-from nemesis.pipeline import judge_runs
+from nemesis.pipeline import frames, judge_runs
+from nemesis.pipeline.local import with_run_id
 from tests.checks.simulation import simulate
-from tests.pipeline.object_runs import object_run, used_store
+from tests.pipeline.object_runs import history_of, object_run, used_store
 from tests.pipeline.recorded import record_run
 from tests.pipeline.test_machines import READ_1, WRITE_1, WRITE_2
 from tests.workload.fake_store import FakeStore, LostUpdates, StaleReads, WrongRevisions
@@ -39,3 +41,16 @@ def test_all_workloads_in_one_job(spark: SparkSession, tmp_path: Path) -> None:
     found = {row["anomaly"] for one in local for row in one.anomalies}
     assert {"nonlinearizable", "wrong-order"} <= found
     assert {one.verdict for one in local} >= {Verdict.VALID, Verdict.INVALID}
+
+
+def test_the_names_of_many_runs_are_a_table(spark: SparkSession) -> None:
+    """Of 100,000 runs one has read what nobody wrote; the plan has no literal, and the JVM no call, for each."""
+    workloads = {f"run {number}": Workload.REGISTER for number in range(100_000)}
+    history = spark.createDataFrame(with_run_id(history_of(*READ_1), "run 7"))
+    begin_s = time.process_time()
+
+    judged = history.transform(frames.object_anomalies, workloads, 2).toArrow()
+    others = history.transform(frames.of_other_runs, workloads).toArrow()
+
+    assert time.process_time() - begin_s < 3
+    assert (judged.column("run_id").to_pylist(), others.num_rows) == (["run 7"], 0)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nemesis.cli_exit import Exit
+from nemesis.cli.exit import Exit
 from nemesis.formats.errors import HistoryError
 from nemesis.pipeline.objects import store as store_module
 from nemesis.pipeline.objects.schemas import OBJECT_ROWS, OBJECTS, OPERATION_ROWS, OPERATIONS
@@ -28,8 +28,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 import pyarrow as pa
-from nemesis.cli import cli
-from nemesis.cli_exit import exit_code_of
+from nemesis.cli.__main__ import cli
+from nemesis.cli.exit import exit_code_of
 words = ["check", sys.argv[1], "--model", "register", "--engine", "local"]
 code = exit_code_of(lambda: cli.main(words, standalone_mode=False))
 print(int(code), pa.default_memory_pool().max_memory())

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.formats.errors import HistoryError
 from nemesis.linearizability.arrays.columns import NIL
 from nemesis.linearizability.judgement import Budget
@@ -25,6 +24,7 @@ from nemesis.pipeline.objects.engine import judge_store
 from nemesis.pipeline.objects.plan import SLOTS, Sizes, TooManyError, planned
 from nemesis.pipeline.objects.results import write_results
 from nemesis.pipeline.objects.windows import Cutter
+from nemesis.verdict import Verdict
 from tests.linearizability.histories import ASK, Shape, random_history
 from tests.pipeline.stores import SMALL, mixed, sequence, write_store
 

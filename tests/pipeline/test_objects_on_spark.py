@@ -26,8 +26,11 @@ from nemesis.pipeline import java_available
 from nemesis.pipeline.objects.bucket import Task
 from nemesis.pipeline.objects.engine import judge_store
 from nemesis.pipeline.objects.histories import Reading, judge_histories
+from nemesis.pipeline.objects.on_spark import hot_in_order, plan_of
+from nemesis.pipeline.objects.pieces import in_tasks, pieces_of
+from nemesis.pipeline.objects.store import files_of
 from tests.pipeline.corpora import write_corpus
-from tests.pipeline.stores import SMALL, mixed, write_store
+from tests.pipeline.stores import SMALL, mixed, sequence, write_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +52,21 @@ def test_a_folder_of_operations(spark: SparkSession, tmp_path: Path) -> None:
     assert there.keys.to_pylist() == here.keys.to_pylist()
     assert there.anomalies.to_pylist() == here.anomalies.to_pylist()
     assert {row["windows"] > 1 for row in here.keys.to_pylist()} == {True, False}
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_each_hot_object_has_a_task_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    """Nine hot objects among others are nine partitions of one object each, in the order in which it was used."""
+    parts = [sequence(number, 300 if number % 3 == 0 else 20) for number in range(27)]
+    pieces = in_tasks(spark, pieces_of(files_of(write_store(tmp_path, parts))), 50)
+    plan = plan_of(pieces, SMALL, parallelism=2)
+
+    rows = hot_in_order(pieces, plan).rdd.mapPartitions(lambda part: [[(row.object, row.invoked) for row in part]])
+    found = rows.collect()
+
+    assert sorted({number for number, _ in part} for part in found) == [{number} for number in range(0, 27, 3)]
+    assert all(len(part) == 300 and part == sorted(part) for part in found)
 
 
 @pytest.mark.spark

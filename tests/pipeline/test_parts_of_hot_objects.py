@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.arrays.columns import NIL, Function
 from nemesis.linearizability.arrays.judge import SEARCH_OPERATIONS_MAX
 from nemesis.linearizability.judgement import Budget
@@ -21,6 +20,7 @@ from nemesis.pipeline.objects.bucket import Task, judge_bucket
 from nemesis.pipeline.objects.encoding import rows_of
 from nemesis.pipeline.objects.parts import convicted
 from nemesis.pipeline.objects.schemas import OPERATION_ROWS
+from nemesis.verdict import Verdict
 from tests.linearizability.histories import Shape, random_history
 from tests.pipeline.stores import sequence
 

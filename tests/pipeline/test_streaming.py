@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from nemesis.checks import Verdict
-from nemesis.cli_follow import Watch, first_anomaly, judged_at_the_end
+from nemesis.cli.follow import Watch, first_anomaly, judged_at_the_end
 from nemesis.faults.targets import Role
 from nemesis.faults.values import Kill
-from nemesis.history import HistoryError, HistoryWriter, Kind, ShardListing, list_shards, read_history
+from nemesis.history import HistoryError
+from nemesis.history.reader import ShardListing, list_shards, read_history
+from nemesis.history.schemas import Kind
 from nemesis.history.stopped import Found, Stopped, read_stopped, write_stopped
-from nemesis.history.writer import shard_name
+from nemesis.history.writer import HistoryWriter, shard_name
 from nemesis.pipeline import EngineUnavailableError, judge_run, write_results
 from nemesis.pipeline.local import judge_locally
 from nemesis.pipeline.runs import open_runs

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.suite.document import read_suite
-from nemesis.suite.matrix import count_of
+from nemesis.cli.suite.document import read_suite
+from nemesis.cli.suite.matrix import count_of
 from tests.plugin.test_plugin import ALONE, CONFTEST
 
 pytest_plugins = ["pytester"]

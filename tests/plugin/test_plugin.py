@@ -337,7 +337,7 @@ def test_no_failure_is_green_at_github(
         "| test_it.py::test_by_itself | ❓ unknown | the test failed: AssertionError: not as wanted | ",
         "| test_it.py::test_endless | ❓ unknown | nemesis run had not ended after 375 s | 5 |",
         "| test_it.py::test_before | ❓ unknown | the test failed: OSError: no room |  |",
-        "| test_it.py::test_no_cluster | ❓ unknown | the test failed: nemesis.ci.settings.SettingError: the fixture ",
+        "| test_it.py::test_no_cluster | ❓ unknown | the test failed: nemesis.cli.settings.SettingError: the fixture ",
     ):
         assert row in summary
     assert summary.count("### ") == 1

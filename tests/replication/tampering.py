@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nemesis.disks.simulated_files import SimulatedFiles
 from nemesis.simulator.disk import DATA
-from nemesis.simulator.files import SimulatedFiles
 from replica.ids import TopicPartition
 from replica.records import RecordBatch, encode_batch
 from replica.storage import LogStore, open_directory

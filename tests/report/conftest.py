@@ -17,11 +17,11 @@ from nemesis.history import (
     POLL,
     EventType,
     HistoryEvent,
-    HistoryWriter,
     PolledRecord,
     ReplicaEvent,
     ReplicaLogBatch,
 )
+from nemesis.history.writer import HistoryWriter
 
 SECOND = 1_000_000_000
 TEST: Mapping[str, Any] = {

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from nemesis.checks import AnomalyName, Verdict
-from nemesis.history import APPEND, HARNESS_PROCESS, POLL, EventType, PolledRecord, read_history
+from nemesis.history import APPEND, HARNESS_PROCESS, POLL, EventType, PolledRecord
+from nemesis.history.reader import read_history
 from nemesis.report.data import read_run
 from nemesis.report.judgement import PROMISES
 from nemesis.report.operations import BINS_MAX, LATENCY_POINTS_MAX, bin_width_ms, latency, pair_operations

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from nemesis.cli import cli
+from nemesis.cli.__main__ import cli
 
 FOLDER = ".github/workflows"
 ACTIONS = {"checkout", "setup-python", "setup-java", "upload-artifact"}

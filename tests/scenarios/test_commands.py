@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nemesis.scenarios.collection import story_text
-from nemesis.scenarios.files import ScenarioError, parse_scenario
 from nemesis.scenarios.play import play
+from nemesis.simulator.scenario_files import ScenarioError, parse_scenario
 
 WORLD = "world voters=3\n----\n\nstart\n----\n\n"
 WRONG = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemesis.scenarios.files import Directive, ScenarioError, parse_scenario, render_scenario
+from nemesis.simulator.scenario_files import Directive, ScenarioError, parse_scenario, render_scenario
 
 READ = [
     pytest.param("show\n----\n", Directive(command="show"), id="nothing"),

@@ -9,9 +9,9 @@ import pytest
 
 from nemesis.scenarios.client_memory import INCONSISTENT, LOST
 from nemesis.scenarios.collection import PARTITIONS, story_text
-from nemesis.scenarios.files import Directive, parse_scenario
 from nemesis.scenarios.play import play
 from nemesis.scenarios.views import Cell, WorldView
+from nemesis.simulator.scenario_files import Directive, parse_scenario
 
 BROKEN = "BROKEN"
 VARIANT = "variant"

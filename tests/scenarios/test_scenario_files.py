@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nemesis.scenarios.collection import STORIES
-from nemesis.scenarios.files import parse_scenario, render_scenario
 from nemesis.scenarios.play import play
+from nemesis.simulator.scenario_files import parse_scenario, render_scenario
 
 CASES = Path(__file__).parent / "cases"
 FILES = sorted([*STORIES.glob("*.txt"), *CASES.glob("*.txt")])

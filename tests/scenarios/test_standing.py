@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.scenarios.files import parse_scenario
 from nemesis.scenarios.play import play
 from nemesis.scenarios.stage import CALM
 from nemesis.scenarios.standing import Standing
 from nemesis.simulator.node import Node, Step
+from nemesis.simulator.scenario_files import parse_scenario
 from nemesis.simulator.world import World
 from replica.core import effects as fx
 from replica.core import events as ev

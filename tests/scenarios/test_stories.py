@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nemesis.scenarios.collection import ORDER, QUORUM, story_names, story_text, title_of
-from nemesis.scenarios.files import Directive, parse_scenario
 from nemesis.scenarios.play import Played, play
+from nemesis.simulator.scenario_files import Directive, parse_scenario
 
 RIGHT_ALONE = ("election", "zombie-leader")
 TWO_ACTS = {

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import pytest
 
 from nemesis.scenarios.collection import story_names, story_text
-from nemesis.scenarios.files import parse_scenario
 from nemesis.scenarios.page import render_story
 from nemesis.scenarios.play import play
+from nemesis.simulator.scenario_files import parse_scenario
 
 LOADS = {"src", "href", "xlink:href", "action", "data", "srcset", "poster"}
 VOID = {"meta", "link"}

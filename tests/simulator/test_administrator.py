@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.schedule import Schedule
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
@@ -15,6 +14,7 @@ from nemesis.simulator.cluster_seeds import KEPT_BYTES, draw_cluster_climate, wi
 from nemesis.simulator.node import Node, Step
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.world import Observer
+from nemesis.verdict import Verdict
 from replica.core import effects as fx
 from replica.core import messages as m
 from tests.simulator.worlds import Liar

@@ -7,7 +7,6 @@ from typing import get_args
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.faults.clocks import DriftClock, WallClockFault
 from nemesis.faults.links import LinkMode
 from nemesis.faults.network import NetworkFault
@@ -40,13 +39,15 @@ from nemesis.faults.values import (
     Stop,
     StopClock,
 )
-from nemesis.scenarios.files import Directive, ScenarioError, parse_scenario, render_scenario
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 from nemesis.simulator.case import directive_of, options_of, run_case, verdict_text
-from nemesis.simulator.climate import CALM, WorldKind
+from nemesis.simulator.climate import CALM
 from nemesis.simulator.run import Outcome, SimOptions, resolved, simulate
+from nemesis.simulator.scenario_files import Directive, ScenarioError, parse_scenario, render_scenario
 from nemesis.simulator.schedule_lines import line_of, step_of
 from nemesis.variants.catalogue import BUILT
+from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 
 FAULTS: tuple[Fault, ...] = (
     Partition(shape=Shape.ISOLATE, target=Role.LEADER, mode=LinkMode.RESET),

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.history import APPEND, FINAL_READ, EventType
 from nemesis.schedule import Inject, Schedule
 from nemesis.simulator.case import directive_of, options_of
-from nemesis.simulator.climate import CALM, Climate, Weather, WorldKind
+from nemesis.simulator.climate import CALM, Climate, Weather
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate, is_bearable
@@ -21,6 +20,8 @@ from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.record import Record
 from nemesis.simulator.run import RECOVERY_S_MAX, Run, SimOptions, resolved, simulate
 from nemesis.simulator.world import Observer, World
+from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 from replica.core.messages import InitProducerIdRequest
 from replica.ids import CallId, ReplicaId
 from tests.simulator.worlds import Liar

@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from nemesis.checks.verdict import Verdict
-from nemesis.history import table_of
 from nemesis.history.schemas import SCHEMAS, Kind
+from nemesis.history.tables import table_of
 from nemesis.pipeline.local import judge_tables
 from nemesis.simulator.census import Rare
 from nemesis.simulator.corpus import (
@@ -32,6 +31,7 @@ from nemesis.simulator.corpus import (
 from nemesis.simulator.run import SimOptions, simulate
 from nemesis.simulator.sweep import Lost
 from nemesis.simulator.tally import Tally
+from nemesis.verdict import Verdict
 
 OPTIONS = SimOptions(seed=0, time_limit_s=12)
 WRONG = replace(OPTIONS, variant="ack-before-replication")

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.history import INCREMENT, READ, EventType
 from nemesis.schedule import Schedule
 from nemesis.simulator.case import directive_of, options_of
-from nemesis.simulator.climate import CALM, Climate, WorldKind
+from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.corpus import repeat_command, row_of
 from nemesis.simulator.group_census import GroupRare
 from nemesis.simulator.group_climate import COUNTER, STORE, GroupClimate
@@ -22,6 +21,8 @@ from nemesis.simulator.record import Record
 from nemesis.simulator.run import Run, SimOptions, resolved, simulate
 from nemesis.simulator.tally import rares_of
 from nemesis.simulator.world import Observer, World
+from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 from replica.core.messages import Consistency, QueryRequest
 from replica.ids import CallId, ReplicaId
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.node import Node, Step
 from nemesis.simulator.run import SimOptions, simulate
 from nemesis.simulator.world import Observer
+from nemesis.variants.worlds import WorldKind
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.replay import MetadataReplay
 from replica.ids import Offset

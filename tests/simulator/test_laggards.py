@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from random import Random
 
-from nemesis.checks.verdict import Verdict
 from nemesis.history import EventType
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.needs import with_needs
@@ -14,6 +13,7 @@ from nemesis.simulator.record import Record
 from nemesis.simulator.run import SimOptions, simulate
 from nemesis.simulator.world import Observer, World
 from nemesis.variants.mutant import Need
+from nemesis.verdict import Verdict
 from replica.ids import Epoch, ReplicaId, TopicPartition
 
 SEED = 15

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from msgspec.structs import force_setattr, replace
 
-from nemesis.checks.verdict import Verdict
 from nemesis.schedule import Schedule
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
@@ -20,6 +19,7 @@ from nemesis.simulator.node import Node, Step
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.tally import rares_of
 from nemesis.simulator.world import Observer
+from nemesis.verdict import Verdict
 from replica.core import effects as fx
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.replay import METADATA_LOG

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.needs import with_needs
 from nemesis.simulator.run import DRAWN, SimOptions, resolved, simulate
 from nemesis.variants.catalogue import BUILT
 from nemesis.variants.mutant import Need, Variant
+from nemesis.verdict import Verdict
 
 SEED = 3
 """One whose worlds have neither slow lanes nor evidence of ends by themselves: these are drawn beside the climate."""

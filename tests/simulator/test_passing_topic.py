@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.schedule import Schedule
 from nemesis.simulator.climate import CALM
 from nemesis.simulator.cluster_census import ClusterRare
@@ -17,6 +16,7 @@ from nemesis.simulator.node import Node, Step
 from nemesis.simulator.passing_topic import NAME
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.world import Observer
+from nemesis.verdict import Verdict
 from replica.ids import TopicPartition
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.schedule import Schedule
-from nemesis.simulator.climate import CALM, Climate, WorldKind
+from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.node import Node, Step
@@ -19,6 +18,8 @@ from nemesis.simulator.reassignment_invariants import ReassignmentInvariants
 from nemesis.simulator.run import SimOptions, resolved, simulate
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import World
+from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.metadata.encoding import metadata_batch

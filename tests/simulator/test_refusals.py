@@ -8,9 +8,8 @@ from random import Random
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.schedule import Schedule
-from nemesis.simulator.climate import CALM, REFUSALS_SHARE, Climate, WorldKind
+from nemesis.simulator.climate import CALM, REFUSALS_SHARE, Climate
 from nemesis.simulator.climate_fields import CALM_CLIMATES
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.node import Node
@@ -19,6 +18,8 @@ from nemesis.simulator.refusals import RefusalRare, Refusals
 from nemesis.simulator.run import SimOptions, resolved, simulate
 from nemesis.simulator.steps import Step
 from nemesis.simulator.world import Observer, World
+from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 from replica.ids import TopicPartition
 from tests.simulator.worlds import USED, Stage
 

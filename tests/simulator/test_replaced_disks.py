@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.schedule import Schedule
 from nemesis.simulator.climate import CALM, Weather
 from nemesis.simulator.cluster_census import ClusterRare
@@ -19,6 +18,7 @@ from nemesis.simulator.node import Node
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.voter_census import VoterRare
 from nemesis.simulator.world import Observer
+from nemesis.verdict import Verdict
 from replica.ids import ReplicaId
 
 LOSING: dict[str, Any] = {

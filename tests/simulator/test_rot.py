@@ -7,18 +7,18 @@ from random import Random
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
+from nemesis.disks.simulated_files import PowerLossError
 from nemesis.schedule import Schedule
 from nemesis.simulator.climate import CALM, Weather
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate, with_rot
-from nemesis.simulator.files import PowerLossError
 from nemesis.simulator.node import Node
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.steps import Step
 from nemesis.simulator.world import Observer
 from nemesis.variants.catalogue import BUILT
+from nemesis.verdict import Verdict
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.lanes import Lane

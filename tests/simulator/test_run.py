@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.faults.values import DamageDisk
 from nemesis.history import APPEND, FINAL_READ, NEMESIS_PROCESS, EventType
 from nemesis.schedule import Inject
@@ -16,6 +15,7 @@ from nemesis.simulator.census import Rare
 from nemesis.simulator.climate import Weather, draw_climate, with_lying_disks
 from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.run import HOSTILE_SHARE, TIME_LIMIT_S, SimOptions, resolved, simulate
+from nemesis.verdict import Verdict
 
 
 @pytest.mark.parametrize("seed", range(1, 9))

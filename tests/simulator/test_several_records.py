@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from nemesis.checks.verdict import Verdict
 from nemesis.history import APPEND, EventType
 from nemesis.simulator.census import Rare
 from nemesis.simulator.clients import Clients
-from nemesis.simulator.climate import CALM, Climate, WorldKind
+from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.history_judgement import judge_record
@@ -23,6 +22,8 @@ from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.record import Record
 from nemesis.simulator.run import DRAWN, Run, SimOptions, simulate
 from nemesis.simulator.world import World
+from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 from replica.core import messages as m
 from replica.ids import Offset, ReplicaId
 from replica.records import scan_batches

@@ -9,12 +9,11 @@ from random import Random
 
 import pytest
 
-from nemesis.cli import main
-from nemesis.cli_exit import Exit
+from nemesis.cli.__main__ import main
+from nemesis.cli.exit import Exit
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
 from nemesis.faults.values import Clog, DamageDisk, Fault, Kill, Partition
-from nemesis.scenarios.files import parse_scenario
 from nemesis.schedule import Heal, Inject, Name, Schedule, Step
 from nemesis.simulator.case import directive_of, options_of, run_case
 from nemesis.simulator.climate import CALM, Climate
@@ -34,6 +33,7 @@ from nemesis.simulator.reductions import (
     without_healing,
 )
 from nemesis.simulator.run import SimOptions, resolved, simulate
+from nemesis.simulator.scenario_files import parse_scenario
 from nemesis.simulator.shrink import DoesNotFailError, Failure, ShrinkOptions, Shrunk, shrink
 
 VARIANT = "vote-without-comparing-logs"

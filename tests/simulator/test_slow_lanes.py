@@ -7,11 +7,12 @@ from random import Random
 
 import pytest
 
-from nemesis.simulator.climate import CALM, SLOW_LANES_SHARE, WorldKind, with_slow_lanes
+from nemesis.simulator.climate import CALM, SLOW_LANES_SHARE, with_slow_lanes
 from nemesis.simulator.node import Node
 from nemesis.simulator.run import SimOptions, resolved, simulate
 from nemesis.simulator.steps import Crash, Step
 from nemesis.simulator.world import Observer
+from nemesis.variants.worlds import WorldKind
 from replica.core import effects as fx
 
 SEEDS = (5, 11, 19, 28)

@@ -9,11 +9,11 @@ from functools import partial
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.simulator.corpus import run_seed
 from nemesis.simulator.run import SimOptions
 from nemesis.simulator.sweep import AHEAD_MAX, Lost, Workers
 from nemesis.simulator.tally import Tally
+from nemesis.verdict import Verdict
 
 HUNG = "hung"
 SLOW = 5_000_000

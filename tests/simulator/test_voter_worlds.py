@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.schedule import Schedule
-from nemesis.simulator.climate import CALM, Weather, WorldKind
+from nemesis.simulator.climate import CALM, Weather
 from nemesis.simulator.group_census import GroupRare
 from nemesis.simulator.group_climate import STORE, GroupClimate
 from nemesis.simulator.group_seeds import LEASE_DRIFT_PPM, draw_group_climate
@@ -20,6 +19,8 @@ from nemesis.simulator.tally import rares_of
 from nemesis.simulator.trace import Trace
 from nemesis.simulator.voter_census import VoterRare
 from nemesis.simulator.world import Observer, World, base_voters, initial_voters_of
+from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 from replica.core import effects as fx
 from replica.core.config import GroupConfig
 from replica.ids import ReplicaId

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.effects import QuorumState
 from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.core.log.recovered import RecoveredLog

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.log.recovered import RecoveredLog
 from replica.ids import Offset, TopicId, TopicPartition
 from replica.records import Record, RecordBatch, encode_batch, parse_batches

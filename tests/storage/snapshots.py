@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.log.recovered import RecoveredLog, StoredSnapshot
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.storage import DataDirectory, LogStore

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import decode_records

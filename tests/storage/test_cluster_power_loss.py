@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
+from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.log.recovered import RecoveredLog

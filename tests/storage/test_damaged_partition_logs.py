@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
+from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core.effects import DeleteLog, FindBatch, ReplaceLog
 from replica.core.events import BatchFound
 from replica.core.metadata.replay import METADATA_LOG

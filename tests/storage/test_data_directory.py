@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
+from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.ids import ReplicaId, TopicPartition
 from replica.storage import (
     AlreadyFormattedError,

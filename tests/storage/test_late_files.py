@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
+from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core.effects import Append, CreateLog, DeleteLog, ReplaceLog, StartLogAt, StoreEpochs
 from replica.ids import Offset, TopicId
 from replica.storage import LogTable, StorageError, open_directory

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.storage import CorruptCheckpointError, CorruptLogError, StorageError, open_directory
 from tests.storage.disks import (
     BATCH_BYTES,

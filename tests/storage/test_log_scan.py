@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.core.partition.producer_state import ProducerScan
 from replica.ids import Epoch, EpochEntry, Offset

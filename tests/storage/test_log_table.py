@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.effects import CreateLog
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import TopicId

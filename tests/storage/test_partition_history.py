@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from nemesis.simulator.files import PowerLossError
+from nemesis.disks.simulated_files import PowerLossError
 from replica.core.log.recovered import ProducerEntry, RecoveredLog
 from replica.core.partition.producer_state import scan
 from replica.ids import Epoch, Offset, TopicId

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
+from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core.log.recovered import RecoveredLog
 from replica.ids import BrokerEpoch, Offset, TopicId
 from replica.storage import LogStore, open_directory

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.log.recovered import ProducerBatch, ProducerEntry
 from replica.core.partition.producer_state import scan
 from replica.ids import Epoch, Offset

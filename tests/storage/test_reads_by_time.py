@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.effects import Append, CreateLog, StoreEpochs
 from replica.ids import Offset
 from replica.records import Compression, Record, RecordBatch, encode_batch

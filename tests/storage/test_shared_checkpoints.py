@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.simulator.files import PowerLossError
+from nemesis.disks.simulated_files import PowerLossError
 from replica.core.effects import Append, CreateLog
 from replica.ids import BrokerEpoch, Offset, TopicId, TopicPartition
 from replica.records import encode_batch

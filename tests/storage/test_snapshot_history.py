@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from nemesis.simulator.files import PowerLossError
+from nemesis.disks.simulated_files import PowerLossError
 from replica.ids import Epoch, Offset, SnapshotId
 from tests.storage.disks import SMALL, close, formatted, held, open_log, write
 from tests.storage.disks import batch as batch_of

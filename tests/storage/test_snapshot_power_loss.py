@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
+from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core.log.recovered import RecoveredLog
 from replica.ids import Epoch, Offset, SnapshotId
 from replica.storage import LogStore

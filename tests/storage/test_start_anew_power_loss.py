@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.config import BrokerConfig
 from replica.core.effects import Effect, Flush
 from replica.core.log.recovered import RecoveredLog

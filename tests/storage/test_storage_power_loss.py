@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
+from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset
 from replica.storage import DataDirectory, LogConfig, LogStore

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.simulator.files import PowerLossError, SimulatedFiles
+from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core.effects import QuorumState, StoreVoters
 from replica.core.log.recovered import RecoveredLog
 from replica.core.quorum.voter_history import voters_in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nemesis.simulator.files import SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.ids import Epoch, Offset
 from replica.records import NO_TIMESTAMP, RecordBatch, decode_records, parse_batches
 from replica.storage import LogConfig, LogStore

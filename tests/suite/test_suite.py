@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from nemesis.suite.document import SuiteError, read_suite
-from nemesis.suite.matrix import cells_of, count_of
-from nemesis.suite.play import Play
-from nemesis.suite.table import table_of
+from nemesis.cli.suite.document import SuiteError, read_suite
+from nemesis.cli.suite.matrix import cells_of, count_of
+from nemesis.cli.suite.play import Play
+from nemesis.cli.suite.table import table_of
 from tests.ci.runs import FakeRuns
 
 NIGHTLY = """\

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from nemesis.ci.command import start
-from nemesis.cli_exit import Exit
+from nemesis.cli.exit import Exit
 from tests.cli.commands import nemesis
 
 PATIENCE_S = 100.0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from nemesis.cli import cli
+from nemesis.cli.__main__ import cli
 from nemesis.synth.build import build
 from nemesis.synth.plan import Plan, PlanError, SynthModel, counted, placings
 

@@ -8,7 +8,7 @@ import sys
 import click
 import pytest
 
-from nemesis.cli_workload import workload_asked
+from nemesis.cli.workload import workload_asked
 from nemesis.cluster.system import UnsupportedError
 from nemesis.systems import catalogue, programs
 from nemesis.systems.catalogue import HIGHWATER, SYSTEMS, UnknownSystemError, missing, needs_of, shows_logs
@@ -42,7 +42,7 @@ def test_a_name_that_is_none_is_refused(name: str, said: str) -> None:
 
 def test_naming_systems_imports_none_of_their_libraries() -> None:
     """The command line, which lists all systems, has loaded no library that only one of them needs."""
-    program = f"import sys, nemesis.cli_run; print([name for name in {LIBRARIES!r} if name in sys.modules])"
+    program = f"import sys, nemesis.cli.run; print([name for name in {LIBRARIES!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
 
     assert done.stdout.strip() == "[]"

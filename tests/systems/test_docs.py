@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cli_exit import Exit
+from nemesis.cli.exit import Exit
 from tests.systems.running import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]

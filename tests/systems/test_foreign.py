@@ -152,7 +152,7 @@ async def test_a_run_does_not_begin_before_all_are_there(puppet: Puppet) -> None
     """Without a leader, or with a node behind, the nodes are of no use yet."""
     puppet.opened_s_max = 0.2
     await puppet.create_logs()
-    puppet.pause(3)
+    await puppet.pause(3)
     with pytest.raises(NodeFailedError, match="nodes behind in \\['log-0'\\]"):
         await puppet.create_logs()
     puppet.leader = (None, 1)

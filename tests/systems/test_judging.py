@@ -10,11 +10,13 @@ from random import Random
 import pyarrow.compute as pc
 import pytest
 
-from nemesis.checks.verdict import RunCounts, Verdict, decide
+from nemesis.checks.verdict import RunCounts, decide
 from nemesis.cluster.store import Answer, Found
-from nemesis.history import Workload, read_history
+from nemesis.history import Workload
+from nemesis.history.reader import read_history
 from nemesis.history.workloads import shows_logs
 from nemesis.pipeline.machines.operations import object_history
+from nemesis.verdict import Verdict
 from nemesis.workload.ending import dump_all, wait_converged
 from tests.workload.fake_store import FakeStore, FakeStoreClient, LostUpdates, StaleReads
 from tests.workload.fake_system import FakeSystem

@@ -10,9 +10,9 @@ import pytest
 
 from nemesis.checks.schemas import AnomalyName
 from nemesis.faults.directed import DIRECTED
-from nemesis.simulator.climate import WorldKind
 from nemesis.variants.catalogue import ALL, BUILT, DIRECTED_VARIANTS
 from nemesis.variants.mutant import DirectedVariant, Equivalent, Variant
+from nemesis.variants.worlds import WorldKind
 from replica.cli.start import start_command
 from replica.core.rules import Rules
 from tests.core.controller.decisions import CONTROLLER_TABLES

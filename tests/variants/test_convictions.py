@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cli import main
+from nemesis.cli.__main__ import main
 from nemesis.variants.catalogue import DIRECTED_VARIANTS
 from nemesis.variants.mutant import DirectedVariant
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from nemesis.checks.verdict import Verdict
 from nemesis.faults.values import StopClock
 from nemesis.schedule import Inject
-from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.run import Outcome, SimOptions, resolved, simulate
 from nemesis.variants.catalogue import BUILT
+from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 
 CONVICTED = [
     ("leads-before-applying", 1, "machine-leads"),

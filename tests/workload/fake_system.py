@@ -43,20 +43,20 @@ class FakeLinks:
     cuts: dict[str, tuple[frozenset[Link], LinkMode]] = field(default_factory=dict)
     impaired: dict[str, tuple[frozenset[Link], NetworkFault]] = field(default_factory=dict)
 
-    def cut(self, key: str, links: frozenset[Link], mode: LinkMode) -> None:
+    async def cut(self, key: str, links: frozenset[Link], mode: LinkMode) -> None:
         self.cuts[key] = (links, mode)
 
-    def impair(self, key: str, links: frozenset[Link], fault: NetworkFault, draw: int) -> None:
+    async def impair(self, key: str, links: frozenset[Link], fault: NetworkFault, draw: int) -> None:
         self.impaired[key] = (links, fault)
 
     def tally(self, key: str) -> Mapping[str, int]:
         return {"bytes": 7} if key in self.impaired else {}
 
-    def heal(self, key: str) -> None:
+    async def heal(self, key: str) -> None:
         self.cuts.pop(key, None)
         self.impaired.pop(key, None)
 
-    def heal_all(self) -> None:
+    async def heal_all(self) -> None:
         self.cuts.clear()
         self.impaired.clear()
 
@@ -211,13 +211,13 @@ class FakeSystem:
         self.wiped[node] += 1
         self.voters.replaced(node)
 
-    def pause(self, node: int) -> bool:
+    async def pause(self, node: int) -> bool:
         if node not in self.running or node in self.paused:
             return False
         self.paused.add(node)
         return True
 
-    def resume(self, node: int) -> bool:
+    async def resume(self, node: int) -> bool:
         was_paused = node in self.paused
         self.paused.discard(node)
         return was_paused

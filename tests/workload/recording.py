@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, HistoryWriter, read_history
+from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS
+from nemesis.history.reader import read_history
+from nemesis.history.writer import HistoryWriter
 from nemesis.workload.recorder import Clock, Recorder
 
 

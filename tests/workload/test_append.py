@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
-from nemesis.history import read_history
+from nemesis.history.reader import read_history
 from nemesis.pipeline.local import pair_operations
 from nemesis.workload.append import AppendWorkload
 from nemesis.workload.pace import BEHIND_S_MAX, Load, Pace

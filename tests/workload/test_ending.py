@@ -21,7 +21,8 @@ from nemesis.cluster.system import (
     ReplicaState,
     Report,
 )
-from nemesis.history import HIGH_WATERMARK, read_replica_events, read_replica_logs
+from nemesis.history import HIGH_WATERMARK
+from nemesis.history.reader import read_replica_events, read_replica_logs
 from nemesis.workload.ending import (
     ReportWriter,
     dump_all,

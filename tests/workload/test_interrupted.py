@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nemesis.cluster.system import Appended, Polled, ReplicaState
-from nemesis.history import HistoryWriter
+from nemesis.history.writer import HistoryWriter
 from nemesis.runner import OpenRun, RunOptions
 from nemesis.schedule import Schedule
 from nemesis.workload.ending import ReportWriter

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from nemesis.checks import Verdict
-from nemesis.history import HistoryWriter, Workload, read_history, workload_of
+from nemesis.history import Workload, workload_of
+from nemesis.history.reader import read_history
 from nemesis.history.schemas import REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA
+from nemesis.history.writer import HistoryWriter
 from nemesis.pipeline import judge_run
 from nemesis.pipeline.local import judge_tables
 from nemesis.runner import OpenRun, RunOptions, write_documents

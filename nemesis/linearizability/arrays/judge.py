@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.arrays import logs, registers
 from nemesis.linearizability.arrays.beginning import Beginning
 from nemesis.linearizability.arrays.columns import NIL, Columns, Decided, Decision, Ints
@@ -22,6 +21,7 @@ from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.log import Log
 from nemesis.linearizability.models.register import CasRegister, Register
 from nemesis.linearizability.operations import Operation, Outcome, Value
+from nemesis.verdict import Verdict
 
 SEARCH_OPERATIONS_MAX = 500_000
 """How many operations of one object are judged as Python's values, of about 400 bytes each."""

@@ -21,7 +21,6 @@ import pyarrow as pa
 from nemesis.checks.anomalies import LISTED_MAX, Anomaly, anomaly_row, anomaly_table
 from nemesis.checks.partition import row_groups
 from nemesis.checks.schemas import AnomalyName, Severity
-from nemesis.checks.verdict import Verdict
 from nemesis.history.workloads import Workload
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
 from nemesis.linearizability.kernel import judge
@@ -30,6 +29,7 @@ from nemesis.linearizability.operations import Outcome
 from nemesis.linearizability.witness import objection
 from nemesis.pipeline.machines.models import MODELS
 from nemesis.pipeline.machines.operations import ObjectHistory, object_history
+from nemesis.verdict import Verdict
 
 BUDGET = Budget(configurations=200_000)
 """Of each object: a workload keeps its objects small, and what the search gives up the witness may still prove."""

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nemesis.checks.verdict import Verdict
 from nemesis.formats.edn_text import edn_text
 from nemesis.linearizability.arrays.columns import CALL_OPERATIONS_MAX, NIL, Ending, Function, Ints
 from nemesis.linearizability.arrays.judge import SEARCH_OPERATIONS_MAX, Judged, cut_from, judge_columns
@@ -25,6 +24,7 @@ from nemesis.linearizability.operations import Operation
 from nemesis.pipeline.objects.encoding import columns_of, ints, operations_of
 from nemesis.pipeline.objects.parts import convicted
 from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OPERATION_ROWS
+from nemesis.verdict import Verdict
 
 _WINDOWS_MAX = 2**31
 """How many windows an object may have: an object and its window are one number."""

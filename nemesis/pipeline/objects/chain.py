@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.arrays.columns import Ending
 from nemesis.linearizability.arrays.sorting import starts_of
 from nemesis.pipeline.objects.encoding import ints, weights_of
 from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS
+from nemesis.verdict import Verdict
 
 Row = dict[str, Any]
 """One row of ``JUDGEMENT_ROWS``, but for the object and the window."""

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, assert_never
 
 import pyarrow as pa
 
-from nemesis.checks.verdict import Verdict
 from nemesis.formats.edn_text import edn_text
 from nemesis.formats.errors import HistoryError
 from nemesis.formats.keyed import KeyPairs
@@ -35,6 +34,7 @@ from nemesis.pipeline.objects.pieces import in_tasks
 from nemesis.pipeline.objects.plan import Sizes
 from nemesis.pipeline.objects.results import Results, results_of
 from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OBJECT_ROWS
+from nemesis.verdict import Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

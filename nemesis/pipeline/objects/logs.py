@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.arrays import logs
 from nemesis.linearizability.arrays.columns import Bools, Decision, Ending, Function, Ints
 from nemesis.linearizability.model import ModelError
@@ -26,6 +25,7 @@ from nemesis.pipeline.objects.encoding import columns_of, ints, operations_of
 from nemesis.pipeline.objects.known import Known, Reasons
 from nemesis.pipeline.objects.log_numbers import LogNumbers
 from nemesis.pipeline.objects.log_rows import LogRows
+from nemesis.verdict import Verdict
 
 RECORDS_MAX = 50_000_000
 """How many records may be known, of eight bytes each, and as many more while there is too little room."""

@@ -49,6 +49,8 @@ _COUNT_ROWS = pa.schema(
         pa.field("filled", pa.list_(pa.string()), nullable=False),
     ]
 )
+_PLACE = "place"
+"""Which of the hot objects, in the order of their numbers, a row is of."""
 _WEIGHT_ROWS = pa.schema([pa.field("object", pa.int64()), pa.field("weight", pa.int64())])
 
 
@@ -112,20 +114,26 @@ def hot_judgements(pieces: DataFrame, plan: Plan, task: Task, sizes: Sizes) -> D
 
     Its windows are judged by many if they are known before one of them is judged, else by the same.
     """
-    columns = _columns(plan)
-    schema = pa.schema([OPERATION_ROWS.field(name) for name in columns])
-    hot = pieces.mapInArrow(partial(_hot_rows, plan=plan), _spark_schema(schema))
-    in_order = hot.repartition(len(plan.hot), "object").sortWithinPartitions("object", "invoked", "line")
+    in_order = hot_in_order(pieces, plan)
     if not is_cut_ahead(task.model):
         chains = partial(_judge_chains, task=task, window_operations=sizes.window)
         return in_order.mapInArrow(chains, _spark_schema(JUDGEMENT_ROWS))
     cut = in_order.mapInArrow(
-        partial(_cut_partition, task=task, window_operations=sizes.window), _spark_schema(cut_schema(columns))
+        partial(_cut_partition, task=task, window_operations=sizes.window), _spark_schema(cut_schema(_columns(plan)))
     )
     parts = max(1, sum(plan.hot.values()) // sizes.bucket)
     windows = cut.repartition(parts, "object", "window").sortWithinPartitions("object", "window")
     judge = partial(_judge_windows, task=task, call_operations=sizes.bucket)
     return windows.mapInArrow(judge, _spark_schema(JUDGEMENT_ROWS))
+
+
+def hot_in_order(pieces: DataFrame, plan: Plan) -> DataFrame:
+    """The rows of hot objects by time, each object in a partition of its own: no two large ones wait for each other."""
+    columns = _columns(plan)
+    schema = pa.schema([*(OPERATION_ROWS.field(name) for name in columns), pa.field(_PLACE, pa.int32())])
+    hot = pieces.mapInArrow(partial(_hot_rows, plan=plan), _spark_schema(schema))
+    alone = hot.repartitionById(len(plan.hot), _PLACE).select(*columns)
+    return alone.sortWithinPartitions("invoked", "line")
 
 
 def _spark_schema(schema: pa.Schema) -> StructType:
@@ -159,9 +167,11 @@ def _deal(pieces: Iterator[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBat
 
 
 def _hot_rows(pieces: Iterator[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
-    for rows in read(pieces, _columns(plan)):
-        is_hot = plan.buckets_of(ints(rows, "object", 0)) < 0
-        yield from rows.filter(pa.array(is_hot)).to_batches()
+    hot = np.sort(np.fromiter(plan.hot, np.int64))
+    for table in read(pieces, _columns(plan)):
+        rows = table.filter(pa.array(np.isin(ints(table, "object", 0), hot)))
+        places = np.searchsorted(hot, ints(rows, "object", 0)).astype(np.int32)
+        yield from rows.append_column(_PLACE, pa.array(places)).to_batches()
 
 
 def _cut_partition(batches: Iterator[pa.RecordBatch], task: Task, window_operations: int) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from nemesis.checks.verdict import Verdict
 from nemesis.linearizability.arrays import registers
 from nemesis.linearizability.arrays.beginning import Beginning
 from nemesis.linearizability.arrays.columns import NIL, Bools, Columns, Decision, Ending, Function, Ints
@@ -26,6 +25,7 @@ from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.register import CasRegister
 from nemesis.pipeline.objects.encoding import columns_of, operations_of
+from nemesis.verdict import Verdict
 
 NO_GROUP = -1
 """Of a row that wrote nothing and saw nothing, or that nobody knows to have: leaving it out proves no less."""

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from nemesis.checks.verdict import Verdict
 from nemesis.pipeline.objects.encoding import ints
 from nemesis.pipeline.objects.schemas import ANOMALIES, ANOMALY_ROWS, JUDGEMENT_ROWS, KEY_ROWS, KEYS
+from nemesis.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from nemesis.checks.anomalies import anomaly_table
 from nemesis.checks.judge import judge_transactions
 from nemesis.checks.schemas import ANOMALY_SCHEMA, Severity
-from nemesis.checks.verdict import Verdict, undecided
+from nemesis.checks.verdict import undecided
 from nemesis.formats.kafka_operations import micro_operations
 from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.reading import read_history_file
@@ -32,6 +32,7 @@ from nemesis.pipeline.engine import EngineName
 from nemesis.pipeline.objects.engine import Session
 from nemesis.pipeline.objects.histories import File, file_frame, reason_of
 from nemesis.pipeline.objects.schemas import ANOMALIES
+from nemesis.verdict import Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

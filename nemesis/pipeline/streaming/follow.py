@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, assert_never
 
-from nemesis.history.reader import HistoryError
+from nemesis.history.errors import HistoryError
 from nemesis.history.workloads import workload_of
 from nemesis.pipeline.engine import EngineName
 from nemesis.pipeline.session import EngineUnavailableError, is_remote, spark_session

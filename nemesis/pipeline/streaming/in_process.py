@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from nemesis.checks.judge import CheckOptions, judge_partitions
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA
-from nemesis.history.reader import HistoryError, ShardListing, read_table
+from nemesis.history.errors import HistoryError
+from nemesis.history.reader import ShardListing, read_table
 from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.pipeline.local import of_run, pair_operations
 from nemesis.pipeline.streaming.finality import Row, Told

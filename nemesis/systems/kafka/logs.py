@@ -1,7 +1,7 @@
 """What a broker has on its disk: its logs, how far it knows them to be committed, and whom it follows in the quorum.
 
-Owns the reading of Kafka's files. Its record batches are those of our own format, so that they are read by the same
-code. A broker that runs may be writing: what is not yet a whole batch at the end of a log is not there yet.
+Owns the reading of Kafka's files. A broker that runs may be writing: what is not yet a whole batch at the end of a log
+is not there yet.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nemesis.cluster.control import dumped_batch
 from nemesis.cluster.system import Dump
-from replica.records import CorruptRecordError, RecordBatch, scan_batches
+from nemesis.history.record_batches import DamagedError, RecordBatch, batches_in
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 QUORUM_STATE = Path("__cluster_metadata-0") / "quorum-state"
@@ -34,7 +34,7 @@ def read_dump(data: Path, node: int, topic_partition: str) -> Dump:
     """A whole log. ``complete`` says that nothing but whole batches is in its files."""
     batches, damage = _read_batches(data / topic_partition)
     start = _first_offset(data / topic_partition)
-    end = batches[-1].end_offset if batches else start
+    end = batches[-1].last_offset + 1 if batches else start
     return Dump(
         node=node,
         topic_partition=topic_partition,
@@ -68,11 +68,11 @@ class LogEnds:
                 position, _ = 0, segment.seek(0)
                 fresh = segment.read()
         end = int(path.stem)
-        with suppress(CorruptRecordError):
-            for batch in scan_batches(fresh, verify=False):
-                end = batch.end_offset
+        with suppress(DamagedError):
+            for batch in batches_in(fresh):
+                end = batch.last_offset + 1
                 self._last[path] = position, batch.data
-                position += batch.size_bytes
+                position += len(batch.data)
         return end
 
 
@@ -91,14 +91,14 @@ def _read_batches(folder: Path) -> tuple[list[RecordBatch], str | None]:
     try:
         for batch in _scan(folder):
             batches.append(batch)
-    except CorruptRecordError as error:
+    except DamagedError as error:
         return batches, str(error)
     return batches, None
 
 
 def _scan(folder: Path) -> Iterator[RecordBatch]:
     for segment in _segments(folder):
-        yield from scan_batches(segment.read_bytes())
+        yield from batches_in(segment.read_bytes())
 
 
 def high_watermarks(data: Path) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nemesis.cli_sim import world_of
+from nemesis.cli.sim import world_of
 from nemesis.variants.catalogue import BUILT
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def shrink(
 
     The same arguments write the same file. Exits with 0 once it is written.
     """
-    from nemesis.scenarios.files import render_scenario
     from nemesis.simulator.case import directive_of
     from nemesis.simulator.run import SimOptions
+    from nemesis.simulator.scenario_files import render_scenario
     from nemesis.simulator.shrink import DoesNotFailError, ShrinkOptions
     from nemesis.simulator.shrink import shrink as search
 

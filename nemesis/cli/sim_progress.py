@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nemesis.cli_progress import PLAIN_S
+from nemesis.cli.progress import PLAIN_S
 
 if TYPE_CHECKING:
     from nemesis.simulator.tally import Tally

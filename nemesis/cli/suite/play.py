@@ -14,9 +14,10 @@ from typing import Any
 
 from nemesis.ci.cases import Case, case_of, undecided
 from nemesis.ci.command import Execute
-from nemesis.ci.judged import VALID, JudgedRun, NotJudgedError, record_and_judge
+from nemesis.ci.judged import VALID, JudgedRun, NotJudgedError
 from nemesis.ci.keeping import make_small
-from nemesis.suite.matrix import Cell
+from nemesis.cli.one_run import record_and_judge
+from nemesis.cli.suite.matrix import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nemesis.cli_exit import VERDICT_EXITS, UnsupportedError, refusal_of
+from nemesis.cli.exit import VERDICT_EXITS, UnsupportedError, refusal_of
 
 if TYPE_CHECKING:
     from nemesis.pipeline import Judgement
@@ -91,7 +92,10 @@ def judge_and_tell(folder: Path, *, engine: str, master: str, junit: Path | None
     except EngineUnavailableError as error:
         raise refusal_of(error, kept=folder) from error
     write_results(judgement, folder)
-    tell(judgement, folder, _maybe_report(folder))
+    tell(judgement, folder)
+    page = write_page(folder)
+    if page is not None:
+        click.echo(f"report: {_shown(page)}")
     with junit_written():
         tell_ci_of_runs([folder], junit=junit)
     return VERDICT_EXITS[judgement.verdict.value]
@@ -106,16 +110,21 @@ def junit_written() -> Iterator[None]:
         raise click.BadParameter(f"what CI reads cannot be written: {error}", param_hint="--junit") from error
 
 
-def _maybe_report(folder: Path) -> Path | None:
+def write_page(folder: Path) -> Path | None:
+    """Write the report of a run; absent, and said on standard error, if there can be none: the verdict stands."""
     try:
         from nemesis.report import write_report
+
+        return write_report(folder)
     except ImportError as error:
         click.echo(f"no report: {error.name} is not installed: pip install 'highwater[report]'", err=True)
-        return None
-    return write_report(folder)
+    except Exception as error:
+        traceback.print_exc()
+        click.echo(f"no report: {error}", err=True)
+    return None
 
 
-def tell(judgement: Judgement, folder: Path, report: Path | None) -> None:
+def tell(judgement: Judgement, folder: Path) -> None:
     """Print the result."""
     stats = judgement.stats
     click.echo(f"verdict: {judgement.verdict.value}")
@@ -137,8 +146,6 @@ def tell(judgement: Judgement, folder: Path, report: Path | None) -> None:
         click.echo(f"unclean elections: {stats.unclean_elections}")
         click.echo(f"partitions that were offline: {stats.offline_partitions}")
     click.echo(f"run: {_shown(folder)}")
-    if report is not None:
-        click.echo(f"report: {_shown(report)}")
 
 
 def _shown(path: Path) -> str:

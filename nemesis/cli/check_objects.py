@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_check_file import FileOptions, check_kafka_options, model_named
-from nemesis.cli_check_kafka import MODEL as KAFKA
-from nemesis.cli_check_kafka import check_workloads
-from nemesis.cli_exit import VERDICT_EXITS
-from nemesis.cli_judge import junit_written
+from nemesis.cli.check_file import FileOptions, check_kafka_options, model_named
+from nemesis.cli.check_kafka import MODEL as KAFKA
+from nemesis.cli.check_kafka import check_workloads
+from nemesis.cli.exit import VERDICT_EXITS
+from nemesis.cli.judge import junit_written
 
 if TYPE_CHECKING:
     from nemesis.ci.cases import Case

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_exit import VERDICT_EXITS
-from nemesis.cli_judge import junit_written
+from nemesis.cli.exit import VERDICT_EXITS
+from nemesis.cli.judge import junit_written
 
 if TYPE_CHECKING:
     from nemesis.pipeline.objects.workloads import WorkloadResults

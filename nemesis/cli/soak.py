@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_cluster import cluster_options, enter_network, replica_options, words_of
-from nemesis.cli_exit import VERDICT_EXITS, Exit
-from nemesis.cli_faults import NO_FAULTS, drawn_schedule, flip_flop_option, nemesis_option
-from nemesis.cli_judge import choose_engine, engine_option, master_option
-from nemesis.cli_progress import progress_shown
-from nemesis.cli_workload import (
+from nemesis.cli.cluster import cluster_options, enter_network, replica_options, words_of
+from nemesis.cli.exit import VERDICT_EXITS, Exit
+from nemesis.cli.faults import NO_FAULTS, drawn_schedule, flip_flop_option, nemesis_option
+from nemesis.cli.judge import choose_engine, engine_option, master_option, write_page
+from nemesis.cli.progress import progress_shown
+from nemesis.cli.workload import (
     KEYS_DEFAULT,
     ON_LOGS,
     cluster_for,
@@ -152,6 +153,8 @@ def soak(
     for sentence in missing:
         click.echo(sentence)
     click.echo(f"result: {output}")
+    for run in runs:
+        write_page(run.folder)
     return worst([*(row["verdict"] for row in rows), *(["unknown"] if missing else [])])
 
 
@@ -238,6 +241,7 @@ def _option(name: str) -> str:
 
 
 def _record(options: RunOptions, schedule: Schedule, given: Mapping[str, Any]) -> Recorded:
+    from nemesis.cluster.closing import told
     from nemesis.cluster.system import NodeFailedError
     from nemesis.runner import new_folder, record_run, write_documents
 
@@ -249,20 +253,22 @@ def _record(options: RunOptions, schedule: Schedule, given: Mapping[str, Any]) -
         with progress_shown() as show:
             asyncio.run(record_run(folder, options, schedule, show))
     except NodeFailedError as error:
-        return Recorded(seed=options.seed, folder=folder, error=str(error))
+        return Recorded(seed=options.seed, folder=folder, error=told(error))
+    except Exception as error:
+        # One run that the harness has failed in is no reason to throw away what the others show.
+        traceback.print_exc()
+        return Recorded(seed=options.seed, folder=folder, error=f"the harness has failed: {error!r}")
     return Recorded(seed=options.seed, folder=folder, error=None)
 
 
 def _judge(runs: Sequence[Recorded], engine: str, master: str) -> list[dict[str, Any]]:
     from nemesis.pipeline import judge_runs, write_results
-    from nemesis.report import write_report
 
     click.echo(f"judging {len(runs)} runs with {engine}", err=True)
     judgements = judge_runs([run.folder for run in runs], engine=engine, master=master)
     rows = []
     for run, judgement in zip(runs, judgements, strict=True):
         write_results(judgement, run.folder)
-        write_report(run.folder)
         rows.append(_row(run, judgement))
     return rows
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nemesis.ci.settings import SettingError, check_settings
+from nemesis.cli.settings import SettingError, check_settings
 
 NAME, OPTIONS, MATRIX, SEEDS = "name", "options", "matrix", "seeds"
 SEEDS_MAX = 10_000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nemesis.cli_exit import UnsupportedError
+from nemesis.cli.exit import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def story(name: str | None, only_list: bool, html: Path | None) -> None:
     """Replay the story NAME: what is done, and after each step how every replica is."""
     from nemesis.scenarios.collection import story_names, story_text
-    from nemesis.scenarios.files import parse_scenario, render_scenario
     from nemesis.scenarios.play import play
+    from nemesis.simulator.scenario_files import parse_scenario, render_scenario
 
     if only_list or name is None:
         _list_stories()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from nemesis.suite.document import Suite
+from nemesis.cli.suite.document import Suite
 
 RUNS_MAX = 100_000
 SEED_BITS = 32

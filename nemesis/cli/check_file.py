@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_check_kafka import MODEL as KAFKA
-from nemesis.cli_check_kafka import judged_as_kafka, tell_kafka
-from nemesis.cli_exit import VERDICT_EXITS
-from nemesis.cli_judge import junit_written
+from nemesis.cli.check_kafka import MODEL as KAFKA
+from nemesis.cli.check_kafka import judged_as_kafka, tell_kafka
+from nemesis.cli.exit import VERDICT_EXITS
+from nemesis.cli.judge import junit_written
 
 if TYPE_CHECKING:
     from nemesis.formats.reading import ReadHistory

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_exit import VERDICT_EXITS
+from nemesis.cli.exit import VERDICT_EXITS
 
 if TYPE_CHECKING:
-    from nemesis.suite.document import Suite
-    from nemesis.suite.matrix import Cell
-    from nemesis.suite.play import Play, Played
+    from nemesis.cli.suite.document import Suite
+    from nemesis.cli.suite.matrix import Cell
+    from nemesis.cli.suite.play import Play, Played
 
 ROUNDS_MAX = 10_000
 _file = click.Path(dir_okay=False, path_type=Path)
@@ -47,8 +47,8 @@ def suite(
     Exits as the worst run does. A run that comes to no verdict counts as unknown, and the others go on.
     """
     from nemesis.ci.command import execute
-    from nemesis.suite.document import SuiteError, read_suite
-    from nemesis.suite.play import Play
+    from nemesis.cli.suite.document import SuiteError, read_suite
+    from nemesis.cli.suite.play import Play
 
     try:
         asked = read_suite(file)
@@ -71,10 +71,10 @@ def suite(
 def _check(asked: Suite) -> None:
     """Refuse what does not go together before the first run starts. Raises click.UsageError, and
     UnsupportedError for a fault that a cluster cannot do."""
-    from nemesis.ci.settings import words_of
-    from nemesis.cli_run import plan, run
+    from nemesis.cli.run import plan, run
+    from nemesis.cli.settings import words_of
+    from nemesis.cli.suite.matrix import RUNS_MAX, cells_of, count_of
     from nemesis.runner import check_supported
-    from nemesis.suite.matrix import RUNS_MAX, cells_of, count_of
 
     count = count_of(asked)
     if count > RUNS_MAX:
@@ -90,7 +90,7 @@ def _check(asked: Suite) -> None:
 
 def _play(asked: Suite, play: Play, rounds: int, until_failure: bool, played: list[Played]) -> None:
     """Run all rounds, and put each run into ``played`` as soon as it has ended. Interrupted by SIGTERM as by Ctrl-C."""
-    from nemesis.suite.matrix import count_of
+    from nemesis.cli.suite.matrix import count_of
 
     before = signal.signal(signal.SIGTERM, _interrupt)
     of_all = "" if until_failure else f"/{count_of(asked) * rounds}"
@@ -104,7 +104,7 @@ def _play(asked: Suite, play: Play, rounds: int, until_failure: bool, played: li
 
 
 def _rounds(asked: Suite, rounds: int) -> Iterator[Cell]:
-    from nemesis.suite.matrix import cells_of
+    from nemesis.cli.suite.matrix import cells_of
 
     random = SystemRandom()
     for _ in range(rounds):
@@ -124,7 +124,7 @@ def _tell(asked: Suite, played: Sequence[Played], output: Path, junit: Path | No
     from nemesis.ci.cases import undecided
     from nemesis.ci.judged import worst
     from nemesis.ci.telling import tell_ci
-    from nemesis.suite.table import table_of
+    from nemesis.cli.suite.table import table_of
 
     cases = [one.case for one in played]
     if not is_whole:

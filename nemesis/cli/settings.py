@@ -30,7 +30,7 @@ class SettingError(ValueError):
 
 def names() -> tuple[str, ...]:
     """The names of all settings."""
-    from nemesis.cli_run import run
+    from nemesis.cli.run import run
 
     options = [parameter.name for parameter in run.params if parameter.name]
     return (FAULTS, *(name for name in options if name not in NOT_SETTINGS))
@@ -50,7 +50,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
 
 
 def _parse(words: Sequence[str]) -> None:
-    from nemesis.cli_run import run
+    from nemesis.cli.run import run
 
     run.make_context("run", list(words)).close()
 
@@ -71,7 +71,7 @@ def _option(name: str, value: Any) -> tuple[str, ...]:
 
 def _is_off_without(name: str) -> bool:
     """Whether the option is a flag that has no opposite, so that to leave it away is to say no."""
-    from nemesis.cli_run import run
+    from nemesis.cli.run import run
 
     found = [option for option in run.params if option.name == name]
     return any(isinstance(option, click.Option) and option.is_flag and not option.secondary_opts for option in found)
@@ -91,7 +91,7 @@ def at_most_s(settings: Mapping[str, Any]) -> float:
 
 def _workload_s(settings: Mapping[str, Any]) -> float:
     """How long the workload goes on: as long as was asked for, else as long as the schedule."""
-    from nemesis.cli_run import TIME_LIMIT_S_DEFAULT, directed_schedule, run
+    from nemesis.cli.run import TIME_LIMIT_S_DEFAULT, directed_schedule, run
 
     given = settings.get("time_limit")
     if given is not None:

@@ -6,7 +6,6 @@ on the way. Whatever goes wrong with following, neither the run nor its verdict 
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_exit import VERDICT_EXITS, refusal_of
-from nemesis.cli_judge import LOCAL, SPARK, tell
+from nemesis.cli.exit import VERDICT_EXITS, refusal_of
+from nemesis.cli.judge import LOCAL, SPARK, tell
 
 if TYPE_CHECKING:
     from nemesis.history.stopped import Found
@@ -109,7 +108,7 @@ def follow_and_tell(folder: Path, *, engine: str, master: str, patience_s: float
             judgement = judged_at_the_end(folder, watch, master)
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
-    tell(judgement, folder, None)
+    tell(judgement, folder)
     return VERDICT_EXITS[judgement.verdict.value]
 
 
@@ -157,7 +156,7 @@ def judged_at_the_end(folder: Path, watch: Watch, master: str) -> Judgement:
 
 
 def _tell_until_over(folder: Path, watch: Watch, patience_s: float) -> None:
-    from nemesis.history import is_complete
+    from nemesis.history.reader import is_complete
 
     while not is_complete(folder):
         if _silent_s(folder) > patience_s:
@@ -171,7 +170,7 @@ def _tell_until_over(folder: Path, watch: Watch, patience_s: float) -> None:
 
 def _silent_s(folder: Path) -> float:
     """How long ago anything was added to the tables of a run."""
-    from nemesis.history import Kind
+    from nemesis.history.schemas import Kind
 
     try:
         return time.time() - max((folder / kind).stat().st_mtime for kind in Kind if (folder / kind).is_dir())
@@ -187,6 +186,8 @@ def _tell_found(watch: Watch, look: Callable[[], list[Mapping[str, Any]]]) -> No
 
 async def first_anomaly(watch: Watch) -> Found | None:
     """Wait for the first anomaly and say what it is; None when the follower fails."""
+    import asyncio  # Most commands have no loop.
+
     while True:
         began_s = time.monotonic()
         rows = await asyncio.to_thread(watch.ask, watch.follower.look)

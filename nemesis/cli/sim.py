@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_exit import VERDICT_EXITS, Exit, UnsupportedError
-from nemesis.cli_sim_progress import described, sweep_shown
+from nemesis.cli.exit import VERDICT_EXITS, Exit, UnsupportedError
+from nemesis.cli.sim_progress import described, sweep_shown
 from nemesis.variants.catalogue import BUILT
 
 if TYPE_CHECKING:
-    from nemesis.simulator.climate import WorldKind
     from nemesis.simulator.corpus import RunRow
     from nemesis.simulator.run import SimOptions
     from nemesis.simulator.tally import Tally
+    from nemesis.variants.worlds import WorldKind
 
 SEEDS_MAX = 1_000_000
 ROWS_SHOWN_MAX = 50
@@ -143,7 +143,7 @@ def _sweep(seed: int | None, **given: Any) -> Sweep:
 
 def world_of(name: str | None, variant: str | None) -> WorldKind:
     """The kind of world that was asked for, else the one in which a variant is tried."""
-    from nemesis.simulator.climate import WorldKind
+    from nemesis.variants.worlds import WorldKind
 
     if name is not None:
         return WorldKind(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nemesis.ci.judged import VALID, VERDICTS
-from nemesis.suite.play import Played
+from nemesis.cli.suite.play import Played
 
 HEADERS = ("combination", *VERDICTS, "acknowledged", "seconds")
 ACKNOWLEDGED = "acked_checked"

@@ -1,7 +1,7 @@
 """``nemesis check``, ``export`` and ``list-variants``: what needs no cluster.
 
 Owns how a run is named on the command line: by its folder, or by a link to it such as ``store/append/latest``. What is
-no folder is a history of another system's: ``cli_check_file`` judges one, and ``cli_check_objects`` many.
+no folder is a history of another system's: ``check_file`` judges one, and ``check_objects`` many.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, assert_never
 import click
 from click.core import ParameterSource
 
-from nemesis.cli_check_file import FileOptions, check_file, file_options
-from nemesis.cli_check_objects import check_objects, check_runs
-from nemesis.cli_follow import follow_and_tell, follow_option, patience_option
-from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
+from nemesis.cli.check_file import FileOptions, check_file, file_options
+from nemesis.cli.check_objects import check_objects, check_runs
+from nemesis.cli.follow import follow_and_tell, follow_option, patience_option
+from nemesis.cli.judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 
 _run_folder = click.argument(
     "folder", metavar="RUN", type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
@@ -114,7 +114,9 @@ def _check_many(
 def export(folder: Path, output: Path | None, form: str) -> None:
     """Write a stored RUN for other tools: its history, logs and events."""
     from nemesis.formats.kafka_edn import export_kafka_edn
-    from nemesis.history import Kind, export_jsonl, workload_of
+    from nemesis.history import workload_of
+    from nemesis.history.json_lines import export_jsonl
+    from nemesis.history.schemas import Kind
 
     _check_is_run(folder)
     if form == "edn" and (workload := workload_of(folder)).is_on_objects:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_cluster import cluster_options, enter_network, replica_options
-from nemesis.cli_exit import Exit
-from nemesis.cli_faults import drawn_schedule, flip_flop_option, nemesis_option
-from nemesis.cli_follow import check_can_follow, first_anomaly, followed
-from nemesis.cli_judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
-from nemesis.cli_progress import progress_shown
-from nemesis.cli_workload import KEYS_DEFAULT, cluster_for, fetch_system, workload_asked, workload_options
+from nemesis.cli.cluster import cluster_options, enter_network, replica_options
+from nemesis.cli.exit import Exit
+from nemesis.cli.faults import drawn_schedule, flip_flop_option, nemesis_option
+from nemesis.cli.follow import check_can_follow, first_anomaly, followed
+from nemesis.cli.judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
+from nemesis.cli.progress import progress_shown
+from nemesis.cli.workload import KEYS_DEFAULT, cluster_for, fetch_system, workload_asked, workload_options
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
 from nemesis.packages import USUAL, Package
@@ -236,15 +236,18 @@ def record_and_judge(
 
 def _recorded(folder: Path, options: RunOptions, schedule: Schedule, wait: FirstAnomaly | None) -> bool:
     """Record; whether nobody interrupted it."""
+    from nemesis.cluster.closing import notes_of, told
     from nemesis.cluster.system import NodeFailedError
 
     try:
         asyncio.run(_record(folder, options, schedule, wait))
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except (KeyboardInterrupt, asyncio.CancelledError) as error:
+        for note in notes_of(error):
+            click.echo(note, err=True)
         click.echo(f"interrupted; what was recorded is kept: nemesis check {folder}", err=True)
         return False
     except NodeFailedError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(told(error)) from error
     return True
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli_exit import Exit
-from nemesis.cli_sim_progress import sweep_shown
+from nemesis.cli.exit import Exit
+from nemesis.cli.sim_progress import sweep_shown
 from nemesis.variants.catalogue import BUILT
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nemesis.cli_streams import heard_or_not
+from nemesis.cli.streams import heard_or_not
 
 if TYPE_CHECKING:
     from nemesis.pipeline import EngineUnavailableError
