@@ -123,6 +123,7 @@ def tell(judgement: Judgement, folder: Path, report: Path | None) -> None:
         click.echo(f"  {reason}")
     for warning in judgement.warnings:
         click.echo(f"  warning: {warning}")
+    _tell_checks(judgement)
     click.echo(f"acknowledged {'operations' if stats.objects else 'writes'} checked: {stats.acked_checked}")
     click.echo(f"leader elections: {stats.leader_elections}")
     click.echo(f"leader changes: {stats.leader_changes}")
@@ -139,6 +140,16 @@ def tell(judgement: Judgement, folder: Path, report: Path | None) -> None:
     click.echo(f"run: {_shown(folder)}")
     if report is not None:
         click.echo(f"report: {_shown(report)}")
+
+
+def _tell_checks(judgement: Judgement) -> None:
+    """How many promises were kept and were not, and which nobody could look at."""
+    from nemesis.checks.promises import Kept, not_judged
+
+    numbers = {kept: sum(check.kept is kept for check in judgement.checks) for kept in Kept}
+    click.echo("promises: " + ", ".join(f"{number} {kept}" for kept, number in numbers.items() if number))
+    for sentence in not_judged(judgement.checks):
+        click.echo(f"  not judged: {sentence}")
 
 
 def _shown(path: Path) -> str:

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from nemesis.checks.judge import CheckOptions, judge_partitions
-from nemesis.checks.schemas import ANOMALY_SCHEMA, LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
+from nemesis.checks.judge import CheckOptions, Findings, judge_partitions
+from nemesis.checks.schemas import (
+    ANOMALY_SCHEMA,
+    COVERAGE_SCHEMA,
+    LOG_BATCH_SCHEMA,
+    OPERATION_SCHEMA,
+    RUN_EVENT_SCHEMA,
+)
 from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS
 from nemesis.faults.names import DEEDS, FAULT_NAMES
 from nemesis.history.events import (
@@ -43,6 +49,10 @@ FACT_SCHEMAS = {
     Kind.EVENTS: RUN_EVENT_SCHEMA,
 }
 """The three tables that are judged together: each is one struct column of a fact, named as its kind."""
+FINDING_SCHEMA = pa.schema(
+    [pa.field("anomaly", pa.struct(list(ANOMALY_SCHEMA))), pa.field("coverage", pa.struct(list(COVERAGE_SCHEMA)))]
+)
+"""What a judge gives back: in each row one of the two."""
 KEY = ("run_id", "topic_partition")
 STRETCH = 64
 """So many indexes are told apart by the bits of one number."""
@@ -149,12 +159,30 @@ def facts(operations: DataFrame, logs: DataFrame, events: DataFrame) -> DataFram
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
 
 
-def anomalies(judged: DataFrame, options: CheckOptions, buckets: int) -> DataFrame:
-    """Facts to anomaly rows (``ANOMALY_SCHEMA``): all facts of a topic-partition of a run are in one bucket."""
+def findings(judged: DataFrame, options: CheckOptions, buckets: int) -> DataFrame:
+    """Facts to findings (``FINDING_SCHEMA``): all facts of a topic-partition of a run are in one bucket."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     bucketed = judged.repartition(buckets, *KEY)
-    return bucketed.mapInArrow(bucket_judge(options), from_arrow_schema(ANOMALY_SCHEMA))
+    return bucketed.mapInArrow(bucket_judge(options), from_arrow_schema(FINDING_SCHEMA))
+
+
+def found_in(rows: pa.Table) -> Findings:
+    """Rows of ``FINDING_SCHEMA`` as the two tables that they are."""
+    anomalies, coverage = (_unpacked(rows, name, schema) for name, schema in zip(*_FOUND, strict=True))
+    return Findings(anomalies=anomalies, coverage=coverage)
+
+
+_FOUND = (FINDING_SCHEMA.names, (ANOMALY_SCHEMA, COVERAGE_SCHEMA))
+
+
+def _packed(found: Findings) -> Iterator[pa.RecordBatch]:
+    """The rows of ``FINDING_SCHEMA`` that these are."""
+    for name, table in zip(FINDING_SCHEMA.names, (found.anomalies, found.coverage), strict=True):
+        for batch in table.to_batches():
+            rows = {field.name: pa.nulls(batch.num_rows, field.type) for field in FINDING_SCHEMA}
+            columns = rows | {name: batch.to_struct_array().cast(FINDING_SCHEMA.field(name).type)}
+            yield pa.RecordBatch.from_arrays(list(columns.values()), schema=FINDING_SCHEMA)
 
 
 def bucket_judge(options: CheckOptions) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -165,27 +193,27 @@ def bucket_judge(options: CheckOptions) -> Callable[[Iterator[pa.RecordBatch]], 
         if not gathered:
             return
         table = pa.Table.from_batches(gathered)
-        operations, logs, events = (_unpacked(table, kind) for kind in FACT_SCHEMAS)
-        yield from judge_partitions(operations, logs, events, options).to_batches()
+        operations, logs, events = (_unpacked(table, kind, schema) for kind, schema in FACT_SCHEMAS.items())
+        yield from _packed(judge_partitions(operations, logs, events, options))
 
     return judge_bucket
 
 
-def _unpacked(table: pa.Table, kind: Kind) -> pa.Table:
-    """The rows of one kind in their own columns."""
-    rows = table.column(kind).combine_chunks().drop_null()
-    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)]).cast(FACT_SCHEMAS[kind])
+def _unpacked(table: pa.Table, name: str, schema: pa.Schema) -> pa.Table:
+    """The rows that have this struct, in columns of their own."""
+    rows = table.column(name).combine_chunks().drop_null()
+    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)]).cast(schema)
 
 
-def object_anomalies(history: DataFrame, workloads: Mapping[str, Workload], buckets: int) -> DataFrame:
-    """History to anomaly rows of objects: all events of clients of an object of a run are in one bucket."""
+def object_findings(history: DataFrame, workloads: Mapping[str, Workload], buckets: int) -> DataFrame:
+    """History to findings of objects: all events of clients of an object of a run are in one bucket."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import from_arrow_schema
 
     chosen = (F.col("process") >= 0) & F.col("run_id").isin(*workloads)
     events = history.where(chosen).select("run_id", *HISTORY_SCHEMA.names)
     bucketed = events.repartition(buckets, *KEY)
-    return bucketed.mapInArrow(object_judge(workloads), from_arrow_schema(ANOMALY_SCHEMA))
+    return bucketed.mapInArrow(object_judge(workloads), from_arrow_schema(FINDING_SCHEMA))
 
 
 def object_judge(workloads: Mapping[str, Workload]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -196,7 +224,7 @@ def object_judge(workloads: Mapping[str, Workload]) -> Callable[[Iterator[pa.Rec
     def judge_bucket(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gathered = list(batches)
         if gathered:
-            yield from judge_objects(pa.Table.from_batches(gathered), named).to_batches()
+            yield from _packed(judge_objects(pa.Table.from_batches(gathered), named))
 
     return judge_bucket
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nemesis.checks.judge import CheckOptions, judge_partitions
+from nemesis.checks.judge import CheckOptions, Findings, judge_partitions
 from nemesis.checks.partition import NONE, Bools, ints
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS, RunCounts
@@ -51,10 +51,10 @@ def judge_locally(runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
 def _judge(run: RunFolder, engine: dict[str, str]) -> Judgement:
     history, logs, events = (read_table(run.shards[kind]) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
     whole, evident, workload = run.history_whole, run.is_evident, run.workload
-    counts, anomalies = judge_tables(
+    counts, findings = judge_tables(
         run.run_id, history, logs, events, whole=whole, evident=evident, workload=workload, due=due_logs(run)
     )
-    return judgement_of(run, counts, anomalies, engine)
+    return judgement_of(run, counts, findings.anomalies.to_pylist(), findings.coverage.to_pylist(), engine)
 
 
 def judge_tables(
@@ -67,8 +67,8 @@ def judge_tables(
     evident: bool = False,
     workload: Workload = Workload.APPEND,
     due: pa.Table | None = None,
-) -> tuple[RunCounts, list[dict[str, Any]]]:
-    """What one run did, and its anomalies (rows of ``ANOMALY_SCHEMA``), from the three tables of ``nemesis.history``.
+) -> tuple[RunCounts, Findings]:
+    """What one run did, and what was found in it, from the three tables of ``nemesis.history``.
 
     ``whole`` says that nothing can have happened that the history does not tell, ``evident`` that the run must hold
     evidence of all that it tells, ``due`` (``RUN_EVENT_SCHEMA``) of which logs in any case.
@@ -80,11 +80,11 @@ def judge_tables(
     options = CheckOptions(incomplete_runs=none if tells_all else this, evident_runs=this if evident else none)
     on_logs = operations.slice(0, 0) if workload.is_on_objects else operations
     told = pa.concat_tables([events, dumped_logs(history, run_id), *([] if due is None else [due])])
-    anomalies = judge_partitions(on_logs, logs, told, options).to_pylist()
+    findings = judge_partitions(on_logs, logs, told, options)
     if workload.is_on_objects:
         clients = history.filter(pc.greater_equal(history.column("process"), 0))
-        anomalies += judge_objects(with_run_id(clients, run_id), {run_id: workload}).to_pylist()
-    return count(history, operations, logs, events), anomalies
+        findings += judge_objects(with_run_id(clients, run_id), {run_id: workload})
+    return count(history, operations, logs, events), findings
 
 
 def of_run(table: pa.Table, run_id: str, schema: pa.Schema) -> pa.Table:

@@ -38,16 +38,25 @@ def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judg
     due = _frame(spark, pa.concat_tables([due_logs(run) for run in runs]))
     told = events.unionByName(history.transform(frames.dumped_logs)).unionByName(due)
     facts = frames.facts(_without(operations, workloads), logs, told)
-    judged = facts.transform(frames.anomalies, options, buckets(spark))
+    judged = facts.transform(frames.findings, options, buckets(spark))
     if workloads:
-        judged = judged.unionByName(history.transform(frames.object_anomalies, workloads, buckets(spark)))
+        judged = judged.unionByName(history.transform(frames.object_findings, workloads, buckets(spark)))
     counted = frames.run_counts(history, operations, logs, events)
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in judged.toArrow().to_pylist():
-        rows[row["run_id"]].append(row)
+    found = frames.found_in(judged.toArrow())
+    rows, coverage = _by_run(found.anomalies), _by_run(found.coverage)
     counts = {row["run_id"]: _counts(row) for row in counted.toArrow().to_pylist()}
     engine = _engine(spark)
-    return tuple(judgement_of(run, counts.get(run.run_id, RunCounts()), rows[run.run_id], engine) for run in runs)
+    return tuple(
+        judgement_of(run, counts.get(run.run_id, RunCounts()), rows[run.run_id], coverage[run.run_id], engine)
+        for run in runs
+    )
+
+
+def _by_run(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in table.to_pylist():
+        rows[row["run_id"]].append(row)
+    return rows
 
 
 def _without(operations: DataFrame, run_ids: Collection[str]) -> DataFrame:

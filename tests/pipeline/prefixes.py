@@ -21,8 +21,7 @@ from nemesis.history import (
 )
 from nemesis.history.schemas import SCHEMAS
 from nemesis.pipeline.local import of_run, pair_operations
-from nemesis.pipeline.streaming.finality import Row
-from tests.checks.histories import RUN
+from tests.checks.histories import RUN, Row
 from tests.checks.simulation import Run
 from tests.pipeline.recorded import dumps_of, history_events
 
@@ -49,7 +48,7 @@ class Tables:
     def _judged(self, history: pa.Table, logs: pa.Table, events: pa.Table, cut_off: frozenset[str]) -> list[Row]:
         logs, events = of_run(logs, RUN, LOG_BATCH_SCHEMA), of_run(events, RUN, RUN_EVENT_SCHEMA)
         options = CheckOptions(incomplete_runs=cut_off)
-        rows: list[Row] = judge_partitions(pair_operations(history, RUN), logs, events, options).to_pylist()
+        rows: list[Row] = judge_partitions(pair_operations(history, RUN), logs, events, options).anomalies.to_pylist()
         return rows
 
 
