@@ -49,8 +49,10 @@ FACT_SCHEMAS = {
     Kind.EVENTS: RUN_EVENT_SCHEMA,
 }
 """The three tables that are judged together: each is one struct column of a fact, named as its kind."""
+_FOUND = {"anomaly": ANOMALY_SCHEMA, "coverage": COVERAGE_SCHEMA}
+# In a row that has the other one, nothing of a struct is there: Spark does not take that for fields that never lack.
 FINDING_SCHEMA = pa.schema(
-    [pa.field("anomaly", pa.struct(list(ANOMALY_SCHEMA))), pa.field("coverage", pa.struct(list(COVERAGE_SCHEMA)))]
+    [pa.field(name, pa.struct([field.with_nullable(True) for field in schema])) for name, schema in _FOUND.items()]
 )
 """What a judge gives back: in each row one of the two."""
 KEY = ("run_id", "topic_partition")
@@ -169,11 +171,8 @@ def findings(judged: DataFrame, options: CheckOptions, buckets: int) -> DataFram
 
 def found_in(rows: pa.Table) -> Findings:
     """Rows of ``FINDING_SCHEMA`` as the two tables that they are."""
-    anomalies, coverage = (_unpacked(rows, name, schema) for name, schema in zip(*_FOUND, strict=True))
+    anomalies, coverage = (_unpacked(rows, name, schema) for name, schema in _FOUND.items())
     return Findings(anomalies=anomalies, coverage=coverage)
-
-
-_FOUND = (FINDING_SCHEMA.names, (ANOMALY_SCHEMA, COVERAGE_SCHEMA))
 
 
 def _packed(found: Findings) -> Iterator[pa.RecordBatch]:

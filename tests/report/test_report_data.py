@@ -172,6 +172,7 @@ def test_nothing_is_kept_that_was_not_recorded(run_folder: RunFolder) -> None:
     looked for among transactions only: results, terminal and report say so alike."""
     run_folder.operation(1, 2, value=1, offset=0)
     run_folder.log(1, values=[1], epochs=[1])
+    run_folder.replica_event(0.5, 1, "started")
     judgement = judge_run(run_folder.write(), engine="local")
     write_results(judgement, run_folder.folder)
     promises = {promise.anomaly: promise for promise in read_run(run_folder.folder).judgement.promises}
