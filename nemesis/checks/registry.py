@@ -12,6 +12,7 @@ from typing import Any
 from nemesis.checks.check import Check, LogCheck
 from nemesis.checks.cycles import CYCLES
 from nemesis.checks.evidence import MISSING_EVIDENCE
+from nemesis.checks.future_read import FUTURE_READ
 from nemesis.checks.high_watermarks import COMMITTED_TRUNCATED, HIGH_WATERMARK_REGRESSION
 from nemesis.checks.in_sync import INCOMPLETE_ISR, ISR_NOT_RESTORED
 from nemesis.checks.losses import LOST_WRITE, UNSEEN
@@ -38,6 +39,7 @@ CHECKS: tuple[Check, ...] = (
     INCONSISTENT_OFFSETS,
     PHANTOM_READ,
     ABORTED_READ,
+    FUTURE_READ,
     PRECOMMITTED_READ,
     UNCOMMITTED_READ,
     NONMONOTONIC_POLL,

@@ -146,7 +146,7 @@ CONVICTED: dict[str, tuple[list[Row], list[Row], list[str]]] = {
     "realtime-reorder: read before it was sent": (
         [poll((0, 1), 0, (0, 10)), append((2, 3), 10, 0)],
         [],
-        ["realtime-reorder"],
+        ["future-read", "realtime-reorder"],
     ),
     "realtime-reorder: below a high watermark that was told": (
         [poll((0, 1), 0, high_watermark=3), append((2, 3), 10, 2), poll((4, 5), 0, (2, 10))],

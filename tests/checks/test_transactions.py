@@ -337,7 +337,7 @@ CASES: dict[str, tuple[list[Op], list[str]]] = {
     "G1c-realtime": ([*READING, txn((3, 4), send(1, 10, 0), process=2)], ["G1c-realtime"]),
     "G1c-realtime: read before it was sent": (
         [txn((0, 1), polls(k1=[(0, 10)]), send(2, 20, 0)), txn((2, 3), send(1, 10, 0), process=1), BOTH],
-        ["G1c-realtime", "realtime-reorder"],
+        ["G1c-realtime", "future-read", "realtime-reorder"],
     ),
     "no G1c-realtime: at the same time": (
         [txn((0, 9), send(2, 20, 0), polls(k1=[(0, 10)])), LOOKED, txn((2, 7), send(1, 10, 0), process=2)],

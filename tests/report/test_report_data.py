@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,9 @@ from nemesis.pipeline import judge_run, write_results
 from nemesis.report.data import read_run
 from nemesis.report.operations import BINS_MAX, LATENCY_POINTS_MAX, bin_width_ms, latency, pair_operations
 from nemesis.report.values import FaultKind, MarkKind, Outcome
+from tests.checks.histories import append, replica_log, told
+from tests.checks.simulation import Run
+from tests.pipeline.recorded import record_run
 
 if TYPE_CHECKING:
     from tests.report.conftest import RunFolder
@@ -167,16 +171,17 @@ def test_promises_are_kept_violated_or_undecided(busy_run: Callable[[], RunFolde
     assert judgement.anomaly_count == 43
 
 
-def test_nothing_is_kept_that_was_not_recorded(run_folder: RunFolder) -> None:
+def test_nothing_is_kept_that_was_not_recorded(tmp_path: Path) -> None:
     """Without logs of two replicas nobody knows of divergence, without events nobody knows of leaders, and cycles are
     looked for among transactions only: results, terminal and report say so alike."""
-    run_folder.operation(1, 2, value=1, offset=0)
-    run_folder.log(1, values=[1], epochs=[1])
-    run_folder.replica_event(0.5, 1, "started")
-    judgement = judge_run(run_folder.write(), engine="local")
-    write_results(judgement, run_folder.folder)
-    promises = {promise.anomaly: promise for promise in read_run(run_folder.folder).judgement.promises}
-    results = json.loads((run_folder.folder / "results.json").read_text(encoding="utf-8"))["checks"]
+    logs = replica_log(1, [(1, [10])])
+    folder = record_run(
+        tmp_path, Run(operations=[append((0, 1), 10, 0)], logs=logs, events=[told(1, "started")], gapless=False)
+    )
+    judgement = judge_run(folder, engine="local")
+    write_results(judgement, folder)
+    promises = {promise.anomaly: promise for promise in read_run(folder).judgement.promises}
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))["checks"]
     assert {name: told["kept"] for name, told in results.items()} == {name: p.kept for name, p in promises.items()}
     assert promises["duplicate"].kept is Kept.KEPT, judgement.reasons
     idle = {name: promise.why for name, promise in promises.items() if promise.kept is Kept.NOT_JUDGED}
