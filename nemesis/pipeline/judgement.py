@@ -44,7 +44,7 @@ class Judgement:
         """``results.json``: evidence as objects, keys in order, one indented document with a newline at its end."""
         document = asdict(self) | {
             "verdict": self.verdict.value,
-            "checks": {check.name: {**asdict(check), "kept": check.kept.value} for check in self.checks},
+            "checks": {check.pop("name"): check for check in map(asdict, self.checks)},
             "anomalies": [dict(row) | {"evidence": json.loads(row["evidence"])} for row in self.anomalies],
             "engine": dict(self.engine),
         }
