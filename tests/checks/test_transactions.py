@@ -466,3 +466,5 @@ def test_a_tangle_of_too_many_rounds_is_dropped_whole() -> None:
         ops.append(txn((two, end + 1), polls(k2=[(at, 200 + at)]), send(3, 300 + at, at), process=two))
     found = Counter(row["anomaly"] + ":" + row["severity"] for row in judged(ops) if row["anomaly"] in CIRCLE_NAMES)
     assert found == {"G1c:violation": ROUNDS_MAX}
+    passed_over = {row["missed"] for row in judge_transactions(table_of(ops)).coverage.to_pylist() if row["missed"]}
+    assert passed_over == {3 * 5}, "the steps of the circles that were not told"
