@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,4 +37,4 @@ def test_the_page_explains_each_anomaly() -> None:
 
 
 if __name__ == "__main__":
-    print("\n".join(table()))
+    sys.stdout.write("\n".join(table()) + "\n")
