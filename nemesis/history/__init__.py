@@ -1,9 +1,10 @@
 """What a run leaves on disk for its judges: the history, the replicas' final logs, and what the replicas reported.
 
 The way of the data: ``events`` (the values that are recorded) -> ``schemas`` (their Arrow columns) -> ``writer``
-(Parquet shards, written while the run goes on) -> ``reader`` (the shards again, and what is wrong with them) ->
-``json_lines`` (the same for people and other tools); ``tables`` is the short way, from values to columns without files,
-``stopped`` says what ended a run before its time, and ``workloads`` by which promises it is judged.
+(Parquet shards, written while the run goes on; ``pairing`` says which event completes which) -> ``reader`` (the shards
+again, and what is wrong with them) -> ``json_lines`` (the same for people and other tools); ``tables`` is the short
+way, from values to columns without files, ``stopped`` says what ended a run before its time, and ``workloads`` by which
+promises it is judged.
 Judging starts where this package ends: it needs the folder, never the cluster.
 """
 
@@ -45,6 +46,7 @@ from nemesis.history.events import (
     RunEvent,
 )
 from nemesis.history.json_lines import export_jsonl
+from nemesis.history.pairing import paired, pairs
 from nemesis.history.reader import (
     HistoryError,
     ShardListing,
@@ -104,6 +106,8 @@ __all__ = [
     "export_jsonl",
     "is_complete",
     "list_shards",
+    "paired",
+    "pairs",
     "read_history",
     "read_replica_events",
     "read_replica_logs",

@@ -36,12 +36,13 @@ from nemesis.history.events import (
     STARTED,
     EventType,
 )
+from nemesis.history.pairing import ECHOES
 from nemesis.history.schemas import HISTORY_SCHEMA, Kind
 from nemesis.history.workloads import Workload
 from nemesis.pipeline.machines.judge import judge_objects
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, WindowSpec
+    from pyspark.sql import Column, DataFrame
 
 FACT_SCHEMAS = {
     Kind.HISTORY: OPERATION_SCHEMA,
@@ -74,26 +75,32 @@ def with_run_id(rows: DataFrame, folders: DataFrame) -> DataFrame:
 
 
 def paired_operations(history: DataFrame) -> DataFrame:
-    """History to operations (``OPERATION_SCHEMA``): the completion of an operation is its process's next event."""
+    """History to operations (``OPERATION_SCHEMA``): a completion names its invocation, as in ``history.pairing``."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
     invoked = EventType.INVOKE.value
-    following = F.lead(F.struct("*")).over(_by_process())
-    rows = history.where(F.col("process") >= 0).withColumn("next", following).where(F.col("type") == invoked)
+    is_end = F.col("type") != invoked
+    clients = history.where(F.col("process") >= 0)
+    numbered = clients.withColumn("operation", F.when(is_end, F.col("invoked")).otherwise(F.col("index")))
+    following = F.lead(F.struct("*")).over(
+        Window.partitionBy("run_id", "process", "operation").orderBy(is_end, "index")
+    )
+    rows = numbered.withColumn("next", following).where(F.col("type") == invoked)
     end = F.when((F.col("next.type") != invoked) & _asks_the_same(), F.col("next"))
     return rows.withColumn("end", end).select(*_operation_columns())
 
 
 def _asks_the_same() -> Column:
-    """Whether the next event can be the completion of this one, as ``local`` has it."""
+    """Whether the next event can be the completion of this one."""
     from pyspark.sql import functions as F  # noqa: N812
 
     def same(column: str) -> Column:
         return F.coalesce(F.col(column) == F.col(f"next.{column}"), F.lit(True))
 
     log, next_log = (F.coalesce(name, F.lit("")) for name in ("topic_partition", "next.topic_partition"))
-    repeated = F.when(F.col("f") == APPEND, same("value")).when(F.col("f").isin(POLL, FINAL_READ), same("offset"))
-    return (F.col("f") == F.col("next.f")) & (log == next_log) & F.coalesce(repeated, F.lit(True))
+    repeated = [F.when(F.col("f") == f, same(column)) for f, column in ECHOES.items()]
+    return (F.col("f") == F.col("next.f")) & (log == next_log) & F.coalesce(*repeated, F.lit(True))
 
 
 def dumped_logs(history: DataFrame) -> DataFrame:
@@ -114,12 +121,6 @@ def dumped_logs(history: DataFrame) -> DataFrame:
         F.col("name").alias("topic_partition"),
         F.lit(None).cast("string").alias("detail"),
     )
-
-
-def _by_process() -> WindowSpec:
-    from pyspark.sql import Window
-
-    return Window.partitionBy("run_id", "process").orderBy("index")
 
 
 def _operation_columns() -> list[Column]:

@@ -122,7 +122,7 @@ def test_rebalanced_keys_are_marked(tmp_path: Path) -> None:
         (
             "{:index 1,",
             "{:index 11, :type :ok, :process 7, :f :poll, :value []}\n{:index 12,",
-            "which it has not invoked",
+            "what it has not invoked",
         ),
         (":process 1, :f :poll, :value [[:poll]]", ":process :one, :f :poll, :value [[:poll]]", "has no number"),
         ("[[:poll {1", "[[:poll {1 [[0 10]]}] [:poll {1", "completes other micro-operations"),

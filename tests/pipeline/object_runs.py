@@ -17,6 +17,7 @@ from nemesis.history import (
     ReplicaEvent,
     ReplicaLogBatch,
     Workload,
+    paired,
     table_of,
 )
 from nemesis.history.schemas import Kind
@@ -47,7 +48,7 @@ def events_of(*rows: dict[str, Any]) -> list[HistoryEvent]:
 
 def history_of(*rows: dict[str, Any]) -> pa.Table:
     """The rows as a history."""
-    return table_of(Kind.HISTORY, events_of(*rows))
+    return table_of(Kind.HISTORY, paired(events_of(*rows)))
 
 
 def object_run(folder: Path, workload: Workload | str, *rows: dict[str, Any]) -> Path:

@@ -14,6 +14,7 @@ from nemesis.history import (
     Kind,
     ReplicaEvent,
     ReplicaLogBatch,
+    paired,
     read_history,
     read_replica_events,
     read_replica_logs,
@@ -66,7 +67,7 @@ def tables_from(run: Run) -> Tables:
             kind, [make(**{name: row[name] for name in SCHEMAS[kind].names if name in row}) for row in rows]
         )
 
-    history = table_of(Kind.HISTORY, history_events(run.operations))
+    history = table_of(Kind.HISTORY, paired(history_events(run.operations)))
     return Tables(history=history, logs=of_kind(Kind.LOGS, run.logs), events=of_kind(Kind.EVENTS, run.events))
 
 

@@ -157,8 +157,7 @@ def prefix_anomalies(spark: SparkSession, run: RunFolder, names: list[str]) -> D
     history, logs, events = (
         read_shards(spark, [run], folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS)
     )
-    # Operations are paired before any is left out: one ends with the next event of its process, wherever that is.
-    operations = history.transform(frames.paired_operations).transform(of_names)
+    operations = history.transform(of_names).transform(frames.paired_operations)
     judged = frames.facts(operations, logs, events.transform(of_names))
     options = CheckOptions(incomplete_runs=frozenset({run.run_id}))
     found = judged.transform(frames.findings, options, buckets(spark))
