@@ -62,7 +62,7 @@ def test_the_order_of_lines_does_not_matter() -> None:
 
 
 def test_what_is_missing_is_not_mended() -> None:
-    """Where the end of a read and the begin of the next are gone, the next one's end completes nothing that is there."""
+    """Where the end of a read and the begin of the next are gone, the end that is left completes nothing."""
     assert read(*(event for event in INTERLEAVED if event.index not in (5, 7)))[0] is None
 
 
