@@ -99,4 +99,4 @@ def not_judged(checks: Iterable[Checked]) -> Iterator[str]:
     for check in checks:
         if check.kept is Kept.NOT_JUDGED:
             names[check.why].append(check.name)
-    yield from (f"{', '.join(idle)}: {why}" for why, idle in names.items())
+    yield from (f"{', '.join(idle)} ({why})" for why, idle in names.items())

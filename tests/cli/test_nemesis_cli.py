@@ -93,7 +93,7 @@ def test_a_stored_run_is_judged_again(tmp_path: Path, capsys: pytest.CaptureFixt
     said = capsys.readouterr().out
     assert "verdict: valid" in said
     assert (
-        "  not judged: G0, G0-process, G0-realtime, G1c, G1c-process, G1c-realtime: there were no transactions" in said
+        "  not judged: G0, G0-process, G0-realtime, G1c, G1c-process, G1c-realtime (there were no transactions" in said
     )
     assert "acknowledged writes checked: 1" in said
     assert str(run / "report.html") in said
