@@ -114,7 +114,7 @@ def told_of(form: Form, target: Path) -> Told:
         return {(row["topic_partition"], row["anomaly"], row["severity"]) for row in rows}
     if form.model is SynthModel.KAFKA:
         history = read_history_file(target, key_pairs=KeyPairs.NO)
-        rows = judge_transactions(micro_operations(history.events, target)).to_pylist()
+        rows = judge_transactions(micro_operations(history.events, target)).anomalies.to_pylist()
         return {(row["topic_partition"], row["anomaly"], row["severity"]) for row in rows}
     operations = read_history_file(target).operations()
     judgements = judge(operations, load_model(form.model.value))

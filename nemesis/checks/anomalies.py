@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from nemesis.checks.schemas import ANOMALY_SCHEMA, DEFINITIONS, AnomalyName, Severity
+from nemesis.checks.schemas import ANOMALY_SCHEMA, Severity
 
 ROWS_MAX = 100
 """Rows of one anomaly shown for one topic-partition; one more row counts the others."""
@@ -26,31 +26,32 @@ RECORDS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """What one check found in one topic-partition. Lists are cut to ``LISTED_MAX``; ``evidence`` must be JSON."""
+    """What one check found in one topic-partition. Lists are cut to ``LISTED_MAX``; ``evidence`` must be JSON.
 
-    name: AnomalyName
+    ``is_loss`` says that a record is gone, which has a cause and is listed wherever it is counted.
+    """
+
     detail: str
     severity: Severity = Severity.VIOLATION
     offsets: Sequence[int] = ()
     op_indexes: Sequence[int] = ()
     replicas: Sequence[int] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    is_loss: bool = False
 
 
 def bounded(anomalies: Iterable[Anomaly], rows_max: int = ROWS_MAX) -> Iterator[Anomaly]:
-    """The first ``rows_max`` of each kind, then one row for each kind that has more."""
-    counts: Counter[tuple[AnomalyName, Severity]] = Counter()
-    others: dict[tuple[AnomalyName, Severity], _Others] = {}
+    """The first ``rows_max`` of each severity of what one check found, then one row for each that has more."""
+    counts: Counter[Severity] = Counter()
+    others: dict[Severity, _Others] = {}
     for anomaly in anomalies:
-        kind = anomaly.name, anomaly.severity
-        counts[kind] += 1
-        if counts[kind] <= rows_max:
+        counts[anomaly.severity] += 1
+        if counts[anomaly.severity] <= rows_max:
             yield anomaly
         else:
-            others.setdefault(kind, _Others()).add(anomaly)
-    for (name, severity), rest in sorted(others.items()):
-        what = f"{rest.count} more: {DEFINITIONS[name]}"
-        yield Anomaly(name=name, severity=severity, detail=what, evidence=rest.evidence)
+            others.setdefault(anomaly.severity, _Others()).add(anomaly)
+    for severity, rest in sorted(others.items()):
+        yield Anomaly(severity=severity, detail=f"{rest.count} more of the same kind", evidence=rest.evidence)
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class _Others:
             self.causes[told["cause"]] += 1
         if "cut_by" in anomaly.evidence:
             self.cuts[anomaly.evidence["cut_by"]] += 1
-        if anomaly.name is AnomalyName.LOST_WRITE and anomaly.offsets and len(self.records) < RECORDS_MAX:
+        if anomaly.is_loss and anomaly.offsets and len(self.records) < RECORDS_MAX:
             self.records.append({"offset": anomaly.offsets[0], **told})
 
     @property
@@ -84,12 +85,12 @@ class _Others:
         return told
 
 
-def anomaly_row(run_id: str, topic_partition: str, anomaly: Anomaly) -> dict[str, Any]:
-    """One row of ``ANOMALY_SCHEMA``."""
+def anomaly_row(run_id: str, topic_partition: str, name: str, anomaly: Anomaly) -> dict[str, Any]:
+    """One row of ``ANOMALY_SCHEMA``: what the check of this name found."""
     return {
         "run_id": run_id,
         "topic_partition": topic_partition,
-        "anomaly": anomaly.name.value,
+        "anomaly": name,
         "severity": anomaly.severity.value,
         "offsets": list(anomaly.offsets[:LISTED_MAX]),
         "op_indexes": list(anomaly.op_indexes[:LISTED_MAX]),

@@ -12,17 +12,18 @@ Consistency" (1999); ``elle.txn``; the graph and the allowed errors of ``jepsen.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from nemesis.checks.anomalies import LISTED_MAX, Anomaly
+from nemesis.checks.check import Check, Coverage
 from nemesis.checks.components import Graph, components, way
 from nemesis.checks.partition import Partition
 from nemesis.checks.precedence import Edge, Kind, Precedence, graph_of, precedence_of
-from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.schemas import Severity
 
 Circle = tuple[Edge, ...]
 ROUNDS_MAX = 20
@@ -35,54 +36,97 @@ STEPS_MAX = 200_000
 class Form:
     """One kind of circle: the edges that it may have."""
 
-    name: AnomalyName
+    check: Check
     severity: Severity
     kinds: frozenset[Kind]
 
 
+NEEDS = "transactions of several operations"
+OF_WRITES = (
+    Check(
+        name="G0",
+        promise="Transactions stand in one order in all logs; the log does not promise that.",
+        needs=NEEDS,
+    ),
+    Check(
+        name="G0-process",
+        promise="What a process does later stands later in all logs; not promised either.",
+        needs=NEEDS,
+    ),
+    Check(
+        name="G0-realtime",
+        promise="What begins later stands later in all logs; not promised either.",
+        needs=NEEDS,
+    ),
+)
+OF_READS = (
+    Check(
+        name="G1c",
+        promise="No transaction reads what follows from its own writes.",
+        needs=NEEDS,
+    ),
+    Check(
+        name="G1c-process",
+        promise="No transaction reads what its process has yet to do.",
+        needs=NEEDS,
+    ),
+    Check(
+        name="G1c-realtime",
+        promise="No transaction reads what begins after it is over.",
+        needs=NEEDS,
+    ),
+)
+CYCLES = (*OF_WRITES, *OF_READS)
+"""What one search looks for, over all topic-partitions of a run. A run has no transactions, so no prefix proves any."""
+
+
 def _forms() -> Iterator[Form]:
     """Every form after those that are simpler; those that convict before those that are allowed."""
-    of_writes = AnomalyName.WRITE_CYCLE, AnomalyName.WRITE_CYCLE_PROCESS, AnomalyName.WRITE_CYCLE_REALTIME
-    of_reads = (
-        AnomalyName.CIRCULAR_INFORMATION_FLOW,
-        AnomalyName.CIRCULAR_INFORMATION_FLOW_PROCESS,
-        AnomalyName.CIRCULAR_INFORMATION_FLOW_REALTIME,
-    )
     orders: tuple[tuple[Kind, ...], ...] = ((), (Kind.PROCESS,), (Kind.PROCESS, Kind.REALTIME))
-    for names, severity, kinds in (
-        (of_reads, Severity.VIOLATION, (Kind.WR,)),
-        (of_writes, Severity.ALLOWED, (Kind.WW,)),
-        (of_reads, Severity.ALLOWED, (Kind.WW, Kind.WR)),
+    for checks, severity, kinds in (
+        (OF_READS, Severity.VIOLATION, (Kind.WR,)),
+        (OF_WRITES, Severity.ALLOWED, (Kind.WW,)),
+        (OF_READS, Severity.ALLOWED, (Kind.WW, Kind.WR)),
     ):
-        for name, order in zip(names, orders, strict=True):
-            yield Form(name=name, severity=severity, kinds=frozenset((*kinds, *order)))
+        for check, order in zip(checks, orders, strict=True):
+            yield Form(check=check, severity=severity, kinds=frozenset((*kinds, *order)))
 
 
 FORMS = tuple(_forms())
 
 
-def cycles(partitions: Sequence[Partition]) -> Iterator[tuple[str, Anomaly]]:
-    """The circles of one run, the smallest of each kind first, each with the least topic-partition that it touches.
+def cycles(partitions: Sequence[Partition]) -> Generator[tuple[Check, str, Anomaly], None, Coverage]:
+    """The circles of one run, the smallest of each kind first, each with the least topic-partition that it touches;
+    returns what was looked at, which is the same for all of ``CYCLES``.
 
     ``partitions`` are all of the run. Where each operation is one send or poll there are no transactions, and what
     could be found is for the checks of one topic-partition to find: operations that can be placed in the order of time
     in each log can be so in all of them at once (Herlihy and Wing, 1990).
     """
     rows = np.concatenate([one.operations.invoke_index for one in partitions] or [np.zeros(0, np.int64)])
-    if len(np.unique(rows)) == len(rows):
-        return
+    transactions = int((np.unique(rows, return_counts=True)[1] > 1).sum())
+    if not transactions:
+        return Coverage()
     precedence = precedence_of(partitions)
     tangles = _tangles(precedence, sorted(precedence.process))
     parts = zip(precedence.parts(tangles), tangles, strict=True)
-    found = [(form, circle) for part, tangle in parts for form in FORMS for circle in _circles(part, tangle, form)]
+    found: list[tuple[Form, Circle]] = []
+    missed = 0
+    for part, tangle in parts:
+        for form in FORMS:
+            circles, passed_over = _circles(part, tangle, form)
+            found += [(form, circle) for circle in circles]
+            missed += passed_over
     for form, circle in sorted(found, key=_order):
         where = min(edge.topic_partition for edge in circle if edge.topic_partition)
-        yield where, _anomaly(form, circle)
+        yield form.check, where, _anomaly(form, circle)
+    why = f"{missed} dependencies of tangled transactions were passed over" if missed else ""
+    return Coverage(looked=transactions, missed=missed, why=why)
 
 
 def _order(found: tuple[Form, Circle]) -> tuple[str, str, int, list[tuple[int, int]]]:
     form, circle = found
-    return form.name, form.severity, len(circle), [(edge.before, edge.after) for edge in circle]
+    return form.check.name, form.severity, len(circle), [(edge.before, edge.after) for edge in circle]
 
 
 def _tangles(precedence: Precedence, operations: Sequence[int]) -> list[list[int]]:
@@ -91,16 +135,22 @@ def _tangles(precedence: Precedence, operations: Sequence[int]) -> list[list[int
     return [[operations[node] for node in part if node < graph.places] for part in components(graph)]
 
 
-def _circles(left: Precedence, operations: Sequence[int], form: Form) -> Iterator[Circle]:
-    """The circles of one form in a tangle; their dependencies are taken away from ``left``: none remains in the end."""
-    for last in (*[False] * ROUNDS_MAX, True):
-        graph = graph_of(left, operations, form.kinds)
-        for part in _parts(left, operations, form, graph):
-            for circle in () if last else part.pairs() or [part.smallest()]:
-                yield circle
+def _circles(left: Precedence, operations: Sequence[int], form: Form) -> tuple[list[Circle], int]:
+    """The circles of one form in a tangle, and how many of its dependencies were passed over in the end.
+
+    Their dependencies are taken away from ``left``: none remains.
+    """
+    found: list[Circle] = []
+    for _ in range(ROUNDS_MAX):
+        for part in _parts(left, operations, form, graph_of(left, operations, form.kinds)):
+            for circle in part.pairs() or [part.smallest()]:
+                found.append(circle)
                 _take_away(left, circle)
-            for pair in part.dependencies if last else ():
-                _take_away(left, [edge for edge in left.dependencies[pair].values() if edge.kind in form.kinds])
+    rest = _parts(left, operations, form, graph_of(left, operations, form.kinds))
+    pairs = [pair for part in rest for pair in part.dependencies]
+    for pair in pairs:
+        _take_away(left, [edge for edge in left.dependencies[pair].values() if edge.kind in form.kinds])
+    return found, len(pairs)
 
 
 def _take_away(left: Precedence, edges: Sequence[Edge]) -> None:
@@ -188,7 +238,6 @@ def _anomaly(form: Form, circle: Circle) -> Anomaly:
         for edge in circle[:LISTED_MAX]
     ]
     return Anomaly(
-        name=form.name,
         severity=form.severity,
         detail=f"{len(circle)} operations come before themselves: {', '.join(steps)}",
         offsets=[edge.offset for edge in circle if edge.offset is not None],

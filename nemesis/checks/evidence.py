@@ -14,11 +14,12 @@ from dataclasses import replace
 import numpy as np
 
 from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck
 from nemesis.checks.in_sync import known_committed_end
 from nemesis.checks.losses import acknowledged, read_ranges
 from nemesis.checks.partition import NEVER, NONE, Ints, Operations, Partition, ReplicaLog
 from nemesis.checks.replica_events import ANY, ReplicaEvents
-from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.schemas import Severity
 
 
 def as_dumped(
@@ -47,19 +48,19 @@ def as_dumped(
     )
 
 
-def check_missing_evidence(partition: Partition) -> Iterator[Anomaly]:
+def check_missing_evidence(partition: Partition) -> Found:
     """What should be there and is not, of the logs, the final ISR and the final reads; nothing where none is due."""
     if not partition.evidence_due:
-        return
+        return Coverage()
     looks = (_appends, _logs, _high_watermarks, _isr, _final_reads)
     for what, replicas in (missing for look in looks for missing in look(partition)):
         yield Anomaly(
-            name=AnomalyName.MISSING_EVIDENCE,
             severity=Severity.UNKNOWN,
             detail=what,
             replicas=replicas,
             evidence={"missing": what},
         )
+    return Coverage(looked=1)
 
 
 Missing = Iterator[tuple[str, tuple[int, ...]]]
@@ -146,3 +147,11 @@ def _final_ranges(operations: Operations) -> tuple[Ints, Ints]:
     at = np.searchsorted(rows, final[returned])
     start[returned], end[returned] = starts[at], ends[at]
     return start, np.where(operations.limited[final], end, NEVER)
+
+
+MISSING_EVIDENCE = LogCheck(
+    name="missing-evidence",
+    promise="Everything that could show a violation was recorded and is there.",
+    needs="logs of a run that was recorded to its end",
+    run=check_missing_evidence,
+)

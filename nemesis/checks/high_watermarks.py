@@ -9,37 +9,37 @@ and a warning in its brokers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
 
 from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck, Row
 from nemesis.checks.partition import Partition
 from nemesis.checks.replica_events import HighWatermark
-from nemesis.checks.schemas import AnomalyName
 
 LEADER = "leader"
 
 
-def check_high_watermark_regression(partition: Partition) -> Iterator[Anomaly]:
+def check_high_watermark_regression(partition: Partition) -> Found:
     """High watermarks that fell at one leader within one epoch, in order of time."""
     highest: dict[tuple[int, int], HighWatermark] = {}
-    for told in partition.events.high_watermarks:
-        if told.role != LEADER:
-            continue
+    of_leaders = [told for told in partition.events.high_watermarks if told.role == LEADER]
+    for told in of_leaders:
         before = highest.setdefault((told.replica_id, told.epoch), told)
         if told.offset >= before.offset:
             highest[told.replica_id, told.epoch] = told
             continue
         yield Anomaly(
-            name=AnomalyName.HIGH_WATERMARK_REGRESSION,
             detail=f"replica {told.replica_id}, leader in epoch {told.epoch}, said that its high watermark was"
             f" {told.offset}, after it had been {before.offset}",
             offsets=(before.offset, told.offset),
             replicas=(told.replica_id,),
             evidence={"epoch": told.epoch, "told": [_told(before), _told(told)]},
         )
+    return Coverage(looked=len(of_leaders))
 
 
-def check_committed_truncated(partition: Partition) -> Iterator[Anomaly]:
+def check_committed_truncated(partition: Partition) -> Found:
     """Truncations below a high watermark that the same replica had told before, in order of time."""
     told = partition.events.high_watermarks
     highest: dict[int, HighWatermark] = {}
@@ -54,14 +54,42 @@ def check_committed_truncated(partition: Partition) -> Iterator[Anomaly]:
         if before is None or before.offset <= cut.offset:
             continue
         yield Anomaly(
-            name=AnomalyName.COMMITTED_TRUNCATED,
             detail=f"replica {cut.replica_id} cut its log back to {cut.offset}, though it had said that everything"
             f" below {before.offset} was committed",
             offsets=(cut.offset, before.offset),
             replicas=(cut.replica_id,),
             evidence={"told": _told(before), "truncated": {"time_ns": cut.time_ns, "end_offset": cut.offset}},
         )
+    return Coverage(looked=len(told))
 
 
 def _told(told: HighWatermark) -> dict[str, object]:
     return {"time_ns": told.time_ns, "role": told.role, "epoch": told.epoch, "high_watermark": told.offset}
+
+
+def _by_truncation(row: Row, evidence: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (*row["replicas"], evidence["truncated"]["time_ns"])
+
+
+def _by_lower_word(row: Row, evidence: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (*row["replicas"], evidence["told"][1]["time_ns"])
+
+
+# What a replica has told or done is never taken back, and what comes to be known later can only raise the high
+# watermark that it had told before.
+COMMITTED_TRUNCATED = LogCheck(
+    name="committed-truncated",
+    promise="No replica cuts off what it has said to be committed.",
+    needs="high watermarks that replicas were asked for",
+    implies=frozenset({"committed-truncated"}),
+    identity=_by_truncation,
+    run=check_committed_truncated,
+)
+HIGH_WATERMARK_REGRESSION = LogCheck(
+    name="high-watermark-regression",
+    promise="A leader's high watermark never falls in its epoch.",
+    needs="high watermarks that leaders were asked for",
+    implies=frozenset({"high-watermark-regression"}),
+    identity=_by_lower_word,
+    run=check_high_watermark_regression,
+)

@@ -8,25 +8,24 @@ that a contradiction is undecided. Source: LeaderCandidateCompleteness of KIP-96
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck
 from nemesis.checks.losses import acknowledged
 from nemesis.checks.partition import Operations, Partition
 from nemesis.checks.replica_events import IsrClaim
-from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.schemas import Severity
 
 
-def check_incomplete_isr(partition: Partition) -> Iterator[Anomaly]:
+def check_incomplete_isr(partition: Partition) -> Found:
     """Members of the final ISR whose log, read whole, ends before what is committed; by replica id."""
     claim = partition.events.isr_claim
-    if claim is None:
-        return
+    if claim is None or not partition.logs:
+        return Coverage()
     committed = known_committed_end(partition.operations, claim)
-    for log in partition.logs:
-        if log.replica_id in claim.isr and log.complete and log.end_offset < committed:
+    whole = [log for log in partition.logs if log.replica_id in claim.isr and log.complete]
+    for log in whole:
+        if log.end_offset < committed:
             yield Anomaly(
-                name=AnomalyName.INCOMPLETE_ISR,
                 severity=Severity.VIOLATION if claim.restored else Severity.UNKNOWN,
                 detail=f"replica {log.replica_id} was said to be in sync, and its log ends at {log.end_offset}, though"
                 f" everything below {committed} was committed",
@@ -34,6 +33,9 @@ def check_incomplete_isr(partition: Partition) -> Iterator[Anomaly]:
                 replicas=(log.replica_id,),
                 evidence={"isr": list(claim.isr), "log_end_offset": log.end_offset, "committed_end_offset": committed},
             )
+    missed = len(claim.isr) - len(whole)
+    why = f"the logs of {missed} of {len(claim.isr)} members of the final ISR were not read to their end"
+    return Coverage(looked=len(whole), missed=missed, why=why if missed else "")
 
 
 def known_committed_end(operations: Operations, claim: IsrClaim) -> int:
@@ -44,19 +46,33 @@ def known_committed_end(operations: Operations, claim: IsrClaim) -> int:
     return int(max(ends))
 
 
-def check_isr_not_restored(partition: Partition) -> Iterator[Anomaly]:
+def check_isr_not_restored(partition: Partition) -> Found:
     """A log whose replicas were not all in sync again when the time was up.
 
     It is undecided: a machine that is too slow and a replica that is stuck for ever look alike from outside.
     """
     claim = partition.events.isr_claim
     if claim is None or claim.restored:
-        return
+        return Coverage(looked=int(claim is not None))
     out = sorted(set(claim.replicas) - set(claim.isr))
     yield Anomaly(
-        name=AnomalyName.ISR_NOT_RESTORED,
         severity=Severity.UNKNOWN,
         detail=f"replicas {', '.join(map(str, out))} were not in sync {claim.after_s} s after everything had healed",
         replicas=out,
         evidence={"isr": list(claim.isr), "replicas": list(claim.replicas), "after_s": claim.after_s},
     )
+    return Coverage(looked=1)
+
+
+INCOMPLETE_ISR = LogCheck(
+    name="incomplete-isr",
+    promise="Every replica in sync has everything that is committed.",
+    needs="members of a final ISR whose logs were read",
+    run=check_incomplete_isr,
+)
+ISR_NOT_RESTORED = LogCheck(
+    name="isr-not-restored",
+    promise="When all has healed, all replicas are in sync again.",
+    needs="final ISRs",
+    run=check_isr_not_restored,
+)

@@ -1,24 +1,22 @@
 """Run every check over every topic-partition of a call: the kernel that each engine calls.
 
-Owns the list of checks, the rule that a check that raises says *unknown* of its topic-partition and stops nothing
-else, and the rule that what only explains an anomaly never takes its place. Columns in, rows out: no engine, no files,
-no state.
+Owns the rule that a check that raises has looked at nothing of its topic-partition and stops nothing else, and the rule
+that what only explains an anomaly never takes its place. Columns in, rows and coverage out: no engine, no files, no
+state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
 from nemesis.checks.anomalies import Anomaly, anomaly_row, anomaly_table, bounded
-from nemesis.checks.cycles import cycles
-from nemesis.checks.evidence import as_dumped, check_missing_evidence
-from nemesis.checks.high_watermarks import check_committed_truncated, check_high_watermark_regression
-from nemesis.checks.in_sync import check_incomplete_isr, check_isr_not_restored
-from nemesis.checks.losses import check_lost_write, check_unseen
+from nemesis.checks.check import Check, Coverage, LogCheck
+from nemesis.checks.cycles import CYCLES, cycles
+from nemesis.checks.evidence import as_dumped
 from nemesis.checks.partition import (
     Partition,
     operations_of,
@@ -26,77 +24,14 @@ from nemesis.checks.partition import (
     replica_logs_of,
     row_groups,
 )
-from nemesis.checks.placement import check_duplicate, check_inconsistent_offsets
-from nemesis.checks.provenance import check_aborted_read, check_malformed_operation, check_phantom_read
-from nemesis.checks.real_time import (
-    check_acknowledged_epochs,
-    check_fenced_acknowledgement,
-    check_hole,
-    check_realtime_reorder,
-    check_stale_read,
-)
+from nemesis.checks.registry import LOG_CHECKS
 from nemesis.checks.replica_events import replica_events_of
-from nemesis.checks.replica_logs import (
-    check_diverged_log,
-    check_epoch_regression,
-    check_replica_stopped,
-    check_two_leaders,
-)
-from nemesis.checks.schemas import (
-    LOG_BATCH_SCHEMA,
-    OPERATION_SCHEMA,
-    RUN_EVENT_SCHEMA,
-    AnomalyName,
-    Severity,
-)
-from nemesis.checks.sends import check_int_nonmonotonic_send, check_int_send_skip, check_nonmonotonic_send
-from nemesis.checks.sequences import check_duplicate_sequence, check_out_of_order_sequence
-from nemesis.checks.sessions import (
-    check_int_nonmonotonic_poll,
-    check_int_poll_skip,
-    check_nonmonotonic_poll,
-    check_poll_skip,
-    check_uncommitted_read,
-)
-from nemesis.checks.transactions import check_precommitted_read, with_committed
+from nemesis.checks.schemas import COVERAGE_SCHEMA, LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
+from nemesis.checks.transactions import with_committed
 from nemesis.checks.unclean_elections import Cuts
 
-Check = Callable[[Partition], Iterable[Anomaly]]
-
-CHECKS: Sequence[Check] = (
-    check_missing_evidence,
-    check_malformed_operation,
-    check_inconsistent_offsets,
-    check_duplicate,
-    check_phantom_read,
-    check_aborted_read,
-    check_precommitted_read,
-    check_lost_write,
-    check_unseen,
-    check_nonmonotonic_poll,
-    check_poll_skip,
-    check_int_nonmonotonic_poll,
-    check_int_poll_skip,
-    check_uncommitted_read,
-    check_nonmonotonic_send,
-    check_int_nonmonotonic_send,
-    check_int_send_skip,
-    check_realtime_reorder,
-    check_stale_read,
-    check_hole,
-    check_acknowledged_epochs,
-    check_fenced_acknowledgement,
-    check_duplicate_sequence,
-    check_out_of_order_sequence,
-    check_diverged_log,
-    check_committed_truncated,
-    check_high_watermark_regression,
-    check_incomplete_isr,
-    check_isr_not_restored,
-    check_epoch_regression,
-    check_two_leaders,
-    check_replica_stopped,
-)
+Groups = Mapping[tuple[str, str], pa.Table]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,72 +44,139 @@ class CheckOptions:
     gapless: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What was found (``ANOMALY_SCHEMA`` in its one order), and what was looked at for it (``COVERAGE_SCHEMA``)."""
+
+    anomalies: pa.Table
+    coverage: pa.Table
+
+    def __add__(self, others: Findings) -> Findings:
+        anomalies = pa.concat_tables([self.anomalies, others.anomalies])
+        return Findings(
+            anomalies=anomaly_table(anomalies.to_pylist()), coverage=pa.concat_tables([self.coverage, others.coverage])
+        )
+
+
+@dataclass(slots=True)
+class Gathering:
+    """What comes together in one call: rows of anomalies, and the coverage of each check of each run."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    coverage: dict[tuple[str, str], Coverage] = field(default_factory=dict)
+
+    def cover(self, run_id: str, topic_partition: str, check: Check, coverage: Coverage) -> None:
+        """Add what a check has looked at somewhere; why it has not looked at all there was is said with the place."""
+        if coverage == Coverage():
+            return
+        why = f"{topic_partition}: {coverage.why}" if coverage.why and topic_partition else coverage.why
+        placed = Coverage(looked=coverage.looked, missed=coverage.missed, why=why)
+        self.coverage[run_id, check.name] = self.coverage.get((run_id, check.name), Coverage()) + placed
+
+    @property
+    def findings(self) -> Findings:
+        """All of it as tables."""
+        covered = [
+            {"run_id": run_id, "check": name, "looked": one.looked, "missed": one.missed, "why": one.why}
+            for (run_id, name), one in sorted(self.coverage.items())
+        ]
+        return Findings(
+            anomalies=anomaly_table(self.rows), coverage=pa.Table.from_pylist(covered, schema=COVERAGE_SCHEMA)
+        )
+
+
 def judge_partitions(
     operations: pa.Table,
     logs: pa.Table,
     events: pa.Table,
     options: CheckOptions = CheckOptions(),
-    checks: Sequence[Check] = CHECKS,
-) -> pa.Table:
-    """Judge each (run_id, topic_partition) of the three tables on its own; returns ``ANOMALY_SCHEMA`` in its one order.
+    checks: Sequence[LogCheck] = LOG_CHECKS,
+) -> Findings:
+    """Judge each (run_id, topic_partition) of the three tables on its own.
 
     The tables are ``OPERATION_SCHEMA``, ``LOG_BATCH_SCHEMA`` and ``RUN_EVENT_SCHEMA``, rows in any order, and hold all
     rows of every (run_id, topic_partition) that they hold one of. At most some 2 million operations a call.
     """
+    gathering = Gathering()
     groups = tuple(row_groups(table) for table in (operations, logs, events))
-    rows = (
-        row
-        for key in partition_keys(*groups)
-        for row in _partition_rows(key, [group.get(key) for group in groups], options, checks)
-    )
-    return anomaly_table(rows)
+    for key in partition_keys(*groups):
+        _judge_partition(gathering, key, [group.get(key) for group in groups], options, checks)
+    return gathering.findings
 
 
-def judge_transactions(operations: pa.Table, options: CheckOptions = CheckOptions()) -> pa.Table:
-    """Judge operations that may touch several topic-partitions; returns ``ANOMALY_SCHEMA`` in its one order.
+def judge_transactions(operations: pa.Table, options: CheckOptions = CheckOptions()) -> Findings:
+    """Judge operations that may touch several topic-partitions: each of these on its own, and then all of a run.
 
     ``operations`` is ``MICRO_OPERATION_SCHEMA``, rows in any order, and has all topic-partitions of each of its runs.
     """
-    table = with_committed(operations)
-    nothing = (LOG_BATCH_SCHEMA.empty_table(), RUN_EVENT_SCHEMA.empty_table())
-    rows = judge_partitions(table, *nothing, options).to_pylist()
-    groups = row_groups(table)
+    gathering = Gathering()
+    groups = row_groups(with_committed(operations))
+    for key in sorted(groups):
+        _judge_partition(gathering, key, [groups[key], None, None], options, LOG_CHECKS)
     for run_id in sorted({run_id for run_id, _ in groups}):
-        rows += _cycle_rows(run_id, {key: rows for key, rows in groups.items() if key[0] == run_id}, options)
-    return anomaly_table(rows)
+        _judge_cycles(gathering, run_id, {key: rows for key, rows in groups.items() if key[0] == run_id}, options)
+    return gathering.findings
 
 
-def _cycle_rows(
-    run_id: str, groups: dict[tuple[str, str], pa.Table], options: CheckOptions
-) -> Iterator[dict[str, Any]]:
+def _judge_cycles(gathering: Gathering, run_id: str, groups: Groups, options: CheckOptions) -> None:
     """The circles of one run; the row that counts those left out is of no topic-partition."""
     try:
         partitions = [partition_of(key, [groups[key], None, None], options) for key in sorted(groups)]
-        found = list(cycles(partitions))
+        search = _Looking(cycles(partitions))
+        found = list(search)
+        coverage = search.coverage
     except Exception as error:
-        yield anomaly_row(run_id, "", _crashed("the search for cycles", error))
-        return
-    where = {id(anomaly): topic_partition for topic_partition, anomaly in found}
-    for anomaly in bounded([anomaly for _, anomaly in found]):
-        yield anomaly_row(run_id, where.get(id(anomaly), ""), anomaly)
+        found, coverage = [], _crashed("the search for cycles", error)
+    for check in CYCLES:
+        own = [(anomaly, where) for of, where, anomaly in found if of is check]
+        places = {id(anomaly): where for anomaly, where in own}
+        gathering.cover(run_id, "", check, coverage)
+        gathering.rows += [
+            anomaly_row(run_id, places.get(id(anomaly), ""), check.name, anomaly)
+            for anomaly in bounded(anomaly for anomaly, _ in own)
+        ]
 
 
-def _partition_rows(
-    key: tuple[str, str], tables: Sequence[pa.Table | None], options: CheckOptions, checks: Sequence[Check]
-) -> Iterator[dict[str, Any]]:
-    run_id, topic_partition = key
+def _judge_partition(
+    gathering: Gathering,
+    key: tuple[str, str],
+    tables: Sequence[pa.Table | None],
+    options: CheckOptions,
+    checks: Sequence[LogCheck],
+) -> None:
     try:
         partition = partition_of(key, tables, options)
     except Exception as error:
-        yield anomaly_row(run_id, topic_partition, _crashed("reading the columns", error))
+        for check in checks:
+            gathering.cover(*key, check, _crashed("reading the columns", error))
         return
     explained = _explainer(partition)
     for check in checks:
-        try:
-            found = list(bounded(map(explained, check(partition))))
-        except Exception as error:
-            found = [_crashed(check.__name__, error)]
-        yield from (anomaly_row(run_id, topic_partition, anomaly) for anomaly in found)
+        rows, coverage = _run(check, partition, explained)
+        gathering.cover(*key, check, coverage)
+        gathering.rows += [anomaly_row(*key, check.name, anomaly) for anomaly in rows]
+
+
+class _Looking(Generic[T]):
+    """A generator as something to iterate over, which keeps what it returned."""
+
+    def __init__(self, generator: Generator[T, None, Coverage]) -> None:
+        self._generator = generator
+        self.coverage = Coverage()
+
+    def __iter__(self) -> Iterator[T]:
+        self.coverage = yield from self._generator
+
+
+def _run(
+    check: LogCheck, partition: Partition, explained: Callable[[Anomaly], Anomaly]
+) -> tuple[list[Anomaly], Coverage]:
+    try:
+        looking = _Looking(check.run(partition))
+        rows = list(bounded(map(explained, looking)))
+    except Exception as error:
+        return [], _crashed(check.name, error)
+    return rows, looking.coverage
 
 
 def _explainer(partition: Partition) -> Callable[[Anomaly], Anomaly]:
@@ -213,11 +215,5 @@ def partition_of(key: tuple[str, str], tables: Sequence[pa.Table | None], option
     )
 
 
-def _crashed(what: str, error: Exception) -> Anomaly:
-    said = f"{type(error).__name__}: {error}"
-    return Anomaly(
-        name=AnomalyName.CHECK_CRASHED,
-        severity=Severity.UNKNOWN,
-        detail=f"{what} raised {said}: what it judges is unknown",
-        evidence={"check": what, "error": said},
-    )
+def _crashed(what: str, error: Exception) -> Coverage:
+    return Coverage(missed=1, why=f"{what} raised {type(error).__name__}: {error}")

@@ -23,12 +23,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from nemesis.checks.anomalies import LISTED_MAX, Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck
 from nemesis.checks.observations import contains, observe
 from nemesis.checks.partition import NEVER, NONE, Bools, Ints, Operations, Partition, ReplicaLog, ints
-from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.schemas import Severity
 
 
-def check_lost_write(partition: Partition) -> Iterator[Anomaly]:
+def check_lost_write(partition: Partition) -> Found:
     """Acknowledged appends that are lost, in order of invocation; one row each, by the first rule that convicts it.
 
     A rule that cannot decide leaves it to those after it. What caused a loss is not said here.
@@ -46,6 +47,20 @@ def check_lost_write(partition: Partition) -> Iterator[Anomaly]:
             convicted[_lost_append(anomaly)] = anomaly
     for lost in sorted(convicted):
         yield convicted[lost]
+    return _coverage(partition)
+
+
+def _coverage(partition: Partition) -> Coverage:
+    """The acknowledged appends: of those that were told no offset, a replica's log says nothing, and polls only where
+    one has returned the value."""
+    operations = partition.operations
+    rows = np.flatnonzero(acknowledged(operations))
+    blind = operations.offset[rows] == NONE
+    if not partition.logs:
+        blind &= ~contains(np.unique(operations.record_value), operations.value[rows])
+    missed = int(blind.sum())
+    why = f"{missed} of {len(rows)} acknowledgements do not tell an offset" if missed else ""
+    return Coverage(looked=len(rows) - missed, missed=missed, why=why)
 
 
 def _lost_append(anomaly: Anomaly) -> tuple[int, int]:
@@ -53,7 +68,7 @@ def _lost_append(anomaly: Anomaly) -> tuple[int, int]:
     return anomaly.op_indexes[0], anomaly.evidence["value"]
 
 
-def check_unseen(partition: Partition) -> Iterator[Anomaly]:
+def check_unseen(partition: Partition) -> Found:
     """One row for all acknowledged appends that nothing has shown and that are not convicted as lost."""
     operations = partition.operations
     shown = [operations.record_value]
@@ -64,16 +79,16 @@ def check_unseen(partition: Partition) -> Iterator[Anomaly]:
     appends = zip(operations.invoke_index[unseen].tolist(), operations.value[unseen].tolist(), strict=True)
     unseen = unseen[np.asarray([append not in lost for append in appends], np.bool_)]
     if not len(unseen):
-        return
+        return Coverage(looked=len(rows))
     offsets = operations.offset[unseen]
     yield Anomaly(
-        name=AnomalyName.UNSEEN,
         severity=Severity.UNKNOWN,
         detail=f"{len(unseen)} acknowledged values were never seen again, and nothing was read where they must stand",
         offsets=[int(offset) for offset in np.unique(offsets[offsets != NONE])],
         op_indexes=[int(index) for index in operations.invoke_index[unseen]],
         evidence={"unseen": len(unseen), "operations": [operations.described(int(r)) for r in unseen[:LISTED_MAX]]},
     )
+    return Coverage(looked=len(rows))
 
 
 def acknowledged(operations: Operations) -> Bools:
@@ -233,7 +248,7 @@ def _lost(
     where = f" at offset {told}" if told != NONE else ""
     shown = f", was seen at offset {place}" if told == NONE and place != NONE else ""
     return Anomaly(
-        name=AnomalyName.LOST_WRITE,
+        is_loss=True,
         severity=severity,
         detail=f"value {value} was {promised}{where} to operation {operations.invoke_index[row]}{shown}, and {what}",
         offsets=() if offset == NONE else (offset,),
@@ -241,3 +256,18 @@ def _lost(
         replicas=replicas,
         evidence={"value": value, "operations": [operations.described(one) for one in involved]},
     )
+
+
+# Somebody may still read it, so that a prefix proves nothing.
+LOST_WRITE = LogCheck(
+    name="lost-write",
+    promise="A write that was acknowledged stays in the log.",
+    needs="acknowledged writes",
+    run=check_lost_write,
+)
+UNSEEN = LogCheck(
+    name="unseen",
+    promise="Every acknowledged write is seen by the end.",
+    needs="acknowledged writes",
+    run=check_unseen,
+)

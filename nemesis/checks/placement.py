@@ -7,31 +7,31 @@ analyses of the same names in ``jepsen.tests.kafka``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from nemesis.checks.anomalies import LISTED_MAX, Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck, Row
 from nemesis.checks.observations import Observations, observe
 from nemesis.checks.partition import NEVER, NONE, Ints, Partition
-from nemesis.checks.schemas import AnomalyName
 
 
-def check_inconsistent_offsets(partition: Partition) -> Iterator[Anomaly]:
+def check_inconsistent_offsets(partition: Partition) -> Found:
     """Offsets at which different values were seen, lowest first."""
     seen = observe(partition)
     for rows in _contradictions(seen.offset, seen.value):
         offset, values = int(seen.offset[rows[0]]), _distinct(seen.value[rows])
         yield _anomaly(
             partition,
-            AnomalyName.INCONSISTENT_OFFSETS,
             seen.take(_first_of_each(seen.value, rows)),
             f"offset {offset} was seen to hold {_listed(values)}",
         )
+    return Coverage(looked=len(np.unique(seen.offset)))
 
 
-def check_duplicate(partition: Partition) -> Iterator[Anomaly]:
+def check_duplicate(partition: Partition) -> Found:
     """Values that were seen at different offsets, lowest first."""
     seen = observe(partition)
     seen = seen.take(np.lexsort((seen.replica_id, seen.op_index, seen.offset, seen.value)))
@@ -39,10 +39,10 @@ def check_duplicate(partition: Partition) -> Iterator[Anomaly]:
         value, offsets = int(seen.value[rows[0]]), _distinct(seen.offset[rows])
         yield _anomaly(
             partition,
-            AnomalyName.DUPLICATE,
             seen.take(_first_of_each(seen.offset, rows)),
             f"value {value} was seen at offsets {_listed(offsets)}",
         )
+    return Coverage(looked=len(np.unique(seen.value)))
 
 
 def _contradictions(key: Ints, other: Ints) -> Iterator[Ints]:
@@ -68,10 +68,9 @@ def _listed(entries: list[int]) -> str:
     return shown if len(entries) <= LISTED_MAX else f"{shown} and {len(entries) - LISTED_MAX} more"
 
 
-def _anomaly(partition: Partition, name: AnomalyName, witnesses: Observations, what: str) -> Anomaly:
+def _anomaly(partition: Partition, witnesses: Observations, what: str) -> Anomaly:
     shown = witnesses.take(np.arange(min(len(witnesses.offset), LISTED_MAX)))
     return Anomaly(
-        name=name,
         detail=f"{what}: {'; '.join(_told(shown, i) for i in range(len(shown.offset)))}",
         offsets=_distinct(witnesses.offset),
         op_indexes=_distinct(witnesses.op_index[witnesses.op_index != NEVER]),
@@ -90,3 +89,32 @@ def _entry(partition: Partition, seen: Observations, i: int) -> dict[str, Any]:
     if seen.row[i] == NONE:
         return entry | {"replica_id": int(seen.replica_id[i])}
     return entry | {"operation": partition.operations.described(int(seen.row[i]))}
+
+
+def _by_offset(row: Row, evidence: Mapping[str, Any]) -> tuple[Any, ...]:
+    del evidence
+    return tuple(row["offsets"])
+
+
+def _by_seen_value(row: Row, evidence: Mapping[str, Any]) -> tuple[Any, ...]:
+    del row
+    return (evidence["seen"][0]["value"],)
+
+
+# What was seen where is never unseen.
+INCONSISTENT_OFFSETS = LogCheck(
+    name="inconsistent-offsets",
+    promise="One offset holds one value, whoever reads it and whenever.",
+    needs="offsets that were seen to hold a value",
+    implies=frozenset({"inconsistent-offsets"}),
+    identity=_by_offset,
+    run=check_inconsistent_offsets,
+)
+DUPLICATE = LogCheck(
+    name="duplicate",
+    promise="A value that was written once stands in the log once.",
+    needs="values that were seen at an offset",
+    implies=frozenset({"duplicate"}),
+    identity=_by_seen_value,
+    run=check_duplicate,
+)

@@ -7,35 +7,36 @@ G1a of Adya's thesis, as ``jepsen.tests.kafka`` judges it; the phantom read is o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck, by_value
 from nemesis.checks.observations import Observations, contains, observe
 from nemesis.checks.partition import NONE, Bools, Ints, Partition
-from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.schemas import Severity
 
 
-def check_phantom_read(partition: Partition) -> Iterator[Anomaly]:
+def check_phantom_read(partition: Partition) -> Found:
     """Values that were read or are vouched for by a replica, and that nobody wrote; lowest offset first."""
     operations = partition.operations
     written = np.unique(operations.value[operations.append & operations.has_value])
     seen = observe(partition)
-    phantom = ~contains(written, seen.value)
+    judged = np.ones(len(seen.value), np.bool_)
     if not partition.history_complete:
         # A replica's final log may hold what was written after the last shard that is known.
-        phantom &= seen.row != NONE
+        judged &= seen.row != NONE
     if partition.evidence_due:
         # Nor is a history whole that does not tell of the log.
-        phantom &= (seen.row != NONE) | np.isin(seen.replica_id, list(partition.events.dumped))
-    for i in _first_by_value(seen, phantom):
+        judged &= (seen.row != NONE) | np.isin(seen.replica_id, list(partition.events.dumped))
+    for i in _first_by_value(seen, judged & ~contains(written, seen.value)):
         what = f"value {seen.value[i]} at offset {seen.offset[i]} was read, and nobody wrote it"
-        yield _anomaly(partition, AnomalyName.PHANTOM_READ, seen, i, what, ())
+        yield _anomaly(partition, seen, i, what, ())
+    return Coverage(looked=len(np.unique(seen.value[judged])))
 
 
-def check_aborted_read(partition: Partition) -> Iterator[Anomaly]:
+def check_aborted_read(partition: Partition) -> Found:
     """Values that were read or are vouched for by a replica, and whose writes all failed definitely."""
     operations = partition.operations
     attempts = operations.append & operations.has_value
@@ -45,16 +46,17 @@ def check_aborted_read(partition: Partition) -> Iterator[Anomaly]:
     failed = operations.value[failed_rows]
     seen = observe(partition)
     # What an operation polled that itself did not succeed is no evidence: it may have been aborted for that.
-    aborted = contains(failed, seen.value) & ~contains(possible, seen.value)
-    aborted[aborted] = (seen.row[aborted] == NONE) | operations.ok[seen.row[aborted]]
-    for i in _first_by_value(seen, aborted):
+    judged = seen.row == NONE
+    judged[~judged] = operations.ok[seen.row[~judged]]
+    for i in _first_by_value(seen, judged & contains(failed, seen.value) & ~contains(possible, seen.value)):
         row = int(failed_rows[np.searchsorted(failed, seen.value[i])])
         write = int(operations.invoke_index[row])
         what = f"value {seen.value[i]} at offset {seen.offset[i]} was read, and its write, operation {write}, failed"
-        yield _anomaly(partition, AnomalyName.ABORTED_READ, seen, i, what, (row,))
+        yield _anomaly(partition, seen, i, what, (row,))
+    return Coverage(looked=len(np.unique(seen.value[judged])))
 
 
-def check_malformed_operation(partition: Partition) -> Iterator[Anomaly]:
+def check_malformed_operation(partition: Partition) -> Found:
     """Appends without a value and ok polls without records, in order."""
     operations = partition.operations
     malformed = (operations.append & ~operations.has_value) | (
@@ -63,12 +65,12 @@ def check_malformed_operation(partition: Partition) -> Iterator[Anomaly]:
     for row in np.flatnonzero(malformed):
         index, lacks = int(operations.invoke_index[row]), "a value" if operations.append[row] else "records"
         yield Anomaly(
-            name=AnomalyName.MALFORMED_OPERATION,
             severity=Severity.UNKNOWN,
             detail=f"operation {index} was recorded without {lacks}: it cannot be judged",
             op_indexes=(index,),
             evidence={"operations": [operations.described(int(row))]},
         )
+    return Coverage(looked=len(np.unique(operations.invoke_index)))
 
 
 def _first_by_value(seen: Observations, mask: Bools) -> list[int]:
@@ -78,9 +80,7 @@ def _first_by_value(seen: Observations, mask: Bools) -> list[int]:
     return [int(row) for row in rows[np.sort(first)]]
 
 
-def _anomaly(
-    partition: Partition, name: AnomalyName, seen: Observations, i: int, what: str, writes: tuple[int, ...]
-) -> Anomaly:
+def _anomaly(partition: Partition, seen: Observations, i: int, what: str, writes: tuple[int, ...]) -> Anomaly:
     operations = partition.operations
     by_replica = seen.row[i] == NONE
     rows = writes if by_replica else (*writes, int(seen.row[i]))
@@ -88,10 +88,36 @@ def _anomaly(
     by = f"held by replica {seen.replica_id[i]}" if by_replica else f"by operation {seen.op_index[i]}"
     evidence: dict[str, Any] = {"offset": int(seen.offset[i]), "value": int(seen.value[i])}
     return Anomaly(
-        name=name,
         detail=f"{what} ({by})",
         offsets=(int(seen.offset[i]),),
         op_indexes=[int(operations.invoke_index[row]) for row in rows],
         replicas=replicas,
         evidence=evidence | {"operations": [operations.described(row) for row in rows]},
     )
+
+
+# Somebody may still send the value. He does so after it was read: where it stood then, he comes too late; where he gets
+# another offset, it stands twice; if he fails, it was read all the same.
+PHANTOM_READ = LogCheck(
+    name="phantom-read",
+    promise="Nobody reads a value that nobody wrote.",
+    needs="values that were read, or that a replica's log holds",
+    implies=frozenset({"phantom-read", "aborted-read", "duplicate", "realtime-reorder"}),
+    identity=by_value,
+    rests_on_all=True,
+    run=check_phantom_read,
+)
+ABORTED_READ = LogCheck(
+    name="aborted-read",
+    promise="Nobody reads a value whose write definitely failed.",
+    needs="values that were read, or that a replica's log holds",
+    implies=frozenset({"aborted-read", "duplicate", "realtime-reorder"}),
+    identity=by_value,
+    run=check_aborted_read,
+)
+MALFORMED_OPERATION = LogCheck(
+    name="malformed-operation",
+    promise="Every operation was recorded with all that its kind needs.",
+    needs="operations on logs",
+    run=check_malformed_operation,
+)

@@ -12,15 +12,14 @@ logs in which every offset holds a value: append lengths nest, so Hall's conditi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck
 from nemesis.checks.observations import Observations, contains, first_offsets, known_offsets, observe
 from nemesis.checks.partition import NEVER, NONE, Ints, Operations, Partition
-from nemesis.checks.schemas import AnomalyName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,7 @@ def placed(operations: Operations, seen: Observations) -> tuple[Ints, Ints]:
     return appends[place != NONE], place[place != NONE]
 
 
-def check_realtime_reorder(partition: Partition) -> Iterator[Anomaly]:
+def check_realtime_reorder(partition: Partition) -> Found:
     """Appends placed below a length that was known before they began, in order of invocation."""
     operations = partition.operations
     told = np.where(operations.ok, operations.high_watermark, 0)
@@ -77,10 +76,11 @@ def check_realtime_reorder(partition: Partition) -> Iterator[Anomaly]:
         row, shown_by = int(rows[i]), int(witness[i])
         what = f"stands at offset {place[i]}, though operation {operations.invoke_index[shown_by]}"
         what += f" had shown {known[i]} offsets before it began"
-        yield _anomaly(operations, AnomalyName.REALTIME_REORDER, (shown_by, row), what, [int(place[i])])
+        yield _anomaly(operations, (shown_by, row), what, [int(place[i])])
+    return Coverage(looked=len(rows))
 
 
-def check_stale_read(partition: Partition) -> Iterator[Anomaly]:
+def check_stale_read(partition: Partition) -> Found:
     """Strict reads and final reads that end before a value that was known when they began, in order of invocation."""
     operations = partition.operations
     shown = _shown_lengths(operations)
@@ -93,13 +93,17 @@ def check_stale_read(partition: Partition) -> Iterator[Anomaly]:
         row, shown_by = int(rows[i]), int(witness[i])
         what = f"ended at offset {reached[i]}, though operation {operations.invoke_index[shown_by]}"
         what += f" had shown offset {known[i] - 1} before it began"
-        yield _anomaly(operations, AnomalyName.STALE_READ, (shown_by, row), what, [int(known[i]) - 1])
+        yield _anomaly(operations, (shown_by, row), what, [int(known[i]) - 1])
+    final = operations.final_read
+    is_blind = bool(final.any() and not (final & operations.ok & ~operations.limited).any())
+    why = "no final read saw the end of the log" if is_blind else ""
+    return Coverage(looked=len(rows), missed=int(is_blind), why=why)
 
 
-def check_hole(partition: Partition) -> Iterator[Anomaly]:
+def check_hole(partition: Partition) -> Found:
     """The first offset that no append of unknown outcome can fill; only where every offset holds a value."""
     if not (partition.gapless and partition.history_complete):
-        return
+        return Coverage()
     operations, seen = partition.operations, observe(partition)
     appends = np.flatnonzero(operations.append & operations.has_value & ~operations.fail)
     appends = appends[
@@ -113,7 +117,8 @@ def check_hole(partition: Partition) -> Iterator[Anomaly]:
     unfilled = np.flatnonzero(eligible <= np.arange(len(holes)))
     for i in unfilled[:1]:
         what = f"{i + 1} offsets up to {holes[i]} were never seen, and only {eligible[i]} appends can stand there"
-        yield Anomaly(name=AnomalyName.HOLE, detail=what, offsets=[int(holes[i])], evidence={"holes": holes.tolist()})
+        yield Anomaly(detail=what, offsets=[int(holes[i])], evidence={"holes": holes.tolist()})
+    return Coverage(looked=1)
 
 
 def _first_holes(known: Ints, count: int) -> Ints:
@@ -129,7 +134,7 @@ def _first_holes(known: Ints, count: int) -> Ints:
     return np.asarray(holes, np.int64)
 
 
-def check_acknowledged_epochs(partition: Partition) -> Iterator[Anomaly]:
+def check_acknowledged_epochs(partition: Partition) -> Found:
     """Acknowledged appends whose leader's epoch is below that of an append at a lower offset, by offset."""
     operations = partition.operations
     rows = np.flatnonzero(
@@ -145,10 +150,11 @@ def check_acknowledged_epochs(partition: Partition) -> Iterator[Anomaly]:
         what += f" {operations.invoke_index[before]} at offset {operations.offset[before]} in epoch"
         what += f" {operations.leader_epoch[before]}"
         offsets = [int(operations.offset[before]), int(operations.offset[row])]
-        yield _anomaly(operations, AnomalyName.EPOCH_REGRESSION, (before, row), what, offsets)
+        yield _anomaly(operations, (before, row), what, offsets)
+    return Coverage(looked=len(rows))
 
 
-def check_fenced_acknowledgement(partition: Partition) -> Iterator[Anomaly]:
+def check_fenced_acknowledgement(partition: Partition) -> Found:
     """Appends acknowledged in an epoch, though they began after one of a later epoch was; in order of invocation.
 
     Whoever acknowledged in the later epoch had been elected by those who must have the record, and from then on they
@@ -164,17 +170,47 @@ def check_fenced_acknowledgement(partition: Partition) -> Iterator[Anomaly]:
         what = f"was acknowledged in epoch {operations.leader_epoch[row]}, though operation"
         what += f" {operations.invoke_index[before]} had been in epoch {latest[i] - 1} before it began"
         offsets = [int(offset) for offset in operations.offset[[before, row]] if offset != NONE]
-        yield _anomaly(operations, AnomalyName.FENCED_ACKNOWLEDGEMENT, (before, row), what, offsets)
+        yield _anomaly(operations, (before, row), what, offsets)
+    return Coverage(looked=len(rows))
 
 
-def _anomaly(
-    operations: Operations, name: AnomalyName, rows: tuple[int, int], what: str, offsets: list[int]
-) -> Anomaly:
+def _anomaly(operations: Operations, rows: tuple[int, int], what: str, offsets: list[int]) -> Anomaly:
     first, second = rows
     return Anomaly(
-        name=name,
         detail=f"operation {operations.invoke_index[second]} {what}",
         offsets=offsets,
         op_indexes=[int(operations.invoke_index[row]) for row in (first, second)],
         evidence={"operations": [operations.described(row) for row in (first, second)]},
     )
+
+
+REALTIME_REORDER = LogCheck(
+    name="realtime-reorder",
+    promise="A write that begins after another was acknowledged stands behind it.",
+    needs="writes whose offset is known",
+    # An operation that began earlier may yet return and show another place: then the value has two.
+    implies=frozenset({"realtime-reorder", "duplicate"}),
+    run=check_realtime_reorder,
+)
+STALE_READ = LogCheck(
+    name="stale-read",
+    promise="A read that promises recency shows all that was known before it began.",
+    needs="strict or final reads that saw the end of the log",
+    # What had returned before an operation began is all there when that has returned.
+    implies=frozenset({"stale-read"}),
+    run=check_stale_read,
+)
+HOLE = LogCheck(
+    name="hole",
+    promise="Every offset below the end of the log was filled by a write.",
+    needs="logs that are known to hold a value at every offset",
+    rests_on_all=True,
+    run=check_hole,
+)
+FENCED_ACKNOWLEDGEMENT = LogCheck(
+    name="fenced-acknowledgement",
+    promise="Once a leader has acknowledged, none of an earlier epoch does.",
+    needs="acknowledgements that tell their leader's epoch",
+    implies=frozenset({"fenced-acknowledgement"}),
+    run=check_fenced_acknowledgement,
+)

@@ -23,6 +23,7 @@ from nemesis.history.events import (
     HIGH_WATERMARK,
     KILLED_FROM_OUTSIDE,
     LAST_KNOWN_LEADER_ELECTED,
+    STARTED,
     UNCLEAN_ELECTION,
 )
 
@@ -94,7 +95,8 @@ class IsrClaim:
 class ReplicaEvents:
     """All of it.
 
-    ``leaders`` has (epoch, replica id) of each became-leader, each once, ascending; ``stops`` (replica id, event,
+    ``started`` are those that told of a start. ``leaders`` has (epoch, replica id) of each became-leader, each once,
+    ascending; ``stops`` (replica id, event,
     detail, time) of each time that a replica ended and nobody of the run had ended it. ``isr_claim`` is absent for a
     log without an ISR. ``dumped`` has the number of batches of each replica's log that was dumped, by its id, as the
     history counts them, ``due`` those who have it by what the run was given (``ANY``: somebody). ``leader_starts``
@@ -102,6 +104,7 @@ class ReplicaEvents:
     that two controllers have told of is there once.
     """
 
+    started: frozenset[int] = frozenset()
     leaders: tuple[tuple[int, int], ...] = ()
     stops: tuple[tuple[int, str, str, int], ...] = ()
     high_watermarks: tuple[HighWatermark, ...] = ()
@@ -119,6 +122,7 @@ def replica_events_of(events: pa.Table) -> ReplicaEvents:
     told = {(row["epoch"], row["replica_id"]) for row in rows if row["event"] == BECAME_LEADER}
     claims = [claim for row in rows if row["event"] == FINAL_ISR and (claim := _isr_claim(row)) is not None]
     return ReplicaEvents(
+        started=frozenset(row["replica_id"] for row in rows if row["event"] == STARTED),
         leaders=tuple(sorted(pair for pair in told if pair[0] is not None)),
         stops=tuple(
             (row["replica_id"], row["event"], row["detail"] or "", row["time_ns"])

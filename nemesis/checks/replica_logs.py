@@ -17,7 +17,7 @@ Source: Raft (Ongaro and Ousterhout 2014) figure 3: Election Safety, Log Matchin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations, groupby
 from typing import Any
@@ -25,8 +25,10 @@ from typing import Any
 import numpy as np
 
 from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck, Row
 from nemesis.checks.partition import NONE, Ints, Partition, ReplicaLog
-from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.real_time import check_acknowledged_epochs
+from nemesis.checks.schemas import Severity
 from nemesis.history.events import KILLED_FROM_OUTSIDE
 
 NS_PER_SECOND = 1_000_000_000
@@ -41,7 +43,7 @@ class _Parting:
     batches: int
 
 
-def check_diverged_log(partition: Partition) -> Iterator[Anomaly]:
+def check_diverged_log(partition: Partition) -> Found:
     """One row for each pair of replicas whose logs part below a high watermark, in order of replica ids.
 
     Before them, one row for each replica whose batches break off before the end that they tell: the rest is unknown.
@@ -63,12 +65,19 @@ def check_diverged_log(partition: Partition) -> Iterator[Anomaly]:
             yield _diverged(first, second, parting, Severity.UNKNOWN, reason)
         elif NONE in (first.high_watermark, second.high_watermark):
             yield _diverged(first, second, parting, Severity.UNKNOWN, "nobody tells whether that is committed")
+    return _coverage(partition.logs)
+
+
+def _coverage(logs: tuple[ReplicaLog, ...]) -> Coverage:
+    """The logs that another one was compared with; one that was not read to its end may part from it there."""
+    missed = sum(not log.told_complete for log in logs)
+    why = f"{len(logs) - missed} of {len(logs)} replicas' logs were read to their end" if missed else ""
+    return Coverage(looked=len(logs) - missed if len(logs) > 1 else 0, missed=missed, why=why)
 
 
 def _broken_off(log: ReplicaLog) -> Anomaly:
     what = f"the log of replica {log.replica_id} was read to its end, but no batch is known at offset {log.end_offset}"
     return Anomaly(
-        name=AnomalyName.DIVERGED_LOG,
         severity=Severity.UNKNOWN,
         detail=f"{what}: what follows there cannot be compared",
         offsets=(log.end_offset,),
@@ -105,7 +114,6 @@ def _identities(log: ReplicaLog, start: int, end: int) -> Ints:
 def _diverged(first: ReplicaLog, second: ReplicaLog, parting: _Parting, severity: Severity, reason: str) -> Anomaly:
     replicas = (first.replica_id, second.replica_id)
     return Anomaly(
-        name=AnomalyName.DIVERGED_LOG,
         severity=severity,
         detail=f"the logs of replicas {replicas[0]} and {replicas[1]} part at offset {parting.offset}: {reason}",
         offsets=(parting.offset,),
@@ -134,36 +142,38 @@ def _batch_at(log: ReplicaLog, offset: int) -> dict[str, Any]:
     }
 
 
-def check_epoch_regression(partition: Partition) -> Iterator[Anomaly]:
-    """Batches whose leader epoch is below that of the batch before them, by replica and offset."""
+def check_epoch_regression(partition: Partition) -> Found:
+    """Batches whose leader epoch is below that of the batch before them, by replica and offset; before them
+    acknowledgements of which that is so."""
+    acknowledged = yield from check_acknowledged_epochs(partition)
     for log in partition.logs:
         for i in np.flatnonzero(np.diff(log.leader_epoch) < 0):
             before, after = int(log.leader_epoch[i]), int(log.leader_epoch[i + 1])
             offsets = (int(log.base_offset[i]), int(log.base_offset[i + 1]))
             what = f"falls from epoch {before} at offset {offsets[0]} to epoch {after} at offset {offsets[1]}"
             yield Anomaly(
-                name=AnomalyName.EPOCH_REGRESSION,
                 detail=f"the log of replica {log.replica_id} {what}",
                 offsets=offsets,
                 replicas=(log.replica_id,),
                 evidence={"batches": [_batch_at(log, offset) for offset in offsets]},
             )
+    return acknowledged + Coverage(looked=sum(len(log.leader_epoch) for log in partition.logs))
 
 
-def check_two_leaders(partition: Partition) -> Iterator[Anomaly]:
+def check_two_leaders(partition: Partition) -> Found:
     """Epochs in which more than one replica reported that it became the leader, lowest first."""
     for epoch, found in groupby(partition.events.leaders, key=lambda leader: leader[0]):
         replicas = [replica_id for _, replica_id in found]
         if len(replicas) > 1:
             yield Anomaly(
-                name=AnomalyName.TWO_LEADERS,
                 detail=f"replicas {', '.join(map(str, replicas))} all became leader in epoch {epoch}",
                 replicas=replicas,
                 evidence={"epoch": epoch, "replicas": replicas},
             )
+    return Coverage(looked=len(partition.events.leaders))
 
 
-def check_replica_stopped(partition: Partition) -> Iterator[Anomaly]:
+def check_replica_stopped(partition: Partition) -> Found:
     """Replicas that halted, or whose process ended, without the nemesis having done it; in order of time.
 
     A replica halts when it sees what cannot happen in a sound cluster, so a run with a halt in it is not a good one,
@@ -175,7 +185,6 @@ def check_replica_stopped(partition: Partition) -> Iterator[Anomaly]:
                 f"{detail} of replica {replica_id} at {time_ns / NS_PER_SECOND:.1f} s, which the harness did not send"
             )
             yield Anomaly(
-                name=AnomalyName.REPLICA_STOPPED,
                 severity=Severity.UNKNOWN,
                 detail=f"the run was disturbed by {what}: whoever sent it, the kernel for want of memory, or somebody",
                 replicas=(replica_id,),
@@ -183,8 +192,50 @@ def check_replica_stopped(partition: Partition) -> Iterator[Anomaly]:
             )
             continue
         yield Anomaly(
-            name=AnomalyName.REPLICA_STOPPED,
             detail=f"replica {replica_id} {event} by itself" + (f": {detail}" if detail else ""),
             replicas=(replica_id,),
             evidence={"event": event, "detail": detail},
         )
+    return Coverage(looked=len(partition.events.started.union(stop[0] for stop in partition.events.stops)))
+
+
+def _by_epoch(row: Row, evidence: Mapping[str, Any]) -> tuple[Any, ...]:
+    del row
+    return (evidence["epoch"],)
+
+
+def _by_stop(row: Row, evidence: Mapping[str, Any]) -> tuple[Any, ...]:
+    del evidence
+    return (*row["replicas"], row["detail"])
+
+
+# The replicas' logs are read when everything has healed, so that a prefix proves nothing of them.
+DIVERGED_LOG = LogCheck(
+    name="diverged-log",
+    promise="Below the high watermark all replicas hold the same batches.",
+    needs="logs of several replicas",
+    run=check_diverged_log,
+)
+EPOCH_REGRESSION = LogCheck(
+    name="epoch-regression",
+    promise="Along a log the leader epoch never falls.",
+    needs="acknowledgements or batches with a leader epoch",
+    implies=frozenset({"epoch-regression"}),
+    run=check_epoch_regression,
+)
+TWO_LEADERS = LogCheck(
+    name="two-leaders",
+    promise="One epoch has one leader.",
+    needs="replicas that told that they became leader",
+    implies=frozenset({"two-leaders"}),
+    identity=_by_epoch,
+    run=check_two_leaders,
+)
+REPLICA_STOPPED = LogCheck(
+    name="replica-stopped",
+    promise="A replica ends only when it is told or killed.",
+    needs="replicas that told of their start",
+    implies=frozenset({"replica-stopped"}),
+    identity=_by_stop,
+    run=check_replica_stopped,
+)

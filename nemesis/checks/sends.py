@@ -8,18 +8,17 @@ Source: the analyses of the same names in ``jepsen.tests.kafka``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from nemesis.checks.anomalies import LISTED_MAX, Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck
 from nemesis.checks.observations import known_offsets, observe
 from nemesis.checks.partition import NONE, Ints, Operations, Partition
 from nemesis.checks.real_time import placed
-from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.schemas import Severity
 
 
-def check_nonmonotonic_send(partition: Partition) -> Iterator[Anomaly]:
+def check_nonmonotonic_send(partition: Partition) -> Found:
     """Sends at or below what the same process had sent in its last ok operation before; in order of invocation.
 
     Of an operation with several, its first is compared with the last one of the operation before.
@@ -34,24 +33,27 @@ def check_nonmonotonic_send(partition: Partition) -> Iterator[Anomaly]:
     before = np.append(NONE, latest[:-1]) if len(rows) else rows
     follows = begins & (before != NONE)
     follows[follows] = process[before[follows]] == process[follows]
-    wrong = np.flatnonzero(follows)
-    wrong = wrong[offsets[wrong] <= offsets[before[wrong]]]
+    later = np.flatnonzero(follows)
+    wrong = later[offsets[later] <= offsets[before[later]]]
     for i in wrong[np.argsort(index[wrong], kind="stable")]:
         what = f"after what process {process[i]} had sent before:"
-        yield _anomaly(operations, AnomalyName.NONMONOTONIC_SEND, rows, offsets, (int(before[i]), int(i)), what)
+        yield _anomaly(operations, rows, offsets, (int(before[i]), int(i)), what)
+    return Coverage(looked=len(later))
 
 
-def check_int_nonmonotonic_send(partition: Partition) -> Iterator[Anomaly]:
+def check_int_nonmonotonic_send(partition: Partition) -> Found:
     """Sends of a transaction at or below the one before in the same transaction, in order of invocation."""
     operations = partition.operations
     rows, offsets = placed(operations, observe(partition))
-    for i in np.flatnonzero((np.diff(operations.invoke_index[rows]) == 0) & (np.diff(offsets) <= 0)):
+    within = np.diff(operations.invoke_index[rows]) == 0
+    for i in np.flatnonzero(within & (np.diff(offsets) <= 0)):
         pair = int(i), int(i) + 1
         what = "after what it had sent before itself,"
-        yield _anomaly(operations, AnomalyName.INT_NONMONOTONIC_SEND, rows, offsets, pair, what)
+        yield _anomaly(operations, rows, offsets, pair, what)
+    return Coverage(looked=int(within.sum()))
 
 
-def check_int_send_skip(partition: Partition) -> Iterator[Anomaly]:
+def check_int_send_skip(partition: Partition) -> Found:
     """Sends of a transaction with known offsets between them, which it has not sent there; allowed."""
     operations, seen = partition.operations, observe(partition)
     rows, offsets = placed(operations, seen)
@@ -63,7 +65,8 @@ def check_int_send_skip(partition: Partition) -> Iterator[Anomaly]:
             pair = int(i), int(i) + 1
             skipped = [int(offset) for offset in known[low:high][:LISTED_MAX]]
             what = f"with {high - low} known offsets between them,"
-            yield _anomaly(operations, AnomalyName.INT_SEND_SKIP, rows, offsets, pair, what, skipped)
+            yield _anomaly(operations, rows, offsets, pair, what, skipped)
+    return Coverage(looked=len(within))
 
 
 def _by_process(operations: Operations, rows: Ints, offsets: Ints) -> tuple[Ints, Ints]:
@@ -74,7 +77,6 @@ def _by_process(operations: Operations, rows: Ints, offsets: Ints) -> tuple[Ints
 
 def _anomaly(
     operations: Operations,
-    name: AnomalyName,
     rows: Ints,
     offsets: Ints,
     pair: tuple[int, int],
@@ -88,10 +90,34 @@ def _anomaly(
     told = f"operation {indexes[1]} sent value {operations.value[second]} to offset {later}, {what}"
     told += f" and value {operations.value[first]} stands at offset {earlier}"
     return Anomaly(
-        name=name,
         severity=Severity.VIOLATION if skipped is None else Severity.ALLOWED,
         detail=told,
         offsets=[earlier, later] if skipped is None else skipped,
         op_indexes=indexes if indexes[0] != indexes[1] else indexes[:1],
         evidence={"operations": [operations.described(row) for row in (first, second)]},
     )
+
+
+# A send that was not told its offset stands where the earliest operation saw it. An operation that began earlier may
+# yet return and show another place: then the value has two.
+NONMONOTONIC_SEND = LogCheck(
+    name="nonmonotonic-send",
+    promise="What a process sends later stands behind what it sent before.",
+    needs="writes that follow another one of their process",
+    implies=frozenset({"nonmonotonic-send", "duplicate"}),
+    run=check_nonmonotonic_send,
+)
+INT_NONMONOTONIC_SEND = LogCheck(
+    name="int-nonmonotonic-send",
+    promise="What a transaction sends later stands behind what it sent before.",
+    needs="transactions with several sends to one log",
+    implies=frozenset({"int-nonmonotonic-send", "duplicate"}),
+    rests_on_all=True,
+    run=check_int_nonmonotonic_send,
+)
+INT_SEND_SKIP = LogCheck(
+    name="int-send-skip",
+    promise="What a transaction sends stands together; the log does not promise that.",
+    needs="transactions with several sends to one log",
+    run=check_int_send_skip,
+)

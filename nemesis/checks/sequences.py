@@ -8,20 +8,19 @@ for each batch, the batch of the same producer before it was known to whoever to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck
 from nemesis.checks.partition import NONE, Bools, Ints, Partition, ReplicaLog
-from nemesis.checks.schemas import AnomalyName
 
 SEQUENCES = 1 << 31
 """Behind the largest number they go on at 0."""
 
 
-def check_duplicate_sequence(partition: Partition) -> Iterator[Anomaly]:
+def check_duplicate_sequence(partition: Partition) -> Found:
     """Numbers of one producer epoch that stand at several offsets, by replica, producer and number."""
     for log in partition.logs:
         rows = _numbered(log)
@@ -36,10 +35,11 @@ def check_duplicate_sequence(partition: Partition) -> Iterator[Anomaly]:
             first, second = sorted((int(rows[i]), int(rows[i + 1])))
             what = f"number {log.base_sequence[rows[i + 1]]} of producer {_name(log, first)} stands at offsets"
             what += f" {log.base_offset[first]} and {log.base_offset[second]} of replica {log.replica_id}"
-            yield _anomaly(AnomalyName.DUPLICATE_SEQUENCE, log, [first, second], what)
+            yield _anomaly(log, [first, second], what)
+    return _coverage(partition)
 
 
-def check_out_of_order_sequence(partition: Partition) -> Iterator[Anomaly]:
+def check_out_of_order_sequence(partition: Partition) -> Found:
     """Batches that do not follow upon the one before of the same producer, by replica, producer and offset."""
     for log in partition.logs:
         rows = _numbered(log)
@@ -54,7 +54,12 @@ def check_out_of_order_sequence(partition: Partition) -> Iterator[Anomaly]:
             what = f"the batch at offset {log.base_offset[after]} of replica {log.replica_id} has number"
             what += f" {log.base_sequence[after]} of producer {_name(log, after)}, behind number {reach[i] - 1} of"
             what += f" {_name(log, before)} at offset {log.base_offset[before]}"
-            yield _anomaly(AnomalyName.OUT_OF_ORDER_SEQUENCE, log, [before, after], what)
+            yield _anomaly(log, [before, after], what)
+    return _coverage(partition)
+
+
+def _coverage(partition: Partition) -> Coverage:
+    return Coverage(looked=sum(len(_numbered(log)) for log in partition.logs))
 
 
 def _numbered(log: ReplicaLog) -> Ints:
@@ -76,9 +81,8 @@ def _name(log: ReplicaLog, row: int) -> str:
     return f"{log.producer_id[row]} in epoch {log.producer_epoch[row]}"
 
 
-def _anomaly(name: AnomalyName, log: ReplicaLog, rows: list[int], what: str) -> Anomaly:
+def _anomaly(log: ReplicaLog, rows: list[int], what: str) -> Anomaly:
     return Anomaly(
-        name=name,
         detail=what,
         offsets=[int(log.base_offset[row]) for row in rows],
         replicas=(log.replica_id,),
@@ -95,3 +99,17 @@ def _described(log: ReplicaLog, row: int) -> dict[str, Any]:
         "producer_epoch": int(log.producer_epoch[row]),
         "base_sequence": int(log.base_sequence[row]),
     }
+
+
+DUPLICATE_SEQUENCE = LogCheck(
+    name="duplicate-sequence",
+    promise="What an idempotent producer repeats stands in the log once.",
+    needs="batches of idempotent producers in replicas' logs",
+    run=check_duplicate_sequence,
+)
+OUT_OF_ORDER_SEQUENCE = LogCheck(
+    name="out-of-order-sequence",
+    promise="An idempotent producer's batches stand in the order of their numbers.",
+    needs="batches of idempotent producers in replicas' logs",
+    run=check_out_of_order_sequence,
+)

@@ -11,15 +11,15 @@ while an operation went on, nothing is said of the others. Source: the analyses 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from nemesis.checks.anomalies import LISTED_MAX, Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck
 from nemesis.checks.observations import known_offsets, observe
-from nemesis.checks.partition import NONE, Ints, Operations, Partition
-from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.partition import NONE, Bools, Ints, Operations, Partition
+from nemesis.checks.schemas import Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +82,17 @@ def _expectations(operations: Operations, read_row: Ints, highest: Ints) -> tupl
     return expected[at[read_row]], before[at[read_row]]
 
 
-def check_nonmonotonic_poll(partition: Partition) -> Iterator[Anomaly]:
+def check_nonmonotonic_poll(partition: Partition) -> Found:
     """Polls that return something before their position, in order of invocation."""
     operations, reads = partition.operations, _reads(partition.operations)
     for i in np.flatnonzero(reads.lowest < reads.expected):
         offsets = [int(reads.expected[i]), int(reads.lowest[i])]
         what = f"returned offset {offsets[1]}, though its process had come to {offsets[0]}"
-        yield _between(operations, AnomalyName.NONMONOTONIC_POLL, reads, int(i), what, offsets)
+        yield _between(operations, reads, int(i), what, offsets)
+    return Coverage(looked=int((reads.expected != NONE).sum()))
 
 
-def check_poll_skip(partition: Partition) -> Iterator[Anomaly]:
+def check_poll_skip(partition: Partition) -> Found:
     """Polls whose records begin beyond an offset that is known to hold a value, in order of invocation."""
     operations, reads = partition.operations, _reads(partition.operations)
     known = known_offsets(observe(partition))
@@ -100,10 +101,11 @@ def check_poll_skip(partition: Partition) -> Iterator[Anomaly]:
         skipped = known[first[i] : beyond[i]]
         what = f"reading from {reads.expected[i]}, passed over {len(skipped)} known offsets, the first is {skipped[0]}"
         offsets = [int(offset) for offset in skipped[:LISTED_MAX]]
-        yield _between(operations, AnomalyName.POLL_SKIP, reads, int(i), what, offsets)
+        yield _between(operations, reads, int(i), what, offsets)
+    return Coverage(looked=int((reads.expected != NONE).sum()))
 
 
-def check_int_nonmonotonic_poll(partition: Partition) -> Iterator[Anomaly]:
+def check_int_nonmonotonic_poll(partition: Partition) -> Found:
     """Operations whose polls return records that do not ascend, in order of invocation; the first fall of each."""
     operations, reads = partition.operations, _reads(partition.operations)
     falls = np.flatnonzero((np.diff(operations.returned_offset) <= 0) & (np.diff(operations.returned_row) == 0))
@@ -113,21 +115,29 @@ def check_int_nonmonotonic_poll(partition: Partition) -> Iterator[Anomaly]:
             offsets = [int(offset) for offset in operations.returned_offset[at : at + 2]]
             what = f"returned offset {offsets[1]} after offset {offsets[0]}"
             i = int(np.searchsorted(reads.row, row))
-            yield _anomaly(operations, AnomalyName.INT_NONMONOTONIC_POLL, reads, i, what, offsets)
+            yield _anomaly(operations, reads, i, what, offsets)
+    return Coverage(looked=int(_several(operations, reads).sum()))
 
 
-def check_int_poll_skip(partition: Partition) -> Iterator[Anomaly]:
+def check_int_poll_skip(partition: Partition) -> Found:
     """Operations that return what is below and what is above a known offset, and not it; in order of invocation."""
     operations, reads = partition.operations, _reads(partition.operations)
     known = known_offsets(observe(partition))
     wanted = np.searchsorted(known, reads.highest, side="right") - np.searchsorted(known, reads.lowest)
-    for i in np.flatnonzero((wanted > _distinct(operations, reads)) & ~operations.rebalanced[reads.row]):
+    several = _several(operations, reads)
+    for i in np.flatnonzero(several & (wanted > _distinct(operations, reads))):
         returned = operations.returned_offset[reads.begin[i] : reads.end[i]]
         between = known[np.searchsorted(known, reads.lowest[i]) : np.searchsorted(known, reads.highest[i])]
         skipped = np.setdiff1d(between, returned)
         what = f"passed over {len(skipped)} known offsets between its own, the first is {skipped[0]}"
         offsets = [int(offset) for offset in skipped[:LISTED_MAX]]
-        yield _anomaly(operations, AnomalyName.INT_POLL_SKIP, reads, int(i), what, offsets)
+        yield _anomaly(operations, reads, int(i), what, offsets)
+    return Coverage(looked=int(several.sum()))
+
+
+def _several(operations: Operations, reads: _Reads) -> Bools:
+    """Which reads returned more than one record, and all of them of one assignment."""
+    return np.asarray((reads.end - reads.begin > 1) & ~operations.rebalanced[reads.row], np.bool_)
 
 
 def _distinct(operations: Operations, reads: _Reads) -> Ints:
@@ -138,26 +148,25 @@ def _distinct(operations: Operations, reads: _Reads) -> Ints:
     return np.bincount(np.searchsorted(reads.row, row[new]), minlength=len(reads.row)).astype(np.int64)
 
 
-def check_uncommitted_read(partition: Partition) -> Iterator[Anomaly]:
+def check_uncommitted_read(partition: Partition) -> Found:
     """Polls that return an offset at or above the high watermark that came with them."""
     operations, reads = partition.operations, _reads(partition.operations)
     high_watermark = operations.high_watermark[reads.row]
-    for i in np.flatnonzero((high_watermark != NONE) & (reads.highest >= high_watermark)):
+    told = high_watermark != NONE
+    for i in np.flatnonzero(told & (reads.highest >= high_watermark)):
         what = f"returned offset {reads.highest[i]} with high watermark {high_watermark[i]}"
-        yield _anomaly(operations, AnomalyName.UNCOMMITTED_READ, reads, int(i), what, [int(reads.highest[i])])
+        yield _anomaly(operations, reads, int(i), what, [int(reads.highest[i])])
+    return Coverage(looked=int(told.sum()))
 
 
-def _between(
-    operations: Operations, name: AnomalyName, reads: _Reads, i: int, what: str, offsets: list[int]
-) -> Anomaly:
+def _between(operations: Operations, reads: _Reads, i: int, what: str, offsets: list[int]) -> Anomaly:
     """What one poll shows against what its process had come to."""
     severity = Severity.ALLOWED if operations.subscribed[reads.row[i]] else Severity.VIOLATION
-    return _anomaly(operations, name, reads, i, what, offsets, int(reads.before[i]), severity)
+    return _anomaly(operations, reads, i, what, offsets, int(reads.before[i]), severity)
 
 
 def _anomaly(
     operations: Operations,
-    name: AnomalyName,
     reads: _Reads,
     i: int,
     what: str,
@@ -169,7 +178,6 @@ def _anomaly(
     rows = [row] if before == NONE else [before, row]
     returned = operations.returned_offset[reads.begin[i] : reads.end[i]][:LISTED_MAX]
     return Anomaly(
-        name=name,
         severity=severity,
         detail=f"operation {operations.invoke_index[row]} of process {operations.process[row]} {what}",
         offsets=offsets,
@@ -179,3 +187,43 @@ def _anomaly(
             "returned_offsets": [int(offset) for offset in returned],
         },
     )
+
+
+# One poll by itself, or against what its process had come to before. What is known to hold a value stays known.
+NONMONOTONIC_POLL = LogCheck(
+    name="nonmonotonic-poll",
+    promise="A consumer that polls on never goes back.",
+    needs="polls with records whose position was known",
+    implies=frozenset({"nonmonotonic-poll"}),
+    rests_on_all=True,
+    run=check_nonmonotonic_poll,
+)
+POLL_SKIP = LogCheck(
+    name="poll-skip",
+    promise="A consumer that polls on skips no value.",
+    needs="polls with records whose position was known",
+    implies=frozenset({"poll-skip"}),
+    rests_on_all=True,
+    run=check_poll_skip,
+)
+INT_NONMONOTONIC_POLL = LogCheck(
+    name="int-nonmonotonic-poll",
+    promise="What one poll returns ascends.",
+    needs="polls that returned several records",
+    implies=frozenset({"int-nonmonotonic-poll"}),
+    run=check_int_nonmonotonic_poll,
+)
+INT_POLL_SKIP = LogCheck(
+    name="int-poll-skip",
+    promise="What one poll returns passes over no value.",
+    needs="polls that returned several records",
+    implies=frozenset({"int-poll-skip"}),
+    run=check_int_poll_skip,
+)
+UNCOMMITTED_READ = LogCheck(
+    name="uncommitted-read",
+    promise="Nobody reads at or above the high watermark.",
+    needs="polls with records that came with a high watermark",
+    implies=frozenset({"uncommitted-read"}),
+    run=check_uncommitted_read,
+)

@@ -6,20 +6,19 @@ topic-partitions of a run. Source: ``precommitted-read`` and ``must-have-committ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from nemesis.checks.anomalies import Anomaly
+from nemesis.checks.check import Coverage, Found, LogCheck
 from nemesis.checks.observations import contains
 from nemesis.checks.partition import Ints, Partition, ints, operations_of, row_groups
-from nemesis.checks.schemas import MICRO_OPERATION_SCHEMA, AnomalyName
+from nemesis.checks.schemas import MICRO_OPERATION_SCHEMA
 from nemesis.history.events import EventType
 
 
-def check_precommitted_read(partition: Partition) -> Iterator[Anomaly]:
+def check_precommitted_read(partition: Partition) -> Found:
     """Operations that polled a value which they sent themselves, in order of invocation."""
     operations = partition.operations
     sends = np.flatnonzero(operations.append & operations.has_value)
@@ -35,12 +34,12 @@ def check_precommitted_read(partition: Partition) -> Iterator[Anomaly]:
         offset = int(operations.returned_offset[i])
         rows = [sent[read], int(operations.returned_row[i])]
         yield Anomaly(
-            name=AnomalyName.PRECOMMITTED_READ,
             detail=f"operation {read[0]} polled value {read[1]} at offset {offset}, which it had sent itself",
             offsets=(offset,),
             op_indexes=(read[0],),
             evidence={"value": read[1], "operations": [operations.described(row) for row in rows]},
         )
+    return Coverage(looked=len(np.unique(index[both])))
 
 
 def _pairs(first: Ints, second: Ints) -> list[tuple[int, int]]:
@@ -63,3 +62,12 @@ def with_committed(table: pa.Table) -> pa.Table:
     committed = [unknown and key in shown for key, unknown in zip(keys, is_unknown, strict=True)]
     at = MICRO_OPERATION_SCHEMA.get_field_index("committed")
     return table.set_column(at, MICRO_OPERATION_SCHEMA.field(at), pa.array(committed, pa.bool_()))
+
+
+PRECOMMITTED_READ = LogCheck(
+    name="precommitted-read",
+    promise="No transaction reads its own writes before it is committed.",
+    needs="transactions that wrote to a log and read from it",
+    implies=frozenset({"precommitted-read"}),
+    run=check_precommitted_read,
+)

@@ -21,7 +21,6 @@ from typing import Any
 from nemesis.checks.anomalies import Anomaly
 from nemesis.checks.partition import NONE, Partition
 from nemesis.checks.replica_events import UncleanElection
-from nemesis.checks.schemas import AnomalyName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +87,7 @@ class Cuts:
 
     def explained(self, anomaly: Anomaly) -> Anomaly:
         """An anomaly with what is known of why it is there; often nothing is."""
-        if anomaly.name is AnomalyName.LOST_WRITE:
+        if anomaly.is_loss:
             anomaly = self._with_cause(anomaly)
         return self._with_cut(anomaly)
 

@@ -1,20 +1,23 @@
 """From what was found and what was looked at to a verdict: valid, invalid or unknown.
 
-Owns the decision and its sentences. A verdict is *valid* only when everything that could have shown a violation was
-there to be looked at; a check that crashed or a history that was cut off is *unknown*, never valid. Source: the
-three-valued checkers of ``jepsen.checker``.
+Owns the decision and its sentences. A verdict is *valid* exactly if every check that
+applies, which is each that had anything to look at, has looked at all there was and found nothing; a check that crashed
+or a history that was cut off is *unknown*, never valid. Source: the three-valued checkers of ``jepsen.checker``.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.evidence import MISSING_EVIDENCE
+from nemesis.checks.promises import Checked, blind_spots, checked
+from nemesis.checks.registry import BY_NAME
+from nemesis.checks.schemas import Severity
 from nemesis.history.events import MOVED, OFFLINE, UNCLEAN_ELECTION, VOTERS_CHANGED
 from nemesis.verdict import Verdict
 
@@ -24,19 +27,6 @@ MISSING_MAX = 10
 """So many pieces of evidence that are missing are named, each by a sentence of its own."""
 LOGS_MAX = 3
 """So many topic-partitions are named of which the same is missing."""
-RESTS_ON_ALL = frozenset(
-    {
-        AnomalyName.PHANTOM_READ,
-        AnomalyName.NONMONOTONIC_POLL,
-        AnomalyName.POLL_SKIP,
-        AnomalyName.INT_NONMONOTONIC_SEND,
-        AnomalyName.HOLE,
-        AnomalyName.NONLINEARIZABLE,
-        AnomalyName.WRONG_ORDER,
-    }
-)
-"""What says that *nobody* did something, or what a process did *next*: a line that is missing could explain it; or that
-one operation did something twice: so does one that is there twice. All others convict by the lines that they name."""
 
 
 COUNTED_EVENTS: Mapping[str, str] = MappingProxyType(
@@ -135,38 +125,41 @@ class RunCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A verdict with one sentence for each reason, and warnings, which do not change it."""
+    """A verdict with one sentence for each reason, warnings, which do not change it, and what became of each check."""
 
     verdict: Verdict
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
+    checks: tuple[Checked, ...]
 
 
 def decide(
     *,
     counts: RunCounts,
     anomalies: Sequence[Mapping[str, Any]],
+    coverage: Iterable[Mapping[str, Any]],
     complete: bool,
     problems: Sequence[str],
     shows_logs: bool = True,
 ) -> Decision:
-    """The verdict of one run: ``anomalies`` are its rows of ``ANOMALY_SCHEMA``, ``problems`` those of its files.
+    """The verdict of one run: ``anomalies`` are its rows of ``ANOMALY_SCHEMA``, ``coverage`` those of
+    ``COVERAGE_SCHEMA``, ``problems`` those of its files.
 
     Without ``shows_logs`` nobody could read the nodes' logs, and what clients saw is all there is to look at.
 
     A violation convicts whatever else is unknown: nothing that is missing could make it good.
     """
+    gaps = (*_gaps(counts, complete, shows_logs), *problems)
+    wants = _wants(counts, shows_logs)
+    checks = checked(anomalies, coverage, is_whole=not gaps)
     violations = _counted(anomalies, Severity.VIOLATION)
-    missing = [row for row in anomalies if row["anomaly"] == AnomalyName.MISSING_EVIDENCE]
-    others = [row for row in anomalies if row["anomaly"] != AnomalyName.MISSING_EVIDENCE]
-    doubts = _counted(others, Severity.UNKNOWN)
-    undecided = [*_gaps(counts, complete, shows_logs), *problems, *_missing(missing), *doubts]
+    missing = [row for row in anomalies if row["anomaly"] == MISSING_EVIDENCE.name]
+    others = [row for row in anomalies if row["anomaly"] != MISSING_EVIDENCE.name]
+    undecided = (*gaps, *wants, *_missing(missing), *blind_spots(checks), *_counted(others, Severity.UNKNOWN))
     warnings = (*_warnings(counts), *_counted(anomalies, Severity.ALLOWED))
-    if violations:
-        return Decision(verdict=Verdict.INVALID, reasons=(*violations, *undecided), warnings=warnings)
-    if undecided:
-        return Decision(verdict=Verdict.UNKNOWN, reasons=tuple(undecided), warnings=warnings)
-    return Decision(verdict=Verdict.VALID, reasons=(_kept(counts),), warnings=warnings)
+    verdict = Verdict.INVALID if violations else Verdict.UNKNOWN if undecided else Verdict.VALID
+    reasons = (*violations, *undecided) or (_kept(counts),)
+    return Decision(verdict=verdict, reasons=reasons, warnings=warnings, checks=checks)
 
 
 def undecided_where_lines_lack(
@@ -178,7 +171,7 @@ def undecided_where_lines_lack(
 
 def undecided(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """An anomaly as far as it convicts without resting on all lines of its history."""
-    rests_on_all = row["anomaly"] in RESTS_ON_ALL and row["severity"] == Severity.VIOLATION
+    rests_on_all = BY_NAME[row["anomaly"]].rests_on_all and row["severity"] == Severity.VIOLATION
     return {**row, "severity": Severity.UNKNOWN.value} if rests_on_all else row
 
 
@@ -191,7 +184,7 @@ def _missing(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         more = f" and {len(names) - LOGS_MAX} others" if len(names) > LOGS_MAX else ""
         yield f"{', '.join(names[:LOGS_MAX])}{more}: {what}"
     if len(logs) > MISSING_MAX:
-        yield f"{AnomalyName.MISSING_EVIDENCE}: {len(logs) - MISSING_MAX} more (undecided)"
+        yield f"{MISSING_EVIDENCE.name}: {len(logs) - MISSING_MAX} more (undecided)"
 
 
 def _kept(counts: RunCounts) -> str:
@@ -203,7 +196,7 @@ def _kept(counts: RunCounts) -> str:
 
 
 def _counted(anomalies: Sequence[Mapping[str, Any]], severity: Severity) -> tuple[str, ...]:
-    """One sentence for each kind of anomaly of this severity, in the order of ``AnomalyName``, with known causes.
+    """One sentence for each kind of anomaly of this severity, in the order of ``CHECKS``, with known causes.
 
     The last row of a kind that has too many stands for ``more`` of them.
     """
@@ -217,7 +210,7 @@ def _counted(anomalies: Sequence[Mapping[str, Any]], severity: Severity) -> tupl
                 where = f" ({row['topic_partition']})" if row["topic_partition"] else ""
                 causes[row["anomaly"]][f"{reason}{where}"] += number
     suffix = {Severity.UNKNOWN: " (undecided)", Severity.ALLOWED: " (allowed)"}.get(severity, "")
-    return tuple(f"{name}: {found[name]}{suffix}{_caused(causes[name])}" for name in AnomalyName if name in found)
+    return tuple(f"{name}: {found[name]}{suffix}{_caused(causes[name])}" for name in BY_NAME if name in found)
 
 
 def _reasons(evidence: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -248,22 +241,19 @@ def _gaps(counts: RunCounts, complete: bool, shows_logs: bool) -> Iterator[str]:
         yield f"{counts.orphans} completions have no invocation that asked for the same: the history is damaged"
     if counts.backwards:
         yield f"{counts.backwards} operations ended before they began, by their times: the history is damaged"
-    if not shows_logs and not counts.objects:
-        yield "no replica's log is shown, and nothing else tells what was finally kept of what was appended"
-    elif shows_logs and not counts.logs_dumped_completely:
+    if shows_logs and not counts.logs_dumped_completely:
         yield "no replica's log was read to its end, so what was finally kept is not known"
-    elif counts.logs_dumped_completely < counts.logs_dumped:
-        yield f"{counts.logs_dumped_completely} of {counts.logs_dumped} replicas' logs were read to their end"
     if counts.harness_failures:
         what = "the replicas did not agree in time, voters or partitions were not back where they should be"
         yield f"{counts.harness_failures} times {what}, a log could not be read, or damage was not noticed"
-    if counts.final_reads_whole < counts.final_reads:
-        yield f"a final read saw the end of {counts.final_reads_whole} of {counts.final_reads} logs"
-    promised = counts.append_ok - counts.append_weak + counts.operations_ok
+
+
+def _wants(counts: RunCounts, shows_logs: bool) -> Iterator[str]:
+    """What is missing for a verdict, though the record is as whole as it can be."""
+    if not shows_logs and not counts.objects:
+        yield "no replica's log is shown, and nothing else tells what was finally kept of what was appended"
     if not counts.append_ok + counts.operations_ok:
         yield "nothing was acknowledged, so nothing was promised"
-    elif counts.acked_checked < promised:
-        yield f"{promised - counts.acked_checked} of {promised} acknowledgements do not tell an offset"
 
 
 def _warnings(counts: RunCounts) -> Iterator[str]:

@@ -112,6 +112,9 @@ def tell_kafka(result: dict[str, Any]) -> None:
     click.echo(f"judged as {MODEL}: {result['topic_partitions']} topic-partitions")
     for reason in result["reasons"]:
         click.echo(f"  {reason}")
+    click.echo(f"promises kept: {len(result['kept'])}")
+    for sentence in result["not_judged"]:
+        click.echo(f"  not judged: {sentence}")
     click.echo(f"verdict: {result['verdict']}")
 
 

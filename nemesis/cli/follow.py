@@ -139,8 +139,8 @@ def judged_at_the_end(folder: Path, watch: Watch, master: str) -> Judgement:
     """The judgement of the whole. What was told and does not stand in it is said, and makes a run that is valid
     otherwise *unknown*: one of the two is wrong."""
     from nemesis.checks import Verdict
+    from nemesis.checks.registry import is_shown
     from nemesis.pipeline import judge_run
-    from nemesis.pipeline.implied import is_shown
 
     watch.close()
     click.echo(f"judging with {watch.engine}", err=True)

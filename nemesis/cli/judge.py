@@ -132,6 +132,7 @@ def tell(judgement: Judgement, folder: Path) -> None:
         click.echo(f"  {reason}")
     for warning in judgement.warnings:
         click.echo(f"  warning: {warning}")
+    _tell_checks(judgement)
     click.echo(f"acknowledged {'operations' if stats.objects else 'writes'} checked: {stats.acked_checked}")
     click.echo(f"leader elections: {stats.leader_elections}")
     click.echo(f"leader changes: {stats.leader_changes}")
@@ -146,6 +147,16 @@ def tell(judgement: Judgement, folder: Path) -> None:
         click.echo(f"unclean elections: {stats.unclean_elections}")
         click.echo(f"partitions that were offline: {stats.offline_partitions}")
     click.echo(f"run: {_shown(folder)}")
+
+
+def _tell_checks(judgement: Judgement) -> None:
+    """How many promises were kept and were not, and which nobody could look at."""
+    from nemesis.checks.promises import Kept, not_judged
+
+    numbers = {kept: sum(check.kept is kept for check in judgement.checks) for kept in Kept}
+    click.echo("promises: " + ", ".join(f"{number} {kept}" for kept, number in numbers.items() if number))
+    for sentence in not_judged(judgement.checks):
+        click.echo(f"  not judged: {sentence}")
 
 
 def _shown(path: Path) -> str:

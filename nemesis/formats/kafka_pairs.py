@@ -1,19 +1,20 @@
 """The operations of a Kafka workload: each invocation with its completion, whatever they are of.
 
-Owns what is asked of processes and of the order of events there. Unlike ``pairing`` it keeps what an operation of
-unknown outcome came back with: a transaction may have polled before it was lost. Source: ``jepsen.history``.
+Owns what is asked of processes there, and the order of operations. What one of unknown outcome came back with is kept:
+a transaction may have polled before it was lost.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nemesis.formats.edn_text import edn_text
 from nemesis.formats.errors import excerpt, refuse
 from nemesis.formats.events import Event
+from nemesis.formats.pairing import paired
 from nemesis.history.events import EventType
 
 _NEVER = -1
@@ -42,7 +43,10 @@ def pairs_of(events: Sequence[Event], path: Path) -> Iterator[Pair]:
     """
     is_indexed = all(event.index is not None for event in events)
     moments = array("q", (event.index or 0 if is_indexed else place for place, event in enumerate(events)))
-    begins, ends = _places(events, path)
+    begins, ends = array("q"), array("q")
+    for invoked_at, _, completed_at, _ in paired(_numbered(events, path), path):
+        begins.append(invoked_at)
+        ends.append(_NEVER if completed_at is None else completed_at)
     for k in sorted(range(len(begins)), key=lambda k: moments[begins[k]]):
         invocation, has_end = events[begins[k]], ends[k] != _NEVER
         yield Pair(
@@ -54,28 +58,10 @@ def pairs_of(events: Sequence[Event], path: Path) -> Iterator[Pair]:
         )
 
 
-def _places(events: Sequence[Event], path: Path) -> tuple[array[int], array[int]]:
-    """Where each operation begins and ends among the events."""
-    begins, ends = array("q"), array("q")
-    pending: dict[int, tuple[int, Event]] = {}
-    for place, event in enumerate(events):
-        process = _process(event, path)
-        begun = pending.pop(process, None)
-        if event.type is EventType.INVOKE:
-            if begun is not None:
-                problem = f"process {process} invokes while its operation of line {begun[1].line} is pending"
-                refuse(path, event.line, problem, "complete that one first, or give each process its own number")
-            pending[process] = (place, event)
-            continue
-        if begun is None or begun[1].f != event.f:
-            problem = f"process {process} completes {excerpt(event.f)}, which it has not invoked, or completed before"
-            refuse(path, event.line, problem, "record each invocation, and one completion of it")
-        begins.append(begun[0])
-        ends.append(place)
-    for begun in pending.values():
-        begins.append(begun[0])
-        ends.append(_NEVER)
-    return begins, ends
+def _numbered(events: Iterable[Event], path: Path) -> Iterator[Event]:
+    for event in events:
+        _process(event, path)
+        yield event
 
 
 def _process(event: Event, path: Path) -> int:

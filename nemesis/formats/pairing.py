@@ -1,12 +1,12 @@
 """From events to operations: each invocation with its completion.
 
-Owns what is asked of the order of events: a process does one thing at a time. What never completed, and what completed
-as *info*, has no end. Knows of no format and no model. Source: ``jepsen.history``.
+Owns what is asked of the order of events, for all formats and for operations of any kind: a process does one thing at a
+time. Knows of no format and no model. Source: ``jepsen.history``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from nemesis.formats.edn_text import edn_text
@@ -20,21 +20,32 @@ from nemesis.linearizability.packed import PackedOperations
 _OUTCOMES = {EventType.OK: Outcome.OK, EventType.FAIL: Outcome.FAIL, EventType.INFO: Outcome.INFO}
 
 
-def operations_of(events: Sequence[Event], path: Path) -> PackedOperations:
-    """The operations in the order of their invocations. Positions are places in ``events``. Raises HistoryError."""
-    operations = PackedOperations()
+def paired(events: Iterable[Event], path: Path) -> Iterator[tuple[int, Event, int | None, Event | None]]:
+    """Place and event of each invocation and of its completion, as they end; last those that never did, without one.
+
+    Raises HistoryError.
+    """
     pending: dict[Hashable, tuple[int, Event]] = {}
-    for position, event in enumerate(events):
+    for place, event in enumerate(events):
         begun = pending.pop(event.process, None)
         if event.type is EventType.INVOKE:
             _check_is_free(event, begun, path)
-            pending[event.process] = (position, event)
+            pending[event.process] = (place, event)
         else:
-            invoked_at, invocation = _check_is_begun(event, begun, path)
-            if not is_cas_without_evidence(event):
-                operations.append(_operation(invoked_at, invocation, position, event, path))
-    for position, event in pending.values():
-        operations.append(_operation(position, event, None, None, path))
+            yield *_check_is_begun(event, begun, path), place, event
+    for place, event in pending.values():
+        yield place, event, None, None
+
+
+def operations_of(events: Sequence[Event], path: Path) -> PackedOperations:
+    """The operations in the order of their invocations; what completed as *info* has no end either.
+
+    Positions are places in ``events``. Raises HistoryError.
+    """
+    operations = PackedOperations()
+    for invoked_at, invocation, returned_at, completion in paired(events, path):
+        if completion is None or not is_cas_without_evidence(completion):
+            operations.append(_operation(invoked_at, invocation, returned_at, completion, path))
     operations.sort()
     return operations
 

@@ -1,10 +1,10 @@
 """What a run leaves on disk for its judges: the history, the replicas' final logs, and what the replicas reported.
 
 The way of the data: ``events`` (the values that are recorded) -> ``schemas`` (their Arrow columns) -> ``writer``
-(Parquet shards, written while the run goes on) -> ``reader`` (the shards again, and what is wrong with them) ->
-``json_lines`` (the same for people and other tools); ``tables`` is the short way, from values to columns without files,
-``record_batches`` is how logs of replicas are decoded, by nobody's code but the harness's;
-``stopped`` says what ended a run before its time, and ``workloads`` by which promises it is judged.
+(Parquet shards, written while the run goes on; ``pairing`` says which event completes which) -> ``reader`` (the shards
+again, and what is wrong with them) -> ``json_lines`` (the same for people and other tools); ``tables`` is the short
+way, from values to columns without files, ``record_batches`` is how logs of replicas are decoded, by nobody's code but
+the harness's; ``stopped`` says what ended a run before its time, and ``workloads`` by which promises it is judged.
 Judging starts where this package ends: it needs the folder, never the cluster. Whatever reads or writes columns is
 imported from its own file, so that who needs the names of events alone does not load Arrow.
 """

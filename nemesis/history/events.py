@@ -61,7 +61,8 @@ class HistoryEvent:
     """One line of the history: an operation begins or ends.
 
     ``index`` counts from 0 without gaps over the whole run and is the order in which things happened; ``time_ns`` is
-    monotonic since the run began. ``value`` is what an append writes. ``acks``, in its invocation, is what the writer
+    monotonic since the run began. ``invoked``, in a completion, is the index of its invocation: who writes the history
+    fills it in (``pairing``). ``value`` is what an append writes. ``acks``, in its invocation, is what the writer
     asked for where that is less than all: 1 or 0, and then an ok says only that the leader has it, or that it was sent.
     ``offset`` is, in the ok of an append, where the value stands; of a poll, the position it asks from. A completion
     repeats what was asked (the value, the position), so that it is not taken for that of another operation where lines
@@ -90,6 +91,7 @@ class HistoryEvent:
     process: int
     type: EventType
     f: str
+    invoked: int | None = None
     topic_partition: str | None = None
     value: int | None = None
     offset: int | None = None

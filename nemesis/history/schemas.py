@@ -30,6 +30,7 @@ HISTORY_SCHEMA = pa.schema(
         pa.field("process", pa.int64(), nullable=False),
         pa.field("type", pa.string(), nullable=False),
         pa.field("f", pa.string(), nullable=False),
+        pa.field("invoked", pa.int64()),
         pa.field("topic_partition", pa.string()),
         pa.field("value", pa.int64()),
         pa.field("offset", pa.int64()),

@@ -1,9 +1,9 @@
 """Write a run's tables as Parquet shards while the run goes on.
 
-Owns the layout of the folder: ``<table>/part-00000.parquet`` and so on, and the marker of a history that has its end. A
-shard is written under a temporary name and renamed, so that whatever is found under its real name is whole, even when
-the run was killed. Knows no clock and no event loop: when a shard that is not full should be written is the caller's
-decision (``flush``).
+Owns the pairing of completions with invocations, as they come, and the layout of the folder:
+``<table>/part-00000.parquet`` and so on, and the marker of a history that has its end. A shard is written under a
+temporary name and renamed, so that whatever is found under its real name is whole, even when the run was killed. Knows
+no clock and no event loop: when a shard that is not full should be written is the caller's decision (``flush``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nemesis.history.events import HistoryEvent, ReplicaEvent, ReplicaLogBatch, RunEvent
+from nemesis.history.pairing import Pairing
 from nemesis.history.schemas import COMPLETE_MARKER, SCHEMAS, Kind
 
 SHARD_ROWS_DEFAULT = 10_000
@@ -85,6 +86,7 @@ class HistoryWriter:
         self._shard_rows = shard_rows
         self._shards = {kind: _Shards(folder, kind) for kind in Kind}
         self._next_index = 0
+        self._pairing = Pairing()
         self._closed = False
 
     @property
@@ -97,7 +99,10 @@ class HistoryWriter:
         if self._closed:
             raise ValueError(f"the history is closed: {event} comes after its end")
         kind = self._kind_of(event)
-        if self._shards[kind].add(_row(event)) >= self._shard_rows:
+        row = _row(event)
+        if isinstance(event, HistoryEvent):
+            row["invoked"] = self._pairing.invoked(event.index, event.process, event.type, event.f)
+        if self._shards[kind].add(row) >= self._shard_rows:
             self._shards[kind].flush()
 
     def _kind_of(self, event: RunEvent) -> Kind:

@@ -3,7 +3,7 @@
 The way of the data: ``runs`` (which folders, which shards of them, what is wrong) -> ``frames`` on Spark or ``local``
 in one process (history -> operations -> anomalies and counts; both call the same checks) -> ``judgement`` (a verdict
 with its reasons, and ``results.json``). ``java`` says whether Spark can run here, ``session`` starts it, ``engine``
-chooses. ``streaming`` judges a run while it goes on, and ``implied`` says what of that the whole must show. ``spread``
+chooses. ``streaming`` judges a run while it goes on. ``spread``
 does any work that begins with a number on a cluster.
 pyspark is imported inside functions only: judging one file needs no JVM.
 """

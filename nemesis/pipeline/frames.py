@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from nemesis.checks.judge import CheckOptions, judge_partitions
-from nemesis.checks.schemas import ANOMALY_SCHEMA, LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
+from nemesis.checks.judge import CheckOptions, Findings, judge_partitions
+from nemesis.checks.schemas import (
+    ANOMALY_SCHEMA,
+    COVERAGE_SCHEMA,
+    LOG_BATCH_SCHEMA,
+    OPERATION_SCHEMA,
+    RUN_EVENT_SCHEMA,
+)
 from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS
 from nemesis.faults.names import DEEDS, FAULT_NAMES
 from nemesis.history.events import (
@@ -30,12 +36,13 @@ from nemesis.history.events import (
     STARTED,
     EventType,
 )
+from nemesis.history.pairing import ECHOES
 from nemesis.history.schemas import HISTORY_SCHEMA, Kind
 from nemesis.history.workloads import Workload
 from nemesis.pipeline.machines.judge import judge_objects
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, WindowSpec
+    from pyspark.sql import Column, DataFrame
 
 FACT_SCHEMAS = {
     Kind.HISTORY: OPERATION_SCHEMA,
@@ -43,6 +50,12 @@ FACT_SCHEMAS = {
     Kind.EVENTS: RUN_EVENT_SCHEMA,
 }
 """The three tables that are judged together: each is one struct column of a fact, named as its kind."""
+_FOUND = {"anomaly": ANOMALY_SCHEMA, "coverage": COVERAGE_SCHEMA}
+# In a row that has the other one, nothing of a struct is there: Spark does not take that for fields that never lack.
+FINDING_SCHEMA = pa.schema(
+    [pa.field(name, pa.struct([field.with_nullable(True) for field in schema])) for name, schema in _FOUND.items()]
+)
+"""What a judge gives back: in each row one of the two."""
 KEY = ("run_id", "topic_partition")
 STRETCH = 64
 """So many indexes are told apart by the bits of one number."""
@@ -70,26 +83,32 @@ def of_other_runs(rows: DataFrame, run_ids: Iterable[str]) -> DataFrame:
 
 
 def paired_operations(history: DataFrame) -> DataFrame:
-    """History to operations (``OPERATION_SCHEMA``): the completion of an operation is its process's next event."""
+    """History to operations (``OPERATION_SCHEMA``): a completion names its invocation, as in ``history.pairing``."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
     invoked = EventType.INVOKE.value
-    following = F.lead(F.struct("*")).over(_by_process())
-    rows = history.where(F.col("process") >= 0).withColumn("next", following).where(F.col("type") == invoked)
+    is_end = F.col("type") != invoked
+    clients = history.where(F.col("process") >= 0)
+    numbered = clients.withColumn("operation", F.when(is_end, F.col("invoked")).otherwise(F.col("index")))
+    following = F.lead(F.struct("*")).over(
+        Window.partitionBy("run_id", "process", "operation").orderBy(is_end, "index")
+    )
+    rows = numbered.withColumn("next", following).where(F.col("type") == invoked)
     end = F.when((F.col("next.type") != invoked) & _asks_the_same(), F.col("next"))
     return rows.withColumn("end", end).select(*_operation_columns())
 
 
 def _asks_the_same() -> Column:
-    """Whether the next event can be the completion of this one, as ``local`` has it."""
+    """Whether the next event can be the completion of this one."""
     from pyspark.sql import functions as F  # noqa: N812
 
     def same(column: str) -> Column:
         return F.coalesce(F.col(column) == F.col(f"next.{column}"), F.lit(True))
 
     log, next_log = (F.coalesce(name, F.lit("")) for name in ("topic_partition", "next.topic_partition"))
-    repeated = F.when(F.col("f") == APPEND, same("value")).when(F.col("f").isin(POLL, FINAL_READ), same("offset"))
-    return (F.col("f") == F.col("next.f")) & (log == next_log) & F.coalesce(repeated, F.lit(True))
+    repeated = [F.when(F.col("f") == f, same(column)) for f, column in ECHOES.items()]
+    return (F.col("f") == F.col("next.f")) & (log == next_log) & F.coalesce(*repeated, F.lit(True))
 
 
 def dumped_logs(history: DataFrame) -> DataFrame:
@@ -110,12 +129,6 @@ def dumped_logs(history: DataFrame) -> DataFrame:
         F.col("name").alias("topic_partition"),
         F.lit(None).cast("string").alias("detail"),
     )
-
-
-def _by_process() -> WindowSpec:
-    from pyspark.sql import Window
-
-    return Window.partitionBy("run_id", "process").orderBy("index")
 
 
 def _operation_columns() -> list[Column]:
@@ -157,12 +170,27 @@ def facts(operations: DataFrame, logs: DataFrame, events: DataFrame) -> DataFram
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
 
 
-def anomalies(judged: DataFrame, options: CheckOptions, buckets: int) -> DataFrame:
-    """Facts to anomaly rows (``ANOMALY_SCHEMA``): all facts of a topic-partition of a run are in one bucket."""
+def findings(judged: DataFrame, options: CheckOptions, buckets: int) -> DataFrame:
+    """Facts to findings (``FINDING_SCHEMA``): all facts of a topic-partition of a run are in one bucket."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     bucketed = judged.repartition(buckets, *KEY)
-    return bucketed.mapInArrow(bucket_judge(options), from_arrow_schema(ANOMALY_SCHEMA))
+    return bucketed.mapInArrow(bucket_judge(options), from_arrow_schema(FINDING_SCHEMA))
+
+
+def found_in(rows: pa.Table) -> Findings:
+    """Rows of ``FINDING_SCHEMA`` as the two tables that they are."""
+    anomalies, coverage = (_unpacked(rows, name, schema) for name, schema in _FOUND.items())
+    return Findings(anomalies=anomalies, coverage=coverage)
+
+
+def _packed(found: Findings) -> Iterator[pa.RecordBatch]:
+    """The rows of ``FINDING_SCHEMA`` that these are."""
+    for name, table in zip(FINDING_SCHEMA.names, (found.anomalies, found.coverage), strict=True):
+        for batch in table.to_batches():
+            rows = {field.name: pa.nulls(batch.num_rows, field.type) for field in FINDING_SCHEMA}
+            columns = rows | {name: batch.to_struct_array().cast(FINDING_SCHEMA.field(name).type)}
+            yield pa.RecordBatch.from_arrays(list(columns.values()), schema=FINDING_SCHEMA)
 
 
 def bucket_judge(options: CheckOptions) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -173,20 +201,20 @@ def bucket_judge(options: CheckOptions) -> Callable[[Iterator[pa.RecordBatch]], 
         if not gathered:
             return
         table = pa.Table.from_batches(gathered)
-        operations, logs, events = (_unpacked(table, kind) for kind in FACT_SCHEMAS)
-        yield from judge_partitions(operations, logs, events, options).to_batches()
+        operations, logs, events = (_unpacked(table, kind, schema) for kind, schema in FACT_SCHEMAS.items())
+        yield from _packed(judge_partitions(operations, logs, events, options))
 
     return judge_bucket
 
 
-def _unpacked(table: pa.Table, kind: Kind) -> pa.Table:
-    """The rows of one kind in their own columns."""
-    rows = table.column(kind).combine_chunks().drop_null()
-    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)]).cast(FACT_SCHEMAS[kind])
+def _unpacked(table: pa.Table, name: str, schema: pa.Schema) -> pa.Table:
+    """The rows that have this struct, in columns of their own."""
+    rows = table.column(name).combine_chunks().drop_null()
+    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)]).cast(schema)
 
 
-def object_anomalies(history: DataFrame, workloads: Mapping[str, Workload], buckets: int) -> DataFrame:
-    """History to anomaly rows of objects: all events of clients of an object of a run are in one bucket."""
+def object_findings(history: DataFrame, workloads: Mapping[str, Workload], buckets: int) -> DataFrame:
+    """History to findings of objects: all events of clients of an object of a run are in one bucket."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -195,7 +223,7 @@ def object_anomalies(history: DataFrame, workloads: Mapping[str, Workload], buck
     # One row for each run: these are its objects' workloads, and all others are left out.
     events = history.where(F.col("process") >= 0).join(of_objects, on="run_id", how="inner")
     bucketed = events.select("run_id", *HISTORY_SCHEMA.names, "workload").repartition(buckets, *KEY)
-    return bucketed.mapInArrow(_judge_objects, from_arrow_schema(ANOMALY_SCHEMA))
+    return bucketed.mapInArrow(_judge_objects, from_arrow_schema(FINDING_SCHEMA))
 
 
 def _judge_objects(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -205,7 +233,7 @@ def _judge_objects(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         events = pa.Table.from_batches(gathered)
         runs = events.group_by(["run_id", "workload"]).aggregate([]).to_pylist()
         workloads = {run["run_id"]: Workload(run["workload"]) for run in runs}
-        yield from judge_objects(events.drop_columns("workload"), workloads).to_batches()
+        yield from _packed(judge_objects(events.drop_columns("workload"), workloads))
 
 
 def run_counts(history: DataFrame, operations: DataFrame, logs: DataFrame, events: DataFrame) -> DataFrame:

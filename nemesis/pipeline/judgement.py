@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from nemesis.checks.anomalies import row_order
+from nemesis.checks.promises import Checked
+from nemesis.checks.registry import is_shown
 from nemesis.checks.verdict import RunCounts, decide, faults_bit, undecided_where_lines_lack
 from nemesis.history.workloads import TEST_NAME
-from nemesis.pipeline.implied import is_shown
 from nemesis.pipeline.runs import RunFolder
 from nemesis.verdict import Verdict
 
@@ -26,14 +27,15 @@ RESULTS_NAME = "results.json"
 class Judgement:
     """What is known of one run.
 
-    ``anomalies`` are rows of ``ANOMALY_SCHEMA`` in their one order, ``stats`` what the run did and what of it was
-    looked at, ``engine`` the name and the versions of what judged it.
+    ``checks`` says what became of each promise, ``anomalies`` are rows of ``ANOMALY_SCHEMA`` in their one order,
+    ``stats`` what the run did, ``engine`` the name and the versions of what judged it.
     """
 
     run_id: str
     verdict: Verdict
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
+    checks: tuple[Checked, ...]
     anomalies: tuple[Mapping[str, Any], ...]
     stats: RunCounts
     faults_bit: bool
@@ -43,6 +45,7 @@ class Judgement:
         """``results.json``: evidence as objects, keys in order, one indented document with a newline at its end."""
         document = asdict(self) | {
             "verdict": self.verdict.value,
+            "checks": {check.pop("name"): check for check in map(asdict, self.checks)},
             "anomalies": [dict(row) | {"evidence": json.loads(row["evidence"])} for row in self.anomalies],
             "engine": dict(self.engine),
         }
@@ -50,19 +53,29 @@ class Judgement:
 
 
 def judgement_of(
-    run: RunFolder, counts: RunCounts, anomalies: Iterable[Mapping[str, Any]], engine: Mapping[str, str]
+    run: RunFolder,
+    counts: RunCounts,
+    anomalies: Iterable[Mapping[str, Any]],
+    coverage: Iterable[Mapping[str, Any]],
+    engine: Mapping[str, str],
 ) -> Judgement:
-    """The judgement of one run from its own anomaly rows and counts."""
+    """The judgement of one run from its own counts, anomaly rows and rows of coverage."""
     rows = undecided_where_lines_lack(sorted(anomalies, key=row_order), counts)
     problems = (*run.problems, *_silent(run, counts), *_unjudged(run, counts), *_contradicted(run, rows))
     decision = decide(
-        counts=counts, anomalies=rows, complete=run.complete, problems=problems, shows_logs=run.shows_logs
+        counts=counts,
+        anomalies=rows,
+        coverage=coverage,
+        complete=run.complete,
+        problems=problems,
+        shows_logs=run.shows_logs,
     )
     return Judgement(
         run_id=run.run_id,
         verdict=decision.verdict,
         reasons=decision.reasons,
         warnings=(*decision.warnings, *(() if run.stopped is None else (str(run.stopped),))),
+        checks=decision.checks,
         anomalies=rows,
         stats=counts,
         faults_bit=faults_bit(counts),

@@ -1,6 +1,6 @@
 """Judge runs in this process, one after the other, without a JVM.
 
-Owns pairing and counting with Arrow and numpy; the judgement itself is that of ``nemesis.checks``. Must give the same
+Owns operations and counts with Arrow and numpy; the judgement itself is that of ``nemesis.checks``. Must give the same
 rows as ``frames``, step by step.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nemesis.checks.judge import CheckOptions, judge_partitions
-from nemesis.checks.partition import NONE, Bools, ints
+from nemesis.checks.judge import CheckOptions, Findings, judge_partitions
+from nemesis.checks.partition import NONE, ints
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS, RunCounts
 from nemesis.faults.names import DEEDS, FAULT_NAMES
@@ -34,6 +34,7 @@ from nemesis.history.events import (
     STARTED,
     EventType,
 )
+from nemesis.history.pairing import UNRETURNED, pairs
 from nemesis.history.reader import read_table
 from nemesis.history.schemas import Kind
 from nemesis.history.workloads import Workload
@@ -51,10 +52,10 @@ def judge_locally(runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
 def _judge(run: RunFolder, engine: dict[str, str]) -> Judgement:
     history, logs, events = (read_table(run.shards[kind]) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
     whole, evident, workload = run.history_whole, run.is_evident, run.workload
-    counts, anomalies = judge_tables(
+    counts, findings = judge_tables(
         run.run_id, history, logs, events, whole=whole, evident=evident, workload=workload, due=due_logs(run)
     )
-    return judgement_of(run, counts, anomalies, engine)
+    return judgement_of(run, counts, findings.anomalies.to_pylist(), findings.coverage.to_pylist(), engine)
 
 
 def judge_tables(
@@ -67,8 +68,8 @@ def judge_tables(
     evident: bool = False,
     workload: Workload = Workload.APPEND,
     due: pa.Table | None = None,
-) -> tuple[RunCounts, list[dict[str, Any]]]:
-    """What one run did, and its anomalies (rows of ``ANOMALY_SCHEMA``), from the three tables of ``nemesis.history``.
+) -> tuple[RunCounts, Findings]:
+    """What one run did, and what was found in it, from the three tables of ``nemesis.history``.
 
     ``whole`` says that nothing can have happened that the history does not tell, ``evident`` that the run must hold
     evidence of all that it tells, ``due`` (``RUN_EVENT_SCHEMA``) of which logs in any case.
@@ -80,11 +81,10 @@ def judge_tables(
     options = CheckOptions(incomplete_runs=none if tells_all else this, evident_runs=this if evident else none)
     on_logs = operations.slice(0, 0) if workload.is_on_objects else operations
     told = pa.concat_tables([events, dumped_logs(history, run_id), *([] if due is None else [due])])
-    anomalies = judge_partitions(on_logs, logs, told, options).to_pylist()
+    findings = judge_partitions(on_logs, logs, told, options)
     if workload.is_on_objects:
-        clients = history.filter(pc.greater_equal(history.column("process"), 0))
-        anomalies += judge_objects(with_run_id(clients, run_id), {run_id: workload}).to_pylist()
-    return count(history, operations, logs, events), anomalies
+        findings += judge_objects(with_run_id(_clients(history), run_id), {run_id: workload})
+    return count(history, operations, logs, events), findings
 
 
 def of_run(table: pa.Table, run_id: str, schema: pa.Schema) -> pa.Table:
@@ -128,14 +128,12 @@ def _dumps(detail: str | None) -> Iterator[tuple[int, str, int]]:
 
 
 def pair_operations(history: pa.Table, run_id: str) -> pa.Table:
-    """History to operations (``OPERATION_SCHEMA``): the completion of an operation is its process's next event.
-
-    It must ask for the same, as far as it repeats that; else it completes something that is missing. An invocation that
-    is not followed by its completion is of unknown outcome: its process was killed or replaced.
-    """
-    clients, invoked, completed = _pairing(history)
-    begin = clients.take(pa.array(np.flatnonzero(invoked)))
-    end = clients.take(pa.array(np.flatnonzero(invoked) + 1, mask=~completed[invoked]))
+    """History to operations (``OPERATION_SCHEMA``). An invocation without its completion is of unknown outcome: its
+    process was killed or replaced."""
+    clients = _clients(history)
+    begins, ends = pairs(clients)
+    begin = clients.take(pa.array(begins))
+    end = clients.take(pa.array(ends, mask=ends == UNRETURNED))
     is_append = pc.equal(begin.column("f"), APPEND)
     absent = pa.scalar(None, pa.int64())
     columns: dict[str, Any] = {
@@ -166,35 +164,15 @@ def pair_operations(history: pa.Table, run_id: str) -> pa.Table:
     )
 
 
-def _pairing(history: pa.Table) -> tuple[pa.Table, Bools, Bools]:
-    """The clients' events by process and index; which are invocations; which are followed by their completion."""
-    clients = history.filter(pc.greater_equal(history.column("process"), 0))
-    clients = clients.sort_by([("process", "ascending"), ("index", "ascending")])
-    invoked = pc.equal(clients.column("type"), EventType.INVOKE.value).to_numpy()
-    process = ints(clients, "process")
-    completed = np.zeros(len(invoked), np.bool_)
-    completed[:-1] = invoked[:-1] & ~invoked[1:] & (process[:-1] == process[1:]) & _asks_the_same(clients)
-    return clients, invoked, completed
-
-
-def _asks_the_same(clients: pa.Table) -> Bools:
-    """Of each event but the last, whether the next one can be its completion: it is of the same kind of operation on
-    the same log or object, and repeats the value of an append and the position of a poll, if it does, as they were."""
-    this, following = clients.slice(0, max(clients.num_rows - 1, 0)), clients.slice(1)
-    echo = {APPEND: "value", POLL: "offset", FINAL_READ: "offset"}
-    same = pc.and_(
-        pc.equal(this.column("f"), following.column("f")),
-        pc.equal(this.column("topic_partition").fill_null(""), following.column("topic_partition").fill_null("")),
-    )
-    for f, column in echo.items():
-        differs = pc.not_equal(this.column(column), following.column(column)).fill_null(False)
-        same = pc.and_(same, pc.invert(pc.and_(pc.equal(this.column("f"), f), differs)))
-    return np.asarray(same.to_numpy(), np.bool_)
+def _clients(history: pa.Table) -> pa.Table:
+    """The events of clients."""
+    return history.filter(pc.greater_equal(history.column("process"), 0))
 
 
 def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Table) -> RunCounts:
     """What the run did and what of it was looked at, in the words of ``RunCounts``."""
-    _, invoked, completed = _pairing(history)
+    clients = _clients(history)
+    begins, ends = pairs(clients)
     outcomes = _outcomes(operations)
     acked = operations.filter(_rows(operations, APPEND, EventType.OK))
     weak = acked.column("acks").is_valid()
@@ -216,7 +194,7 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
         index_end=int(indexes.max(initial=-1)) + 1,
         repeated=len(indexes) - len(np.unique(indexes[indexes >= 0])),
         backwards=_true(pc.less(operations.column("return_ns"), operations.column("invoke_ns"))),
-        orphans=int((~invoked).sum() - completed.sum()),
+        orphans=clients.num_rows - len(begins) - int((ends != UNRETURNED).sum()),
         **outcomes,
         append_weak=_true(weak),
         **{f"operations_{kind}": number for kind, number in ended.items()},

@@ -56,16 +56,25 @@ def _judged(
     told = events.unionByName(history.transform(frames.dumped_logs)).unionByName(due)
     on_logs = operations.transform(frames.of_other_runs, workloads) if workloads else operations
     facts = frames.facts(on_logs, logs, told)
-    judged = facts.transform(frames.anomalies, options, buckets(spark))
+    judged = facts.transform(frames.findings, options, buckets(spark))
     if workloads:
-        judged = judged.unionByName(history.transform(frames.object_anomalies, workloads, buckets(spark)))
+        judged = judged.unionByName(history.transform(frames.object_findings, workloads, buckets(spark)))
     counted = frames.run_counts(history, operations, logs, events)
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in judged.toArrow().to_pylist():
-        rows[row["run_id"]].append(row)
+    found = frames.found_in(judged.toArrow())
+    rows, coverage = _by_run(found.anomalies), _by_run(found.coverage)
     counts = {row["run_id"]: _counts(row) for row in counted.toArrow().to_pylist()}
     engine = _engine(spark)
-    return tuple(judgement_of(run, counts.get(run.run_id, RunCounts()), rows[run.run_id], engine) for run in runs)
+    return tuple(
+        judgement_of(run, counts.get(run.run_id, RunCounts()), rows[run.run_id], coverage[run.run_id], engine)
+        for run in runs
+    )
+
+
+def _by_run(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in table.to_pylist():
+        rows[row["run_id"]].append(row)
+    return rows
 
 
 def folders_of(spark: SparkSession, runs: Sequence[RunFolder]) -> DataFrame:

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from nemesis.history.events import ON_LOGS
-from nemesis.report.operations import OPEN, Operations
+from nemesis.history.pairing import UNRETURNED
+from nemesis.report.operations import Operations
 from nemesis.report.values import OperationRow, Outcome
 
 TEXT_MAX = 300
@@ -28,7 +29,7 @@ def operation_rows(operations: Operations, history: pa.Table, indexes: Iterable[
     index_of_row = np.asarray(history.column("index").to_numpy(), dtype=np.int64)
     found: dict[int, OperationRow] = {}
     for rows in (operations.invoke_row, operations.return_row):
-        positions = np.flatnonzero(rows != OPEN)
+        positions = np.flatnonzero(rows != UNRETURNED)
         held = index_of_row[rows[positions]]
         for at in np.flatnonzero(np.isin(held, wanted)):
             found[int(held[at])] = _operation_row(operations, history, int(positions[at]))
@@ -37,7 +38,7 @@ def operation_rows(operations: Operations, history: pa.Table, indexes: Iterable[
 
 def _operation_row(operations: Operations, history: pa.Table, position: int) -> OperationRow:
     begin = _row(history, int(operations.invoke_row[position]))
-    returned = int(operations.return_row[position]) != OPEN
+    returned = int(operations.return_row[position]) != UNRETURNED
     end = _row(history, int(operations.return_row[position])) if returned else begin
     offset = end["offset"] if end["offset"] is not None else begin["offset"]
     node = end["node"] if end["node"] is not None else begin["node"]

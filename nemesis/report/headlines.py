@@ -11,12 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from nemesis.checks.schemas import AnomalyName
+from nemesis.checks.losses import LOST_WRITE
+from nemesis.checks.objects import NONLINEARIZABLE, WRONG_ORDER
+from nemesis.checks.promises import Kept
 from nemesis.history.events import APPEND, METADATA_LOG, ON_LOGS
 from nemesis.report.operations import Bools, Ints, Operations
 from nemesis.report.values import (
     Judgement,
-    Kept,
     LostRecord,
     MarkKind,
     Offline,
@@ -28,8 +29,6 @@ from nemesis.report.values import (
 from nemesis.verdict import Verdict
 
 SENTENCES_MAX = 3
-ABOUT_OBJECTS = frozenset({AnomalyName.NONLINEARIZABLE.value, AnomalyName.WRONG_ORDER.value})
-"""The anomalies of objects; all others are of logs and replicas."""
 
 
 def headlines(
@@ -115,10 +114,11 @@ def _on_objects(judgement: Judgement, operations: Operations, history: pa.Table)
     names = history.column("topic_partition").take(pa.array(operations.invoke_row[chosen])).unique()
     number = int((chosen & (operations.outcome == tuple(Outcome).index(Outcome.OK))).sum())
     said = f"{counted(number, 'acknowledged operation')} on {counted(len(names), 'object')}"
-    found = [promise for promise in judgement.promises if promise.anomaly in ABOUT_OBJECTS]
-    if any(promise.kept is Kept.VIOLATED for promise in found):
+    some_order, told_order = judgement.kept(NONLINEARIZABLE.name), judgement.kept(WRONG_ORDER.name)
+    if Kept.VIOLATED in (some_order, told_order):
         return f"{said}; not every object was linearizable."
-    if judgement.verdict is Verdict.UNKNOWN or any(promise.kept is not Kept.KEPT for promise in found):
+    is_known = some_order is Kept.KEPT and told_order in (Kept.KEPT, Kept.NOT_JUDGED)
+    if judgement.verdict is Verdict.UNKNOWN or not is_known:
         return f"{said}; whether each object was linearizable is not known."
     return f"{said}; each object was linearizable."
 
@@ -134,10 +134,10 @@ def _writes(
     acknowledged = operations.where(operations.functions.index(APPEND), Outcome.OK) & _promised(operations, history)
     number = int(acknowledged.sum())
     said = f"{counted(number, 'acknowledged write')}"
-    if not number or judgement.verdict is Verdict.UNKNOWN:
-        return f"{said}; whether all were kept is not known."
-    if any(p.anomaly == AnomalyName.LOST_WRITE and p.kept is not Kept.KEPT for p in judgement.promises):
+    if number and judgement.kept(LOST_WRITE.name) is Kept.VIOLATED:
         return f"{said}; not all were kept."
+    if not number or judgement.verdict is Verdict.UNKNOWN or judgement.kept(LOST_WRITE.name) is not Kept.KEPT:
+        return f"{said}; whether all were kept is not known."
     placed = history.select(["topic_partition", "offset"]).take(pa.array(operations.return_row[acknowledged]))
     of_clients = [log for log in logs if log.topic_partition != METADATA_LOG]
     if _all_vouched(placed, of_clients, replicas):

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.losses import LOST_WRITE
+from nemesis.checks.schemas import Severity
 from nemesis.report.timeline import parsed
 from nemesis.report.values import LostRecord
 
 
 def lost_records(rows: Sequence[Mapping[str, Any]]) -> tuple[LostRecord, ...]:
     """All that stood at a known offset, by log and offset."""
-    lost = [row for row in rows if row.get("anomaly") == AnomalyName.LOST_WRITE]
+    lost = [row for row in rows if row.get("anomaly") == LOST_WRITE.name]
     found = {record for row in lost if row.get("severity") == Severity.VIOLATION for record in _records(row)}
     return tuple(sorted(found, key=lambda record: (record.topic_partition, record.offset, record.value)))
 
@@ -26,7 +27,7 @@ def unlisted(rows: Sequence[Mapping[str, Any]]) -> int:
     return sum(
         max(_more(row) - len(tuple(_records(row))), 0)
         for row in rows
-        if row.get("anomaly") == AnomalyName.LOST_WRITE and row.get("severity") == Severity.VIOLATION
+        if row.get("anomaly") == LOST_WRITE.name and row.get("severity") == Severity.VIOLATION
     )
 
 

@@ -1,8 +1,7 @@
 """Pair invocations with completions, count them, and bin them over time.
 
 Owns the arithmetic from the rows of a history to throughput, latency and counts, in numpy so that a history of millions
-of rows is drawn in seconds, and the bounds on what is drawn. Knows nothing of faults, verdicts or drawing. Pairing is
-Jepsen's: the completion of an operation is the next row of the same process.
+of rows is drawn in seconds, and the bounds on what is drawn. Knows nothing of faults, verdicts or drawing.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nemesis.history.events import APPEND, FINAL_READ, NEMESIS_PROCESS, POLL
+from nemesis.history.pairing import UNRETURNED, pairs
 from nemesis.report.values import (
     ErrorCount,
     Latency,
@@ -42,16 +42,14 @@ KNOWN_FUNCTIONS = (APPEND, POLL, FINAL_READ)
 """The functions of clients in the order in which they are shown; a workload's own ones follow by name."""
 NS_PER_SECOND = 1_000_000_000
 NS_PER_MS = 1_000_000
-OPEN = -1
-"""The return row of an operation that never returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
     """The operations of clients and of the harness in order of invocation, one entry of each array for each of them.
 
-    ``invoke_row`` and ``return_row`` are rows of the history (``OPEN`` when it never returned); times are seconds since
-    the origin, and the time of return of an open operation is NaN. ``outcome`` indexes ``tuple(Outcome)``.
+    ``invoke_row`` and ``return_row`` are rows of the history (the latter may be ``UNRETURNED``); times are seconds
+    since the origin, and the time of return of an open operation is NaN. ``outcome`` indexes ``tuple(Outcome)``.
     """
 
     functions: tuple[str, ...]
@@ -79,16 +77,10 @@ def pair_operations(history: pa.Table, origin_ns: int) -> Operations:
 
     A completion without invocation is left out: it can only come from a damaged history.
     """
-    process = _ints(history.column("process"))
-    rows = np.flatnonzero(process != NEMESIS_PROCESS)
-    rows = rows[np.argsort(process[rows], kind="stable")]
-    begins = _codes(history.column("type"), ("invoke",))[rows] == 0
-    paired = np.zeros(len(rows), dtype=np.bool_)
-    paired[:-1] = begins[:-1] & ~begins[1:] & (process[rows][:-1] == process[rows][1:])
-    return_row = np.where(paired, np.roll(rows, -1), OPEN)[begins]
-    invoke_row = rows[begins]
-    order = np.argsort(invoke_row)
-    return _operations(history, invoke_row[order], return_row[order], origin_ns)
+    rows = np.flatnonzero(_ints(history.column("process")) != NEMESIS_PROCESS)
+    begins, ends = pairs(history.take(pa.array(rows)))
+    return_row = np.append(rows, UNRETURNED)[ends]
+    return _operations(history, rows[begins], return_row, origin_ns)
 
 
 def of_clients(operations: Operations, history: pa.Table) -> Operations:
@@ -103,7 +95,7 @@ def _operations(history: pa.Table, invoke_row: Ints, return_row: Ints, origin_ns
     functions = (*KNOWN_FUNCTIONS, *sorted(names - set(KNOWN_FUNCTIONS)))
     times_s = (_ints(history.column("time_ns")) - origin_ns) / NS_PER_SECOND
     outcome = _codes(history.column("type"), tuple(Outcome))
-    is_open = return_row == OPEN
+    is_open = return_row == UNRETURNED
     return Operations(
         functions=functions,
         f=_codes(history.column("f"), functions)[invoke_row],
@@ -221,7 +213,7 @@ def count_operations(operations: Operations) -> tuple[OperationCounts, ...]:
 
 def count_errors(operations: Operations, history: pa.Table) -> tuple[ErrorCount, ...]:
     """The recorded errors, most frequent first, at most ``ERRORS_MAX``; what never returned has a line of its own."""
-    rows = operations.return_row[operations.return_row != OPEN]
+    rows = operations.return_row[operations.return_row != UNRETURNED]
     table = history.select(["f", "type", "error"]).take(pa.array(rows))
     table = table.filter(pc.is_valid(table.column("error")))
     grouped = table.group_by(["f", "type", "error"]).aggregate([([], "count_all")])
@@ -230,7 +222,7 @@ def count_errors(operations: Operations, history: pa.Table) -> tuple[ErrorCount,
         for row in grouped.to_pylist()
     ]
     for code, f in enumerate(operations.functions):
-        never = int(((operations.f == code) & (operations.return_row == OPEN)).sum())
+        never = int(((operations.f == code) & (operations.return_row == UNRETURNED)).sum())
         if never:
             errors.append(ErrorCount(f=f, outcome=Outcome.INFO, error="never returned", count=never))
     return tuple(sorted(errors, key=lambda entry: (-entry.count, entry.f, entry.error))[:ERRORS_MAX])

@@ -15,12 +15,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from nemesis.checks.promises import Kept
 from nemesis.report.data import read_run
 from nemesis.report.figures import run_figure
 from nemesis.report.headlines import counted_marks, is_by
 from nemesis.report.legend import LEGEND
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX
-from nemesis.report.values import Fault, Kept, RunView
+from nemesis.report.values import Fault, RunView
 from nemesis.verdict import Verdict
 
 REPORT_NAME = "report.html"
@@ -30,7 +31,7 @@ VERDICT_WORDS = {
     Verdict.INVALID: ("✘", "Invalid", "At least one promise was broken."),
     Verdict.UNKNOWN: ("?", "Unknown", "Nothing can be said for sure: this is not a pass."),
 }
-KEPT_SIGNS = {Kept.KEPT: "✔", Kept.VIOLATED: "✘", Kept.UNDECIDED: "!", Kept.NOT_JUDGED: "?"}
+KEPT_SIGNS = {Kept.KEPT: "✔", Kept.VIOLATED: "✘", Kept.UNDECIDED: "!", Kept.ALLOWED: "~", Kept.NOT_JUDGED: "?"}
 
 
 def write_report(folder: Path) -> Path:

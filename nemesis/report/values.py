@@ -10,17 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from nemesis.checks.promises import Kept
 from nemesis.verdict import Verdict
-
-
-class Kept(StrEnum):
-    """What is known of one promise."""
-
-    KEPT = "kept"
-    VIOLATED = "violated"
-    UNDECIDED = "undecided"
-    """Something was found that could not be decided: it convicts nobody, and clears nobody."""
-    NOT_JUDGED = "not judged"
 
 
 class Outcome(StrEnum):
@@ -263,12 +254,17 @@ class LostRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """One kind of anomaly, as the promise it would break."""
+    """One kind of anomaly, as the promise it would break.
+
+    ``looked`` says how much was looked at, ``why`` why that was nothing, or not all there was; else it is empty.
+    """
 
     anomaly: str
     sentence: str
     count: int
     kept: Kept
+    looked: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +286,10 @@ class Judgement:
     lost_unlisted: int = 0
     stats: tuple[tuple[str, str], ...] = ()
     engine: str = ""
+
+    def kept(self, anomaly: str) -> Kept:
+        """What is known of the promise that this anomaly would break."""
+        return next((one.kept for one in self.promises if one.anomaly == anomaly), Kept.NOT_JUDGED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,10 @@ Knows the history only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nemesis.checks.judge import CheckOptions, judge_partitions
+from nemesis.checks.judge import CheckOptions, Findings, judge_partitions
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import RunCounts
 from nemesis.history import Workload
@@ -25,26 +22,23 @@ from nemesis.simulator.group_climate import COUNTER
 from nemesis.simulator.record import Record
 
 
-def judge_record(run_id: str, record: Record, climate: Climate) -> tuple[RunCounts, list[Mapping[str, Any]]]:
-    """What a run did, and its anomalies (rows of ``ANOMALY_SCHEMA``). Nothing has happened that it does not tell."""
+def judge_record(run_id: str, record: Record, climate: Climate) -> tuple[RunCounts, Findings]:
+    """What a run did, and what was found in it. Nothing has happened that it does not tell."""
     rows = ((Kind.HISTORY, record.history), (Kind.LOGS, record.logs), (Kind.EVENTS, record.events))
     history, logs, events = (table_of(kind, own) for kind, own in rows)
     if climate.group is None:
-        counts, anomalies = judge_tables(run_id, history, logs, events, whole=True)
-        return counts, list(anomalies)
+        return judge_tables(run_id, history, logs, events, whole=True)
     return _judge_objects(
         run_id, history, of_run(logs, run_id, LOG_BATCH_SCHEMA), of_run(events, run_id, RUN_EVENT_SCHEMA)
     )
 
 
-def _judge_objects(
-    run_id: str, history: pa.Table, logs: pa.Table, events: pa.Table
-) -> tuple[RunCounts, list[Mapping[str, Any]]]:
+def _judge_objects(run_id: str, history: pa.Table, logs: pa.Table, events: pa.Table) -> tuple[RunCounts, Findings]:
     """Objects of two workloads in one history."""
     operations = pair_operations(history, run_id)
-    anomalies = judge_partitions(operations.slice(0, 0), logs, events, CheckOptions()).to_pylist()
+    findings = judge_partitions(operations.slice(0, 0), logs, events, CheckOptions())
     clients = with_run_id(history.filter(pc.greater_equal(history.column("process"), 0)), run_id)
     is_counter = pc.equal(clients.column("topic_partition"), f"{COUNTER}")
     for workload, own in ((Workload.REGISTER, pc.invert(is_counter)), (Workload.COUNTER, is_counter)):
-        anomalies += judge_objects(clients.filter(own), {run_id: workload}).to_pylist()
-    return count(history, operations, logs, events), anomalies
+        findings += judge_objects(clients.filter(own), {run_id: workload})
+    return count(history, operations, logs, events), findings

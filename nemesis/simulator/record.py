@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, HistoryEvent, ReplicaEvent, ReplicaLogBatch
+from nemesis.history.pairing import Pairing
 from nemesis.simulator.queue import EventQueue
 from replica.ids import TopicPartition
 
@@ -23,6 +24,7 @@ class Record:
         self.events: list[ReplicaEvent] = []
         self.logs: list[ReplicaLogBatch] = []
         self._queue = queue
+        self._pairing = Pairing()
 
     def client(self, process: int, kind: EventType, f: str, *, topic_partition: TopicPartition, **fields: Any) -> None:
         """An operation of a client begins or ends. ``fields`` are those of ``HistoryEvent``."""
@@ -62,8 +64,8 @@ class Record:
         )
 
     def _add(self, process: int, kind: EventType, f: str, **fields: Any) -> None:
+        index, now_ns = len(self.history), self._queue.now_us * 1000
+        invoked = self._pairing.invoked(index, process, kind, f)
         self.history.append(
-            HistoryEvent(
-                index=len(self.history), time_ns=self._queue.now_us * 1000, process=process, type=kind, f=f, **fields
-            )
+            HistoryEvent(index=index, time_ns=now_ns, process=process, type=kind, f=f, invoked=invoked, **fields)
         )

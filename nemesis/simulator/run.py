@@ -438,8 +438,9 @@ class _Simulation:
         return self._over(Verdict.UNKNOWN, None, (reason,), RunCounts(), ())
 
     def _judged(self) -> Run:
-        counts, anomalies = judge_record(f"{self._options.seed}", self.record, self.world.climate)
-        decision = decide(counts=counts, anomalies=anomalies, complete=True, problems=())
+        counts, findings = judge_record(f"{self._options.seed}", self.record, self.world.climate)
+        anomalies, coverage = findings.anomalies.to_pylist(), findings.coverage.to_pylist()
+        decision = decide(counts=counts, anomalies=anomalies, coverage=coverage, complete=True, problems=())
         violation = None
         if decision.verdict is Verdict.INVALID:
             found = [row for row in anomalies if row["severity"] == Severity.VIOLATION]

@@ -39,7 +39,7 @@ def identity(row: Row) -> Found:
             about = row["op_indexes"][-1]
         case "two-leaders":
             about = (tuple(row["replicas"]), json.loads(row["evidence"])["epoch"])
-        case "phantom-read" | "aborted-read":
+        case "phantom-read" | "aborted-read" | "future-read":
             about = json.loads(row["evidence"])["value"]
         case "hole":
             about = None
@@ -133,6 +133,11 @@ class Brute:
                 yield ("phantom-read", "violation", value)
             elif all(outcome == "fail" for outcome in outcomes):
                 yield ("aborted-read", "violation", value)
+        for value in {value for _, value, *_ in self.sightings}:
+            begins = [row["invoke_index"] for row in self.appends if row["value"] == value]
+            ends = [p["return_index"] for p in self.polls for r in p["records"] if r["value"] == value]
+            if begins and ends and min(ends) < min(begins):
+                yield ("future-read", "violation", value)
 
     # --- losses
 

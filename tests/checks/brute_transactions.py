@@ -38,7 +38,7 @@ def identity(row: Row) -> Found:
             about: Any = row["offsets"][0]
         case "duplicate":
             about = evidence["seen"][0]["value"]
-        case "phantom-read" | "aborted-read":
+        case "phantom-read" | "aborted-read" | "future-read":
             about = evidence["value"]
         case "lost-write" | "precommitted-read":
             about = (row["op_indexes"][0], evidence["value"])
@@ -113,6 +113,9 @@ class BruteTransactions:
                 yield ("phantom-read", VIOLATION, value)
             elif all(op.type == "fail" for op in writers) and any(op.type == "ok" for op in readers):
                 yield ("aborted-read", VIOLATION, value)
+            ended = [op.end for op in readers if op.type == "ok" and op.end is not None]
+            if writers and ended and min(ended) < min(op.index for op in writers):
+                yield ("future-read", VIOLATION, value)
         for op in self.ops:
             for micro in op.sends(key):
                 if any(value == micro.value for _, value in op.reads(key)):

@@ -13,6 +13,7 @@ from nemesis.checks import (
     OPERATION_SCHEMA,
     RUN_EVENT_SCHEMA,
     CheckOptions,
+    Findings,
     judge_partitions,
 )
 
@@ -96,13 +97,27 @@ def judge(
     **options: Any,
 ) -> list[Row]:
     """The anomaly rows of hand-made rows."""
-    table = judge_partitions(
+    return list(findings(operations, logs, events, **options).anomalies.to_pylist())
+
+
+def coverage(
+    operations: Sequence[Row], logs: Sequence[Row] = (), events: Sequence[Row] = (), **options: Any
+) -> dict[str, tuple[int, int]]:
+    """How much each check has looked at in hand-made rows, and how much it missed."""
+    rows = findings(operations, logs, events, **options).coverage.to_pylist()
+    return {row["check"]: (row["looked"], row["missed"]) for row in rows}
+
+
+def findings(
+    operations: Sequence[Row], logs: Sequence[Row] = (), events: Sequence[Row] = (), **options: Any
+) -> Findings:
+    """What is found in hand-made rows."""
+    return judge_partitions(
         pa.Table.from_pylist(list(operations), schema=OPERATION_SCHEMA),
         pa.Table.from_pylist(list(logs), schema=LOG_BATCH_SCHEMA),
         pa.Table.from_pylist(list(events), schema=RUN_EVENT_SCHEMA),
         CheckOptions(**options),
     )
-    return list(table.to_pylist())
 
 
 def names(rows: Sequence[Row]) -> list[str]:

@@ -146,7 +146,7 @@ CONVICTED: dict[str, tuple[list[Row], list[Row], list[str]]] = {
     "realtime-reorder: read before it was sent": (
         [poll((0, 1), 0, (0, 10)), append((2, 3), 10, 0)],
         [],
-        ["realtime-reorder"],
+        ["future-read", "realtime-reorder"],
     ),
     "realtime-reorder: below a high watermark that was told": (
         [poll((0, 1), 0, high_watermark=3), append((2, 3), 10, 2), poll((4, 5), 0, (2, 10))],
@@ -485,7 +485,7 @@ def test_who_was_killed_from_outside_is_not_convicted() -> None:
     event = told(2, "killed-from-outside", 12_345_000_000, topic_partition=None, detail="SIGKILL")
     rows = judge([], [], [event])
     counts = RunCounts(events=4, index_end=4, append_ok=2, acked_checked=2, logs_dumped=1, logs_dumped_completely=1)
-    decision = decide(counts=counts, anomalies=rows, complete=True, problems=())
+    decision = decide(counts=counts, anomalies=rows, coverage=(), complete=True, problems=())
     sentence = "SIGKILL of replica 2 at 12.3 s, which the harness did not send"
     assert (decision.verdict, decision.reasons) == (
         Verdict.UNKNOWN,
@@ -493,4 +493,4 @@ def test_who_was_killed_from_outside_is_not_convicted() -> None:
     )
     assert sentence in rows[0]["detail"]
     both = judge([], [], [event, event | {"event": "died", "detail": "exit code -11"}])
-    assert decide(counts=counts, anomalies=both, complete=True, problems=()).verdict is Verdict.INVALID
+    assert decide(counts=counts, anomalies=both, coverage=(), complete=True, problems=()).verdict is Verdict.INVALID

@@ -92,10 +92,14 @@ def test_a_stored_run_is_judged_again(tmp_path: Path, capsys: pytest.CaptureFixt
 
     said = capsys.readouterr().out
     assert "verdict: valid" in said
+    assert (
+        "  not judged: G0, G0-process, G0-realtime, G1c, G1c-process, G1c-realtime (there were no transactions" in said
+    )
     assert "acknowledged writes checked: 1" in said
     assert str(run / "report.html") in said
     results = json.loads((run / "results.json").read_text())
     assert (results["verdict"], results["engine"]["name"]) == ("valid", "local")
+    assert (results["checks"]["lost-write"]["kept"], results["checks"]["G0"]["kept"]) == ("kept", "not judged")
     assert (run / "report.html").stat().st_size > 1000
 
 

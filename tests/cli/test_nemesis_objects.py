@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from nemesis.checks import Kept
 from nemesis.cli.workload import KEYS_DEFAULT, WORKLOADS
 from nemesis.history import Workload
 from nemesis.report.data import read_run
-from nemesis.report.values import Kept
 from nemesis.runner import RunOptions
 from tests.cli.commands import nemesis
 from tests.pipeline.object_runs import object_run

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nemesis.history import DUMP, HARNESS_PROCESS, METADATA_LOG, NEMESIS_PROCESS
+from nemesis.history import DUMP, HARNESS_PROCESS, METADATA_LOG, NEMESIS_PROCESS, EventType
+from nemesis.history.pairing import Pairing
 from nemesis.history.schemas import COMPLETE_MARKER, SCHEMAS, Kind
 from nemesis.history.writer import shard_name
 
@@ -46,6 +47,7 @@ class Recording:
     test: str | None = TEST
     rows_told: dict[str, Any] | None = None
     to_files: list[Callable[[Path], object]] = field(default_factory=list)
+    pairing: Pairing = field(default_factory=Pairing)
 
     @property
     def tables(self) -> dict[Kind, list[Row]]:
@@ -56,6 +58,7 @@ class Recording:
         """Add a line of the history."""
         index = len(self.history)
         about = {"index": index, "time_ns": index * 1000, "process": process, "type": type, "f": f}
+        about |= {"invoked": self.pairing.invoked(index, process, EventType(type), f)}
         self.history.append(about | fields)
 
     def count(self) -> None:

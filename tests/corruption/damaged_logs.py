@@ -222,7 +222,7 @@ LOG_ROWS = (
         "a dump was not complete",
         partial(ALTERED, chosen=log_of(2), complete=False),
         MISSING,
-        "of 9 replicas' logs were read to their end",
+        "of 3 replicas' logs were read to their end",
     ),
     Damage(
         "no dump was complete",

@@ -94,8 +94,9 @@ def numbered_again(change: Change) -> Change:
 
     def changed(run: Recording) -> None:
         change(run)
-        for index, row in enumerate(run.history):
-            row["index"] = index
+        numbers = {row["index"]: index for index, row in enumerate(run.history)}
+        for row in run.history:
+            row |= {"index": numbers[row["index"]], "invoked": numbers.get(row["invoked"])}
 
     return changed
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from nemesis.history import EventType, HistoryEvent, ReplicaEvent, ReplicaLogBatch, Workload
+from nemesis.history.pairing import paired
 from nemesis.history.schemas import Kind
 from nemesis.history.tables import table_of
 from nemesis.history.writer import HistoryWriter
@@ -41,7 +42,7 @@ def events_of(*rows: dict[str, Any]) -> list[HistoryEvent]:
 
 def history_of(*rows: dict[str, Any]) -> pa.Table:
     """The rows as a history."""
-    return table_of(Kind.HISTORY, events_of(*rows))
+    return table_of(Kind.HISTORY, paired(events_of(*rows)))
 
 
 def object_run(folder: Path, workload: Workload | str, *rows: dict[str, Any]) -> Path:

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from nemesis.checks import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA, CheckOptions, judge_partitions
 from nemesis.history import ReplicaEvent, ReplicaLogBatch
+from nemesis.history.pairing import paired
 from nemesis.history.reader import read_history, read_replica_events, read_replica_logs
 from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.history.tables import table_of
 from nemesis.history.writer import HistoryWriter
 from nemesis.pipeline.local import of_run, pair_operations
-from nemesis.pipeline.streaming.finality import Row
-from tests.checks.histories import RUN
+from tests.checks.histories import RUN, Row
 from tests.checks.simulation import Run
 from tests.pipeline.recorded import dumps_of, history_events
 
@@ -43,7 +43,7 @@ class Tables:
     def _judged(self, history: pa.Table, logs: pa.Table, events: pa.Table, cut_off: frozenset[str]) -> list[Row]:
         logs, events = of_run(logs, RUN, LOG_BATCH_SCHEMA), of_run(events, RUN, RUN_EVENT_SCHEMA)
         options = CheckOptions(incomplete_runs=cut_off)
-        rows: list[Row] = judge_partitions(pair_operations(history, RUN), logs, events, options).to_pylist()
+        rows: list[Row] = judge_partitions(pair_operations(history, RUN), logs, events, options).anomalies.to_pylist()
         return rows
 
 
@@ -61,7 +61,7 @@ def tables_from(run: Run) -> Tables:
             kind, [make(**{name: row[name] for name in SCHEMAS[kind].names if name in row}) for row in rows]
         )
 
-    history = table_of(Kind.HISTORY, history_events(run.operations))
+    history = table_of(Kind.HISTORY, paired(history_events(run.operations)))
     return Tables(history=history, logs=of_kind(Kind.LOGS, run.logs), events=of_kind(Kind.EVENTS, run.events))
 
 

@@ -136,9 +136,13 @@ def test_a_run_whose_end_was_not_seen_is_unknown(tmp_path: Path) -> None:
             "2 times the replicas did not agree in time, voters or partitions were not back where they should be, "
             "a log could not be read, or damage was not noticed",
         ),
-        "partial": ("2 of 3 replicas' logs were read to their end",),
-        "limited": ("a final read saw the end of 0 of 1 logs",),
-        "failed": ("a final read saw the end of 0 of 1 logs",),
+        "partial": (
+            "log-0: 2 of 3 replicas' logs were read to their end: not all was looked at for diverged-log",
+            "log-0: the logs of 1 of 3 members of the final ISR were not read to their end: not all was looked at for "
+            "incomplete-isr",
+        ),
+        "limited": ("log-0: no final read saw the end of the log: not all was looked at for stale-read",),
+        "failed": ("log-0: no final read saw the end of the log: not all was looked at for stale-read",),
     }
 
 
@@ -149,7 +153,7 @@ def test_results_json(tmp_path: Path) -> None:
     document = json.loads(path.read_text())
     assert document["verdict"] == "invalid"
     assert set(document) == {
-        *("anomalies", "engine", "faults_bit", "reasons", "run_id", "stats", "verdict", "warnings"),
+        *("anomalies", "checks", "engine", "faults_bit", "reasons", "run_id", "stats", "verdict", "warnings"),
     }
     assert isinstance(document["anomalies"][0]["evidence"], dict)
     assert document["engine"]["name"] == "local"

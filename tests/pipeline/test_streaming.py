@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from nemesis.checks import Verdict
+from nemesis.checks.check import Row
 from nemesis.cli.follow import Watch, first_anomaly, judged_at_the_end
 from nemesis.faults.targets import Role
 from nemesis.faults.values import Kill
@@ -25,7 +26,6 @@ from nemesis.pipeline import EngineUnavailableError, judge_run, write_results
 from nemesis.pipeline.local import judge_locally
 from nemesis.pipeline.runs import open_runs
 from nemesis.pipeline.streaming import Follower, FollowError, Growth, following
-from nemesis.pipeline.streaming.finality import Row
 from nemesis.pipeline.streaming.in_process import InProcessFollower
 from nemesis.report.data import read_run
 from nemesis.runner import FirstAnomaly, OpenRun, RunOptions

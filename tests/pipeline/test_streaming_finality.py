@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.checks import AnomalyName, Severity
-from nemesis.pipeline.streaming import IMPLIED, Told, final, identity
-from nemesis.pipeline.streaming.finality import Row
+from nemesis.checks import BY_NAME, CHECKS, Severity
+from nemesis.checks.check import Row
+from nemesis.pipeline.streaming import Told, final
 from nemesis.synth.build import build, kinds_of
 from nemesis.synth.log_plants import RUN as PLANTED
 from nemesis.synth.plan import Plan, SynthModel
@@ -21,11 +21,11 @@ ONLY_THE_END_TELLS = {
     *("lost-write", "unseen", "hole"),
     *("duplicate-sequence", "out-of-order-sequence", "diverged-log", "incomplete-isr", "isr-not-restored"),
 }
-NO_VIOLATION = {"int-send-skip", "missing-evidence", "malformed-operation", "check-crashed"}
+NO_VIOLATION = {"int-send-skip", "missing-evidence", "malformed-operation"}
 OF_OBJECTS = {"nonlinearizable", "wrong-order"}
 CIRCLES = {f"{name}{order}" for name in ("G0", "G1c") for order in ("", "-process", "-realtime")}
 OF_TRANSACTIONS_ONLY = {"precommitted-read", "int-nonmonotonic-send", "int-send-skip"}
-RENAMED = {AnomalyName.PHANTOM_READ}
+RENAMED = {"phantom-read"}
 """What later operations may make known by another name, in the histories that are made up here."""
 
 
@@ -60,26 +60,25 @@ def told_early(tables: Tables) -> list[list[str]]:
 def assert_nothing_is_taken_back(tables: Tables) -> set[str]:
     """Whatever is told of a prefix, the whole shows it, or what the table says instead; returns the kinds told."""
     whole = [row for row in tables.judged() if row["severity"] == Severity.VIOLATION]
-    shown = {(row["topic_partition"], AnomalyName(row["anomaly"])) for row in whole}
-    known = {identity(row) for row in whole if '"more"' not in row["evidence"]}
+    shown = {(row["topic_partition"], row["anomaly"]) for row in whole}
+    known = {BY_NAME[row["anomaly"]].identify(row) for row in whole if '"more"' not in row["evidence"]}
     kinds: set[str] = set()
     for rows in tables.prefixes():
         for row in final(rows):
-            name = AnomalyName(row["anomaly"])
-            kinds.add(name)
-            assert shown & {(row["topic_partition"], implied) for implied in IMPLIED[name]}, row["detail"]
-            assert name in RENAMED or identity(row) in known, row["detail"]
+            check = BY_NAME[row["anomaly"]]
+            kinds.add(check.name)
+            assert shown & {(row["topic_partition"], implied) for implied in check.implies}, row["detail"]
+            assert check.name in RENAMED or check.identify(row) in known, row["detail"]
     return kinds
 
 
 def test_every_kind_is_classified() -> None:
     """Of each kind of anomaly it is said what its being in a prefix proves: at least itself, or nothing."""
-    assert set(IMPLIED) == set(AnomalyName)
-    assert all(name in implied for name, implied in IMPLIED.items() if implied)
-    assert {name.value for name, implied in IMPLIED.items() if not implied} == (
+    assert all(check.name in check.implies for check in CHECKS if check.implies)
+    assert {check.name for check in CHECKS if not check.implies} == (
         ONLY_THE_END_TELLS | NO_VIOLATION | CIRCLES | OF_OBJECTS
     )
-    assert all(IMPLIED[other] for implied in IMPLIED.values() for other in implied), "only violations are implied"
+    assert all(BY_NAME[other].implies for check in CHECKS for other in check.implies), "only violations are implied"
 
 
 @pytest.mark.parametrize("kind", sorted(PLANTED))
@@ -87,7 +86,7 @@ def test_no_prefix_tells_what_the_whole_does_not(kind: str, tmp_path: Path) -> N
     """Of a run with one planted anomaly, whatever any prefix tells stands in the judgement of the whole."""
     tables = synthetic(tmp_path / "run", len(kind), **{kind: 1})
     kinds = assert_nothing_is_taken_back(tables)
-    assert (kind in kinds) == bool(IMPLIED[AnomalyName(kind)]), "what is final is told, all other is not"
+    assert (kind in kinds) == bool(BY_NAME[kind].implies), "what is final is told, all other is not"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -108,10 +107,10 @@ def test_lies_are_never_told_and_taken_back() -> None:
 
 def test_every_kind_of_a_run_can_be_planted() -> None:
     """No kind is left out above but those that only transactions show, or only logs without gaps, or what
-    is damaged, or no log at all."""
+    is damaged, or no log at all; and that of a value that is read before it is sent, which needs no log."""
     planted = set(kinds_of(SynthModel.KAFKA, Path("run")))
-    assert {name.value for name in AnomalyName} - planted == (
-        OF_TRANSACTIONS_ONLY | CIRCLES | OF_OBJECTS | {"hole", "missing-evidence", "check-crashed"}
+    assert {check.name for check in CHECKS} - planted == (
+        OF_TRANSACTIONS_ONLY | CIRCLES | OF_OBJECTS | {"hole", "missing-evidence", "future-read"}
     )
 
 
@@ -139,8 +138,7 @@ def test_a_value_that_is_written_again_after_its_write_failed() -> None:
         tables = of(*read, later)
         assert told_early(tables)[4] == ["aborted-read"]
         assert "aborted-read" not in names(tables.judged())
-        whole = {AnomalyName(name) for name in names(tables.judged())}
-        assert whole & IMPLIED[AnomalyName.ABORTED_READ]
+        assert set(names(tables.judged())) & BY_NAME["aborted-read"].implies
 
 
 NEAR_MISSES: dict[str, Callable[[], Tables]] = {

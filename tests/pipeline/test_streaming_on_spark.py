@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nemesis.checks.check import Row
 from nemesis.pipeline import judge_run
 from nemesis.pipeline.streaming import FollowError, Growth
-from nemesis.pipeline.streaming.finality import Row
 from nemesis.pipeline.streaming.in_process import InProcessFollower
 from nemesis.pipeline.streaming.on_spark import SparkFollower
 from tests.checks.histories import append, became_leader, poll

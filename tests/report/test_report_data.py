@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from nemesis.checks import AnomalyName, Verdict
+from nemesis.checks import CHECKS, Kept, Verdict
 from nemesis.history import APPEND, HARNESS_PROCESS, POLL, EventType, PolledRecord
 from nemesis.history.reader import read_history
+from nemesis.pipeline import judge_run, write_results
 from nemesis.report.data import read_run
-from nemesis.report.judgement import PROMISES
 from nemesis.report.operations import BINS_MAX, LATENCY_POINTS_MAX, bin_width_ms, latency, pair_operations
-from nemesis.report.values import FaultKind, Kept, MarkKind, Outcome
+from nemesis.report.values import FaultKind, MarkKind, Outcome
+from tests.checks.histories import append, replica_log, told
+from tests.checks.simulation import Run
+from tests.pipeline.recorded import record_run
 
 if TYPE_CHECKING:
     from tests.report.conftest import RunFolder
@@ -126,11 +131,6 @@ def test_a_reign_ends_with_a_halt(run_folder: RunFolder, end: str) -> None:
     assert reign.end_s - reign.start_s == pytest.approx(3)
 
 
-def test_every_anomaly_has_a_promise() -> None:
-    """No kind of anomaly that a check can find is missing from the table of promises."""
-    assert set(PROMISES) == set(AnomalyName)
-
-
 def test_anomaly_comes_with_its_evidence(run_folder: RunFolder) -> None:
     """An anomaly shows the operations it names, by invocation or completion, and what each replica holds there."""
     run_folder.operation(1, 2, value=7, offset=1)
@@ -155,21 +155,41 @@ def test_promises_are_kept_violated_or_undecided(busy_run: Callable[[], RunFolde
         {"anomaly": "lost-write", "severity": "violation", "detail": "41 more", "evidence": '{"more":41}'},
         {"anomaly": "unseen", "severity": "unknown", "detail": "perhaps"},
     ]
-    judgement = read_run(busy_run().write(verdict="invalid", anomalies=anomalies)).judgement
+    checks = {
+        "lost-write": {"kept": "violated", "found": 42, "looked": 90, "missed": 10, "why": "10 tell no offset"},
+        "unseen": {"kept": "undecided", "found": 1, "looked": 1200, "missed": 0, "why": ""},
+        "duplicate": {"kept": "kept", "found": 0, "looked": 1, "missed": 0, "why": ""},
+    }
+    judgement = read_run(busy_run().write(verdict="invalid", anomalies=anomalies, checks=checks)).judgement
     promises = {promise.anomaly: promise for promise in judgement.promises}
-    assert (promises["lost-write"].kept, promises["lost-write"].count) == (Kept.VIOLATED, 42)
-    assert promises["unseen"].kept is Kept.UNDECIDED
+    assert [promise.anomaly for promise in judgement.promises] == [check.name for check in CHECKS]
+    lost = promises["lost-write"]
+    assert (lost.kept, lost.count, lost.looked) == (Kept.VIOLATED, 42, "90 of 100 acknowledged writes")
+    assert lost.why == "10 tell no offset"
+    assert (promises["unseen"].kept, promises["unseen"].looked) == (Kept.UNDECIDED, "1,200 acknowledged writes")
     assert promises["duplicate"].kept is Kept.KEPT
+    assert promises["hole"].kept is Kept.NOT_JUDGED
     assert judgement.anomaly_count == 43
 
 
-def test_nothing_is_kept_that_was_not_recorded(run_folder: RunFolder) -> None:
-    """Without logs of two replicas nobody knows of divergence, without events nobody knows of leaders."""
-    run_folder.operation(1, 2, value=1, offset=0)
-    promises = {p.anomaly: p.kept for p in read_run(run_folder.write(verdict="valid")).judgement.promises}
-    assert promises["diverged-log"] is Kept.NOT_JUDGED
-    assert promises["two-leaders"] is Kept.NOT_JUDGED
-    assert promises["duplicate"] is Kept.KEPT
+def test_nothing_is_kept_that_was_not_recorded(tmp_path: Path) -> None:
+    """Without logs of two replicas nobody knows of divergence, without events nobody knows of leaders, and cycles are
+    looked for among transactions only: results, terminal and report say so alike."""
+    logs = replica_log(1, [(1, [10])])
+    folder = record_run(
+        tmp_path, Run(operations=[append((0, 1), 10, 0)], logs=logs, events=[told(1, "started")], gapless=False)
+    )
+    judgement = judge_run(folder, engine="local")
+    write_results(judgement, folder)
+    promises = {promise.anomaly: promise for promise in read_run(folder).judgement.promises}
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))["checks"]
+    assert {name: told["kept"] for name, told in results.items()} == {name: p.kept for name, p in promises.items()}
+    assert promises["duplicate"].kept is Kept.KEPT, judgement.reasons
+    idle = {name: promise.why for name, promise in promises.items() if promise.kept is Kept.NOT_JUDGED}
+    assert idle["diverged-log"] == "there were no logs of several replicas"
+    assert idle["two-leaders"] == "there were no replicas that told that they became leader"
+    assert idle["committed-truncated"] == "there were no high watermarks that replicas were asked for"
+    assert idle.keys() >= {"G0", "G0-process", "G0-realtime", "G1c", "G1c-process", "G1c-realtime", "hole"}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +209,8 @@ def test_headline_claims_only_what_was_checked(
         run_folder.operation(number + 1, number + 1.5, value=number, offset=number)
     for replica_id, length in enumerate(lengths, 1):
         run_folder.log(replica_id, values=[0, 1][:length], epochs=[1, 1][:length])
-    assert said in read_run(run_folder.write(verdict=verdict)).judgement.headlines[0]
+    kept = {"lost-write": {"kept": "kept", "looked": 2}}
+    assert said in read_run(run_folder.write(verdict=verdict, checks=kept)).judgement.headlines[0]
 
 
 def test_unknown_verdicts_are_unknown(run_folder: RunFolder) -> None:

@@ -14,8 +14,6 @@ from plotly.offline import get_plotlyjs
 
 from nemesis.history import APPEND, POLL, EventType
 from nemesis.report import write_report
-from nemesis.report.data import read_run
-from nemesis.report.values import Kept
 
 if TYPE_CHECKING:
     from tests.report.conftest import RunFolder
@@ -166,9 +164,12 @@ def test_tables_have_headers_and_the_drawing_a_description(busy_run: Callable[[]
     assert page.tags.count("h1") == 1
 
 
-def test_a_promise_that_no_run_is_judged_for_is_not_called_kept(busy_run: Callable[[], RunFolder]) -> None:
-    """Holes are looked for only where every offset holds a value, which a log with control records is not."""
-    view = read_run(busy_run().write(verdict="valid"))
-    kept = {promise.anomaly: promise.kept for promise in view.judgement.promises}
-    assert kept["hole"] is Kept.NOT_JUDGED
-    assert kept["lost-write"] is Kept.KEPT
+def test_the_page_says_what_was_looked_at_and_what_was_not_judged(busy_run: Callable[[], RunFolder]) -> None:
+    """Beside each promise stands how much was looked at, or why nothing was."""
+    checks = {
+        "lost-write": {"kept": "kept", "found": 0, "looked": 1234, "missed": 0, "why": ""},
+        "hole": {"kept": "not judged", "found": 0, "looked": 0, "missed": 0, "why": "there were no such logs"},
+    }
+    page = page_of(busy_run().write(verdict="valid", checks=checks))
+    assert "✔ kept 1,234 acknowledged writes" in page.words
+    assert "? not judged there were no such logs" in page.words

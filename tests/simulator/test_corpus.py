@@ -71,10 +71,10 @@ def test_a_history_of_a_corpus_is_judged_as_the_run_was(corpus: dict[str, pa.Tab
     """The tables of one run in the corpus are those that the run was judged by."""
     run = simulate(replace(OPTIONS, seed=5))
     tables = [one_run(corpus, kind, "5") for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS)]
-    counts, anomalies = judge_tables("5", *tables, whole=True)
+    counts, findings = judge_tables("5", *tables, whole=True)
 
     assert tables[0] == table_of(Kind.HISTORY, run.record.history)
-    assert (counts, anomalies) == (run.counts, list(run.anomalies))
+    assert (counts, findings.anomalies.to_pylist()) == (run.counts, list(run.anomalies))
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:

@@ -92,5 +92,5 @@ def test_a_wrong_offset_shows_only_where_batches_have_several_records(batch_reco
     world.start_all()
     clients.start()
     world.queue.run_until(10 * US_PER_S)
-    _, anomalies = judge_record("1", record, climate)
-    assert any(row["severity"] == "violation" for row in anomalies) is expected
+    _, findings = judge_record("1", record, climate)
+    assert ("violation" in findings.anomalies.column("severity").to_pylist()) is expected

@@ -96,7 +96,7 @@ def test_missing_logs_are_a_gap_unless_nobody_could_show_them(
     counts: RunCounts, is_shown: bool, verdict: Verdict
 ) -> None:
     """Objects of a system that shows no logs can be valid; who shows logs must have shown them; appends need them."""
-    decision = decide(counts=counts, anomalies=(), complete=True, problems=(), shows_logs=is_shown)
+    decision = decide(counts=counts, anomalies=(), coverage=(), complete=True, problems=(), shows_logs=is_shown)
 
     assert decision.verdict is verdict
 

@@ -7,7 +7,8 @@ explains its history; the witness says whether the order does that the servers c
 - some order does, and not the claimed one, with nothing unknown in it: **wrong-order**;
 - the claimed one does, and the kernels found that none can: one of the two is wrong, and the object is *unknown*.
 
-An object that a kernel gave up is valid if the claimed order explains it. Columns in, rows out: no engine, no state.
+An object that a kernel gave up is valid if the claimed order explains it. Columns in, rows and coverage
+out: no engine, no state.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from nemesis.checks.anomalies import LISTED_MAX, Anomaly, anomaly_row, anomaly_table
+from nemesis.checks.anomalies import LISTED_MAX, Anomaly, anomaly_row
+from nemesis.checks.check import Check, Coverage
+from nemesis.checks.judge import Findings, Gathering
+from nemesis.checks.objects import NONLINEARIZABLE, WRONG_ORDER
 from nemesis.checks.partition import row_groups
-from nemesis.checks.schemas import AnomalyName, Severity
+from nemesis.checks.schemas import Severity
 from nemesis.history.workloads import Workload
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
 from nemesis.linearizability.kernel import judge
@@ -38,33 +42,37 @@ TEXT_MAX = 400
 """Characters of a reason or a state that one row tells."""
 
 
-def judge_objects(events: pa.Table, workloads: Mapping[str, Workload], budget: Budget = BUDGET) -> pa.Table:
-    """Judge each (run_id, topic_partition) by the model of its run's workload; ``ANOMALY_SCHEMA`` in its one order.
+def judge_objects(events: pa.Table, workloads: Mapping[str, Workload], budget: Budget = BUDGET) -> Findings:
+    """Judge each (run_id, topic_partition) by the model of its run's workload.
 
     ``events`` has the columns of ``HISTORY_SCHEMA`` and ``run_id``, rows in any order, and all events of clients of
     each object that it has one of. A run that is not in ``workloads`` has no objects.
     """
-    rows = (
-        anomaly_row(run_id, name, anomaly)
-        for (run_id, name), own in sorted(row_groups(events).items(), key=lambda group: group[0])
-        if run_id in workloads and workloads[run_id].is_on_objects
-        for anomaly in _object_anomalies(own, workloads[run_id], budget)
-    )
-    return anomaly_table(rows)
+    gathering = Gathering()
+    for key, own in sorted(row_groups(events).items(), key=lambda group: group[0]):
+        if key[0] in workloads and workloads[key[0]].is_on_objects:
+            _judge_object(gathering, key, own, workloads[key[0]], budget)
+    return gathering.findings
 
 
-def _object_anomalies(events: pa.Table, workload: Workload, budget: Budget) -> Iterator[Anomaly]:
+def _judge_object(
+    gathering: Gathering, key: tuple[str, str], events: pa.Table, workload: Workload, budget: Budget
+) -> None:
     model = MODELS[workload]
     try:
         history = object_history(events, workload)
         judgements = judge(history.operations, model, budget)
         complaint = _complaint(history, model)
     except Exception as error:  # what is wrong with one object is said of that one
-        said = f"{type(error).__name__}: {error}"
-        yield _undecided(f"the check of an object raised {said}: what it judges is unknown", {"error": said})
+        why = f"the check of an object raised {type(error).__name__}: {error}"
+        gathering.cover(*key, NONLINEARIZABLE, Coverage(missed=1, why=why))
         return
+    is_order_told = complaint is None or (complaint != NOT_ASKED and not history.unplaced)
+    gathering.cover(*key, NONLINEARIZABLE, Coverage(looked=1))
+    gathering.cover(*key, WRONG_ORDER, Coverage(looked=int(is_order_told)))
     for judgement in judgements:
-        yield from found_in(judgement, history, model, complaint)
+        for check, anomaly in found_in(judgement, history, model, complaint):
+            gathering.rows.append(anomaly_row(*key, check.name, anomaly))
 
 
 NOT_ASKED = ""
@@ -79,7 +87,9 @@ def _complaint(history: ObjectHistory, model: Model) -> str | None:
     return objection(told, model, history.places)
 
 
-def found_in(judgement: KeyJudgement, history: ObjectHistory, model: Model, complaint: str | None) -> Iterator[Anomaly]:
+def found_in(
+    judgement: KeyJudgement, history: ObjectHistory, model: Model, complaint: str | None
+) -> Iterator[tuple[Check, Anomaly]]:
     """What follows from what a kernel says of an object and what the witness says (``complaint`` as above)."""
     facts = {"model": model.name, "kernel": judgement.kernel, "judged": judgement.operations}
     example = judgement.counterexample
@@ -87,19 +97,16 @@ def found_in(judgement: KeyJudgement, history: ObjectHistory, model: Model, comp
         assert example is not None, judgement
         if complaint is None:
             said = f"{judgement.kernel} found no order that explains it, and the order that the servers claim does"
-            yield _undecided(f"{said}: one of the two checks is wrong", facts | {"reason": _worded(example.reason)})
+            reason = {"reason": _worded(example.reason)}
+            yield NONLINEARIZABLE, _undecided(f"{said}: one of the two checks is wrong", facts | reason)
             return
         claimed = {"claimed_order": _worded(complaint)} if complaint else {}
-        yield _nonlinearizable(example, history, model, facts | claimed)
+        yield NONLINEARIZABLE, _nonlinearizable(example, history, model, facts | claimed)
     elif judgement.verdict is Verdict.UNKNOWN and complaint is not None:
-        yield Anomaly(
-            name=AnomalyName.NONLINEARIZABLE,
-            severity=Severity.UNKNOWN,
-            detail=f"whether it is linearizable is unknown: {_worded(str(judgement.reason))}",
-            evidence=facts,
-        )
+        said = f"whether it is linearizable is unknown: {_worded(str(judgement.reason))}"
+        yield NONLINEARIZABLE, _undecided(said, facts)
     elif judgement.verdict is Verdict.VALID and complaint and not history.unplaced:
-        yield _wrong_order(complaint, history, facts)
+        yield WRONG_ORDER, _wrong_order(complaint, history, facts)
 
 
 def _wrong_order(complaint: str, history: ObjectHistory, facts: Mapping[str, Any]) -> Anomaly:
@@ -107,7 +114,6 @@ def _wrong_order(complaint: str, history: ObjectHistory, facts: Mapping[str, Any
     named = set(map(int, _LINE.findall(complaint)))
     involved = [operation for operation in history.operations if operation.line in named]
     return Anomaly(
-        name=AnomalyName.WRONG_ORDER,
         detail=f"another order explains it, and not the one that the servers claim: {_worded(complaint)}",
         offsets=[history.places[operation.line] for operation in involved],
         op_indexes=[operation.line for operation in involved],
@@ -121,7 +127,6 @@ def _nonlinearizable(
     involved = {operation.line: operation for operation in (*example.operations, example.last)}
     asked = [line for line in sorted(involved) if line in history.times_ns]
     return Anomaly(
-        name=AnomalyName.NONLINEARIZABLE,
         detail=_worded(example.reason),
         offsets=[history.places[line] for line in asked if line in history.places],
         op_indexes=asked,
@@ -134,7 +139,7 @@ def _nonlinearizable(
 
 
 def _undecided(detail: str, facts: Mapping[str, Any]) -> Anomaly:
-    return Anomaly(name=AnomalyName.CHECK_CRASHED, severity=Severity.UNKNOWN, detail=detail, evidence=facts)
+    return Anomaly(severity=Severity.UNKNOWN, detail=detail, evidence=facts)
 
 
 def _worded(text: str) -> str:

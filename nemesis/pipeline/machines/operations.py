@@ -12,12 +12,12 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
-from nemesis.history.events import ACQUIRE, INCREMENT, READ, EventType
+from nemesis.history.events import ACQUIRE, INCREMENT, READ
+from nemesis.history.pairing import pairs
 from nemesis.history.workloads import Workload
 from nemesis.linearizability.model import ModelError
 from nemesis.linearizability.operations import Operation, Outcome, Value
@@ -103,14 +103,9 @@ def object_history(rows: pa.Table, workload: Workload) -> ObjectHistory:
 
 
 def _paired(rows: pa.Table) -> Iterator[_Recorded]:
-    """The completion of an operation is its process's next event."""
-    ordered = sorted(rows.to_pylist(), key=lambda row: (row["process"], row["index"]))
-    for begin, end in pairwise([*ordered, None]):
-        if begin is not None and begin["type"] == EventType.INVOKE:
-            is_completed = end is not None and end["type"] != EventType.INVOKE and end["process"] == begin["process"]
-            completion = end if is_completed else None
-            told = {} if completion is None else _detail(completion)
-            yield _Recorded(begin=begin, end=completion, asked=_detail(begin), told=told)
+    recorded = [*rows.to_pylist(), None]
+    for begin, end in zip(*(map(recorded.__getitem__, found.tolist()) for found in pairs(rows)), strict=True):
+        yield _Recorded(begin=begin, end=end, asked=_detail(begin), told={} if end is None else _detail(end))
 
 
 def _detail(row: Row) -> Row:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from nemesis.checks.anomalies import anomaly_table
 from nemesis.checks.judge import judge_transactions
+from nemesis.checks.promises import Kept, blind_spots, checked, not_judged
 from nemesis.checks.schemas import ANOMALY_SCHEMA, Severity
 from nemesis.checks.verdict import undecided
 from nemesis.formats.kafka_operations import micro_operations
@@ -43,12 +44,16 @@ _ABOUT = [
     pa.field("format", pa.string(), nullable=False),
     pa.field("verdict", pa.string(), nullable=False),
     pa.field("reasons", pa.list_(pa.string()), nullable=False),
+    pa.field("kept", pa.list_(pa.string()), nullable=False),
+    pa.field("not_judged", pa.list_(pa.string()), nullable=False),
     pa.field("events", pa.int64(), nullable=False),
     pa.field("events_of_others", pa.int64(), nullable=False),
     pa.field("topic_partitions", pa.int64(), nullable=False),
 ]
 RUN_ROWS = pa.schema(_ABOUT)
-"""One file a row. ``reasons`` has a sentence for each kind of anomaly; ``format`` is empty where nobody could tell."""
+"""One file a row. ``reasons`` has a sentence for each kind of anomaly and for what could not be looked at, ``kept`` the
+names of the checks that found nothing, ``not_judged`` a sentence for each thing that checks had none of; ``format`` is
+empty where nobody could tell."""
 WORKLOAD_ROWS = pa.schema([*_ABOUT, pa.field("anomalies", pa.list_(pa.struct(list(ANOMALY_SCHEMA))), nullable=False)])
 """The same with its anomalies: what a task gives back of a file."""
 SUFFIXES = {Severity.VIOLATION: "", Severity.UNKNOWN: " (undecided)", Severity.ALLOWED: " (allowed)"}
@@ -68,16 +73,20 @@ def judge_workload(file: File, format: Format | None) -> dict[str, Any]:
     _, run_id, path = file
     history = read_history_file(Path(path), format=format, key_pairs=KeyPairs.NO)
     operations = micro_operations(history.events, history.path)
-    rows = [row | {"run_id": run_id} for row in judge_transactions(operations).to_pylist()]
+    findings = judge_transactions(operations)
+    rows = [row | {"run_id": run_id} for row in findings.anomalies.to_pylist()]
     if history.doubt is not None:
         rows = [dict(undecided(row)) for row in rows]
-    verdict, reasons = _decided(operations, rows)
-    reasons += [] if history.doubt is None else [history.doubt]
+    checks = checked(rows, findings.coverage.to_pylist(), is_whole=history.doubt is None)
+    blind = [*blind_spots(checks), *filter(None, [history.doubt])]
+    verdict, reasons = _decided(operations, rows, blind)
     return {
         "run_id": run_id,
         "format": history.format.value,
         "verdict": verdict.value,
         "reasons": reasons,
+        "kept": [check.name for check in checks if check.kept is Kept.KEPT],
+        "not_judged": list(not_judged(checks)),
         "events": len(history.events),
         "events_of_others": history.skipped,
         "topic_partitions": len(pc.unique(operations.column("topic_partition"))),
@@ -85,19 +94,20 @@ def judge_workload(file: File, format: Format | None) -> dict[str, Any]:
     }
 
 
-def _decided(operations: pa.Table, rows: Sequence[dict[str, Any]]) -> tuple[Verdict, list[str]]:
-    """The verdict, and one sentence for each kind of anomaly."""
+def _decided(operations: pa.Table, rows: Sequence[dict[str, Any]], blind: Sequence[str]) -> tuple[Verdict, list[str]]:
+    """The verdict, and one sentence for each kind of anomaly and for each thing that was not looked at (``blind``)."""
     found: Counter[tuple[str, str]] = Counter()
     for row in rows:
         found[(row["severity"], row["anomaly"])] += json.loads(row["evidence"]).get("more", 1)
     reasons = [f"{name}: {found[(severity, name)]}{SUFFIXES[Severity(severity)]}" for severity, name in sorted(found)]
+    reasons += blind
     severities = {severity for severity, _ in found}
     if Severity.VIOLATION in severities:
         return Verdict.INVALID, reasons
     promised = set(zip(operations.column("f").to_pylist(), operations.column("type").to_pylist(), strict=True))
     if ("append", "ok") not in promised:
         return Verdict.UNKNOWN, [*reasons, "nothing was acknowledged, so nothing was promised"]
-    return (Verdict.UNKNOWN if Severity.UNKNOWN in severities else Verdict.VALID), reasons
+    return (Verdict.UNKNOWN if Severity.UNKNOWN in severities or blind else Verdict.VALID), reasons
 
 
 def judge_workloads(
@@ -147,7 +157,7 @@ def _judged(file: File, format: Format | None) -> pa.Table:
     except Exception as error:  # one file's fault must not end the job; nothing is said of what is in it
         row = dict.fromkeys(("events", "events_of_others", "topic_partitions"), 0)
         row |= {"run_id": file[1], "format": "", "verdict": Verdict.UNKNOWN.value}
-        row |= {"reasons": [reason_of(error)], "anomalies": []}
+        row |= {"reasons": [reason_of(error)]} | {name: [] for name in ("kept", "not_judged", "anomalies")}
     return pa.Table.from_pylist([row], schema=WORKLOAD_ROWS)
 
 

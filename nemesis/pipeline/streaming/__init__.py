@@ -11,13 +11,11 @@ must stand in it.
 
 from __future__ import annotations
 
-from nemesis.pipeline.implied import IMPLIED
-from nemesis.pipeline.streaming.finality import Told, final, identity
+from nemesis.pipeline.streaming.finality import Told, final
 from nemesis.pipeline.streaming.follow import Follower, check_can_follow, following
 from nemesis.pipeline.streaming.growth import FollowError, Growth, TooLongError
 
 __all__ = [
-    "IMPLIED",
     "FollowError",
     "Follower",
     "Growth",
@@ -26,5 +24,4 @@ __all__ = [
     "check_can_follow",
     "final",
     "following",
-    "identity",
 ]

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, assert_never
 
+from nemesis.checks.check import Row
 from nemesis.history.errors import HistoryError
 from nemesis.history.workloads import workload_of
 from nemesis.pipeline.engine import EngineName
 from nemesis.pipeline.session import EngineUnavailableError, is_remote, spark_session
-from nemesis.pipeline.streaming.finality import Row
 from nemesis.pipeline.streaming.in_process import InProcessFollower
 from nemesis.pipeline.streaming.on_spark import SparkFollower, warm_up
 

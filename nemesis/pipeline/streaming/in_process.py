@@ -11,13 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nemesis.checks.check import Row
 from nemesis.checks.judge import CheckOptions, judge_partitions
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.history.errors import HistoryError
 from nemesis.history.reader import ShardListing, read_table
 from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.pipeline.local import of_run, pair_operations
-from nemesis.pipeline.streaming.finality import Row, Told
+from nemesis.pipeline.streaming.finality import Told
 from nemesis.pipeline.streaming.growth import FOLLOWED, FollowError, Growth
 
 
@@ -60,7 +61,8 @@ class InProcessFollower:
         operations = _of(pair_operations(self._tables[Kind.HISTORY], self._run_id), touched)
         events = _of(of_run(self._tables[Kind.EVENTS], self._run_id, RUN_EVENT_SCHEMA), touched)
         options = CheckOptions(incomplete_runs=frozenset({self._run_id}))
-        rows: list[Row] = judge_partitions(operations, LOG_BATCH_SCHEMA.empty_table(), events, options).to_pylist()
+        found = judge_partitions(operations, LOG_BATCH_SCHEMA.empty_table(), events, options)
+        rows: list[Row] = found.anomalies.to_pylist()
         return rows
 
 

@@ -18,13 +18,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nemesis.checks.check import Row
 from nemesis.checks.judge import CheckOptions
 from nemesis.history.reader import ShardListing
 from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.pipeline import frames
 from nemesis.pipeline.runs import RunFolder
 from nemesis.pipeline.spark import buckets, folders_of, read_shards, spark_path
-from nemesis.pipeline.streaming.finality import Row, Told
+from nemesis.pipeline.streaming.finality import Told
 from nemesis.pipeline.streaming.growth import FOLLOWED, FollowError, Growth
 
 if TYPE_CHECKING:
@@ -156,8 +157,8 @@ def prefix_anomalies(spark: SparkSession, run: RunFolder, names: list[str]) -> D
     history, logs, events = (
         read_shards(spark, [run], folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS)
     )
-    # Operations are paired before any is left out: one ends with the next event of its process, wherever that is.
-    operations = history.transform(frames.paired_operations).transform(of_names)
+    operations = history.transform(of_names).transform(frames.paired_operations)
     judged = frames.facts(operations, logs, events.transform(of_names))
     options = CheckOptions(incomplete_runs=frozenset({run.run_id}))
-    return judged.transform(frames.anomalies, options, buckets(spark))
+    found = judged.transform(frames.findings, options, buckets(spark))
+    return found.where(F.col("anomaly").isNotNull()).select("anomaly.*")
