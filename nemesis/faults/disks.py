@@ -40,7 +40,7 @@ class Disks(Family[OfDisks]):
         if isinstance(fault, PowerLoss):
             return await self._lose_power(opened)
         for node in opened.nodes:
-            self._disks.hinder(node, opened.fault_id, _hindrance(fault))
+            self._disks.hinder(node, opened.fault_id, hindrance_of(fault))
         return opened.nodes
 
     async def heal(self, opened: OpenFault[OfDisks]) -> Healed:
@@ -68,7 +68,8 @@ class Disks(Family[OfDisks]):
         return self._system.disks
 
 
-def _hindrance(fault: FillDisk | SlowDisk | FailDisk) -> Hindrance:
+def hindrance_of(fault: FillDisk | SlowDisk | FailDisk) -> Hindrance:
+    """What it does to a disk while it lasts."""
     match fault:
         case FillDisk():
             return Hindrance(is_full=True)

@@ -12,7 +12,7 @@ from random import Random
 from typing import assert_never
 
 from nemesis.cluster.system import NodeFailedError, System
-from nemesis.faults.family import Aim, Family, Healed, OpenFault
+from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
 from nemesis.faults.values import Kill, KillStarting, Pause, Stop
 
 OfProcesses = Kill | KillStarting | Stop | Pause
@@ -23,6 +23,11 @@ class Processes(Family[OfProcesses]):
     """Kills, stops and pauses nodes."""
 
     faults = (Kill, KillStarting, Stop, Pause)
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._paused: dict[int, tuple[int, ...]] = {}
+        """By the id of the fault: those whom it wants to stand still."""
 
     async def aim(self, fault: OfProcesses, random: Random) -> Aim:
         """Decide whom it hits."""
@@ -40,7 +45,11 @@ class Processes(Family[OfProcesses]):
             case Stop():
                 return await _hit(opened.nodes, self._system.stop)
             case Pause():
-                return tuple(node for node in opened.nodes if self._system.pause(node))
+                hit = tuple(node for node in opened.nodes if self._system.is_running(node))
+                for node in hit:
+                    self._system.pause(node)
+                self._paused[opened.fault_id] = hit
+                return hit
             case _:
                 assert_never(opened.fault)
 
@@ -50,8 +59,11 @@ class Processes(Family[OfProcesses]):
             case Kill() | KillStarting() | Stop():
                 return Healed(error=await start_all(self._system, opened.nodes))
             case Pause():
+                self._paused.pop(opened.fault_id, None)
+                still = {node for nodes in self._paused.values() for node in nodes}
                 for node in opened.nodes:
-                    self._system.resume(node)
+                    if node not in still:
+                        self._system.resume(node)
                 return Healed()
             case _:
                 assert_never(opened.fault)

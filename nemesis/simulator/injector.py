@@ -6,14 +6,13 @@ loop, and faults that no operating system offers.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any, assert_never
 
 from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
+from nemesis.faults.disks import hindrance_of
 from nemesis.faults.links import CLIENTS, Link
 from nemesis.faults.names import healer_of, name_of
 from nemesis.faults.network import Bandwidth, Delay, Duplicate, Loss, ReplyLost, Reset, SlowClose
@@ -105,8 +104,8 @@ class SimulatedInjector:
         self._world.network.heal_all()
         for node in self._world.nodes.values():
             node.disk.files.power_fails_before = None
-            if node.is_paused:
-                node.resume()
+            for key in sorted(node.paused_by):
+                node.resume(key)
 
     # --- whom ---------------------------------------------------------------------------------------------------------
 
@@ -174,17 +173,13 @@ class SimulatedInjector:
                 self._world.hold_down(node.replica_id, fault_id)
                 node.stop()
             case Pause():
-                node.pause()
+                node.pause(fault_id)
             case JumpClock(by_ms=by_ms):
                 node.jump_clock(by_ms)
             case StopClock():
-                node.clock.stop(self._world.now_us)
-            case FillDisk():
-                node.disk.files.is_full = True
-            case SlowDisk(factor=factor):
-                node.disk.slow_factor = factor
-            case FailDisk(call=call):
-                node.disk.files.fault = _failing(call)
+                node.clock.stop(fault_id, self._world.now_us)
+            case FillDisk() | SlowDisk() | FailDisk():
+                node.disk.hinder(fault_id, hindrance_of(fault))
             case DamageDisk(how=how):
                 node.disk.damage(how, node.recovery_points, dice)
             case Partition() | CutLink() | CutClients() | Clog() | DelayMetadata():
@@ -222,25 +217,14 @@ class SimulatedInjector:
             case Kill() | PowerLoss() | Stop():
                 self._world.release(node.replica_id, fault_id)
             case Pause():
-                node.resume()
+                node.resume(fault_id)
             case StopClock():
-                node.clock.go_on(self._world.now_us)
+                node.clock.go_on(fault_id, self._world.now_us)
                 node.jump_clock(0)  # What is to come is due by the clock once more.
-            case FillDisk():
-                node.disk.files.is_full = False
-            case SlowDisk():
-                node.disk.slow_factor = 1
-            case FailDisk():
-                node.disk.files.fault = None
+            case FillDisk() | SlowDisk() | FailDisk():
+                node.disk.relieve(fault_id)
             case _:
                 pass
-
-
-def _failing(call: str) -> Callable[[str, Path], OSError | None]:
-    def fault(this_call: str, path: Path) -> OSError | None:
-        return OSError(errno.EIO, "Input/output error", str(path)) if this_call == call else None
-
-    return fault
 
 
 def _detail(fault_id: int, opened: OpenFault) -> dict[str, Any]:

@@ -431,3 +431,16 @@ async def test_a_schedule_that_is_stopped_does_no_further_step(tmp_path: Path) -
         await running
     assert [f for f, kind, _ in stage.told() if kind == "info"] == ["kill"]
     assert len(stage.injector.open_faults) == 1
+
+
+async def test_pauses_that_overlap_end_each_for_itself(tmp_path: Path) -> None:
+    """Who is paused by two faults stands still until the second one is healed."""
+    stage = Stage(tmp_path)
+    await stage.do(Name(name="it", target=Role.LEADER))
+    pause = Pause(target="@it")
+    await stage.do(Inject(fault_id=0, fault=pause), Inject(fault_id=1, fault=pause), Heal(fault_id=0))
+    assert stage.system.paused == {1}
+    assert ("pause", "fail", [1]) not in stage.told()
+    await stage.do(Heal(fault_id=1))
+
+    assert stage.system.paused == set()
