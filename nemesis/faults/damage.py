@@ -98,9 +98,11 @@ class DamagedDisks(Family[DamageDisk]):
     async def heal(self, opened: OpenFault[DamageDisk]) -> Healed:
         """Put back what there was, for those who stay out, and start them."""
         errors, restored = [], []
-        for node, struck in self._struck.pop(opened.fault_id).items():
+        ill = self._struck[opened.fault_id]
+        for node, struck in tuple(ill.items()):
             if struck.outcome is DamageOutcome.OFFLINE:
                 self._disks.replaced(node)
+                del ill[node]
                 continue
             if self._system.is_running(node):
                 # Another fault may just be starting it: it serves after that, or has ended.
@@ -108,10 +110,12 @@ class DamagedDisks(Family[DamageDisk]):
             if self._system.is_running(node) and self._disks.is_damaged(node):
                 errors.append(f"replica {node} runs on a damaged {struck.damage.file}")
                 if struck.outcome is not DamageOutcome.UNNOTICED:
-                    self._tell_unnoticed(node, replace(struck, outcome=DamageOutcome.UNNOTICED))
+                    ill[node] = replace(struck, outcome=DamageOutcome.UNNOTICED)
+                    self._tell_unnoticed(node, ill[node])
                 continue
             why_not = await self._disks.repair(node)
             if why_not is None:
+                del ill[node]
                 restored.append({"replica": node, "file": struck.damage.file})
             else:
                 errors.append(f"replica {node}: {why_not}")

@@ -46,7 +46,7 @@ class Disks(Family[OfDisks]):
     async def heal(self, opened: OpenFault[OfDisks]) -> Healed:
         """Start those whose power was lost; let the others' disks do what they should, and start whom they ended."""
         if isinstance(opened.fault, PowerLoss):
-            lost = self._lost.pop(opened.fault_id, [])
+            lost = self._lost.get(opened.fault_id, [])
             return Healed(error=await start_all(self._system, opened.nodes), detail={"lost": lost})
         for node in opened.nodes:
             self._disks.relieve(node, opened.fault_id)

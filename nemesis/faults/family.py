@@ -126,7 +126,7 @@ class Family(ABC, Generic[FaultT]):
 
     @abstractmethod
     async def heal(self, opened: OpenFault[FaultT]) -> Healed:
-        """Undo it, for those whom it hit."""
+        """Undo it, for those whom it hit; again, where it has failed before. Raises what the system raises."""
 
     async def finish(self) -> None:
         """At the end, when every fault is healed and every node runs: bring to an end what still goes on."""

@@ -8,8 +8,10 @@ schedule says.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from enum import StrEnum
 from random import Random
 from typing import Any, assert_never
 
@@ -18,7 +20,7 @@ from nemesis.faults.bursts import Bursts
 from nemesis.faults.casting import Casting, leader_of
 from nemesis.faults.damage import DamagedDisks
 from nemesis.faults.disks import Disks
-from nemesis.faults.family import Aim, Family, OpenFault, Stage
+from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
 from nemesis.faults.impairments import Impairments
 from nemesis.faults.memory import MemoryLimits
 from nemesis.faults.moves import Moves
@@ -43,6 +45,28 @@ FAMILIES: tuple[type[Family[Any]], ...] = (
     *(Moves, MemoryLimits),
 )
 """What is done by whom; at the end of a run they finish in this order."""
+
+
+HEAL_ALL = "heal-all"
+"""What the harness brings about at the end, in the history of a run in which it could not."""
+HEALINGS_MAX = 2
+"""How often a healing is tried at the end."""
+HEALED_AGAIN_S = 0.5
+
+
+class Struck(StrEnum):
+    """What became of an injection."""
+
+    STRUCK = "struck"
+    """Those that the history names were hit."""
+    BEGUN = "begun"
+    """It goes on by itself: what it really does are operations of their own."""
+    MISSED = "missed"
+    """There was nobody to hit."""
+    REFUSED = "refused"
+    """It could not be done, for the reason that is told."""
+    UNKNOWN = "unknown"
+    """It broke off, and may have struck some."""
 
 
 class Injector:
@@ -76,9 +100,24 @@ class Injector:
             await self._do(step)
 
     async def heal_all(self) -> None:
-        """Undo whatever is still open, start what does not run, whoever ended it, and let all vote again."""
-        for fault_id in tuple(self._open):
-            await self._heal(fault_id)
+        """Undo whatever is still open, start what does not run, whoever ended it, and let all vote again.
+
+        Never raises: what could not be undone is recorded as ``heal-all`` of the harness, failed.
+        """
+        for turn in range(HEALINGS_MAX):
+            await asyncio.sleep(HEALED_AGAIN_S if turn and self._open else 0)
+            for fault_id in tuple(self._open):
+                await self._heal(fault_id)
+        errors = [f"{name_of(opened.fault)} is not healed" for opened in self._open.values()]
+        errors += await _errors_of(self._end_by_hand)
+        for family in self._families:
+            errors += await _errors_of(family.finish)
+        if errors:
+            self._recorder.harness(EventType.INVOKE, HEAL_ALL, {})
+            self._recorder.harness(EventType.FAIL, HEAL_ALL, {}, error="; ".join(errors))
+
+    async def _end_by_hand(self) -> None:
+        """Undo what no fault has to do with any more, or what its healing could not."""
         self._system.links.heal_all()
         for node in self._system.nodes:
             self._system.resume(node)
@@ -87,8 +126,6 @@ class Injector:
                 self._recorder.nemesis(EventType.INVOKE, "start-dead", detail)
                 error = await start_all(self._system, [node])
                 self._recorder.nemesis(_outcome(error), "start-dead", detail, error=error)
-        for family in self._families:
-            await family.finish()
 
     async def abandon(self) -> None:
         """Leave all as it is, and do nothing more: what goes on by itself would start nodes of a closed system."""
@@ -130,26 +167,45 @@ class Injector:
                 raise InvalidTargetError(f"{step.fault.kind} cannot be done to processes, only in the simulator")
             aim = await family.aim(step.fault, Random(step.draw))
         except InvalidTargetError as error:
-            self._recorder.nemesis(EventType.INVOKE, f, {"fault_id": step.fault_id})
-            self._recorder.nemesis(EventType.FAIL, f, {"fault_id": step.fault_id}, error=str(error))
+            detail: dict[str, Any] = {"fault_id": step.fault_id}
+            self._recorder.nemesis(EventType.INVOKE, f, detail)
+            self._recorder.nemesis(EventType.FAIL, f, detail | {"strike": Struck.REFUSED}, error=str(error))
             return
         opened = OpenFault(fault_id=step.fault_id, fault=step.fault, aim=aim, draw=step.draw)
         self._recorder.nemesis(EventType.INVOKE, f, opened.detail)
-        hit = await family.strike(opened)
+        try:
+            hit = await family.strike(opened)
+        except Exception as error:
+            # Some of it may be done, so that it is to be healed.
+            self._open[step.fault_id] = opened
+            told = opened.detail | {"strike": Struck.UNKNOWN}
+            self._recorder.nemesis(EventType.INFO, f, told, error=_said(error))
+            return
+        if not hit:
+            told = opened.detail | {"strike": Struck.MISSED}
+            self._recorder.nemesis(EventType.FAIL, f, told, error="there was no running process to hit")
+            return
         self._open[step.fault_id] = replace(opened, aim=Aim(nodes=hit, links=aim.links))
-        if hit:
-            detail = opened.detail | {"replicas": list(hit), **family.done(opened)}
-            self._recorder.nemesis(EventType.INFO, f, detail)
-        else:
-            self._recorder.nemesis(EventType.FAIL, f, opened.detail, error="there was no running process to hit")
+        told = opened.detail | {
+            "replicas": list(hit),
+            "strike": Struck.BEGUN if getattr(opened.fault, "steps", ()) else Struck.STRUCK,
+            **family.done(opened),
+        }
+        self._recorder.nemesis(EventType.INFO, f, told)
 
     async def _heal(self, fault_id: int) -> None:
-        opened = self._open.pop(fault_id, None)
-        if opened is None or not (opened.nodes or opened.aim.links):
+        """Undo a fault; one whose healing fails stays open."""
+        opened = self._open.get(fault_id)
+        if opened is None:
             return
         f = healer_of(opened.fault)
         self._recorder.nemesis(EventType.INVOKE, f, opened.detail)
-        healed = await self._family_of[type(opened.fault)].heal(opened)
+        try:
+            healed = await self._family_of[type(opened.fault)].heal(opened)
+        except Exception as error:
+            healed = Healed(error=_said(error))
+        if healed.error is None:
+            del self._open[fault_id]
         if healed.is_over:
             self._recorder.nemesis(_outcome(healed.error), f, {**opened.detail, **healed.detail}, error=healed.error)
 
@@ -160,6 +216,19 @@ async def is_set_within(event: asyncio.Event, at_most_s: float) -> bool:
         async with asyncio.timeout(max(0.0, at_most_s)):
             await event.wait()
     return event.is_set()
+
+
+async def _errors_of(call: Callable[[], Awaitable[None]]) -> list[str]:
+    """What it raises, in words; nothing if it ends well."""
+    try:
+        await call()
+    except Exception as error:
+        return [_said(error)]
+    return []
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _outcome(error: str | None) -> EventType:

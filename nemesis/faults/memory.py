@@ -59,7 +59,7 @@ class MemoryLimits(Family[LimitMemory]):
         killed = [node for node in opened.nodes if await self._memory.killed(node)]
         errors.append(await start_all(self._system, killed))
         said = "; ".join(error for error in errors if error is not None)
-        return Healed(error=said or None, detail={"killed": killed, "limit_bytes": self._left.pop(opened.fault_id)})
+        return Healed(error=said or None, detail={"killed": killed, "limit_bytes": self._left[opened.fault_id]})
 
     async def abandon(self) -> None:
         """Take no more from anybody."""
@@ -83,9 +83,10 @@ class MemoryLimits(Family[LimitMemory]):
 
     async def _end_pressing(self, fault_id: int) -> None:
         """Wait until it has ended by itself: a call that is under way would come after what follows."""
-        enough, task = self._pressing.pop(fault_id)
-        enough.set()
-        await task
+        if fault_id in self._pressing:
+            enough, task = self._pressing.pop(fault_id)
+            enough.set()
+            await task
 
     async def _squeeze(self, node: int, opened: OpenFault[LimitMemory]) -> bool:
         detail = {"replicas": [node], "percent": opened.fault.percent}

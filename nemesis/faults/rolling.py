@@ -12,6 +12,7 @@ from random import Random
 
 from nemesis.cluster.system import NodeFailedError, System
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.processes import start_all
 from nemesis.faults.values import RollingRestart
 from nemesis.history import EventType
 from nemesis.workload.recorder import Recorder
@@ -35,6 +36,10 @@ class RollingRestarts:
         """Restart these nodes, one after the other."""
         stopping = self._stopping[fault_id] = asyncio.Event()
         self._tasks[fault_id] = asyncio.create_task(self._roll(tuple(nodes), stopping))
+
+    def goes_on(self, fault_id: int) -> bool:
+        """Whether it was begun and not ended."""
+        return fault_id in self._tasks
 
     async def end(self, fault_id: int) -> str | None:
         """Stop nobody else; wait until whoever is down is back. What went wrong, if anything did."""
@@ -106,6 +111,8 @@ class Rolling(Family[RollingRestart]):
 
     async def heal(self, opened: OpenFault[RollingRestart]) -> Healed:
         """Let nobody else take a turn."""
+        if not self._restarts.goes_on(opened.fault_id):
+            return Healed(error=await start_all(self._system, opened.nodes))
         return Healed(error=await self._restarts.end(opened.fault_id))
 
     async def abandon(self) -> None:

@@ -53,14 +53,17 @@ class KillsAtPoints(Family[KillAt]):
         """Take the orders back, and start those who were killed."""
         assert isinstance(self._system, StandsStill), "the fault was aimed"
         killed = []
-        for node, watch in self._watches.pop(opened.fault_id).items():
+        for node, watch in self._watches[opened.fault_id].items():
             self._system.take_back(node)
             if not self._system.stands_still(node):
                 watch.cancel()
                 continue
             await watch
             killed.append(node)
-        return Healed(error=await start_all(self._system, killed), detail={"killed": killed})
+        error = await start_all(self._system, killed)
+        if error is None:
+            del self._watches[opened.fault_id]
+        return Healed(error=error, detail={"killed": killed})
 
     async def abandon(self) -> None:
         """Watch nobody any more."""
