@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import assert_never
 
-from nemesis.faults.network import Bandwidth, Delay, Loss, SlowClose
+from nemesis.faults.impairments import Bandwidth, Delay, Loss, NetworkFault, SlowClose
 
 CHUNK_BYTES = 1 << 16
 RETRANSMITTED_MAX = 6
@@ -103,7 +102,7 @@ class SlowEnd(Hold):
         return self._delay_s
 
 
-def hold_of(fault: Delay | Loss | Bandwidth | SlowClose, random: Random, tally: Counter[str]) -> Hold:
+def hold_of(fault: NetworkFault, random: Random, tally: Counter[str]) -> Hold:
     """What a fault does to one directed link."""
     match fault:
         case Delay():
@@ -115,4 +114,4 @@ def hold_of(fault: Delay | Loss | Bandwidth | SlowClose, random: Random, tally: 
         case SlowClose():
             return SlowEnd(fault, tally)
         case _:
-            assert_never(fault)
+            raise AssertionError(f"{fault.kind} is done to whole connections")

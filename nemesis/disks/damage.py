@@ -1,16 +1,25 @@
 """Damage to one file of a replica's disk, as a value: what was really done to it.
 
-Owns the words for how something can be damaged. How it is done, and undone, is the business of ``spoiling``.
+Owns the words for how something can be damaged, and what. How it is done, and undone, is the business of ``spoiling``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 CUT = "cut"
 WAYS = ("flip", "zero", "misdirect", CUT)
 """A bit flipped, a sector zeroed or overwritten by another one, the end cut off."""
+
+
+class DiskPart(StrEnum):
+    """Which files of a disk: of a log, a snapshot of one, or the small ones that say what is promised."""
+
+    LOG = "log"
+    SNAPSHOT = "snapshot"
+    STATE = "state"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

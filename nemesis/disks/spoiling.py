@@ -18,9 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import assert_never
 
-from nemesis.disks.damage import CUT, Damage
+from nemesis.disks.damage import CUT, Damage, DiskPart
 from nemesis.disks.place import DiskPlace
-from nemesis.faults.values import DiskPart
 from nemesis.simulator.disk import SECTOR_BYTES, spoiled
 from replica.ids import Offset, TopicPartition
 from replica.records import batch_size_at

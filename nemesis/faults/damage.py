@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from nemesis.cluster.system import HasDisks, SystemDisks
-from nemesis.disks.damage import CUT, WAYS, Damage
+from nemesis.disks.damage import CUT, WAYS, Damage, DiskPart
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.fault import ANY_ONE, Fault, chosen_from
+from nemesis.faults.look import OTHER, Look
+from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
-from nemesis.faults.targets import InvalidTargetError
-from nemesis.faults.values import DamageDisk, DiskPart
-from nemesis.history import EventType
+from nemesis.faults.targets import InvalidTargetError, Role, Target
 
 SAID_CHARACTERS_MAX = 300
 NOTICE = "notice-damage"
@@ -50,6 +51,42 @@ class Struck:
     said: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamageDisk(Fault):
+    """Flushed bytes are flipped, zeroed or overwritten by others, or cut off (``how``), in a file of this ``part``.
+
+    A process is killed before, and started on what there is; healed by putting back what was there. In the simulator a
+    log is damaged under a process that runs, and nobody can undo it.
+    """
+
+    kind: ClassVar[str] = "damage-disk"
+    does: ClassVar[str] = (
+        "SIGKILL, then bytes of a file are flipped, zeroed or overwritten, or its end is cut off; the start on that is "
+        "to be refused"
+    )
+    undone: ClassVar[str] = "the file as it was, and a start"
+    healer: ClassVar[str] = "end-damage"
+    need: ClassVar[Need] = Need.DISKS
+    look: ClassVar[Look] = OTHER
+    drawn_as: ClassVar[int | None] = 26
+    target: Target
+    how: str = chosen_from(WAYS, "damage")
+    part: DiskPart = DiskPart.LOG
+
+    @classmethod
+    def on_leader(cls, random: Random) -> DamageDisk:
+        """The leader's log."""
+        del random
+        return DamageDisk(target=Role.LEADER, how="flip")
+
+    @classmethod
+    def drawn(cls, random: Random) -> DamageDisk:
+        """Anybody's: a log more often than anything else."""
+        part = random.choice((DiskPart.LOG, DiskPart.LOG, DiskPart.SNAPSHOT, DiskPart.STATE))
+        how = CUT if part is DiskPart.STATE else random.choice(WAYS)
+        return DamageDisk(target=random.choice(ANY_ONE), how=how, part=part)
+
+
 class DamagedDisks(Family[DamageDisk]):
     """Damages disks of nodes and repairs them."""
 
@@ -63,10 +100,6 @@ class DamagedDisks(Family[DamageDisk]):
 
     async def aim(self, fault: DamageDisk, random: Random) -> Aim:
         """Decide whom it hits: no more at a time, of all such faults, than a majority can do without."""
-        if not isinstance(self._system, HasDisks):
-            raise InvalidTargetError("the disks of this system cannot be broken")
-        if fault.how not in WAYS:
-            raise InvalidTargetError(f"{fault.how!r} is no damage: give one of {', '.join(WAYS)}")
         if fault.part is DiskPart.STATE and fault.how != CUT:
             raise InvalidTargetError(f"the small files have no checksum: nobody can notice more than a {CUT}")
         nodes = await self._casting.resolve(fault.target, random)
@@ -123,8 +156,8 @@ class DamagedDisks(Family[DamageDisk]):
         return Healed(error="; ".join(filter(None, (*errors, error))) or None, detail={"restored": restored})
 
     def _tell_unnoticed(self, node: int, struck: Struck) -> None:
-        self._recorder.harness(EventType.INVOKE, NOTICE, {"replicas": [node]})
-        self._recorder.harness(EventType.FAIL, NOTICE, _told(node, struck), error="it serves")
+        self._recorder.harness_began(NOTICE, {"replicas": [node]})
+        self._recorder.harness_ended(NOTICE, _told(node, struck), error="it serves")
 
     def _outcome(self, node: int, damage: Damage, said: str | None) -> DamageOutcome:
         if self._system.is_running(node):
@@ -139,7 +172,7 @@ class DamagedDisks(Family[DamageDisk]):
 
     @property
     def _disks(self) -> SystemDisks:
-        assert isinstance(self._system, HasDisks), "the fault was aimed"
+        assert isinstance(self._system, HasDisks), "it has what the fault needs"
         return self._system.disks
 
 

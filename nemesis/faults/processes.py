@@ -1,6 +1,6 @@
 """Faults of processes: killed, killed while they start, stopped, paused; and started or resumed, exactly those hit.
 
-Owns which call of the system does what. What a node has on its disk is not its business.
+Owns these faults, and which call of the system does what. What a node has on its disk is not its business.
 """
 
 from __future__ import annotations
@@ -8,15 +8,117 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from random import Random
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from nemesis.cluster.system import NodeFailedError, System
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
-from nemesis.faults.values import Kill, KillStarting, Pause, Stop
+from nemesis.faults.family import Family, Healed, OpenFault, Stage
+from nemesis.faults.fault import ANYONE, Fault
+from nemesis.faults.look import KILLED, PAUSED, Look
+from nemesis.faults.needs import Need
+from nemesis.faults.targets import Role, Target
+
+_LOOK_S = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill(Fault):
+    """SIGKILL. What the process wrote and the kernel has survives; healed by starting it again."""
+
+    kind: ClassVar[str] = "kill"
+    does: ClassVar[str] = "SIGKILL of the leader, a follower, all followers, the controller, anyone, a majority, all"
+    undone: ClassVar[str] = "a start on the same data"
+    healer: ClassVar[str] = "start"
+    need: ClassVar[Need] = Need.PROCESSES
+    look: ClassVar[Look] = KILLED
+    drawn_as: ClassVar[int | None] = 1
+    is_usual: ClassVar[bool] = True
+    target: Target
+
+    @classmethod
+    def on_leader(cls, random: Random) -> Kill:
+        """The leader."""
+        del random
+        return Kill(target=Role.LEADER)
+
+    @classmethod
+    def drawn(cls, random: Random) -> Kill:
+        """Anybody."""
+        return Kill(target=random.choice((*ANYONE, Role.ALL)))
+
+
+_STARTING_MS = (0, 100, 300, 600, 1000, 1500)
+"""A replica needs something like a second until it serves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillStarting(Fault):
+    """SIGKILL, a start, and SIGKILL again ``after_ms`` of it, ``times`` times; healed by starting it at last."""
+
+    kind: ClassVar[str] = "kill-starting"
+    does: ClassVar[str] = "SIGKILL, a start, and SIGKILL some milliseconds after that, once or twice"
+    undone: ClassVar[str] = "a start on the same data"
+    healer: ClassVar[str] = "start"
+    need: ClassVar[Need] = Need.PROCESSES
+    look: ClassVar[Look] = KILLED
+    drawn_as: ClassVar[int | None] = 13
+    target: Target
+    after_ms: int
+    times: int = 1
+
+    @classmethod
+    def on_leader(cls, random: Random) -> KillStarting:
+        """The leader, once."""
+        return KillStarting(target=Role.LEADER, after_ms=random.choice(_STARTING_MS))
+
+    @classmethod
+    def drawn(cls, random: Random) -> KillStarting:
+        """Anybody, at the beginning of a start or near its end."""
+        after_ms, times = random.choice(_STARTING_MS), random.choice((1, 2))
+        return KillStarting(target=random.choice((*ANYONE, Role.ALL)), after_ms=after_ms, times=times)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause(Fault):
+    """SIGSTOP: alive, silent, and sure that no time has passed when SIGCONT comes."""
+
+    kind: ClassVar[str] = "pause"
+    does: ClassVar[str] = "SIGSTOP of the leader, a follower, all followers, the controller, anyone, a majority"
+    undone: ClassVar[str] = "SIGCONT"
+    healer: ClassVar[str] = "resume"
+    need: ClassVar[Need] = Need.PROCESSES
+    look: ClassVar[Look] = PAUSED
+    drawn_as: ClassVar[int | None] = 2
+    is_usual: ClassVar[bool] = True
+    target: Target
+
+    @classmethod
+    def on_leader(cls, random: Random) -> Pause:
+        """The leader."""
+        del random
+        return Pause(target=Role.LEADER)
+
+    @classmethod
+    def drawn(cls, random: Random) -> Pause:
+        """Anybody, but somebody goes on."""
+        return Pause(target=random.choice(ANYONE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop(Fault):
+    """A graceful stop: the replica hands over its leadership and closes its logs; healed by starting it again."""
+
+    kind: ClassVar[str] = "stop"
+    does: ClassVar[str] = "SIGTERM: it hands over its leadership and closes its logs; by a script only"
+    undone: ClassVar[str] = "a start on the same data"
+    healer: ClassVar[str] = "start"
+    need: ClassVar[Need] = Need.PROCESSES
+    look: ClassVar[Look] = KILLED
+    target: Target
+
 
 OfProcesses = Kill | KillStarting | Stop | Pause
-_LOOK_S = 0.02
 
 
 class Processes(Family[OfProcesses]):
@@ -28,10 +130,6 @@ class Processes(Family[OfProcesses]):
         super().__init__(stage)
         self._paused: dict[int, tuple[int, ...]] = {}
         """By the id of the fault: those whom it wants to stand still."""
-
-    async def aim(self, fault: OfProcesses, random: Random) -> Aim:
-        """Decide whom it hits."""
-        return Aim(nodes=await self._casting.resolve(fault.target, random))
 
     async def strike(self, opened: OpenFault[OfProcesses]) -> tuple[int, ...]:
         """Hit those who run."""

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING, ClassVar
 
 from nemesis.cluster.system import NodeFailedError, System
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.family import Family, Healed, OpenFault, Stage
+from nemesis.faults.fault import Fault
+from nemesis.faults.look import OTHER, Look
+from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
-from nemesis.faults.values import RollingRestart
-from nemesis.history import EventType
-from nemesis.workload.recorder import Recorder
+from nemesis.faults.targets import Role, Target
 
-(STOP,) = RollingRestart.steps
+if TYPE_CHECKING:
+    from nemesis.workload.recorder import Recorder
+
+STOP, RESTART = "stop-rolling", "restart-rolling"
+ROLLING_S = (8.0, 12.0)
+"""How long it goes on."""
 BACK_S_MAX = 15.0
 """How long a node that was started may take until it may lead again, before it is the next one's turn."""
 _LOOK_S = 0.1
@@ -66,18 +74,18 @@ class RollingRestarts:
         detail = {"replicas": [node]}
         loop = asyncio.get_running_loop()
         begin_s = loop.time()
-        self._recorder.nemesis(EventType.INVOKE, STOP, detail)
+        self._recorder.began(STOP, detail)
         await self._system.stop(node)
         stopped_s = loop.time()
-        self._recorder.nemesis(EventType.INFO, STOP, detail | {"after_s": round(stopped_s - begin_s, 3)})
-        self._recorder.nemesis(EventType.INVOKE, "restart-rolling", detail)
+        self._recorder.ended(STOP, detail | {"after_s": round(stopped_s - begin_s, 3)})
+        self._recorder.began(RESTART, detail)
         try:
             await self._system.start(node)
         except NodeFailedError as error:
-            self._recorder.nemesis(EventType.FAIL, "restart-rolling", detail, error=str(error))
+            self._recorder.ended(RESTART, detail, error=str(error))
             return str(error)
         told = {"is_back": await self._wait_back(node, stopping), "after_s": round(loop.time() - stopped_s, 3)}
-        self._recorder.nemesis(EventType.INFO, "restart-rolling", detail | told)
+        self._recorder.ended(RESTART, detail | told)
         return None
 
     async def _wait_back(self, node: int, stopping: asyncio.Event) -> bool:
@@ -91,6 +99,41 @@ class RollingRestarts:
         return False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollingRestart(Fault):
+    """Each of ``target`` in turn stops gracefully, is started, and is waited for until it may lead again.
+
+    It goes on by itself, and its healing ends it: nobody else is stopped then, and whoever is down is started.
+    """
+
+    kind: ClassVar[str] = "rolling-restart"
+    does: ClassVar[str] = "each replica in turn: SIGTERM, gone, started, back and unfenced, then the next"
+    undone: ClassVar[str] = "nobody else is stopped; whoever is down is started"
+    healer: ClassVar[str] = "end-rolling"
+    need: ClassVar[Need] = Need.PROCESSES
+    look: ClassVar[Look] = OTHER
+    steps: ClassVar[tuple[str, ...]] = (STOP,)
+    drawn_as: ClassVar[int | None] = 3
+    is_usual: ClassVar[bool] = True
+    target: Target = Role.ALL
+
+    @property
+    def lasts_s(self) -> tuple[float, float]:
+        """Some of the replicas, or all of them, get their turn."""
+        return ROLLING_S
+
+    @classmethod
+    def on_leader(cls, random: Random) -> RollingRestart:
+        """All, the leader among them."""
+        del random
+        return RollingRestart()
+
+    @classmethod
+    def drawn(cls, random: Random) -> RollingRestart:
+        """All."""
+        return cls.on_leader(random)
+
+
 class Rolling(Family[RollingRestart]):
     """Begins and ends rolling restarts."""
 
@@ -99,10 +142,6 @@ class Rolling(Family[RollingRestart]):
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
         self._restarts = RollingRestarts(stage.system, stage.recorder)
-
-    async def aim(self, fault: RollingRestart, random: Random) -> Aim:
-        """Decide who takes turns."""
-        return Aim(nodes=await self._casting.resolve(fault.target, random))
 
     async def strike(self, opened: OpenFault[RollingRestart]) -> tuple[int, ...]:
         """Begin; nobody waits for the turns."""

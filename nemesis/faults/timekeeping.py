@@ -1,7 +1,8 @@
-"""Faults of clocks, done to a live system: what every open fault wants of a node, as one setting of its clocks.
+"""Faults of clocks: the one that a replica's timers go by, and the one that dates records.
 
-Owns the sum of them, and the tasks that let wall clocks strobe. Clocks of nodes that are down are set all the same: the
-next process has them.
+Owns these faults, what every open one of them wants of a node, as one setting of its clocks, and the tasks that let
+wall clocks strobe. Clocks of nodes that are down are set all the same: the next process has them. A replica's timers
+count on a clock that never goes back, whatever is done to it; the wall clock may go anywhere.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from random import Random
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from nemesis.cluster.system import KeepsTime
-from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
 from nemesis.faults.dials import TRUE_PERCENT, Dials
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
-from nemesis.faults.targets import InvalidTargetError
-from nemesis.faults.values import ClockFault, JumpClock, StopClock
+from nemesis.faults.family import Family, Healed, OpenFault, Stage
+from nemesis.faults.fault import ANYONE, Fault, check_at_least
+from nemesis.faults.look import CLOCK, Look
+from nemesis.faults.needs import Need
+from nemesis.faults.targets import Role, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,169 @@ class _Wish:
     nodes: tuple[int, ...]
     percent: int = TRUE_PERCENT
     wall_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JumpClock(Fault):
+    """The timers' clock leaps ahead by ``by_ms`` milliseconds; there is nothing to undo."""
+
+    kind: ClassVar[str] = "clock-jump"
+    does: ClassVar[str] = "the clock of a replica's timers leaps ahead; see [below](#clocks)"
+    undone: ClassVar[str] = "nothing: such a clock has no true time"
+    healer: ClassVar[str] = "settle"
+    is_healed_by_name: ClassVar[bool] = True
+    need: ClassVar[Need] = Need.TIMERS
+    look: ClassVar[Look] = CLOCK
+    drawn_as: ClassVar[int | None] = 15
+    target: Target
+    by_ms: int
+
+    def __post_init__(self) -> None:
+        check_at_least(1, by_ms=self.by_ms)
+
+    @classmethod
+    def on_leader(cls, random: Random) -> JumpClock:
+        """A leader whose timers run out too early gives up."""
+        del random
+        return JumpClock(target=Role.LEADER, by_ms=10_000)
+
+    @classmethod
+    def drawn(cls, random: Random) -> JumpClock:
+        """Little or much."""
+        return JumpClock(target=_somebody(random), by_ms=random.choice((100, 1_000, 10_000)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopClock(Fault):
+    """The timers' clock stands still and the process works on: nothing is ever late by it; healed by letting it go on.
+
+    So it is with a virtual machine whose host withholds time from it. What was missed is never made up for.
+    """
+
+    kind: ClassVar[str] = "clock-stop"
+    does: ClassVar[str] = "it stands still, and the replica works on"
+    undone: ClassVar[str] = "it goes on"
+    healer: ClassVar[str] = "settle"
+    is_healed_by_name: ClassVar[bool] = True
+    need: ClassVar[Need] = Need.TIMERS
+    look: ClassVar[Look] = CLOCK
+    drawn_as: ClassVar[int | None] = 16
+    target: Target
+
+    @classmethod
+    def on_leader(cls, random: Random) -> StopClock:
+        """A leader that never gives up."""
+        del random
+        return StopClock(target=Role.LEADER)
+
+    @classmethod
+    def drawn(cls, random: Random) -> StopClock:
+        """Anybody's."""
+        return StopClock(target=_somebody(random))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftClock(Fault):
+    """The timers' clock counts ``percent`` milliseconds in a hundred; healed by counting as it should again.
+
+    What it has gained or lost stays with it: such a clock has no true time, only a true rate.
+    """
+
+    kind: ClassVar[str] = "clock-drift"
+    does: ClassVar[str] = "it counts too fast or too slowly"
+    undone: ClassVar[str] = "it counts as it should"
+    healer: ClassVar[str] = "settle"
+    is_healed_by_name: ClassVar[bool] = True
+    need: ClassVar[Need] = Need.TIMERS
+    look: ClassVar[Look] = CLOCK
+    drawn_as: ClassVar[int | None] = 17
+    target: Target
+    percent: int
+
+    def __post_init__(self) -> None:
+        check_at_least(0, percent=self.percent)
+
+    @classmethod
+    def on_leader(cls, random: Random) -> DriftClock:
+        """A leader whose timers run out too early."""
+        del random
+        return DriftClock(target=Role.LEADER, percent=2000)
+
+    @classmethod
+    def drawn(cls, random: Random) -> DriftClock:
+        """Too fast or too slow."""
+        return DriftClock(target=_somebody(random), percent=random.choice((10, 50, 90, 110, 200, 1000)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JumpWallClock(Fault):
+    """The wall clock is ``by_ms`` milliseconds ahead, or behind if that is negative; healed by the true time."""
+
+    kind: ClassVar[str] = "wall-clock-jump"
+    does: ClassVar[str] = "the wall clock is ahead or behind"
+    undone: ClassVar[str] = "the true time"
+    healer: ClassVar[str] = "settle"
+    is_healed_by_name: ClassVar[bool] = True
+    need: ClassVar[Need] = Need.WALL_CLOCKS
+    look: ClassVar[Look] = CLOCK
+    drawn_as: ClassVar[int | None] = 18
+    target: Target
+    by_ms: int
+
+    @classmethod
+    def on_leader(cls, random: Random) -> JumpWallClock:
+        """A leader whose date is wrong stays."""
+        del random
+        return JumpWallClock(target=Role.LEADER, by_ms=-_HOUR_MS)
+
+    @classmethod
+    def drawn(cls, random: Random) -> JumpWallClock:
+        """Ahead or behind, little or much."""
+        target = _somebody(random)
+        return JumpWallClock(target=target, by_ms=random.choice((-1, 1)) * random.choice((200, 60_000, _HOUR_MS)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrobeWallClock(Fault):
+    """The wall clock jumps by ``by_ms`` milliseconds, and back, every ``period_ms``; healed by the true time."""
+
+    kind: ClassVar[str] = "clock-strobe"
+    does: ClassVar[str] = "the wall clock jumps to and fro"
+    undone: ClassVar[str] = "the true time"
+    healer: ClassVar[str] = "settle"
+    is_healed_by_name: ClassVar[bool] = True
+    need: ClassVar[Need] = Need.WALL_CLOCKS
+    look: ClassVar[Look] = CLOCK
+    drawn_as: ClassVar[int | None] = 19
+    target: Target
+    by_ms: int
+    period_ms: int
+
+    def __post_init__(self) -> None:
+        check_at_least(1, period_ms=self.period_ms)
+
+    @classmethod
+    def on_leader(cls, random: Random) -> StrobeWallClock:
+        """A leader whose date is wrong now and again."""
+        del random
+        return StrobeWallClock(target=Role.LEADER, by_ms=-_HOUR_MS, period_ms=100)
+
+    @classmethod
+    def drawn(cls, random: Random) -> StrobeWallClock:
+        """Little or much, often or seldom."""
+        target = _somebody(random)
+        by_ms, period_ms = random.choice((-200, 200, 60_000, -_HOUR_MS)), random.choice((10, 100, 1000))
+        return StrobeWallClock(target=target, by_ms=by_ms, period_ms=period_ms)
+
+
+_HOUR_MS = 3_600_000
+
+
+def _somebody(random: Random) -> Role:
+    return random.choice((*ANYONE, Role.ALL))
+
+
+ClockFault = JumpClock | StopClock | DriftClock | JumpWallClock | StrobeWallClock
 
 
 class Timekeeping(Family[ClockFault]):
@@ -39,12 +204,6 @@ class Timekeeping(Family[ClockFault]):
         self._wishes: dict[int, _Wish] = {}
         self._leaps_ms: Counter[int] = Counter()
         self._strobes: dict[int, asyncio.Task[None]] = {}
-
-    async def aim(self, fault: ClockFault, random: Random) -> Aim:
-        """Decide whose clocks."""
-        if not isinstance(self._system, KeepsTime):
-            raise InvalidTargetError("nobody can set the clocks of this system's nodes")
-        return Aim(nodes=await self._casting.resolve(fault.target, random))
 
     async def strike(self, opened: OpenFault[ClockFault]) -> tuple[int, ...]:
         """Set them."""
@@ -89,7 +248,7 @@ class Timekeeping(Family[ClockFault]):
         self._turn(wish.nodes)
 
     def _turn(self, nodes: tuple[int, ...]) -> None:
-        assert isinstance(self._system, KeepsTime), "the fault was aimed"
+        assert isinstance(self._system, KeepsTime), "it has what the fault needs"
         for node in nodes:
             self._system.set_clocks(node, self._dials(node))
 

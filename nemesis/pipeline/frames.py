@@ -15,7 +15,7 @@ import pyarrow as pa
 from nemesis.checks.judge import CheckOptions, judge_partitions
 from nemesis.checks.schemas import ANOMALY_SCHEMA, LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS
-from nemesis.faults.names import DEEDS, FAULT_NAMES
+from nemesis.faults.catalogue import DEEDS, FAULT_NAMES
 from nemesis.history.events import (
     APPEND,
     BECAME_LEADER,

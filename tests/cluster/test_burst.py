@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nemesis.cli_exit import Exit
-from nemesis.faults.values import Burst
+from nemesis.faults.bursts import Burst
 from nemesis.history import APPEND, POLL, read_history
 from nemesis.schedule import Heal, Inject, Schedule, Step
 from nemesis.workload.pace import BEHIND_S_MAX

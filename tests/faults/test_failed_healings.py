@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 from nemesis.cluster.system import NodeFailedError
+from nemesis.faults.disks import PowerLoss
 from nemesis.faults.injector import HEAL_ALL, HEALINGS_MAX
 from nemesis.faults.links import Link, LinkMode
+from nemesis.faults.partitions import Partition
+from nemesis.faults.processes import Kill
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import ChangeVoters, Kill, Partition, PowerLoss, VoterChange
+from nemesis.faults.voters import ChangeVoters, VoterChange
 from nemesis.schedule import Heal, Inject
 from tests.faults.stage import Stage
 from tests.workload.fake_system import FakeLinks, FakeSystem
@@ -47,6 +50,11 @@ def stage_with(tmp_path: Path, links: FakeLinks) -> Stage:
     return Stage(tmp_path, system)
 
 
+def still_open(stage: Stage) -> list[str]:
+    """The faults that are not healed, in words."""
+    return list(stage.injector.open_faults)
+
+
 def strikes(stage: Stage) -> list[tuple[str, str, str | None]]:
     """What became of each injection: (f, type, strike)."""
     rows = [(f, kind, json.loads(detail or "{}")) for f, kind, detail in stage.recording.nemesis_rows()]
@@ -59,11 +67,11 @@ async def test_a_healing_that_fails_is_told_and_tried_again_at_the_end(tmp_path:
 
     await stage.do(ISOLATE, Heal(fault_id=0))
     assert stage.told()[-1] == ("heal-partition-isolate", "fail", [1])
-    assert stage.injector.open_faults == ("partition-isolate [1]",)
+    assert still_open(stage) == ["partition-isolate [1]"]
     await stage.injector.heal_all()
 
     assert stage.told()[-1] == ("heal-partition-isolate", "info", [1])
-    assert stage.injector.open_faults == ()
+    assert still_open(stage) == []
     assert stage.recording.harness_rows() == []
 
 

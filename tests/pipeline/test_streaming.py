@@ -14,8 +14,8 @@ import pytest
 
 from nemesis.checks import Verdict
 from nemesis.cli_follow import Watch, first_anomaly, judged_at_the_end
+from nemesis.faults.processes import Kill
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Kill
 from nemesis.history import HistoryError, HistoryWriter, Kind, ShardListing, list_shards, read_history
 from nemesis.history.stopped import Found, Stopped, read_stopped, write_stopped
 from nemesis.history.writer import shard_name

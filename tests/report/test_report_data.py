@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from nemesis.checks import AnomalyName, Verdict
+from nemesis.faults.look import KILLED, PARTITIONED, PAUSED
 from nemesis.history import APPEND, HARNESS_PROCESS, POLL, EventType, PolledRecord, read_history
 from nemesis.report.data import read_run
 from nemesis.report.judgement import PROMISES
 from nemesis.report.operations import BINS_MAX, LATENCY_POINTS_MAX, bin_width_ms, latency, pair_operations
-from nemesis.report.values import FaultKind, Kept, MarkKind, Outcome
+from nemesis.report.values import Kept, MarkKind, Outcome
 
 if TYPE_CHECKING:
     from tests.report.conftest import RunFolder
@@ -86,13 +87,23 @@ def test_drawn_points_are_bounded_and_said(busy_run: Callable[[], RunFolder]) ->
 def test_faults_last_until_they_heal(busy_run: Callable[[], RunFolder]) -> None:
     """A fault lasts from the invocation of its injection to the completion of its healing, on its replicas."""
     faults = read_run(busy_run().write()).timeline.faults
-    assert [(fault.kind, fault.replicas) for fault in faults] == [
-        (FaultKind.PARTITION, (1,)),
-        (FaultKind.KILL, (2,)),
-        (FaultKind.PAUSE, (3,)),
+    assert [(fault.look, fault.replicas) for fault in faults] == [
+        (PARTITIONED, (1,)),
+        (KILLED, (2,)),
+        (PAUSED, (3,)),
     ]
     assert faults[0].end_s is not None
     assert faults[0].end_s - faults[0].start_s == pytest.approx(5.02)
+
+
+def test_faults_of_one_kind_that_overlap_heal_each_for_itself(run_folder: RunFolder) -> None:
+    """A healing ends the fault of its number, and no other of its kind on the same replica."""
+    run_folder.fault("pause", 1, fault_id=0, replicas=[1])
+    run_folder.fault("pause", 2, fault_id=1, replicas=[1])
+    run_folder.fault("resume", 3, fault_id=0, replicas=[1])
+    run_folder.fault("resume", 4, fault_id=1, replicas=[1])
+    faults = read_run(run_folder.write()).timeline.faults
+    assert [round((fault.end_s or 0) - fault.start_s, 1) for fault in faults] == [2.0, 2.0]
 
 
 def test_unhealed_fault_stays_open(run_folder: RunFolder) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nemesis.checks.verdict import Verdict
-from nemesis.faults.values import StopClock
+from nemesis.faults.timekeeping import StopClock
 from nemesis.schedule import Inject
 from nemesis.simulator.climate import WorldKind
 from nemesis.simulator.run import Outcome, SimOptions, resolved, simulate
