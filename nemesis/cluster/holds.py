@@ -37,6 +37,10 @@ class Hold:
         """How many seconds to hold back the end of a connection that ends now."""
         return 0.0
 
+    def passed(self, chunk: bytes) -> bytes:
+        """What becomes of bytes that pass."""
+        return chunk
+
 
 class Late(Hold):
     """Every byte is late."""

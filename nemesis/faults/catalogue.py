@@ -65,6 +65,12 @@ def fault_from_json(document: dict[str, Any]) -> Fault:
     return FAULTS[kind].from_fields(fields)
 
 
+def page_table() -> str:
+    """The table of the documentation."""
+    rows = [f"| `{word}` | {fault.does} | {fault.undone} |" for word, fault in PACKAGES.items()]
+    return "\n".join(("| package | faults | healed by |", "|---|---|---|", *rows))
+
+
 def needed_by(packages: Iterable[str]) -> frozenset[Need]:
     """What is needed of a cluster by whatever these may draw."""
     return frozenset(PACKAGES[word].need for word in packages)
