@@ -15,8 +15,8 @@ from random import Random
 from typing import Any, ClassVar
 
 from nemesis.faults.family import Family, Healed, OpenFault
-from nemesis.faults.fault import Fault
-from nemesis.faults.links import Link, client_links
+from nemesis.faults.fault import Fault, check_at_least
+from nemesis.faults.links import CLIENTS, Link, client_links
 from nemesis.faults.look import IMPAIRED, Look
 from nemesis.faults.needs import Need
 from nemesis.faults.shapes import DRAWN_SHAPES, Shape, cut_links
@@ -41,8 +41,19 @@ class NetworkFault(Fault):
     prefix: ClassVar[str] = "network-"
     told_by: ClassVar[str | None] = "between"
     target: Target
-    shape: Shape = Shape.ISOLATE
     between: Between = Between.REPLICAS
+
+    def concerns(self, nodes: Sequence[int], about: Sequence[int], links: frozenset[Link]) -> tuple[int, ...]:
+        """The target; all nodes without one."""
+        del links
+        return tuple(about or nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapedFault(NetworkFault):
+    """One that strikes the links of a ``shape``, both their directions."""
+
+    shape: Shape = Shape.ISOLATE
 
     def links(self, nodes: Sequence[int], about: Sequence[int], random: Random) -> frozenset[Link]:
         """Among ``nodes``, and from clients to those it is ``about``, or to all.
@@ -53,14 +64,9 @@ class NetworkFault(Fault):
         among = frozenset[Link]() if self.between is Between.CLIENTS else cut_links(shape, nodes, about, random)
         return among if self.between is Between.REPLICAS else among | client_links(about or nodes)
 
-    def concerns(self, nodes: Sequence[int], about: Sequence[int], links: frozenset[Link]) -> tuple[int, ...]:
-        """The target; all nodes without one."""
-        del links
-        return tuple(about or nodes)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delay(NetworkFault):
+class Delay(ShapedFault):
     """Bytes arrive ``latency_ms`` later, give or take ``jitter_ms``; those of one connection stay in order."""
 
     kind: ClassVar[str] = "delay"
@@ -87,7 +93,7 @@ class Delay(NetworkFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss(NetworkFault):
+class Loss(ShapedFault):
     """Packets are lost, ``percent`` of them, and sent again after ``retransmit_ms``, then after twice as long.
 
     No byte is ever missing from a connection: what is behind a lost packet waits for it, as with TCP.
@@ -115,7 +121,7 @@ class Loss(NetworkFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bandwidth(NetworkFault):
+class Bandwidth(ShapedFault):
     """Each directed link carries no more than ``rate_bytes_per_s``, all its connections together."""
 
     kind: ClassVar[str] = "bandwidth"
@@ -139,7 +145,7 @@ class Bandwidth(NetworkFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reset(NetworkFault):
+class Reset(ShapedFault):
     """All connections are reset, ``times`` times, each ``every_ms`` after the last; new ones are let through."""
 
     kind: ClassVar[str] = "reset"
@@ -165,7 +171,7 @@ class Reset(NetworkFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlowClose(NetworkFault):
+class SlowClose(ShapedFault):
     """The end of a connection, however it ends, shows ``delay_ms`` later."""
 
     kind: ClassVar[str] = "slow-close"
@@ -189,7 +195,7 @@ class SlowClose(NetworkFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyLost(NetworkFault):
+class ReplyLost(ShapedFault):
     """A request arrives and is answered; ``percent`` of the answers are lost, and their connections reset instead."""
 
     kind: ClassVar[str] = "reply-lost"
@@ -213,7 +219,7 @@ class ReplyLost(NetworkFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duplicate(NetworkFault):
+class Duplicate(ShapedFault):
     """Every request arrives twice, the second time ``delay_ms`` after the first; nobody hears the second answer.
 
     A conversation has to be heard from its beginning to be told again: those that are under way are reset first.
@@ -237,6 +243,44 @@ class Duplicate(NetworkFault):
         """At once or later."""
         where = anywhere(random)
         return Duplicate(delay_ms=random.choice((0, 50, 1000)), **where)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorruptEgress(NetworkFault):
+    """A bit is flipped in ``percent`` of the segments that leave the target and have a record batch in them.
+
+    The bit is one that the batch's CRC covers, so that whoever gets it must notice. Nothing else that leaves a replica
+    has a checksum above TCP's own, and nobody promises to survive that.
+    """
+
+    kind: ClassVar[str] = "egress-corrupt"
+    does: ClassVar[str] = "a bit is flipped in record batches that leave a replica"
+    undone: ClassVar[str] = "they arrive as they were sent"
+    need: ClassVar[Need] = Need.CONVERSATIONS
+    drawn_as: ClassVar[int | None] = 28
+    percent: int = 100
+
+    def __post_init__(self) -> None:
+        check_at_least(1, percent=self.percent)
+
+    def links(self, nodes: Sequence[int], about: Sequence[int], random: Random) -> frozenset[Link]:
+        """All that lead away from whom it is about: to replicas, to clients, or to both."""
+        del random
+        replicas = () if self.between is Between.CLIENTS else nodes
+        clients = () if self.between is Between.REPLICAS else (CLIENTS,)
+        return frozenset((one, to) for one in about or nodes for to in (*replicas, *clients) if to != one)
+
+    @classmethod
+    def on_leader(cls, random: Random) -> CorruptEgress:
+        """No follower gets anything of it, nor any client."""
+        del random
+        return CorruptEgress(target=Role.LEADER, between=Between.ALL)
+
+    @classmethod
+    def drawn(cls, random: Random) -> CorruptEgress:
+        """Some, or all."""
+        between, target = random.choice(tuple(Between)), random.choice(_SOMEONE)
+        return CorruptEgress(percent=random.choice((5, 30, 100)), target=target, between=between)
 
 
 _SOMEONE = (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.ISR, Role.MINORITY, Role.ALL)
@@ -264,7 +308,7 @@ def _shape_target(random: Random, shape: Shape) -> Role:
 class Impairments(Family[NetworkFault]):
     """Impairs links, and mends them."""
 
-    faults = (Delay, Loss, Bandwidth, Reset, SlowClose, ReplyLost, Duplicate)
+    faults = (Delay, Loss, Bandwidth, Reset, SlowClose, ReplyLost, Duplicate, CorruptEgress)
 
     async def strike(self, opened: OpenFault[NetworkFault]) -> tuple[int, ...]:
         """Impair them."""
