@@ -126,8 +126,11 @@ class ReplacedDisks(Family[ReplaceDisk]):
 
     async def heal(self, opened: OpenFault[ReplaceDisk]) -> Healed:
         """Start it if it could not be started; that it is back is recorded when it is."""
+        healing = self._healings.pop(opened.fault_id, None)
+        if healing is None:  # It broke off: nobody watches, and whoever was killed for it may be down.
+            return Healed(error=await start_all(self._system, self._system.nodes))
         await start_all(self._system, opened.nodes)
-        self._healings.pop(opened.fault_id).set_result({**opened.detail, "killed": self._killed.pop(opened.fault_id)})
+        healing.set_result({**opened.detail, "killed": self._killed.pop(opened.fault_id)})
         return Healed(is_over=False)
 
     async def finish(self) -> None:

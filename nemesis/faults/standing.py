@@ -71,12 +71,12 @@ class KillsAtPoints(Family[KillAt]):
     async def strike(self, opened: OpenFault[KillAt]) -> tuple[int, ...]:
         """Tell those who are not told already; nobody waits until they come there."""
         assert isinstance(self._system, StandsStill), "it has what the fault needs"
+        watching = self._watches[opened.fault_id] = dict[int, asyncio.Task[None]]()
         told = {node for watches in self._watches.values() for node in watches}
         nodes = tuple(node for node in opened.nodes if node not in told)
         for node in nodes:
             self._system.order(node, Order(point=opened.fault.point, nth=opened.fault.nth))
-        watches = {node: asyncio.create_task(self._watch(self._system, node, opened)) for node in nodes}
-        self._watches[opened.fault_id] = watches
+            watching[node] = asyncio.create_task(self._watch(self._system, node, opened))
         return nodes
 
     async def heal(self, opened: OpenFault[KillAt]) -> Healed:

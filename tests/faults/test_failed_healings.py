@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 from nemesis.cluster.system import NodeFailedError
+from nemesis.faults.crash_points import CrashPoint, Order
 from nemesis.faults.disks import PowerLoss
 from nemesis.faults.injector import HEAL_ALL, HEALINGS_MAX
 from nemesis.faults.links import Link, LinkMode
 from nemesis.faults.partitions import Partition
 from nemesis.faults.processes import Kill
 from nemesis.faults.shapes import Shape
+from nemesis.faults.standing import KillAt
 from nemesis.faults.targets import Role
 from nemesis.faults.voters import ChangeVoters, VoterChange
 from nemesis.schedule import Heal, Inject
@@ -129,3 +131,26 @@ async def test_what_struck_is_told_apart_from_what_was_refused_and_what_missed(t
         ("membership-remove", "fail", "refused"),
     ]
     assert stage.told()[1] == ("power-loss", "info", [2, 3])
+
+
+class Brittle(FakeSystem):
+    """Nodes that cannot be told to stand still, as it turns out in the middle of it."""
+
+    def order(self, node: int, order: Order) -> None:
+        """Tell the first ones, and no more."""
+        if node > 2:
+            raise OSError("the folder is gone")
+        super().order(node, order)
+
+
+async def test_orders_that_were_given_are_taken_back_where_others_could_not_be(tmp_path: Path) -> None:
+    """Of a kill at a point that broke off, what was begun is ended by its healing."""
+    stage = Stage(tmp_path, Brittle())
+
+    await stage.do(Inject(fault_id=0, fault=KillAt(target=Role.ALL, point=CrashPoint.AFTER_FLUSH)))
+    assert stage.system.orders.keys() == {1, 2}
+    assert strikes(stage) == [("kill-at-after-flush", "info", "unknown")]
+    await stage.do(Heal(fault_id=0))
+
+    assert stage.system.orders == {}
+    assert still_open(stage) == []

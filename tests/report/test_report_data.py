@@ -10,7 +10,7 @@ import pytest
 
 from nemesis.checks import AnomalyName, Verdict
 from nemesis.faults.look import KILLED, PARTITIONED, PAUSED
-from nemesis.history import APPEND, HARNESS_PROCESS, POLL, EventType, PolledRecord, read_history
+from nemesis.history import APPEND, HARNESS_PROCESS, NEMESIS_PROCESS, POLL, EventType, PolledRecord, read_history
 from nemesis.report.data import read_run
 from nemesis.report.judgement import PROMISES
 from nemesis.report.operations import BINS_MAX, LATENCY_POINTS_MAX, bin_width_ms, latency, pair_operations
@@ -104,6 +104,16 @@ def test_faults_of_one_kind_that_overlap_heal_each_for_itself(run_folder: RunFol
     run_folder.fault("resume", 4, fault_id=1, replicas=[1])
     faults = read_run(run_folder.write()).timeline.faults
     assert [round((fault.end_s or 0) - fault.start_s, 1) for fault in faults] == [2.0, 2.0]
+
+
+def test_what_did_not_strike_is_told_apart(run_folder: RunFolder) -> None:
+    """An injection that was refused is no fault of the timeline; it is told with its time and its reason."""
+    run_folder.event(1.0, EventType.INVOKE, "damage-disk", NEMESIS_PROCESS, detail='{"fault_id": 0}')
+    run_folder.event(1.1, EventType.FAIL, "damage-disk", NEMESIS_PROCESS, detail='{"fault_id": 0}', error="too many")
+    timeline = read_run(run_folder.write()).timeline
+    assert timeline.faults == ()
+    (refusal,) = timeline.refusals
+    assert (refusal.name, refusal.time_s, refusal.reason) == ("damage-disk", 0.0, "too many")
 
 
 def test_unhealed_fault_stays_open(run_folder: RunFolder) -> None:
