@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
-from typing import ClassVar
 
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
-from nemesis.faults.fault import Fault, check_at_least
+from nemesis.faults.fault import Fault, check_at_least, named
 from nemesis.faults.links import Link
-from nemesis.faults.look import LOADED, Look
+from nemesis.faults.look import LOADED
 from nemesis.faults.needs import Need
 
 
@@ -21,13 +19,16 @@ from nemesis.faults.needs import Need
 class Burst(Fault):
     """Clients ask ``factor`` times as often as they are to; healed by the usual rate."""
 
-    kind: ClassVar[str] = "burst"
-    does: ClassVar[str] = "clients ask 2, 5 or 10 times as often"
-    undone: ClassVar[str] = "the usual rate"
-    healer: ClassVar[str] = "ease"
-    need: ClassVar[Need] = Need.CLIENTS
-    look: ClassVar[Look] = LOADED
-    drawn_as: ClassVar[int | None] = 20
+    kind = "burst"
+    does = "clients ask 2, 5 or 10 times as often"
+    undone = "the usual rate"
+    healer = "ease"
+    need = Need.CLIENTS
+    look = LOADED
+    drawn_as = 20
+    dice = named(factor=(2, 5, 10))
+    against_leader = named(factor=5)
+    """More load takes nobody away."""
     factor: int
 
     def __post_init__(self) -> None:
@@ -37,17 +38,6 @@ class Burst(Fault):
         """All: clients choose whom they ask."""
         del about, links
         return tuple(nodes)
-
-    @classmethod
-    def on_leader(cls, random: Random) -> Burst:
-        """More load takes nobody away."""
-        del random
-        return Burst(factor=5)
-
-    @classmethod
-    def drawn(cls, random: Random) -> Burst:
-        """Little or much."""
-        return Burst(factor=random.choice((2, 5, 10)))
 
 
 class Bursts(Family[Burst]):

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 from nemesis.cluster.system import HasDisks, SystemDisks
 from nemesis.disks.damage import CUT, WAYS, Damage, DiskPart
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
-from nemesis.faults.fault import ANY_ONE, Fault, chosen_from
-from nemesis.faults.look import OTHER, Look
+from nemesis.faults.fault import ANY_ONE, Fault, chosen_from, named
+from nemesis.faults.look import OTHER
 from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
-from nemesis.faults.targets import InvalidTargetError, Role, Target
+from nemesis.faults.targets import InvalidTargetError, Target
 
 SAID_CHARACTERS_MAX = 300
 NOTICE = "notice-damage"
@@ -59,25 +59,21 @@ class DamageDisk(Fault):
     log is damaged under a process that runs, and nobody can undo it.
     """
 
-    kind: ClassVar[str] = "damage-disk"
-    does: ClassVar[str] = (
+    kind = "damage-disk"
+    does = (
         "SIGKILL, then bytes of a file are flipped, zeroed or overwritten, or its end is cut off; the start on that is "
         "to be refused"
     )
-    undone: ClassVar[str] = "the file as it was, and a start"
-    healer: ClassVar[str] = "end-damage"
-    need: ClassVar[Need] = Need.DISKS
-    look: ClassVar[Look] = OTHER
-    drawn_as: ClassVar[int | None] = 26
+    undone = "the file as it was, and a start"
+    healer = "end-damage"
+    need = Need.DISKS
+    look = OTHER
+    drawn_as = 26
+    against_leader = named(how="flip")
+    """The leader's log."""
     target: Target
     how: str = chosen_from(WAYS, "damage")
     part: DiskPart = DiskPart.LOG
-
-    @classmethod
-    def on_leader(cls, random: Random) -> DamageDisk:
-        """The leader's log."""
-        del random
-        return DamageDisk(target=Role.LEADER, how="flip")
 
     @classmethod
     def drawn(cls, random: Random) -> DamageDisk:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from random import Random
-from typing import ClassVar
 
 from nemesis.cluster.system import HasDisks, SystemDisks
 from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
-from nemesis.faults.fault import ANYONE, Fault, check_at_least, chosen_from
-from nemesis.faults.look import KILLED, OTHER, Look
+from nemesis.faults.fault import ANYONE, Fault, check_at_least, chosen_from, named
+from nemesis.faults.look import KILLED, OTHER
 from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
 from nemesis.faults.targets import Role, Target
@@ -28,56 +26,38 @@ RECOVERY_S = (5.0, 7.0)
 class PowerLoss(Fault):
     """The machine goes dark: what was written and not flushed is lost, all of it or any part."""
 
-    kind: ClassVar[str] = "power-loss"
-    does: ClassVar[str] = "SIGKILL, and what was not flushed is taken back, of anyone, a majority, or all at once"
-    undone: ClassVar[str] = "a start on what is left"
-    healer: ClassVar[str] = "start"
-    need: ClassVar[Need] = Need.DISKS
-    look: ClassVar[Look] = KILLED
-    drawn_as: ClassVar[int | None] = 22
-    recovery_s: ClassVar[tuple[float, float]] = RECOVERY_S
+    kind = "power-loss"
+    does = "SIGKILL, and what was not flushed is taken back, of anyone, a majority, or all at once"
+    undone = "a start on what is left"
+    healer = "start"
+    need = Need.DISKS
+    look = KILLED
+    drawn_as = 22
+    dice = named(target=(*ANYONE, Role.ALL, Role.ALL))
+    against_leader = named(target=Role.ALL)
+    """The power goes everywhere, where it costs the most."""
+    recovery_s = RECOVERY_S
     target: Target
-
-    @classmethod
-    def on_leader(cls, random: Random) -> PowerLoss:
-        """The power goes everywhere, where it costs the most."""
-        del random
-        return PowerLoss(target=Role.ALL)
-
-    @classmethod
-    def drawn(cls, random: Random) -> PowerLoss:
-        """Of all more often than of anyone else."""
-        return PowerLoss(target=random.choice((*ANYONE, Role.ALL, Role.ALL)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillDisk(Fault):
     """Nothing that takes space can be written."""
 
-    kind: ClassVar[str] = "fill-disk"
-    does: ClassVar[str] = "writes that take space are refused (ENOSPC)"
-    undone: ClassVar[str] = "there is space; who ended because of it is started"
-    healer: ClassVar[str] = "free-disk"
-    need: ClassVar[Need] = Need.DISKS
-    look: ClassVar[Look] = OTHER
-    drawn_as: ClassVar[int | None] = 23
+    kind = "fill-disk"
+    does = "writes that take space are refused (ENOSPC)"
+    undone = "there is space; who ended because of it is started"
+    healer = "free-disk"
+    need = Need.DISKS
+    look = OTHER
+    drawn_as = 23
+    dice = named(target=ANYONE)
     target: Target
 
     @property
     def hindrance(self) -> Hindrance:
         """What it does to a disk while it lasts."""
         return Hindrance(is_full=True)
-
-    @classmethod
-    def on_leader(cls, random: Random) -> FillDisk:
-        """A leader whose disk refuses ends."""
-        del random
-        return FillDisk(target=Role.LEADER)
-
-    @classmethod
-    def drawn(cls, random: Random) -> FillDisk:
-        """Anybody's, but not all."""
-        return FillDisk(target=random.choice(ANYONE))
 
 
 _SLOW_FACTORS = (5, 30, 100)
@@ -87,13 +67,16 @@ _SLOW_FACTORS = (5, 30, 100)
 class SlowDisk(Fault):
     """A flush takes ``factor`` times as long."""
 
-    kind: ClassVar[str] = "slow-disk"
-    does: ClassVar[str] = "a flush takes many times as long"
-    undone: ClassVar[str] = "it takes its usual time"
-    healer: ClassVar[str] = "speed-up-disk"
-    need: ClassVar[Need] = Need.DISKS
-    look: ClassVar[Look] = OTHER
-    drawn_as: ClassVar[int | None] = 24
+    kind = "slow-disk"
+    does = "a flush takes many times as long"
+    undone = "it takes its usual time"
+    healer = "speed-up-disk"
+    need = Need.DISKS
+    look = OTHER
+    drawn_as = 24
+    dice = named(target=(*ANYONE, Role.ALL), factor=_SLOW_FACTORS)
+    against_leader = named(factor=_SLOW_FACTORS[-1])
+    """A leader that is late."""
     target: Target
     factor: int
 
@@ -105,17 +88,6 @@ class SlowDisk(Fault):
         """What it does to a disk while it lasts."""
         return Hindrance(slow_factor=self.factor)
 
-    @classmethod
-    def on_leader(cls, random: Random) -> SlowDisk:
-        """A leader that is late."""
-        del random
-        return SlowDisk(target=Role.LEADER, factor=_SLOW_FACTORS[-1])
-
-    @classmethod
-    def drawn(cls, random: Random) -> SlowDisk:
-        """Anybody's."""
-        return SlowDisk(target=random.choice((*ANYONE, Role.ALL)), factor=random.choice(_SLOW_FACTORS))
-
 
 CALLS = ("fsync", "pwrite", "pread", "rename", "create", "ftruncate", "unlink", "mkdir", "fsync_directory")
 """The calls of a disk that can fail."""
@@ -126,13 +98,16 @@ _FAILING_CALLS = ("fsync", "pwrite", "pread", "rename")
 class FailDisk(Fault):
     """Every call of one kind (one of ``CALLS``) fails with an input/output error."""
 
-    kind: ClassVar[str] = "fail-disk"
-    does: ClassVar[str] = "every call of one kind (`fsync`, `pwrite`, `pread`, `rename`) fails with EIO"
-    undone: ClassVar[str] = "none does; who ended because of it is started"
-    healer: ClassVar[str] = "repair-disk"
-    need: ClassVar[Need] = Need.DISKS
-    look: ClassVar[Look] = OTHER
-    drawn_as: ClassVar[int | None] = 25
+    kind = "fail-disk"
+    does = "every call of one kind (`fsync`, `pwrite`, `pread`, `rename`) fails with EIO"
+    undone = "none does; who ended because of it is started"
+    healer = "repair-disk"
+    need = Need.DISKS
+    look = OTHER
+    drawn_as = 25
+    dice = named(target=ANYONE, call=("fsync", "pwrite", "pread", "rename"))
+    against_leader = named(call="fsync")
+    """A leader whose disk refuses ends."""
     target: Target
     call: str = chosen_from(CALLS, "call of a disk that can fail")
 
@@ -140,17 +115,6 @@ class FailDisk(Fault):
     def hindrance(self) -> Hindrance:
         """What it does to a disk while it lasts."""
         return Hindrance(failing=(self.call,))
-
-    @classmethod
-    def on_leader(cls, random: Random) -> FailDisk:
-        """A leader whose disk refuses ends."""
-        del random
-        return FailDisk(target=Role.LEADER, call="fsync")
-
-    @classmethod
-    def drawn(cls, random: Random) -> FailDisk:
-        """Anybody's, but not all."""
-        return FailDisk(target=random.choice(ANYONE), call=random.choice(_FAILING_CALLS))
 
 
 Hindering = FillDisk | SlowDisk | FailDisk

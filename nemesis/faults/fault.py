@@ -8,10 +8,11 @@ undone. ``catalogue`` lists the families; all tables follow from that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import EnumType
 from random import Random
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, get_type_hints
 
 from nemesis.faults.links import Link
@@ -57,6 +58,10 @@ class Fault:
 
     drawn_as: ClassVar[int | None] = None
     """Its place among the kinds that seeds draw from; absent where none does. What came later stands later."""
+    dice: ClassVar[Mapping[str, Sequence[Any]]] = MappingProxyType({})
+    """What each field may be, in the order in which it is drawn."""
+    against_leader: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """The fields of the one that takes a leader away, beside its target."""
     is_usual: ClassVar[bool] = False
     """Whether it is drawn where nothing is asked for."""
     recovery_s: ClassVar[tuple[float, float]] = HEALTHY_S
@@ -118,12 +123,14 @@ class Fault:
     @classmethod
     def on_leader(cls, random: Random) -> Fault:
         """One after which the others must choose a new leader, or that comes as near to it as this kind can."""
-        raise NotImplementedError(f"{cls.kind} is not drawn")
+        del random
+        leader = {"target": Role.LEADER} if "target" in cls.__dataclass_fields__ else {}
+        return cls(**{**leader, **cls.against_leader})
 
     @classmethod
     def drawn(cls, random: Random) -> Fault:
         """Any of this kind."""
-        raise NotImplementedError(f"{cls.kind} is not drawn")
+        return cls(**{name: random.choice(options) for name, options in cls.dice.items()})
 
     @classmethod
     def certain(cls, random: Random) -> Fault | None:
@@ -149,6 +156,11 @@ class Fault:
             return cls(**{name: _typed(cls, name, value) for name, value in given.items()})
         except TypeError as error:
             raise ValueError(f"{cls.kind} cannot be made of {sorted(given)}: {error}") from None
+
+
+def named(**values: Any) -> Mapping[str, Any]:
+    """These values by name, which nobody changes."""
+    return MappingProxyType(values)
 
 
 def chosen_from(words: Sequence[str], what: str) -> Any:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 from nemesis.faults.family import Family, Healed, OpenFault
-from nemesis.faults.fault import Fault, check_at_least
+from nemesis.faults.fault import Fault, check_at_least, named
 from nemesis.faults.links import CLIENTS, Link, client_links
-from nemesis.faults.look import IMPAIRED, Look
+from nemesis.faults.look import IMPAIRED
 from nemesis.faults.needs import Need
 from nemesis.faults.shapes import DRAWN_SHAPES, Shape, cut_links
 from nemesis.faults.targets import Role, Target
@@ -31,15 +31,18 @@ class Between(StrEnum):
     ALL = "all"
 
 
+_SOMEONE = (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.ISR, Role.MINORITY, Role.ALL)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkFault(Fault):
     """What is done to bytes on their way between those whom it is about and others."""
 
-    healer: ClassVar[str] = "mend"
-    is_healed_by_name: ClassVar[bool] = True
-    look: ClassVar[Look] = IMPAIRED
-    prefix: ClassVar[str] = "network-"
-    told_by: ClassVar[str | None] = "between"
+    healer = "mend"
+    is_healed_by_name = True
+    look = IMPAIRED
+    prefix = "network-"
+    told_by = "between"
     target: Target
     between: Between = Between.REPLICAS
 
@@ -64,24 +67,26 @@ class ShapedFault(NetworkFault):
         among = frozenset[Link]() if self.between is Between.CLIENTS else cut_links(shape, nodes, about, random)
         return among if self.between is Between.REPLICAS else among | client_links(about or nodes)
 
+    @classmethod
+    def drawn(cls, random: Random) -> ShapedFault:
+        """Weak or strong, between anybody."""
+        where = anywhere(random)
+        return cls(**where, **{name: random.choice(options) for name, options in cls.dice.items()})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay(ShapedFault):
     """Bytes arrive ``latency_ms`` later, give or take ``jitter_ms``; those of one connection stay in order."""
 
-    kind: ClassVar[str] = "delay"
-    does: ClassVar[str] = "bytes arrive later, by a latency give or take a jitter"
-    undone: ClassVar[str] = "nothing is late any more"
-    need: ClassVar[Need] = Need.LATE_PACKETS
-    drawn_as: ClassVar[int | None] = 6
+    kind = "delay"
+    does = "bytes arrive later, by a latency give or take a jitter"
+    undone = "nothing is late any more"
+    need = Need.LATE_PACKETS
+    drawn_as = 6
+    against_leader = named(latency_ms=3000)
+    """So late that the others give it up."""
     latency_ms: int
     jitter_ms: int = 0
-
-    @classmethod
-    def on_leader(cls, random: Random) -> Delay:
-        """So late that the others give it up."""
-        del random
-        return Delay(latency_ms=3000, target=Role.LEADER)
 
     @classmethod
     def drawn(cls, random: Random) -> Delay:
@@ -99,68 +104,46 @@ class Loss(ShapedFault):
     No byte is ever missing from a connection: what is behind a lost packet waits for it, as with TCP.
     """
 
-    kind: ClassVar[str] = "loss"
-    does: ClassVar[str] = "packets are lost and sent again"
-    undone: ClassVar[str] = "nothing is lost any more"
-    need: ClassVar[Need] = Need.LOST_PACKETS
-    drawn_as: ClassVar[int | None] = 7
+    kind = "loss"
+    does = "packets are lost and sent again"
+    undone = "nothing is lost any more"
+    need = Need.LOST_PACKETS
+    drawn_as = 7
+    dice = named(percent=(1, 5, 20, 50))
+    against_leader = named(percent=90)
+    """So much that the others give it up."""
     percent: int
     retransmit_ms: int = 200
-
-    @classmethod
-    def on_leader(cls, random: Random) -> Loss:
-        """So much that the others give it up."""
-        del random
-        return Loss(percent=90, target=Role.LEADER)
-
-    @classmethod
-    def drawn(cls, random: Random) -> Loss:
-        """Weak or strong, between anybody."""
-        where = anywhere(random)
-        return Loss(percent=random.choice((1, 5, 20, 50)), **where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidth(ShapedFault):
     """Each directed link carries no more than ``rate_bytes_per_s``, all its connections together."""
 
-    kind: ClassVar[str] = "bandwidth"
-    does: ClassVar[str] = "so many bytes a second, in each direction of a link"
-    undone: ClassVar[str] = "no bound"
-    need: ClassVar[Need] = Need.NARROW_LINKS
-    drawn_as: ClassVar[int | None] = 8
+    kind = "bandwidth"
+    does = "so many bytes a second, in each direction of a link"
+    undone = "no bound"
+    need = Need.NARROW_LINKS
+    drawn_as = 8
+    dice = named(rate_bytes_per_s=(1_000, 10_000, 100_000))
+    against_leader = named(rate_bytes_per_s=200)
+    """So narrow that the others give it up."""
     rate_bytes_per_s: int
-
-    @classmethod
-    def on_leader(cls, random: Random) -> Bandwidth:
-        """So narrow that the others give it up."""
-        del random
-        return Bandwidth(rate_bytes_per_s=200, target=Role.LEADER)
-
-    @classmethod
-    def drawn(cls, random: Random) -> Bandwidth:
-        """Weak or strong, between anybody."""
-        where = anywhere(random)
-        return Bandwidth(rate_bytes_per_s=random.choice((1_000, 10_000, 100_000)), **where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset(ShapedFault):
     """All connections are reset, ``times`` times, each ``every_ms`` after the last; new ones are let through."""
 
-    kind: ClassVar[str] = "reset"
-    does: ClassVar[str] = "connections are reset, once or again and again; new ones are let through"
-    undone: ClassVar[str] = "no more resets"
-    need: ClassVar[Need] = Need.RESETS
-    drawn_as: ClassVar[int | None] = 9
+    kind = "reset"
+    does = "connections are reset, once or again and again; new ones are let through"
+    undone = "no more resets"
+    need = Need.RESETS
+    drawn_as = 9
+    against_leader = named(times=200, every_ms=50)
+    """So often that the others give it up."""
     times: int = 1
     every_ms: int = 500
-
-    @classmethod
-    def on_leader(cls, random: Random) -> Reset:
-        """So often that the others give it up."""
-        del random
-        return Reset(times=200, every_ms=50, target=Role.LEADER)
 
     @classmethod
     def drawn(cls, random: Random) -> Reset:
@@ -174,48 +157,28 @@ class Reset(ShapedFault):
 class SlowClose(ShapedFault):
     """The end of a connection, however it ends, shows ``delay_ms`` later."""
 
-    kind: ClassVar[str] = "slow-close"
-    does: ClassVar[str] = "the end of a connection is seen later"
-    undone: ClassVar[str] = "it is seen at once"
-    need: ClassVar[Need] = Need.CONVERSATIONS
-    drawn_as: ClassVar[int | None] = 10
+    kind = "slow-close"
+    does = "the end of a connection is seen later"
+    undone = "it is seen at once"
+    need = Need.CONVERSATIONS
+    drawn_as = 10
+    dice = named(delay_ms=(200, 2000))
+    against_leader = named(delay_ms=3000, between=Between.ALL)
+    """It harms no connection."""
     delay_ms: int
-
-    @classmethod
-    def on_leader(cls, random: Random) -> SlowClose:
-        """It harms no connection."""
-        del random
-        return SlowClose(delay_ms=3000, between=Between.ALL, target=Role.LEADER)
-
-    @classmethod
-    def drawn(cls, random: Random) -> SlowClose:
-        """Soon or late."""
-        where = anywhere(random)
-        return SlowClose(delay_ms=random.choice((200, 2000)), **where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyLost(ShapedFault):
     """A request arrives and is answered; ``percent`` of the answers are lost, and their connections reset instead."""
 
-    kind: ClassVar[str] = "reply-lost"
-    does: ClassVar[str] = "requests arrive and are answered, and answers are lost"
-    undone: ClassVar[str] = "they arrive"
-    need: ClassVar[Need] = Need.CONVERSATIONS
-    drawn_as: ClassVar[int | None] = 11
+    kind = "reply-lost"
+    does = "requests arrive and are answered, and answers are lost"
+    undone = "they arrive"
+    need = Need.CONVERSATIONS
+    drawn_as = 11
+    dice = named(percent=(5, 30, 100))
     percent: int = 100
-
-    @classmethod
-    def on_leader(cls, random: Random) -> ReplyLost:
-        """All of them."""
-        del random
-        return ReplyLost(target=Role.LEADER)
-
-    @classmethod
-    def drawn(cls, random: Random) -> ReplyLost:
-        """Some, or all."""
-        where = anywhere(random)
-        return ReplyLost(percent=random.choice((5, 30, 100)), **where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,24 +188,15 @@ class Duplicate(ShapedFault):
     A conversation has to be heard from its beginning to be told again: those that are under way are reset first.
     """
 
-    kind: ClassVar[str] = "duplicate"
-    does: ClassVar[str] = "requests arrive twice"
-    undone: ClassVar[str] = "they arrive once"
-    need: ClassVar[Need] = Need.CONVERSATIONS
-    drawn_as: ClassVar[int | None] = 12
+    kind = "duplicate"
+    does = "requests arrive twice"
+    undone = "they arrive once"
+    need = Need.CONVERSATIONS
+    drawn_as = 12
+    dice = named(delay_ms=(0, 50, 1000))
+    against_leader = named(between=Between.ALL)
+    """It harms no connection."""
     delay_ms: int = 0
-
-    @classmethod
-    def on_leader(cls, random: Random) -> Duplicate:
-        """It harms no connection."""
-        del random
-        return Duplicate(between=Between.ALL, target=Role.LEADER)
-
-    @classmethod
-    def drawn(cls, random: Random) -> Duplicate:
-        """At once or later."""
-        where = anywhere(random)
-        return Duplicate(delay_ms=random.choice((0, 50, 1000)), **where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,11 +207,14 @@ class CorruptEgress(NetworkFault):
     has a checksum above TCP's own, and nobody promises to survive that.
     """
 
-    kind: ClassVar[str] = "egress-corrupt"
-    does: ClassVar[str] = "a bit is flipped in record batches that leave a replica"
-    undone: ClassVar[str] = "they arrive as they were sent"
-    need: ClassVar[Need] = Need.CONVERSATIONS
-    drawn_as: ClassVar[int | None] = 28
+    kind = "egress-corrupt"
+    does = "a bit is flipped in record batches that leave a replica"
+    undone = "they arrive as they were sent"
+    need = Need.CONVERSATIONS
+    drawn_as = 28
+    dice = named(between=tuple(Between), target=_SOMEONE, percent=(5, 30, 100))
+    against_leader = named(between=Between.ALL)
+    """No follower gets anything of it, nor any client."""
     percent: int = 100
 
     def __post_init__(self) -> None:
@@ -269,21 +226,6 @@ class CorruptEgress(NetworkFault):
         replicas = () if self.between is Between.CLIENTS else nodes
         clients = () if self.between is Between.REPLICAS else (CLIENTS,)
         return frozenset((one, to) for one in about or nodes for to in (*replicas, *clients) if to != one)
-
-    @classmethod
-    def on_leader(cls, random: Random) -> CorruptEgress:
-        """No follower gets anything of it, nor any client."""
-        del random
-        return CorruptEgress(target=Role.LEADER, between=Between.ALL)
-
-    @classmethod
-    def drawn(cls, random: Random) -> CorruptEgress:
-        """Some, or all."""
-        between, target = random.choice(tuple(Between)), random.choice(_SOMEONE)
-        return CorruptEgress(percent=random.choice((5, 30, 100)), target=target, between=between)
-
-
-_SOMEONE = (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.ISR, Role.MINORITY, Role.ALL)
 
 
 def anywhere(random: Random) -> dict[str, Any]:

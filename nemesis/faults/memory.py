@@ -12,16 +12,14 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from random import Random
-from typing import ClassVar
 
 from nemesis.cluster.system import HasMemory, NodeFailedError, SystemMemory
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
-from nemesis.faults.fault import ANYONE, Fault, check_at_least
-from nemesis.faults.look import OTHER, Look
+from nemesis.faults.fault import ANYONE, Fault, check_at_least, named
+from nemesis.faults.look import OTHER
 from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
-from nemesis.faults.targets import Role, Target
+from nemesis.faults.targets import Target
 
 SQUEEZE = "squeeze"
 """The name of the operation, in the history."""
@@ -39,13 +37,16 @@ class LimitMemory(Fault):
     Healed by the limit that it had; whom the kernel killed meanwhile is started. Needs nodes with a limit of their own.
     """
 
-    kind: ClassVar[str] = "memory-limit"
-    does: ClassVar[str] = "a container may use no more memory than part of what it uses; see [below](#memory)"
-    undone: ClassVar[str] = "the limit that it had; whom the kernel killed is started"
-    healer: ClassVar[str] = "free-memory"
-    need: ClassVar[Need] = Need.MEMORY
-    look: ClassVar[Look] = OTHER
-    drawn_as: ClassVar[int | None] = 21
+    kind = "memory-limit"
+    does = "a container may use no more memory than part of what it uses; see [below](#memory)"
+    undone = "the limit that it had; whom the kernel killed is started"
+    healer = "free-memory"
+    need = Need.MEMORY
+    look = OTHER
+    drawn_as = 21
+    dice = named(target=ANYONE, percent=_TIGHT_PERCENTS)
+    against_leader = named(percent=_TIGHT_PERCENTS[0])
+    """A leader without memory may be killed."""
     target: Target
     percent: int
 
@@ -56,17 +57,6 @@ class LimitMemory(Fault):
     def lasts_s(self) -> tuple[float, float]:
         """Finding the least that a kernel lets a node have takes some of it."""
         return SQUEEZED_S
-
-    @classmethod
-    def on_leader(cls, random: Random) -> LimitMemory:
-        """A leader without memory may be killed."""
-        del random
-        return LimitMemory(target=Role.LEADER, percent=_TIGHT_PERCENTS[0])
-
-    @classmethod
-    def drawn(cls, random: Random) -> LimitMemory:
-        """Anybody, tight or not quite."""
-        return LimitMemory(target=random.choice(ANYONE), percent=random.choice(_TIGHT_PERCENTS))
 
 
 class MemoryLimits(Family[LimitMemory]):

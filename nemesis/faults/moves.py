@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
-from typing import Any, ClassVar, assert_never
+from typing import Any, assert_never
 
 from nemesis.cluster.system import (
     ClusterState,
@@ -26,8 +26,8 @@ from nemesis.cluster.system import (
 )
 from nemesis.faults.attempts import ChangeOutcome, attempt
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
-from nemesis.faults.fault import Fault, check_at_least
-from nemesis.faults.look import CHANGED, Look
+from nemesis.faults.fault import Fault, check_at_least, named
+from nemesis.faults.look import CHANGED
 from nemesis.faults.needs import Need
 from nemesis.faults.targets import InvalidTargetError
 
@@ -70,24 +70,24 @@ class Reassign(Fault):
     its end. Needs topics, and more than one node.
     """
 
-    kind: ClassVar[str] = "reassign"
-    does: ClassVar[str] = (
+    kind = "reassign"
+    does = (
         "partitions move to other replicas, a move is given another target or cancelled, another replica is preferred; "
         "see [below](#moving-partitions)"
     )
-    undone: ClassVar[str] = (
-        "what is under way is cancelled or comes to its end; each partition has as many replicas as before"
-    )
-    healer: ClassVar[str] = "restore-replicas"
-    need: ClassVar[Need] = Need.MOVES
-    look: ClassVar[Look] = CHANGED
-    told_by: ClassVar[str | None] = "course"
-    steps: ClassVar[tuple[str, ...]] = (MOVE, CANCEL, ELECT)
-    drawn_as: ClassVar[int | None] = 5
-    share: ClassVar[float] = 0.4
-    comes_one_at_a_time: ClassVar[bool] = True
-    strikes_into_others: ClassVar[bool] = True
-    is_spared: ClassVar[bool] = True
+    undone = "what is under way is cancelled or comes to its end; each partition has as many replicas as before"
+    healer = "restore-replicas"
+    need = Need.MOVES
+    look = CHANGED
+    told_by = "course"
+    steps = (MOVE, CANCEL, ELECT)
+    drawn_as = 5
+    against_leader = named(course=Course.MOVE, leader_goes=True)
+    """A leader whose partition moves away from it."""
+    share = 0.4
+    comes_one_at_a_time = True
+    strikes_into_others = True
+    is_spared = True
     course: Course
     partitions: int = 1
     more: int = 0
@@ -95,12 +95,6 @@ class Reassign(Fault):
 
     def __post_init__(self) -> None:
         check_at_least(1, partitions=self.partitions)
-
-    @classmethod
-    def on_leader(cls, random: Random) -> Reassign:
-        """A leader whose partition moves away from it."""
-        del random
-        return Reassign(course=Course.MOVE, leader_goes=True)
 
     @classmethod
     def drawn(cls, random: Random) -> Reassign:

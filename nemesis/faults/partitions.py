@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar
 
 from nemesis.faults.family import Family, Healed, OpenFault
 from nemesis.faults.fault import Fault
 from nemesis.faults.links import Link, LinkMode, client_links
-from nemesis.faults.look import PARTITIONED, Look
+from nemesis.faults.look import PARTITIONED
 from nemesis.faults.needs import Need
 from nemesis.faults.shapes import DRAWN_SHAPES, Shape, cut_links
 from nemesis.faults.targets import Role, Target
@@ -23,19 +22,19 @@ from nemesis.faults.targets import Role, Target
 class Partition(Fault):
     """Replicas hear each other no more, as ``shape`` says of ``target``; clients still reach all of them."""
 
-    kind: ClassVar[str] = "partition"
-    does: ClassVar[str] = (
+    kind = "partition"
+    does = (
         "isolate one replica, halves, random halves, one-way mute (not heard), one-way deaf (does not hear), bridge, "
         "majorities ring, each alone (by a script only); clients cut off from a replica"
     )
-    undone: ClassVar[str] = "the links pass again"
-    healer: ClassVar[str] = "heal"
-    is_healed_by_name: ClassVar[bool] = True
-    need: ClassVar[Need] = Need.CUTS
-    look: ClassVar[Look] = PARTITIONED
-    told_by: ClassVar[str | None] = "shape"
-    drawn_as: ClassVar[int | None] = 0
-    is_usual: ClassVar[bool] = True
+    undone = "the links pass again"
+    healer = "heal"
+    is_healed_by_name = True
+    need = Need.CUTS
+    look = PARTITIONED
+    told_by = "shape"
+    drawn_as = 0
+    is_usual = True
     shape: Shape
     target: Target = Role.NOBODY
     mode: LinkMode = LinkMode.BLACKHOLE
@@ -72,13 +71,13 @@ class Partition(Fault):
 class CutLink(Fault):
     """One directed link between two replicas."""
 
-    kind: ClassVar[str] = "partition-link"
-    does: ClassVar[str] = "one replica does not hear another one; by a script only"
-    undone: ClassVar[str] = "the link passes again"
-    healer: ClassVar[str] = "heal"
-    is_healed_by_name: ClassVar[bool] = True
-    need: ClassVar[Need] = Need.CUTS
-    look: ClassVar[Look] = PARTITIONED
+    kind = "partition-link"
+    does = "one replica does not hear another one; by a script only"
+    undone = "the link passes again"
+    healer = "heal"
+    is_healed_by_name = True
+    need = Need.CUTS
+    look = PARTITIONED
     source: Target
     destination: Target
     mode: LinkMode = LinkMode.BLACKHOLE
@@ -93,13 +92,13 @@ class CutLink(Fault):
 class CutClients(Fault):
     """Clients and ``target`` hear each other no more; the replicas still do."""
 
-    kind: ClassVar[str] = "partition-clients"
-    does: ClassVar[str] = "clients and a replica do not hear each other; drawn by `partition`"
-    undone: ClassVar[str] = "the links pass again"
-    healer: ClassVar[str] = "heal"
-    is_healed_by_name: ClassVar[bool] = True
-    need: ClassVar[Need] = Need.CUTS
-    look: ClassVar[Look] = PARTITIONED
+    kind = "partition-clients"
+    does = "clients and a replica do not hear each other; drawn by `partition`"
+    undone = "the links pass again"
+    healer = "heal"
+    is_healed_by_name = True
+    need = Need.CUTS
+    look = PARTITIONED
     target: Target
     mode: LinkMode = LinkMode.BLACKHOLE
 

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar, assert_never
+from typing import assert_never
 
 from nemesis.cluster.system import NodeFailedError, System
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
-from nemesis.faults.fault import ANYONE, Fault
-from nemesis.faults.look import KILLED, PAUSED, Look
+from nemesis.faults.fault import ANYONE, Fault, named
+from nemesis.faults.look import KILLED, PAUSED
 from nemesis.faults.needs import Need
 from nemesis.faults.targets import Role, Target
 
@@ -26,26 +26,16 @@ _LOOK_S = 0.02
 class Kill(Fault):
     """SIGKILL. What the process wrote and the kernel has survives; healed by starting it again."""
 
-    kind: ClassVar[str] = "kill"
-    does: ClassVar[str] = "SIGKILL of the leader, a follower, all followers, the controller, anyone, a majority, all"
-    undone: ClassVar[str] = "a start on the same data"
-    healer: ClassVar[str] = "start"
-    need: ClassVar[Need] = Need.PROCESSES
-    look: ClassVar[Look] = KILLED
-    drawn_as: ClassVar[int | None] = 1
-    is_usual: ClassVar[bool] = True
+    kind = "kill"
+    does = "SIGKILL of the leader, a follower, all followers, the controller, anyone, a majority, all"
+    undone = "a start on the same data"
+    healer = "start"
+    need = Need.PROCESSES
+    look = KILLED
+    drawn_as = 1
+    dice = named(target=(*ANYONE, Role.ALL))
+    is_usual = True
     target: Target
-
-    @classmethod
-    def on_leader(cls, random: Random) -> Kill:
-        """The leader."""
-        del random
-        return Kill(target=Role.LEADER)
-
-    @classmethod
-    def drawn(cls, random: Random) -> Kill:
-        """Anybody."""
-        return Kill(target=random.choice((*ANYONE, Role.ALL)))
 
 
 _STARTING_MS = (0, 100, 300, 600, 1000, 1500)
@@ -56,13 +46,14 @@ _STARTING_MS = (0, 100, 300, 600, 1000, 1500)
 class KillStarting(Fault):
     """SIGKILL, a start, and SIGKILL again ``after_ms`` of it, ``times`` times; healed by starting it at last."""
 
-    kind: ClassVar[str] = "kill-starting"
-    does: ClassVar[str] = "SIGKILL, a start, and SIGKILL some milliseconds after that, once or twice"
-    undone: ClassVar[str] = "a start on the same data"
-    healer: ClassVar[str] = "start"
-    need: ClassVar[Need] = Need.PROCESSES
-    look: ClassVar[Look] = KILLED
-    drawn_as: ClassVar[int | None] = 13
+    kind = "kill-starting"
+    does = "SIGKILL, a start, and SIGKILL some milliseconds after that, once or twice"
+    undone = "a start on the same data"
+    healer = "start"
+    need = Need.PROCESSES
+    look = KILLED
+    drawn_as = 13
+    dice = named(after_ms=_STARTING_MS, times=(1, 2), target=(*ANYONE, Role.ALL))
     target: Target
     after_ms: int
     times: int = 1
@@ -72,49 +63,33 @@ class KillStarting(Fault):
         """The leader, once."""
         return KillStarting(target=Role.LEADER, after_ms=random.choice(_STARTING_MS))
 
-    @classmethod
-    def drawn(cls, random: Random) -> KillStarting:
-        """Anybody, at the beginning of a start or near its end."""
-        after_ms, times = random.choice(_STARTING_MS), random.choice((1, 2))
-        return KillStarting(target=random.choice((*ANYONE, Role.ALL)), after_ms=after_ms, times=times)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause(Fault):
     """SIGSTOP: alive, silent, and sure that no time has passed when SIGCONT comes."""
 
-    kind: ClassVar[str] = "pause"
-    does: ClassVar[str] = "SIGSTOP of the leader, a follower, all followers, the controller, anyone, a majority"
-    undone: ClassVar[str] = "SIGCONT"
-    healer: ClassVar[str] = "resume"
-    need: ClassVar[Need] = Need.PROCESSES
-    look: ClassVar[Look] = PAUSED
-    drawn_as: ClassVar[int | None] = 2
-    is_usual: ClassVar[bool] = True
+    kind = "pause"
+    does = "SIGSTOP of the leader, a follower, all followers, the controller, anyone, a majority"
+    undone = "SIGCONT"
+    healer = "resume"
+    need = Need.PROCESSES
+    look = PAUSED
+    drawn_as = 2
+    dice = named(target=ANYONE)
+    is_usual = True
     target: Target
-
-    @classmethod
-    def on_leader(cls, random: Random) -> Pause:
-        """The leader."""
-        del random
-        return Pause(target=Role.LEADER)
-
-    @classmethod
-    def drawn(cls, random: Random) -> Pause:
-        """Anybody, but somebody goes on."""
-        return Pause(target=random.choice(ANYONE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop(Fault):
     """A graceful stop: the replica hands over its leadership and closes its logs; healed by starting it again."""
 
-    kind: ClassVar[str] = "stop"
-    does: ClassVar[str] = "SIGTERM: it hands over its leadership and closes its logs; by a script only"
-    undone: ClassVar[str] = "a start on the same data"
-    healer: ClassVar[str] = "start"
-    need: ClassVar[Need] = Need.PROCESSES
-    look: ClassVar[Look] = KILLED
+    kind = "stop"
+    does = "SIGTERM: it hands over its leadership and closes its logs; by a script only"
+    undone = "a start on the same data"
+    healer = "start"
+    need = Need.PROCESSES
+    look = KILLED
     target: Target
 
 

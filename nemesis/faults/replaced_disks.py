@@ -11,17 +11,17 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 from nemesis.cluster.system import ClusterState, NodeFailedError
 from nemesis.faults.casting import LEADER_S_MAX
 from nemesis.faults.disks import RECOVERY_S
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
-from nemesis.faults.fault import ANY_ONE, Fault
-from nemesis.faults.look import OTHER, Look
+from nemesis.faults.fault import ANY_ONE, Fault, named
+from nemesis.faults.look import OTHER
 from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
-from nemesis.faults.targets import InvalidTargetError, Role, Target
+from nemesis.faults.targets import InvalidTargetError, Target
 from nemesis.faults.voters import REPLACED_S, VoterChanges
 
 END = "end-replacement"
@@ -39,18 +39,21 @@ class ReplaceDisk(Fault):
     changed, and topics whose acknowledged records are on two disks at least.
     """
 
-    kind: ClassVar[str] = "replace-disk"
-    does: ClassVar[str] = (
+    kind = "replace-disk"
+    does = (
         "SIGKILL of a replica, alone or with all others, and a start on an empty disk; see "
         "[below](#disks-that-are-replaced)"
     )
-    undone: ClassVar[str] = "it is in sync again, and votes again"
-    healer: ClassVar[str] = END
-    need: ClassVar[Need] = Need.OTHER_DISKS
-    look: ClassVar[Look] = OTHER
-    drawn_as: ClassVar[int | None] = 27
-    recovery_s: ClassVar[tuple[float, float]] = RECOVERY_S
-    comes_one_at_a_time: ClassVar[bool] = True
+    undone = "it is in sync again, and votes again"
+    healer = END
+    need = Need.OTHER_DISKS
+    look = OTHER
+    drawn_as = 27
+    dice = named(target=ANY_ONE, outage=(True, False))
+    against_leader = named(outage=True)
+    """The leader's, while nobody runs."""
+    recovery_s = RECOVERY_S
+    comes_one_at_a_time = True
     target: Target
     outage: bool = False
 
@@ -58,17 +61,6 @@ class ReplaceDisk(Fault):
     def lasts_s(self) -> tuple[float, float]:
         """As long as it takes to be back."""
         return REPLACED_S
-
-    @classmethod
-    def on_leader(cls, random: Random) -> ReplaceDisk:
-        """The leader's, while nobody runs."""
-        del random
-        return ReplaceDisk(target=Role.LEADER, outage=True)
-
-    @classmethod
-    def drawn(cls, random: Random) -> ReplaceDisk:
-        """Anybody's, one."""
-        return ReplaceDisk(target=random.choice(ANY_ONE), outage=random.choice((True, False)))
 
 
 class ReplacedDisks(Family[ReplaceDisk]):

@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from nemesis.cluster.system import NodeFailedError, System
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
-from nemesis.faults.fault import Fault
-from nemesis.faults.look import OTHER, Look
+from nemesis.faults.fault import Fault, named
+from nemesis.faults.look import OTHER
 from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
 from nemesis.faults.targets import Role, Target
@@ -106,32 +105,23 @@ class RollingRestart(Fault):
     It goes on by itself, and its healing ends it: nobody else is stopped then, and whoever is down is started.
     """
 
-    kind: ClassVar[str] = "rolling-restart"
-    does: ClassVar[str] = "each replica in turn: SIGTERM, gone, started, back and unfenced, then the next"
-    undone: ClassVar[str] = "nobody else is stopped; whoever is down is started"
-    healer: ClassVar[str] = "end-rolling"
-    need: ClassVar[Need] = Need.PROCESSES
-    look: ClassVar[Look] = OTHER
-    steps: ClassVar[tuple[str, ...]] = (STOP,)
-    drawn_as: ClassVar[int | None] = 3
-    is_usual: ClassVar[bool] = True
+    kind = "rolling-restart"
+    does = "each replica in turn: SIGTERM, gone, started, back and unfenced, then the next"
+    undone = "nobody else is stopped; whoever is down is started"
+    healer = "end-rolling"
+    need = Need.PROCESSES
+    look = OTHER
+    steps = (STOP,)
+    drawn_as = 3
+    against_leader = named(target=Role.ALL)
+    """All, the leader among them."""
+    is_usual = True
     target: Target = Role.ALL
 
     @property
     def lasts_s(self) -> tuple[float, float]:
         """Some of the replicas, or all of them, get their turn."""
         return ROLLING_S
-
-    @classmethod
-    def on_leader(cls, random: Random) -> RollingRestart:
-        """All, the leader among them."""
-        del random
-        return RollingRestart()
-
-    @classmethod
-    def drawn(cls, random: Random) -> RollingRestart:
-        """All."""
-        return cls.on_leader(random)
 
 
 class Rolling(Family[RollingRestart]):

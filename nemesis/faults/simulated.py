@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar
 
 from nemesis.faults.fault import Fault
 from nemesis.faults.links import Link
-from nemesis.faults.look import IMPAIRED, Look
+from nemesis.faults.look import IMPAIRED
 from nemesis.faults.needs import Need
 from nemesis.faults.shapes import Shape, cut_links
 from nemesis.faults.targets import Role, Target
@@ -22,13 +21,13 @@ from nemesis.faults.targets import Role, Target
 class Clog(Fault):
     """Messages on the links of ``shape`` are held up, and all arrive when it is healed."""
 
-    kind: ClassVar[str] = "clog"
-    does: ClassVar[str] = "messages are held up; in the simulator only"
-    undone: ClassVar[str] = "all of them arrive"
-    healer: ClassVar[str] = "unclog"
-    need: ClassVar[Need] = Need.SIMULATOR
-    look: ClassVar[Look] = IMPAIRED
-    told_by: ClassVar[str | None] = "shape"
+    kind = "clog"
+    does = "messages are held up; in the simulator only"
+    undone = "all of them arrive"
+    healer = "unclog"
+    need = Need.SIMULATOR
+    look = IMPAIRED
+    told_by = "shape"
     shape: Shape
     target: Target = Role.NOBODY
 
@@ -44,12 +43,12 @@ class DelayMetadata(Fault):
     So a broker lives in a leader epoch that is over, while its heartbeats and its fetches of partitions go on.
     """
 
-    kind: ClassVar[str] = "stale-metadata"
-    does: ClassVar[str] = "metadata reaches a broker late; in the simulator only"
-    undone: ClassVar[str] = "it arrives in time"
-    healer: ClassVar[str] = "fresh-metadata"
-    need: ClassVar[Need] = Need.SIMULATOR
-    look: ClassVar[Look] = IMPAIRED
+    kind = "stale-metadata"
+    does = "metadata reaches a broker late; in the simulator only"
+    undone = "it arrives in time"
+    healer = "fresh-metadata"
+    need = Need.SIMULATOR
+    look = IMPAIRED
     target: Target
     delay_ms: int
 

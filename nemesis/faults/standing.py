@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from random import Random
-from typing import ClassVar
 
 from nemesis.cluster.system import StandsStill
 from nemesis.faults.crash_points import CrashPoint, Order
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
-from nemesis.faults.fault import ANYONE, Fault
-from nemesis.faults.look import KILLED, Look
+from nemesis.faults.fault import ANYONE, Fault, named
+from nemesis.faults.look import KILLED
 from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
 from nemesis.faults.targets import Role, Target
@@ -32,30 +30,21 @@ class KillAt(Fault):
     Healed by starting who was killed; who has not come there by then is left alone. Needs replicas that are told so.
     """
 
-    kind: ClassVar[str] = "kill-at"
-    does: ClassVar[str] = "SIGKILL at a named point of a replica's work"
-    undone: ClassVar[str] = "a start on the same data, for those who came there"
-    healer: ClassVar[str] = "start"
-    need: ClassVar[Need] = Need.STANDING_STILL
-    look: ClassVar[Look] = KILLED
-    told_by: ClassVar[str | None] = "point"
-    steps: ClassVar[tuple[str, ...]] = (COME_TO_POINT,)
-    drawn_as: ClassVar[int | None] = 14
+    kind = "kill-at"
+    does = "SIGKILL at a named point of a replica's work"
+    undone = "a start on the same data, for those who came there"
+    healer = "start"
+    need = Need.STANDING_STILL
+    look = KILLED
+    told_by = "point"
+    steps = (COME_TO_POINT,)
+    drawn_as = 14
+    dice = named(nth=(1, 2, 5, 20), target=(*ANYONE, Role.ALL), point=tuple(CrashPoint))
+    against_leader = named(point=CrashPoint.AFTER_FLUSH)
+    """The leader, which has flushed what nobody knows of."""
     target: Target
     point: CrashPoint
     nth: int = 1
-
-    @classmethod
-    def on_leader(cls, random: Random) -> KillAt:
-        """The leader, which has flushed what nobody knows of."""
-        del random
-        return KillAt(target=Role.LEADER, point=CrashPoint.AFTER_FLUSH)
-
-    @classmethod
-    def drawn(cls, random: Random) -> KillAt:
-        """Anybody at any point, soon or later."""
-        nth = random.choice((1, 2, 5, 20))
-        return KillAt(target=random.choice((*ANYONE, Role.ALL)), point=random.choice(tuple(CrashPoint)), nth=nth)
 
 
 class KillsAtPoints(Family[KillAt]):

@@ -11,13 +11,13 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar, assert_never
+from typing import assert_never
 
 from nemesis.cluster.system import KeepsTime
 from nemesis.faults.dials import TRUE_PERCENT, Dials
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
-from nemesis.faults.fault import ANYONE, Fault, check_at_least
-from nemesis.faults.look import CLOCK, Look
+from nemesis.faults.fault import ANYONE, Fault, check_at_least, named
+from nemesis.faults.look import CLOCK
 from nemesis.faults.needs import Need
 from nemesis.faults.targets import Role, Target
 
@@ -31,34 +31,30 @@ class _Wish:
     wall_ms: int = 0
 
 
+_HOUR_MS = 3_600_000
+_SOMEBODY = (*ANYONE, Role.ALL)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JumpClock(Fault):
     """The timers' clock leaps ahead by ``by_ms`` milliseconds; there is nothing to undo."""
 
-    kind: ClassVar[str] = "clock-jump"
-    does: ClassVar[str] = "the clock of a replica's timers leaps ahead; see [below](#clocks)"
-    undone: ClassVar[str] = "nothing: such a clock has no true time"
-    healer: ClassVar[str] = "settle"
-    is_healed_by_name: ClassVar[bool] = True
-    need: ClassVar[Need] = Need.TIMERS
-    look: ClassVar[Look] = CLOCK
-    drawn_as: ClassVar[int | None] = 15
+    kind = "clock-jump"
+    does = "the clock of a replica's timers leaps ahead; see [below](#clocks)"
+    undone = "nothing: such a clock has no true time"
+    healer = "settle"
+    is_healed_by_name = True
+    need = Need.TIMERS
+    look = CLOCK
+    drawn_as = 15
+    dice = named(target=_SOMEBODY, by_ms=(100, 1_000, 10_000))
+    against_leader = named(by_ms=10_000)
+    """A leader whose timers run out too early gives up."""
     target: Target
     by_ms: int
 
     def __post_init__(self) -> None:
         check_at_least(1, by_ms=self.by_ms)
-
-    @classmethod
-    def on_leader(cls, random: Random) -> JumpClock:
-        """A leader whose timers run out too early gives up."""
-        del random
-        return JumpClock(target=Role.LEADER, by_ms=10_000)
-
-    @classmethod
-    def drawn(cls, random: Random) -> JumpClock:
-        """Little or much."""
-        return JumpClock(target=_somebody(random), by_ms=random.choice((100, 1_000, 10_000)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,26 +64,16 @@ class StopClock(Fault):
     So it is with a virtual machine whose host withholds time from it. What was missed is never made up for.
     """
 
-    kind: ClassVar[str] = "clock-stop"
-    does: ClassVar[str] = "it stands still, and the replica works on"
-    undone: ClassVar[str] = "it goes on"
-    healer: ClassVar[str] = "settle"
-    is_healed_by_name: ClassVar[bool] = True
-    need: ClassVar[Need] = Need.TIMERS
-    look: ClassVar[Look] = CLOCK
-    drawn_as: ClassVar[int | None] = 16
+    kind = "clock-stop"
+    does = "it stands still, and the replica works on"
+    undone = "it goes on"
+    healer = "settle"
+    is_healed_by_name = True
+    need = Need.TIMERS
+    look = CLOCK
+    drawn_as = 16
+    dice = named(target=_SOMEBODY)
     target: Target
-
-    @classmethod
-    def on_leader(cls, random: Random) -> StopClock:
-        """A leader that never gives up."""
-        del random
-        return StopClock(target=Role.LEADER)
-
-    @classmethod
-    def drawn(cls, random: Random) -> StopClock:
-        """Anybody's."""
-        return StopClock(target=_somebody(random))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,57 +83,45 @@ class DriftClock(Fault):
     What it has gained or lost stays with it: such a clock has no true time, only a true rate.
     """
 
-    kind: ClassVar[str] = "clock-drift"
-    does: ClassVar[str] = "it counts too fast or too slowly"
-    undone: ClassVar[str] = "it counts as it should"
-    healer: ClassVar[str] = "settle"
-    is_healed_by_name: ClassVar[bool] = True
-    need: ClassVar[Need] = Need.TIMERS
-    look: ClassVar[Look] = CLOCK
-    drawn_as: ClassVar[int | None] = 17
+    kind = "clock-drift"
+    does = "it counts too fast or too slowly"
+    undone = "it counts as it should"
+    healer = "settle"
+    is_healed_by_name = True
+    need = Need.TIMERS
+    look = CLOCK
+    drawn_as = 17
+    dice = named(target=_SOMEBODY, percent=(10, 50, 90, 110, 200, 1000))
+    against_leader = named(percent=2000)
+    """A leader whose timers run out too early."""
     target: Target
     percent: int
 
     def __post_init__(self) -> None:
         check_at_least(0, percent=self.percent)
 
-    @classmethod
-    def on_leader(cls, random: Random) -> DriftClock:
-        """A leader whose timers run out too early."""
-        del random
-        return DriftClock(target=Role.LEADER, percent=2000)
-
-    @classmethod
-    def drawn(cls, random: Random) -> DriftClock:
-        """Too fast or too slow."""
-        return DriftClock(target=_somebody(random), percent=random.choice((10, 50, 90, 110, 200, 1000)))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JumpWallClock(Fault):
     """The wall clock is ``by_ms`` milliseconds ahead, or behind if that is negative; healed by the true time."""
 
-    kind: ClassVar[str] = "wall-clock-jump"
-    does: ClassVar[str] = "the wall clock is ahead or behind"
-    undone: ClassVar[str] = "the true time"
-    healer: ClassVar[str] = "settle"
-    is_healed_by_name: ClassVar[bool] = True
-    need: ClassVar[Need] = Need.WALL_CLOCKS
-    look: ClassVar[Look] = CLOCK
-    drawn_as: ClassVar[int | None] = 18
+    kind = "wall-clock-jump"
+    does = "the wall clock is ahead or behind"
+    undone = "the true time"
+    healer = "settle"
+    is_healed_by_name = True
+    need = Need.WALL_CLOCKS
+    look = CLOCK
+    drawn_as = 18
+    against_leader = named(by_ms=-_HOUR_MS)
+    """A leader whose date is wrong stays."""
     target: Target
     by_ms: int
 
     @classmethod
-    def on_leader(cls, random: Random) -> JumpWallClock:
-        """A leader whose date is wrong stays."""
-        del random
-        return JumpWallClock(target=Role.LEADER, by_ms=-_HOUR_MS)
-
-    @classmethod
     def drawn(cls, random: Random) -> JumpWallClock:
         """Ahead or behind, little or much."""
-        target = _somebody(random)
+        target = random.choice(_SOMEBODY)
         return JumpWallClock(target=target, by_ms=random.choice((-1, 1)) * random.choice((200, 60_000, _HOUR_MS)))
 
 
@@ -155,40 +129,27 @@ class JumpWallClock(Fault):
 class StrobeWallClock(Fault):
     """The wall clock jumps by ``by_ms`` milliseconds, and back, every ``period_ms``; healed by the true time."""
 
-    kind: ClassVar[str] = "clock-strobe"
-    does: ClassVar[str] = "the wall clock jumps to and fro"
-    undone: ClassVar[str] = "the true time"
-    healer: ClassVar[str] = "settle"
-    is_healed_by_name: ClassVar[bool] = True
-    need: ClassVar[Need] = Need.WALL_CLOCKS
-    look: ClassVar[Look] = CLOCK
-    drawn_as: ClassVar[int | None] = 19
+    kind = "clock-strobe"
+    does = "the wall clock jumps to and fro"
+    undone = "the true time"
+    healer = "settle"
+    is_healed_by_name = True
+    need = Need.WALL_CLOCKS
+    look = CLOCK
+    drawn_as = 19
+    dice = named(
+        target=_SOMEBODY,
+        by_ms=(-200, 200, 60_000, -_HOUR_MS),
+        period_ms=(10, 100, 1000),
+    )
+    against_leader = named(by_ms=-_HOUR_MS, period_ms=100)
+    """A leader whose date is wrong now and again."""
     target: Target
     by_ms: int
     period_ms: int
 
     def __post_init__(self) -> None:
         check_at_least(1, period_ms=self.period_ms)
-
-    @classmethod
-    def on_leader(cls, random: Random) -> StrobeWallClock:
-        """A leader whose date is wrong now and again."""
-        del random
-        return StrobeWallClock(target=Role.LEADER, by_ms=-_HOUR_MS, period_ms=100)
-
-    @classmethod
-    def drawn(cls, random: Random) -> StrobeWallClock:
-        """Little or much, often or seldom."""
-        target = _somebody(random)
-        by_ms, period_ms = random.choice((-200, 200, 60_000, -_HOUR_MS)), random.choice((10, 100, 1000))
-        return StrobeWallClock(target=target, by_ms=by_ms, period_ms=period_ms)
-
-
-_HOUR_MS = 3_600_000
-
-
-def _somebody(random: Random) -> Role:
-    return random.choice((*ANYONE, Role.ALL))
 
 
 ClockFault = JumpClock | StopClock | DriftClock | JumpWallClock | StrobeWallClock

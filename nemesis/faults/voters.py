@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from nemesis.cluster.system import NodeFailedError, System
 from nemesis.faults.attempts import ChangeOutcome, attempt
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
-from nemesis.faults.fault import FAULT_S, Fault
-from nemesis.faults.look import CHANGED, Look
+from nemesis.faults.fault import FAULT_S, Fault, named
+from nemesis.faults.look import CHANGED
 from nemesis.faults.needs import Need
 from nemesis.faults.targets import InvalidTargetError, Role, Target
 
@@ -56,23 +56,25 @@ class ChangeVoters(Fault):
     Needs a cluster whose voters can be changed.
     """
 
-    kind: ClassVar[str] = "membership"
-    does: ClassVar[str] = (
+    kind = "membership"
+    does = (
         "a voter is removed, or replaced by one with an empty disk; the leadership is handed over; see "
         "[below](#changing-who-votes)"
     )
-    undone: ClassVar[str] = "whoever votes no more is added again"
-    healer: ClassVar[str] = "restore-voters"
-    need: ClassVar[Need] = Need.VOTERS
-    look: ClassVar[Look] = CHANGED
-    told_by: ClassVar[str | None] = "change"
-    steps: ClassVar[tuple[str, ...]] = (REMOVE, TRANSFER, EMPTY_DISK)
-    drawn_as: ClassVar[int | None] = 4
-    share: ClassVar[float] = 0.4
-    second_share: ClassVar[float] = 0.7
-    is_alone_at_first: ClassVar[bool] = True
-    comes_one_at_a_time: ClassVar[bool] = True
-    is_spared: ClassVar[bool] = True
+    undone = "whoever votes no more is added again"
+    healer = "restore-voters"
+    need = Need.VOTERS
+    look = CHANGED
+    told_by = "change"
+    steps = (REMOVE, TRANSFER, EMPTY_DISK)
+    drawn_as = 4
+    against_leader = named(change=VoterChange.REMOVE)
+    """A leader that votes no more."""
+    share = 0.4
+    second_share = 0.7
+    is_alone_at_first = True
+    comes_one_at_a_time = True
+    is_spared = True
     change: VoterChange
     target: Target
 
@@ -80,12 +82,6 @@ class ChangeVoters(Fault):
     def lasts_s(self) -> tuple[float, float]:
         """A disk that is replaced takes its time."""
         return REPLACED_S if self.change is VoterChange.REPLACE else FAULT_S
-
-    @classmethod
-    def on_leader(cls, random: Random) -> ChangeVoters:
-        """A leader that votes no more."""
-        del random
-        return ChangeVoters(change=VoterChange.REMOVE, target=Role.LEADER)
 
     @classmethod
     def drawn(cls, random: Random) -> ChangeVoters:
