@@ -67,12 +67,15 @@ class Injector:
 
         Never raises: what could not be undone is recorded as ``heal-all`` of the harness, failed.
         """
+        errors: list[str] = []
         for turn in range(HEALINGS_MAX):
-            await asyncio.sleep(HEALED_AGAIN_S if turn and self._open else 0)
+            await asyncio.sleep(HEALED_AGAIN_S if turn else 0)
             for fault_id in tuple(self._open):
                 await self._heal(fault_id)
-        errors = [f"{opened.fault.name} is not healed" for opened in self._open.values()]
-        errors += await _errors_of(self._end_by_hand)
+            errors = await _errors_of(self._end_by_hand)
+            if not self._open and not errors:
+                break
+        errors += [f"{opened.fault.name} is not healed" for opened in self._open.values()]
         for family in self._families:
             errors += await _errors_of(family.finish)
         if errors:

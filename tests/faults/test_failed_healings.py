@@ -154,3 +154,30 @@ async def test_orders_that_were_given_are_taken_back_where_others_could_not_be(t
 
     assert stage.system.orders == {}
     assert still_open(stage) == []
+
+
+class Reluctant(FakeSystem):
+    """A node that does not start so many times."""
+
+    def __init__(self, *, starts_refused: int) -> None:
+        super().__init__()
+        self._starts_left = starts_refused
+
+    async def start(self, node: int) -> None:
+        """Refuse, so often."""
+        if self._starts_left:
+            self._starts_left -= 1
+            raise NodeFailedError(f"replica {node} ended with 1")
+        await super().start(node)
+
+
+async def test_what_is_well_in_the_end_is_healed(tmp_path: Path) -> None:
+    """A node that starts when the dead are looked for is no failed healing: the run may be valid."""
+    stage = Stage(tmp_path, Reluctant(starts_refused=1))
+
+    await stage.do(Inject(fault_id=0, fault=Kill(target=Role.LEADER)))
+    await stage.injector.heal_all()
+
+    assert stage.told()[-1] == ("start", "info", [1])
+    assert still_open(stage) == []
+    assert stage.recording.harness_rows() == []
