@@ -173,7 +173,7 @@ class Reluctant(FakeSystem):
 
 async def test_what_is_well_in_the_end_is_healed(tmp_path: Path) -> None:
     """A node that starts when the dead are looked for is no failed healing: the run may be valid."""
-    stage = Stage(tmp_path, Reluctant(starts_refused=1))
+    stage = Stage(tmp_path, Reluctant(starts_refused=2))
 
     await stage.do(Inject(fault_id=0, fault=Kill(target=Role.LEADER)))
     await stage.injector.heal_all()
